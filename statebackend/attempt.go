@@ -145,7 +145,7 @@ func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) 
 		l.head = &sealed
 	}
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
-		l.startHeartbeats(ctx, a.Root)
+		l.startHeartbeats(ctx, protocol.Request{Op: protocol.OpPutClaim, Claim: a.Claim, Root: a.Root, Beside: a.Beside})
 	}
 	x.s.locks.keep(l)
 	x.s.observations.forget(x.workspace)
@@ -205,8 +205,8 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 		g := x.s.observations.read(x.workspace, c, l, x.date)
 		e.Held = l.Info
 		e.expired = g.Expired(l, x.s.o.Now())
-		root, joined := x.rootOf(l)
-		e.orphan = joined && !x.snapshot.Alive(root)
+		root := x.named(l.Root)
+		e.orphan = root != protocol.ClaimID{} && !x.snapshot.Alive(root)
 	}
 	if !e.Held.Created.IsZero() {
 		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))

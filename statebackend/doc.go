@@ -175,27 +175,27 @@
 //
 // The root may also be a claim that arrived late: a request of a process that died while
 // it answered LOCK, received by the registry after the lock had been ended by force and
-// another client had won. Its number is then below the one from which the successor of the
-// ended claim starts. So a process that joins reads why such claims of the id ended. If
-// one of them was ended by another client, it joins only a younger claim, of a client that
-// has locked again; there is usually none ([ErrLockEnded]).
+// another client had won. Then its number is below the one from which the successor of the
+// ended claim starts, or it names that claim as one that was live when it was made. So a
+// process that joins reads why such claims of the id ended. If one of them was ended by
+// another client, it joins only a younger claim, of a client that has locked again; there is
+// usually none ([ErrLockEnded]).
 //
 // LOCK of an id that has a live claim cannot know whether that one had won. It competes
-// like any other attempt, beside that claim and one number below where the successor of
-// that claim would start: if that claim is ended by force before this one arrives, the
-// number shows it (but for the cases named as limits). If it has to copy the head, because
-// an overtaken holder may still write, the client may hold by the older claim and write
-// meanwhile. So this copy gets the number below the one from which the successor of the
-// overtaken holder starts: no claim uses that number, it is above all that the overtaken
-// holder may write, and below all that the older claim may write. Where that is impossible,
-// since a claim was overtaken after the older claim had been made, LOCK is answered by a
-// passing error ([oci.ErrUnavailable]) until the older claim has ended.
+// like any other attempt, beside that claim, which it names, and one number below where
+// the successor of that claim would start: if that claim is ended by force before this one
+// arrives, the name shows it. If it has to copy the head, because an overtaken holder may
+// still write, the client may hold by the older claim and write meanwhile. So this copy gets
+// the number below the one from which the successor of the overtaken holder starts: no
+// claim uses that number, it is above all that the overtaken holder may write, and below all
+// that the older claim may write. Where that is impossible, since a claim was overtaken
+// after the older claim had been made, LOCK is answered by a passing error
+// ([oci.ErrUnavailable]) until the older claim has ended.
 //
-// If such a LOCK is refused it ends all
-// claims of the id, for its client got a refusal. A LOCK that comes after UNLOCK, as when
-// a proxy repeats it, would make a claim that is never released. So this process refuses
-// a released id for an hour if it is a UUID. In other processes it locks until
-// [Store.ForceUnlock].
+// If such a LOCK is refused it ends all claims of the id, for its client got a refusal. A
+// LOCK that comes after UNLOCK, as when a proxy repeats it, would make a claim that is never
+// released. So this process refuses a released id for an hour if it is a UUID. In other
+// processes it locks until [Store.ForceUnlock].
 //
 // [Store.Check] asks with one LIST whether the lock of an id is held, whichever process
 // won it. [Store.Resumed] runs a request under a lock and joins it again where another
@@ -241,12 +241,6 @@
 //     notice that it has gone, has two requests under way. If the first is refused
 //     because another client asked at the same time, it ends the claims of the id, of
 //     which the second may have won. A server that notices before it decided stops.
-//   - A claim of a repeated LOCK that arrives after the lock was ended by force is
-//     recognized by its number. Two things may raise that number, so that it looks as if
-//     the claim had been made after the end, and a write of the client joins it: a third
-//     claim of the id, which was withdrawn meanwhile, and a late claim of another client
-//     with the number of the first, which was ended by force as well. Both need a server
-//     that dies while it sends the claim.
 //   - If a server dies during LOCK and the lease of its claim expires, and another client
 //     ends that claim while a repeated LOCK wins beside it, then a third server answers
 //     that the lock has expired.

@@ -16,8 +16,7 @@ import (
 // between start and stop.
 type heartbeats struct {
 	x     *session
-	claim protocol.ClaimID
-	root  protocol.ClaimID
+	claim protocol.Request // makes the claim, again
 	ttl   time.Duration
 	stop  func()
 	done  sync.WaitGroup
@@ -58,9 +57,9 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startHeartbeats renews the claim every third of the lease until stopped. A heartbeat
 // carries the registry's time: the Date header of the last list.
-func (l *Lock) startHeartbeats(ctx context.Context, root protocol.ClaimID) {
+func (l *Lock) startHeartbeats(ctx context.Context, claim protocol.Request) {
 	stopped := make(chan struct{})
-	b := &heartbeats{x: l.x.clone(), claim: l.hold.Claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
+	b := &heartbeats{x: l.x.clone(), claim: claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	l.heartbeats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
@@ -94,7 +93,7 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 		}
 	}
 	b.sent++
-	r := b.x.perform(ctx, protocol.Request{Op: protocol.OpPutClaim, Claim: b.claim, Root: b.root})
+	r := b.x.perform(ctx, b.claim)
 	b.uncertain = b.uncertain || r.Status == protocol.StatusUncertain
 	ours, err := b.look(ctx)
 	if err == nil && ours && r.Status == protocol.StatusDone {
@@ -113,7 +112,7 @@ func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
 		b.dated = b.x.dated()
 		b.mu.Unlock()
 	}
-	return v.Has(b.claim) && v.Ended[b.claim] == 0, err
+	return v.Has(b.claim.Claim) && v.Ended[b.claim.Claim] == 0, err
 }
 
 // age is how old the last confirmed heartbeat is.

@@ -142,19 +142,20 @@ func TestLockAgainBesideOrphan(t *testing.T) {
 	})
 }
 
-// claimOf returns the only claim of prod.
+// claimOf returns the claim of prod with the highest number.
 func claimOf(t *testing.T, s *statebackend.Store) (format.StateTag, oci.Manifest) {
 	t.Helper()
 	list, err := s.Repo().Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(list.Tags, func(tag string) bool { return strings.HasPrefix(tag, "locked-prod-") })
-	m, err := s.Repo().Fetch(t.Context(), list.Tags[i])
+	claims := slices.DeleteFunc(list.Tags, func(tag string) bool { return !strings.HasPrefix(tag, "locked-prod-") })
+	newest := slices.Max(claims)
+	m, err := s.Repo().Fetch(t.Context(), newest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag, _ := format.ParseStateTag(list.Tags[i])
+	tag, _ := format.ParseStateTag(newest)
 	return tag, m
 }
 

@@ -84,7 +84,7 @@ func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Re
 	case protocol.OpReadMarker:
 		r.Owner, r.Err = x.readMarker(ctx)
 	case protocol.OpReadClaim:
-		r.Joined, r.Err = x.readClaim(ctx, req.Claim)
+		r.Joined, r.Beside, r.Err = x.readClaim(ctx, req.Claim)
 	case protocol.OpReadTombstone:
 		r.Reason, r.Err = x.readTombstone(ctx, req.Claim)
 	case protocol.OpReadPointer:
@@ -219,7 +219,7 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 	}
 	switch req.Op {
 	case protocol.OpPutClaim:
-		m, err := x.claim(req.Claim, req.Root)
+		m, err := x.claim(req)
 		if err != nil {
 			return err
 		}
@@ -315,7 +315,8 @@ func definite(err error) error {
 	return oci.ErrUnavailable
 }
 
-func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
+func (x *session) claim(req protocol.Request) (oci.Manifest, error) {
+	c := req.Claim
 	x.undated = x.date.IsZero()
 	info := x.info
 	if say := x.s.o.Claim; say != nil {
@@ -324,7 +325,7 @@ func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 	}
 	m, err := format.NewLockManifest(format.LockManifest{
 		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
-		Heartbeat: x.heartbeatTime(), TTL: x.s.o.LockTTL, Root: x.rootTag(root),
+		Heartbeat: x.heartbeatTime(), TTL: x.s.o.LockTTL, Root: x.nameOf(req.Root), Beside: x.nameOf(req.Beside),
 	})
 	if err == nil {
 		x.claims[c] = m
@@ -332,37 +333,36 @@ func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 	return m, err
 }
 
-// rootTag returns the tag of a claim that another one joins; "" for the zero claim.
-func (l tagNames) rootTag(root protocol.ClaimID) string {
-	if root == (protocol.ClaimID{}) {
+// nameOf returns the tag of a claim that another one names; "" for the zero claim.
+func (l tagNames) nameOf(c protocol.ClaimID) string {
+	if c == (protocol.ClaimID{}) {
 		return ""
 	}
-	return l.claimTag(root)
+	return l.claimTag(c)
 }
 
-// rootOf returns the claim that another one joined, if its manifest names one.
-func (l tagNames) rootOf(m format.LockManifest) (root protocol.ClaimID, joined bool) {
-	t, ok := format.ParseStateTag(m.Root)
+// named returns the claim whose tag the manifest of another one names; zero: none.
+func (l tagNames) named(tag string) (c protocol.ClaimID) {
+	t, ok := format.ParseStateTag(tag)
 	if !ok || t.Kind != format.LockClaim || t.Fragment != l.fragment {
-		return protocol.ClaimID{}, false
+		return c
 	}
-	return protocol.ClaimID{Fence: t.N, X: t.X}, true
+	return protocol.ClaimID{Fence: t.N, X: t.X}
 }
 
 // readClaim adopts the holder's description from a claim of our id, and reports whether
-// that claim joined another one.
-func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, err error) {
+// that claim joined another one, and beside which one it was made.
+func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, beside protocol.ClaimID, err error) {
 	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
 	if err != nil {
-		return false, err
+		return false, beside, err
 	}
 	id := x.info.ID
 	if l.Info.ID == format.ShownID(id) {
 		x.info = l.Info
 		x.info.ID = id
 	}
-	_, joined = x.rootOf(l)
-	return joined, nil
+	return x.named(l.Root) != protocol.ClaimID{}, x.named(l.Beside), nil
 }
 
 // readTombstone returns why a claim was ended by force.

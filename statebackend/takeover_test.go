@@ -109,16 +109,24 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 		a, b, c := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 		mustLock(t, a, "prod", "a")
 		_, m := claimOf(t, a)
+		mustLock(t, c, "prod", "a") // repeated, beside that claim
+		_, beside := claimOf(t, a)
 		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
 			t.Fatal(err)
 		}
 		lb := mustLock(t, b, "prod", "b")
-		late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: 1, X: format.ClaimX("a", 7)}
-		if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
-			t.Errorf("the forced lock is resumed by a late claim: %v", err)
+		for n, m := range map[int64]oci.Manifest{1: m, 500_000: beside} {
+			late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: n, X: format.ClaimX("a", 7)}
+			if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
+				t.Fatal(err)
+			}
+			d := newStore(t, host, nil, statebackend.Options{})
+			if _, err := d.Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
+				t.Errorf("the forced lock is resumed by a late claim %d: %v", n, err)
+			}
+			if err := b.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		mustPut(t, lb, []byte("b1"))
 		mustUnlock(t, lb)

@@ -17,7 +17,7 @@
 // annotations; package statebackend explains why they form a lock:
 //
 //	artifactType: application/vnd.opentofu.lock.v1
-//	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
+//	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,root,beside,reason,who}
 //
 // A workspace record (workspace.go, tags "workspace-W-<seq>-<hash>", written once)
 // holds the metadata of a workspace beside its state. It is valid only if its name,

@@ -37,6 +37,7 @@ const (
 	annLockReason    = "vnd.okara.lock.reason"
 	annLockWho       = "vnd.okara.lock.who"
 	annLockRoot      = "vnd.okara.lock.root"
+	annLockBeside    = "vnd.okara.lock.beside"
 
 	// Older tools put the lock information here.
 	annOldLockID   = "org.terraform.lock.id"
@@ -94,6 +95,7 @@ type LockManifest struct {
 	TTL       time.Duration
 	Nonce     string // empty: not written by okara
 	Root      string // tag of the claim by which the same client won before; "": this one
+	Beside    string // tag of the oldest claim of the id that was live when this one was made; "": none, or Root is set
 	Reason    LockReason
 	Who       string // who ended the claim
 	Created   time.Time
@@ -186,6 +188,7 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 		annLockReason:     string(l.Reason),
 		annLockWho:        l.Who,
 		annLockRoot:       l.Root,
+		annLockBeside:     l.Beside,
 	}
 	if l.Kind == KindClaim {
 		info, err := json.Marshal(l.Info)
@@ -231,6 +234,7 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 		Fence:     r.int(annLockFence),
 		Nonce:     ann[annLockNonce],
 		Root:      ann[annLockRoot],
+		Beside:    ann[annLockBeside],
 		Reason:    LockReason(text.Line(ann[annLockReason])),
 		Who:       text.Line(ann[annLockWho]),
 		Created:   r.time(ocispec.AnnotationCreated),

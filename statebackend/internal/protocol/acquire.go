@@ -31,6 +31,8 @@ type Acquirer struct {
 	phase   acquirePhase
 	Claim   ClaimID // of the current attempt
 	Root    ClaimID // resume: the claim by which the client won
+	Beside  ClaimID // the live claim of the id beside which the current one is made; zero: none, or resume
+	live    ClaimID // resume: the one beside which the root was made
 	attempt uint32
 	moved   int      // how often the version numbers moved on during a claim
 	anewed  int      // how often it started again
@@ -261,12 +263,14 @@ func (a *Acquirer) makeClaim() Request {
 	skip := int64(reach)
 	if a.Resume {
 		skip = Jump
+	} else {
+		a.Beside = a.in(a.last).oldest()
 	}
 	a.Claim = ClaimID{Fence: a.in(a.last).first(skip), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
 	a.phase = phaseClaim
 	a.waits = 0
 	a.settled = false
-	return Request{Op: OpPutClaim, Claim: a.Claim, Root: a.Root}
+	return Request{Op: OpPutClaim, Claim: a.Claim, Root: a.Root, Beside: a.Beside}
 }
 
 func (a *Acquirer) claimed(r Reply) Request {
@@ -318,7 +322,7 @@ func (a *Acquirer) checked(r Reply) Request {
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
 	}
 	if a.Resume {
-		a.ends = a.in(r.Snapshot).unknownTo(a.Root)
+		a.ends = a.in(r.Snapshot).unknownTo(a.Root, a.live)
 		return a.readEnd(r)
 	}
 	if rivals := a.in(r.Snapshot).rivals(); len(rivals) > 0 {

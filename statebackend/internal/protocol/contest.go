@@ -30,6 +30,14 @@ func (s contest) rivals() []ClaimID {
 	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || s.ours(c) })
 }
 
+// oldest returns the oldest live claim of our id, other than our own; zero: none.
+func (s contest) oldest() ClaimID {
+	if ours := s.siblings(); len(ours) > 0 {
+		return ours[0]
+	}
+	return ClaimID{}
+}
+
 // first returns the first number above all that the claims in the list may write. skip is
 // the distance from live claims of our id: [reach], or [Jump] for a claim that names its
 // root.
@@ -42,12 +50,13 @@ func (s contest) first(skip int64) int64 {
 }
 
 // unknownTo returns the claims of our id that were ended with a jump, and whose end the
-// maker of the claim root did not see: otherwise its number would be above all theirs.
-func (s contest) unknownTo(root ClaimID) []ClaimID {
+// maker of the claim root did not see: otherwise its number would be above all theirs, and
+// it would not name one of them as live.
+func (s contest) unknownTo(root, live ClaimID) []ClaimID {
 	var unknown []ClaimID
 	for c, how := range s.Ended {
 		another := c != s.own && c != root && s.ours(c)
-		if how == EndedForced && another && c.Fence+Jump > root.Fence {
+		if how == EndedForced && another && (c == live || c.Fence+Jump > root.Fence) {
 			unknown = append(unknown, c)
 		}
 	}
@@ -80,6 +89,6 @@ func (s contest) sealNumber() int64 {
 // hasRoom reports whether such a number exists: no older claim of our id may write below
 // the floor. One may if another claim was overtaken after it had been made.
 func (s contest) hasRoom() bool {
-	ours := s.siblings()
-	return len(ours) == 0 || ours[0].Fence >= s.floor()
+	c := s.oldest()
+	return c == (ClaimID{}) || c.Fence >= s.floor()
 }

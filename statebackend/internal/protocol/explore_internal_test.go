@@ -186,7 +186,7 @@ func (c *client) key(b []byte) []byte {
 func (a *Acquirer) key(b []byte) []byte {
 	b = appendInts(b, int(a.phase), int(a.then), int(a.attempt), a.moved, a.anewed, a.waits, a.repeats, len(a.doomed), int(a.Result.newest), int(a.Result.next))
 	b = appendBools(b, a.Resume, a.TakeOver, a.marked, a.settled, a.Result.Won, a.Result.Held, a.Result.Ended, a.Result.joined, a.Result.Sealed, a.Result.Err != nil)
-	b = appendClaim(appendClaim(b, a.Claim), a.Root)
+	b = appendClaim(appendClaim(appendClaim(appendClaim(b, a.Claim), a.Root), a.Beside), a.live)
 	for _, d := range a.doomed {
 		b = appendClaim(b, d)
 	}
@@ -233,5 +233,6 @@ func appendClaim(b []byte, c ClaimID) []byte {
 
 func appendEntry(b []byte, e entry) []byte {
 	b = append(append(append(appendClaim(b, e.claim), e.tag...), 0), e.why...)
+	b = appendClaim(appendClaim(b, e.root), e.beside)
 	return appendBools(appendInts(append(b, 0), e.put), e.half)
 }

@@ -42,6 +42,7 @@ func (a *Acquirer) readRoot(r Reply) Request {
 	case r.Joined:
 		return a.join()
 	}
+	a.live = r.Beside
 	return a.makeClaim()
 }
 

@@ -5,6 +5,8 @@ package protocol
 import (
 	"slices"
 	"testing"
+
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // serveUntil serves a slot until its next request has this op. OpDone: until it has answered.
@@ -118,4 +120,64 @@ func TestNoRoomForSeal(t *testing.T) {
 	if p := w.people[0]; w.bad != "" || p.puts != 0 {
 		t.Errorf("the holder writes: %+v, %s", p, w.bad)
 	}
+}
+
+// TestLateBesideWithdrawn sends a claim of a repeated LOCK beside a claim of the same
+// client that is withdrawn afterwards. Its server stops, the lock is ended by force, another
+// client wins, the claim arrives. Its number is above where the successor of the lock
+// starts; it names the claim that was live when it was made.
+func TestLateBesideWithdrawn(t *testing.T) {
+	w := newWorld(&setup{persons: 2, servers: 4, cycles: 4, puts: 1, patience: 3, crashes: 1, losses: 1, forces: 1, whole: true})
+	w.do(act{actSend, 0, 0})
+	w.do(act{actDeaf, 0, 0})
+	w.serveUntil(w.slot(0, 0), OpDone)
+	second := w.slot(0, 1)
+	w.do(act{actSend, 0, 1})
+	w.serveUntil(second, OpPutClaim)
+	w.do(act{actServe, second, 0})
+	w.people[0].slot = -1 // the client does not wait
+	w.do(act{actSend, 0, 2})
+	w.serveUntil(w.slot(0, 2), OpPutClaim)
+	w.do(act{actStop, 2, 1})
+	w.advance(second, Reply{Status: StatusUncertain, Err: oci.ErrUncertain}) // its list fails, it withdraws
+	w.serveUntil(second, OpDone)
+	w.request(0, 0)
+	w.endsByForce(t)
+}
+
+// endsByForce ends the lock of person 0 by force, lets person 1 win, and then the claim
+// arrive that is under way. Person 0 must not write by it.
+func (w *world) endsByForce(t *testing.T) {
+	t.Helper()
+	w.do(act{actForce, 0, 0})
+	w.serveUntil(w.slot(0, w.servers), OpDone)
+	w.request(1, 3)
+	if w.people[1].stage != personHolds || len(w.late) != 1 {
+		t.Fatalf("%+v, late: %v", w.people, w.late)
+	}
+	w.do(act{actLate, 0, 0})
+	w.request(0, 1)
+	if w.bad != "" || w.people[0].stage != personEnds {
+		t.Errorf("%+v: %s", w.people[0], w.bad)
+	}
+}
+
+// TestLateBesideAnother raises the number of such a claim by the end of a late claim of a
+// third client, which has the number of the lock.
+func TestLateBesideAnother(t *testing.T) {
+	w := newWorld(&setup{persons: 3, servers: 4, cycles: 4, puts: 1, patience: 3, crashes: 2, losses: 1, forces: 2, whole: true})
+	w.do(act{actSend, 2, 3})
+	w.serveUntil(w.slot(2, 3), OpPutClaim)
+	w.do(act{actStop, 3, 1})
+	w.do(act{actSend, 0, 0})
+	w.do(act{actDeaf, 0, 0})
+	w.serveUntil(w.slot(0, 0), OpDone)
+	w.do(act{actLate, 0, 0})
+	w.do(act{actForce, 2, 0})
+	w.serveUntil(w.slot(2, 4), OpDone)
+	w.do(act{actSend, 0, 1})
+	w.serveUntil(w.slot(0, 1), OpPutClaim)
+	w.do(act{actStop, 1, 1})
+	w.request(0, 0)
+	w.endsByForce(t)
 }

@@ -14,9 +14,9 @@ const (
 	// Jump is the distance by which the successor of an overtaken claim skips ahead: all
 	// later writes of the overtaken claim stay below.
 	Jump = 100_000
-	// reach is how many version numbers a claim may use. A LOCK beside a live claim of
-	// its id skips only these. So if that claim is ended by force, and a claim that was
-	// made before arrives after, its number is below the jump.
+	// reach is how many version numbers a claim may use. The number below the one from
+	// which its successor starts stays free, for a copy of the head beside an older claim.
+	// A LOCK beside a live claim of its id skips only these.
 	reach = Jump - 1
 )
 

@@ -43,6 +43,7 @@ type Request struct {
 	Op     Op
 	Claim  ClaimID
 	Root   ClaimID           // OpPutClaim: the claim by which its client won before; zero: none
+	Beside ClaimID           // OpPutClaim: the oldest live claim of the id; zero: none, or a root is named
 	N      int64             // version
 	Head   int64             // OpPutSeal: the version to copy, 0: none
 	Forced bool              // OpPutTombstone
@@ -71,6 +72,7 @@ type Reply struct {
 	Settle   time.Duration     // OpList: how long a list may lag behind
 	Promoted bool              // OpList: the repository was a replica until now
 	Joined   bool              // OpReadClaim: the claim joined another one
+	Beside   ClaimID           // OpReadClaim: the claim of the id that was live when the claim was made; zero: none
 	Reason   format.LockReason // OpReadTombstone
 	After    time.Duration     // how long to wait before a retry, as the registry says
 	Owner    Owner             // OpReadMarker, OpReadPointer

@@ -79,11 +79,12 @@ type content struct {
 type entry struct {
 	tag string
 	content
-	half bool              // listed, but its GET answers 404
-	root ClaimID           // for a claim: the claim that it joined
-	why  format.LockReason // for a tombstone
-	seal bool              // for a version: the copy of version head
-	head int64
+	half   bool              // listed, but its GET answers 404
+	root   ClaimID           // for a claim: the claim that it joined
+	beside ClaimID           // for a claim: the live one of its id that its maker saw
+	why    format.LockReason // for a tombstone
+	seal   bool              // for a version: the copy of version head
+	head   int64
 }
 
 // update is a change of one tag.
@@ -460,9 +461,7 @@ func (w *world) serve(a act) {
 		}
 		r.Owner = OwnerOurs
 	case OpReadClaim:
-		if r.Joined, r.Status = w.readClaim(c.req.Claim); r.Status == StatusMissing {
-			r.Err = oci.ErrNotFound
-		}
+		r = w.readClaim(c.req.Claim)
 	case OpReadTombstone:
 		r.Reason, r.Status = w.readTombstone(c.req.Claim)
 	case OpReadPointer:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -24,11 +25,12 @@ func (w *world) readPointer(c *client) (Owner, Status) {
 	return OwnerBefore, StatusDone
 }
 
-func (w *world) readClaim(c ClaimID) (joined bool, s Status) {
-	if i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String()); !ok || w.tags[i].half {
-		return false, StatusMissing
+func (w *world) readClaim(c ClaimID) Reply {
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
+	if !ok || w.tags[i].half {
+		return Reply{Status: StatusMissing, Err: oci.ErrNotFound}
 	}
-	return w.rootOf(c) != ClaimID{}, StatusDone
+	return Reply{Joined: w.tags[i].root != ClaimID{}, Beside: w.tags[i].beside}
 }
 
 func (w *world) readTombstone(c ClaimID) (format.LockReason, Status) {
@@ -128,7 +130,7 @@ func (w *world) updates(c *client) []update {
 	switch c.req.Op {
 	case OpPutClaim:
 		list := put(tag(format.LockClaim, f))
-		list[0].root = c.req.Root
+		list[0].root, list[0].beside = c.req.Root, c.req.Beside
 		return list
 	case OpPutTombstone:
 		kind := format.LockTombstone
