@@ -188,9 +188,7 @@
 // still write, the client may hold by the older claim and write meanwhile. So this copy gets
 // the number below the one from which the successor of the overtaken holder starts: no
 // claim uses that number, it is above all that the overtaken holder may write, and below all
-// that the older claim may write. Where that is impossible, since a claim was overtaken
-// after the older claim had been made, LOCK is answered by a passing error
-// ([oci.ErrUnavailable]) until the older claim has ended.
+// that the older claim may write.
 //
 // If such a LOCK is refused it ends all claims of the id, for its client got a refusal. A
 // LOCK that comes after UNLOCK, as when a proxy repeats it, would make a claim that is never
@@ -241,6 +239,10 @@
 //     notice that it has gone, has two requests under way. If the first is refused
 //     because another client asked at the same time, it ends the claims of the id, of
 //     which the second may have won. A server that notices before it decided stops.
+//   - If another client's claim is overtaken after the older claim of a repeated LOCK had
+//     been made, no number is free between both, and the copy of the head gets the first
+//     number of the younger claim. If the client holds by the older claim, writes, and the
+//     copy arrives after that, the written state is in the history below it.
 //   - If a server dies during LOCK and the lease of its claim expires, and another client
 //     ends that claim while a repeated LOCK wins beside it, then a third server answers
 //     that the lock has expired.

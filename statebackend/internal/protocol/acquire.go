@@ -429,8 +429,6 @@ func (a *Acquirer) win() Request {
 	switch {
 	case a.Resume:
 		return a.end(a.Result)
-	case overtaken && !a.in(a.last).hasRoom():
-		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
 	case overtaken && a.in(a.last).sealNumber() > a.last.Newest:
 		return a.seal()
 	}
@@ -451,22 +449,22 @@ func (a *Acquirer) sealed(r Reply) Request {
 	if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
 		return a.seal()
 	}
-	return a.endClaim(releaser{forced: !a.Result.joined}, afterEnd, Acquired{Err: r.Err})
+	return a.endClaim(releaser{forced: a.in(a.last).sealNumber() == a.Claim.Fence}, afterEnd, Acquired{Err: r.Err})
 }
 
 // sealListed verifies that the seal counts, as saver does for a version.
 func (a *Acquirer) sealListed(r Reply) Request {
 	n := a.in(a.last).sealNumber()
-	joined := a.Result.joined // then the older claim may have written above the seal
+	first := n == a.Claim.Fence // else an older claim of the id may have written above the seal
 	switch {
 	case r.Status != StatusDone:
-		return a.endClaim(releaser{forced: !joined}, afterEnd, Acquired{Err: r.Err})
+		return a.endClaim(releaser{forced: first}, afterEnd, Acquired{Err: r.Err})
 	case r.Snapshot.Ended[a.Claim] != 0 || r.Snapshot.Newest > a.Claim.Fence:
 		return a.end(Acquired{Err: errOvertaken})
 	case r.Snapshot.Newest < n:
-		return a.endClaim(releaser{forced: !joined}, afterEnd, Acquired{Err: errStaleList})
+		return a.endClaim(releaser{forced: first}, afterEnd, Acquired{Err: errStaleList})
 	}
-	a.Result = Acquired{Won: true, newest: r.Snapshot.Newest, next: max(n+1, a.Claim.Fence), Sealed: !joined, joined: joined}
+	a.Result = Acquired{Won: true, newest: r.Snapshot.Newest, next: max(n+1, a.Claim.Fence), Sealed: first, joined: a.Result.joined}
 	a.phase = phaseMark
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }

@@ -78,17 +78,11 @@ func (s contest) beside() bool {
 // sealNumber is the number of a copy of the head, above all that overtaken holders may
 // write. It is our first one. Beside an older claim of our id, by which the client may hold
 // and write while we copy, it is below all that this one may write: overtaken holders leave
-// the number below the floor free, see [reach].
+// the number below the floor free, see [reach]. If another claim was overtaken after the
+// older one had been made, no number is between both.
 func (s contest) sealNumber() int64 {
-	if len(s.siblings()) > 0 {
+	if c := s.oldest(); c != (ClaimID{}) && c.Fence >= s.floor() {
 		return s.floor() - 1
 	}
 	return s.own.Fence
-}
-
-// hasRoom reports whether such a number exists: no older claim of our id may write below
-// the floor. One may if another claim was overtaken after it had been made.
-func (s contest) hasRoom() bool {
-	c := s.oldest()
-	return c == (ClaimID{}) || c.Fence >= s.floor()
 }
