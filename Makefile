@@ -30,11 +30,12 @@ demo: build $(TOFU) $(TIME)
 # which lint runs, with all of its checks.
 test: tools
 	$(MAKE) -C operator etcd kube-apiserver crds
-	$(MAKE) -j2 $(TESTS)
+	$(MAKE) -j2 $(TESTS) BESIDE=1
 # Tests with a real browser, beside their pages.
 test-browser:
 	$(GOTEST) -tags browser -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara
-test-operator test-.: AT_ONCE := -p 4# packages: they wait for servers and programs as much as they work
+test-operator: AT_ONCE := -p 4# packages: they wait for an API server of their own more than they work
+test-.: AT_ONCE := $(if $(BESIDE),,-p 4)# likewise for servers and programs, where no others are tested beside
 $(filter-out test-browser,$(TESTS)): test-%:
 	cd $* && $(GOTEST) $(AT_ONCE) ./...
 # With its version, where git tells: the tag, or a time and a commit.
