@@ -19,7 +19,7 @@
  * were reported to its client (PREFIX).
  *
  * There are no infinite cycles either. Not modelled: the number of a seal beside an older
- * claim of the same client (sealNumber in internal/protocol/contest.go).
+ * claim of the same client (sealNumber in internal/protocol/seal.go).
  *
  * Faults: STOPS servers stop, and the write they send may arrive late; GIVEUPS
  * times client 0 does not wait for the answer to a write and sends it again,

@@ -74,15 +74,3 @@ func (s contest) outnumbered() bool {
 func (s contest) beside() bool {
 	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+reach > s.own.Fence })
 }
-
-// sealNumber is the number of a copy of the head, above all that overtaken holders may
-// write. It is our first one. Beside an older claim of our id, by which the client may hold
-// and write while we copy, it is below all that this one may write: overtaken holders leave
-// the number below the floor free, see [reach]. If another claim was overtaken after the
-// older one had been made, no number is between both.
-func (s contest) sealNumber() int64 {
-	if c := s.oldest(); c != (ClaimID{}) && c.Fence >= s.floor() {
-		return s.floor() - 1
-	}
-	return s.own.Fence
-}

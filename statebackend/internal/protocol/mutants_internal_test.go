@@ -92,7 +92,7 @@ func rules() map[string]rule {
 		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+skip)", "_ = c", "", mutant.Edit{Old: "return c.Fence+reach > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
 		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
 		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), twice, "TestLateClaim", ""),
-		"a copy below who may write":        reports(small("contest.go", "return s.floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
+		"a copy below who may write":        reports(small("seal.go", "return s.floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
 		"the claim that was live":           reports(small("contest.go", "(c == live || c.Fence+Jump > root.Fence)", "c.Fence+Jump > root.Fence", ""), above, "TestLateBesideWithdrawn", ""),
 		"a claim that is not written":       reports(small("join.go", "a.unread = r.Err\n\t\treturn a.join()", "return a.anew(Acquired{Err: r.Err}, 0)", ""), "want the write stored", "TestAbandonedRoot", ""),
 		"who is told no takes claims along": reports(small("join.go", "a.doomed = a.in(a.last).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),
