@@ -3,7 +3,6 @@
 package child
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,20 +12,11 @@ import (
 
 // TestMain lets the test program act as the tool, and as okara, which starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		commands := map[string]func(args []string) error{sandbox.ExecCommand: execTestCommand}
-		for _, name := range []string{"init", "plan", "apply", "show"} {
-			commands[name] = runtest.Tool(name)
-		}
-		if do, ok := commands[os.Args[1]]; ok {
-			if err := do(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, "error:", err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		}
+	commands := map[string]func(args []string) error{sandbox.ExecCommand: execTestCommand}
+	for _, name := range []string{"init", "plan", "apply", "show"} {
+		commands[name] = runtest.Tool(name)
 	}
-	os.Exit(m.Run())
+	runtest.Main(m, commands)
 }
 
 // execTestCommand acts as the command by which a run starts the tool.

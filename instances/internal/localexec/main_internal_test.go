@@ -3,7 +3,6 @@
 package localexec
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,18 +12,7 @@ import (
 
 // TestMain lets the test program act as okara: the executor starts this program with the
 // name of a command.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		if do, ok := commands()[os.Args[1]]; ok {
-			if err := do(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, "error:", err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		}
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { runtest.Main(m, commands()) }
 
 // commands returns the commands of okara that tests need.
 func commands() map[string]func(args []string) error {

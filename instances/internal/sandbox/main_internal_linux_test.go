@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,17 +12,7 @@ import (
 // TestMain lets the test program act as okara, which starts the tool, and as programs whose
 // processes are unusual.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		commands := map[string]func(args []string) error{ExecCommand: execTestCommand, "leave-thread": leaveFirstThread, "exec-again": execAgain}
-		if do, ok := commands[os.Args[1]]; ok {
-			if err := do(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, "error:", err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		}
-	}
-	os.Exit(m.Run())
+	runtest.Main(m, map[string]func(args []string) error{ExecCommand: execTestCommand, "leave-thread": leaveFirstThread, "exec-again": execAgain})
 }
 
 // execTestCommand acts as the command by which a run starts the tool.
