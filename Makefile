@@ -19,9 +19,9 @@ TESTS   := test-operator test-. test-internal/e2e test-browser test-provider tes
 # the tests of the root; what others test does not, and what is measured sets its own value.
 lint tools $(TESTS): export GOGC := 400
 lint tools $(TESTS): export GOMEMLIMIT := 3GiB
-DEFAULT = -exec 'env -u GOGC -u GOMEMLIMIT'
-test-.: DEFAULT :=
-GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test $(DEFAULT) -vet=off -timeout 30m
+AS_SHIPPED = -exec 'env -u GOGC -u GOMEMLIMIT'
+test-.: AS_SHIPPED :=
+GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test $(AS_SHIPPED) -vet=off -timeout 30m
 
 .PHONY: build image release tools generate test $(TESTS) lint race cover demo docs
 demo: build $(TOFU) $(TIME)
