@@ -431,8 +431,11 @@ const autoVersion = "auto"
 // gitVersions returns the versions in the git tags of the commit in dir.
 func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, error) {
 	tags, err := checkout.Versions(ctx, dir, a.Getenv)
-	if _, ok := errors.AsType[*checkout.NoVersionError](err); ok {
+	switch _, none := errors.AsType[*checkout.NoVersionError](err); {
+	case none:
 		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+	case err != nil:
+		err = cli.WithHint(err, "the version comes from a git tag: run this in a checkout, or give the version")
 	}
 	return tags, err
 }
