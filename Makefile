@@ -58,6 +58,7 @@ lint:
 	@w=$$(mktemp -d) && trap 'rm -rf "$$w"' EXIT && export GOWORK=$$w/go.work && go work init . operator provider && \
 		out=$$(go tool deadcode -filter ^github.com/seed-141914ff/okara/ ./cmd/okara ./operator/cmd/okara-operator ./operator/internal/reference ./provider/cmd/terraform-provider-okara) && \
 		test -z "$$out" || { echo "no command reaches: $$out"; exit 1; }
+	OKARA_COUNTS=1 go test -count=1 -run 'TestCounts$$' ./internal/repotest
 race:
 	CGO_ENABLED=1 go test -race ./...
 cover:

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,9 @@ import (
 	"strings"
 	"testing"
 )
+
+// generated is the file that make generate writes, and make lint compares.
+const generated = "operator/api/v1alpha1/zz_generated.deepcopy.go"
 
 const licence = "// SPDX-License-Identifier: Apache-2.0\n"
 
@@ -28,11 +30,7 @@ func TestSource(t *testing.T) {
 		if !bytes.HasPrefix(s.text, []byte(licence)) {
 			t.Errorf("%s: the first line must be %q", s.name, strings.TrimSpace(licence))
 		}
-		c := check{t: t, fset: s.fset, test: s.test, constant: constant}
-		if within(s.name, "operator") || slices.ContainsFunc(testOnly, func(dir string) bool { return within(s.name, dir) }) {
-			c.constant = append(slices.Clone(constant), "regexp.MustCompile")
-		}
-		c.file(s.File)
+		check{t: t, fset: s.fset, test: s.test}.file(s.File)
 	}
 }
 
@@ -41,10 +39,9 @@ func TestSource(t *testing.T) {
 var freeMuxes = []string{"internal/server/listen.go", "operator/internal/portalserve/", "operator/internal/rig/", "instances/portaltest/", "internal/webtest/issuer.go", "internal/e2e/"}
 
 type check struct {
-	t        *testing.T
-	fset     *token.FileSet
-	test     bool
-	constant []string // calls that a package variable may hold
+	t    *testing.T
+	fset *token.FileSet
+	test bool
 }
 
 func (c check) errorf(n ast.Node, format string, args ...any) {
@@ -59,152 +56,19 @@ func (c check) file(f *ast.File) {
 		}
 	}
 	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			if d.Recv == nil && d.Name.Name == "init" {
-				c.errorf(d, "no init functions: work at start hides in imports and cannot be passed options")
-			}
-		case *ast.GenDecl:
-			if d.Tok == token.VAR && !c.test {
-				c.vars(d)
-			}
+		if d, ok := d.(*ast.FuncDecl); ok && d.Recv == nil && d.Name.Name == "init" {
+			c.errorf(d, "no init functions: work at start hides in imports and cannot be passed options")
 		}
 	}
 	if c.test {
 		return
 	}
-	inner := map[*ast.BinaryExpr]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.BinaryExpr:
-			if !inner[n] {
-				c.condition(n, inner)
-			}
-		case *ast.CallExpr:
-			c.call(n)
-		case *ast.BlockStmt:
-			c.packed(n.List)
-		case *ast.CaseClause:
-			c.packed(n.Body)
-		case *ast.CommClause:
-			c.packed(n.Body)
+		if call, ok := n.(*ast.CallExpr); ok {
+			c.call(call)
 		}
 		return true
 	})
-}
-
-// packed allows several assignments in one statement only for swapping values.
-func (c check) packed(list []ast.Stmt) {
-	for _, s := range list {
-		a, ok := s.(*ast.AssignStmt)
-		if !ok || len(a.Rhs) < 2 {
-			continue
-		}
-		left := map[string]bool{}
-		for _, l := range a.Lhs {
-			left[types.ExprString(l)] = true
-		}
-		swaps := false
-		for _, r := range a.Rhs {
-			ast.Inspect(r, func(n ast.Node) bool {
-				e, ok := n.(ast.Expr)
-				swaps = swaps || ok && left[types.ExprString(e)]
-				return !swaps
-			})
-		}
-		if !swaps {
-			c.errorf(a, "%d assignments in one statement: give each a line", len(a.Rhs))
-		}
-	}
-}
-
-// maxTerms is the maximum number of terms of a condition. Longer conditions need a
-// variable or a function that names a part of them.
-const maxTerms = 4
-
-// condition refuses an expression with too many terms. Its subexpressions are recorded in
-// inner.
-func (c check) condition(b *ast.BinaryExpr, inner map[*ast.BinaryExpr]bool) {
-	if n := terms(b, inner); n > maxTerms {
-		c.errorf(b, "name what these %d terms ask", n)
-	}
-}
-
-// terms counts the terms that && and || join in an expression, through parentheses and
-// negations.
-func terms(e ast.Expr, inner map[*ast.BinaryExpr]bool) int {
-	switch e := e.(type) {
-	case *ast.ParenExpr:
-		return terms(e.X, inner)
-	case *ast.UnaryExpr:
-		if e.Op == token.NOT {
-			return terms(e.X, inner)
-		}
-	case *ast.BinaryExpr:
-		if e.Op == token.LAND || e.Op == token.LOR {
-			inner[e] = true
-			return terms(e.X, inner) + terms(e.Y, inner)
-		}
-	}
-	return 1
-}
-
-// TestTerms checks what counts as one term of a condition.
-func TestTerms(t *testing.T) {
-	for text, want := range map[string]int{
-		`a == b`:                         1,
-		`a && b || !(c && !d) || e == 1`: 5,
-		`a && ((b) || c < 2) && !d`:      4,
-		`a && f(b && c, d || e)`:         2,
-		`a && (b || c) == d`:             2,
-	} {
-		e, err := parser.ParseExpr(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := terms(e, map[*ast.BinaryExpr]bool{}); got != want {
-			t.Errorf("%s: %d terms", text, got)
-		}
-	}
-}
-
-// constant lists calls with an immutable result, which a package variable may hold.
-// sync.OnceFunc serves for registering by name with a library, once per process. A
-// regular expression has to be a text.Pattern, since every command of okara initializes
-// all its packages.
-var constant = []string{
-	"errors.New", "fmt.Errorf", "text.Pattern", "strings.NewReplacer", "template.Must",
-	"netip.MustParsePrefix", "netip.MustParseAddr", "digest.Digest", "sync.OnceFunc",
-}
-
-// vars allows package variables for errors, compiled expressions, embedded files, and
-// checks that a type implements an interface. A table has to be a switch or a function; a
-// counter or a cache has to be a field.
-func (c check) vars(d *ast.GenDecl) {
-	for _, spec := range d.Specs {
-		v := spec.(*ast.ValueSpec)
-		if embeds(d.Doc) || embeds(v.Doc) {
-			continue
-		}
-		for i, name := range v.Names {
-			if name.Name == "_" {
-				continue
-			}
-			if i < len(v.Values) {
-				if call, ok := v.Values[i].(*ast.CallExpr); ok && slices.Contains(c.constant, callee(call)) {
-					continue
-				}
-			}
-			c.errorf(name, "package variable %s can change: pass it as a field, or make it a constant, a switch or a function", name.Name)
-		}
-	}
-}
-
-func embeds(doc *ast.CommentGroup) bool {
-	if doc == nil {
-		return false
-	}
-	return slices.ContainsFunc(doc.List, func(l *ast.Comment) bool { return strings.HasPrefix(l.Text, "//go:embed ") })
 }
 
 func (c check) call(call *ast.CallExpr) {

@@ -21,7 +21,7 @@ import (
 // entry here.
 var top = []string{
 	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy",
-	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
+	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "findings", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
 	".gitignore", ".ci", ".github", ".goreleaser.yaml", "Formula", "install.sh", // where other tools expect them
 }
 
