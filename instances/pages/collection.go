@@ -4,14 +4,17 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // A form shows a value with parts part by part: a list or set as a row for each element, a
@@ -21,15 +24,18 @@ import (
 // the whole value as JSON, as in links.
 
 const (
-	maxNested = 3  // levels of nested values; deeper ones are JSON
-	maxRows   = 60 // of a given value; a longer one is JSON
+	maxNested = 3   // levels of nested values; deeper ones are JSON
+	maxRows   = 60  // of a given value; a longer one is JSON
+	maxSpread = 400 // fields of all given values; where there are more, values are JSON
 	blankRow  = "#"
 )
 
-// Form fields that add a row to the named value, or remove one.
+// Form fields that only show the form again: with a row more of the named value, with one
+// less, or with what would change.
 const (
 	moreField = "more"
 	lessField = "less"
+	lookField = "look"
 )
 
 // formRow is a row of a list or of a map.
@@ -47,7 +53,7 @@ func part(raw json.RawMessage) (property, bool) {
 
 // partKind returns the kind of a value with parts; "": it is not shown in parts.
 func (p property) partKind() string {
-	if p.Sensitive {
+	if p.Sensitive || len(p.Enum) > 0 {
 		return ""
 	}
 	if _, ok := part(p.Items); ok && p.is("array") {
@@ -61,6 +67,74 @@ func (p property) partKind() string {
 	}
 	return ""
 }
+
+// form returns the content of a form that shows a value: in parts if they say the same as the
+// value and are no more than limit.
+func (p property) form(name string, value json.RawMessage, limit int) url.Values {
+	form := url.Values{}
+	switch {
+	case len(value) == 0:
+		return form
+	case p.kind() == kindCheck && !isNull(value):
+		if string(value) == "true" {
+			form.Set(name, "true")
+		}
+		return form
+	case p.partKind() == "":
+		form.Set(name, p.shown(value))
+		return form
+	}
+	if p.spread(name, value, form, 0) && len(form) <= limit {
+		c := &collector{form: form}
+		_, read := c.field(p, field{Name: name}, "", 0)
+		if isNull(read) && isNull(value) || !c.bad && reflect.DeepEqual(p.trim(decoded(read)), p.trim(decoded(value))) {
+			return form
+		}
+	}
+	return url.Values{name: {indented(value)}}
+}
+
+// trim removes null attributes, which mean the same as absent ones.
+func (p property) trim(v any) any {
+	switch v := v.(type) {
+	case []any:
+		item, _ := part(p.Items)
+		for i := range v {
+			v[i] = item.trim(v[i])
+		}
+	case map[string]any:
+		item, _ := part(p.Additional)
+		for name := range v {
+			of, attribute := p.Properties[name]
+			if attribute && v[name] == nil && !slices.Contains(p.Required, name) {
+				delete(v, name)
+			} else if attribute {
+				v[name] = of.trim(v[name])
+			} else {
+				v[name] = item.trim(v[name])
+			}
+		}
+	}
+	return v
+}
+
+// isSameForm reports whether two forms have the same content below a name. Empty fields do
+// not count, nor how a browser ends lines.
+func isSameForm(a, b url.Values, name string) bool {
+	below := func(form url.Values) map[string]string {
+		out := map[string]string{}
+		for key := range form {
+			if content := plainLines(form.Get(key)); content != "" && (key == name || strings.HasPrefix(key, name+".")) {
+				out[key] = content
+			}
+		}
+		return out
+	}
+	return maps.Equal(below(a), below(b))
+}
+
+// plainLines ends lines with a line feed, as values do.
+func plainLines(s string) string { return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s) }
 
 // spread puts the parts of a value into a form; false: it does not fit, or is too long.
 func (p property) spread(name string, raw json.RawMessage, form url.Values, deep int) bool {
@@ -134,11 +208,10 @@ type collector struct {
 // field makes the field of a value and reads the value; nil: there is no value.
 func (c *collector) field(p property, f field, at string, deep int) (field, json.RawMessage) {
 	f.at = at
-	f.Kind = p.kind()
+	f.Kind = cmp.Or(f.Kind, p.kind())
 	kind := p.partKind()
-	written := strings.TrimSpace(c.form.Get(f.Name))
-	if kind == "" || deep >= maxNested || written != "" {
-		return c.single(p, f, kind != "")
+	if kind == "" || deep >= maxNested || strings.TrimSpace(c.form.Get(f.Name)) != "" {
+		return c.single(p, f)
 	}
 	switch kind {
 	case kindList:
@@ -150,18 +223,27 @@ func (c *collector) field(p property, f field, at string, deep int) (field, json
 }
 
 // single handles a value in a single field.
-func (c *collector) single(p property, f field, parts bool) (field, json.RawMessage) {
-	if parts {
+func (c *collector) single(p property, f field) (field, json.RawMessage) {
+	written := plainLines(c.form.Get(f.Name))
+	switch {
+	case p.partKind() != "":
 		f.Kind = kindJSON
-	}
-	if f.Kind == kindCheck && f.within {
+	case f.Kind == kindCheck && f.within:
 		f.Kind = kindChoose
+	case f.Kind == kindCheck:
+		written = strconv.FormatBool(written != "")
+	case f.Kind == kindText && strings.Contains(written, "\n"):
+		f.Kind = kindArea // a single line would lose them
 	}
-	written := c.form.Get(f.Name)
 	if f.Kind == kindChoose {
 		f.Options = p.options(f.within || written == "")
+		if !slices.ContainsFunc(f.Options, func(o site.Choice) bool { return o.Value == written }) {
+			f.Options = append(f.Options, site.Choice{Value: written, Text: text.Block(written) + " (no longer allowed)"})
+		}
 	}
-	f.set(written)
+	if f.set(written); p.Sensitive {
+		f.set("")
+	}
 	if f.within && written == "" {
 		return f, nil
 	}
@@ -292,7 +374,7 @@ func together(f field, p property, values map[string]json.RawMessage) json.RawMe
 }
 
 // reshape adds a row to a form, or removes one, if the form requests it. It reports
-// whether it did: then the form is only shown again.
+// whether the form is only shown again.
 func reshape(form url.Values) bool {
 	if name := form.Get(moreField); name != "" {
 		next := 0
@@ -304,7 +386,7 @@ func reshape(form url.Values) bool {
 	}
 	name := form.Get(lessField)
 	if name == "" {
-		return false
+		return form.Has(lookField)
 	}
 	maps.DeleteFunc(form, func(key string, _ []string) bool { return key == name || strings.HasPrefix(key, name+".") })
 	return true

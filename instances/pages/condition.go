@@ -47,7 +47,7 @@ func (p parameters) depends(f *field, part property) {
 
 // among reports whether a value is one of several.
 func among(value json.RawMessage, all []json.RawMessage) bool {
-	return slices.ContainsFunc(all, func(part json.RawMessage) bool { return compact(part) == compact(value) })
+	return slices.ContainsFunc(all, func(part json.RawMessage) bool { return isSame(part, value) })
 }
 
 // never reports whether a parameter cannot apply in this form: it depends on one that the

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -99,48 +100,95 @@ func readParameters(schema json.RawMessage) (parameters, error) {
 // prefix precedes the name of a parameter in a form and in a link that fills one.
 const prefix = "p."
 
-// fields returns the fields of a form, with the defaults of the template.
-func (p parameters) fields() []field {
-	fields := []field{}
+// choose returns the value that a form shows for each parameter: that of the first map which
+// has it, else the default. A secret is never shown.
+func (p parameters) choose(given ...map[string]json.RawMessage) map[string]json.RawMessage {
+	chosen := map[string]json.RawMessage{}
 	for _, name := range p.Order {
-		fields = append(fields, p.field(name))
+		property := p.Properties[name]
+		if property.Sensitive {
+			continue
+		}
+		for _, values := range append(given, map[string]json.RawMessage{name: property.Default}) {
+			if value := values[name]; len(value) > 0 {
+				chosen[name] = value
+				break
+			}
+		}
 	}
+	return chosen
+}
+
+// show returns the fields of a form that shows the chosen values.
+func (p parameters) show(chosen map[string]json.RawMessage) []field {
+	fields, _, _ := p.read(p.form(chosen), chosen)
 	return fields
 }
 
-func (p parameters) field(name string) field {
+// form returns the content of a form that shows the chosen values.
+func (p parameters) form(chosen map[string]json.RawMessage) url.Values {
+	form := url.Values{}
+	for _, name := range p.Order {
+		maps.Copy(form, p.Properties[name].form(prefix+name, chosen[name], maxSpread-len(form)))
+	}
+	return form
+}
+
+// field returns a field without content.
+func (p parameters) field(name string, chosen json.RawMessage) field {
 	property := p.Properties[name]
 	f := field{
 		Name: prefix + name, ID: "p-" + name, Label: property.label(name), Kind: property.kind(), Required: slices.Contains(p.Required, name),
 	}
+	if f.Kind == kindCheck && isNull(chosen) {
+		f.Kind = kindChoose // a box has no third state
+	}
 	f.Help = property.help(f.Label)
+	if isNull(chosen) && len(chosen) > 0 && !property.noDefault() && property.is("string") && f.Kind != kindChoose {
+		f.Help = append(f.Help, "It is null, until you write something.")
+	}
 	p.depends(&f, property)
-	if len(property.Default) > 0 && string(property.Default) != "null" {
-		f.Value = property.shown(property.Default)
-	}
-	if f.Kind == kindChoose {
-		f.Options = property.options(f.Value == "")
-	}
-	p.give(&f, property.Default)
 	return f
 }
 
-// give fills the field of a parameter with a value.
-func (p parameters) give(f *field, raw json.RawMessage) {
-	property := p.Properties[strings.TrimPrefix(f.Name, prefix)]
-	form := url.Values{}
-	if property.partKind() == "" {
-		if len(raw) == 0 || string(raw) == "null" {
-			f.set("")
-		} else {
-			f.set(property.shown(raw))
-		}
-		return
+// isNull reports whether there is no value, or null.
+func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
+
+// isSame reports whether two values are the same JSON.
+func isSame(a, b json.RawMessage) bool { return reflect.DeepEqual(decoded(a), decoded(b)) }
+
+// indented returns a whole value as JSON for an area of text.
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if len(raw) < 60 || json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
 	}
-	if !property.spread(f.Name, raw, form, 0) {
-		form = url.Values{f.Name: {property.shown(raw)}}
+	return b.String()
+}
+
+// brief returns a value for a sentence: a text unquoted, anything else as JSON on one line.
+func brief(raw json.RawMessage) string {
+	var b bytes.Buffer
+	written := string(raw)
+	if err := json.Unmarshal(raw, &written); err != nil && json.Compact(&b, raw) == nil {
+		written = b.String()
 	}
-	*f, _ = (&collector{form: form}).field(property, *f, "/"+strings.TrimPrefix(f.Name, prefix), 0)
+	switch {
+	case isNull(raw):
+		return "none"
+	case written == "":
+		return `""`
+	}
+	return text.Clip(text.Block(written), 200)
+}
+
+func decoded(raw json.RawMessage) (v any) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	return v
 }
 
 func (p property) label(name string) string {
@@ -192,6 +240,9 @@ func (p property) hint() string {
 	case kindSecret:
 		words = append(words, "It is kept sealed and never shown again.")
 	}
+	if kind := p.kind(); (kind == kindNumber || kind == kindJSON) && !p.noDefault() {
+		words = append(words, "Empty means "+brief(p.Default)+".")
+	}
 	switch {
 	case p.Minimum != nil && p.Maximum != nil:
 		words = append(words, fmt.Sprintf("From %s to %s.", *p.Minimum, *p.Maximum))
@@ -214,12 +265,12 @@ func (p property) sample() string {
 }
 
 // whole reports whether a value is written as JSON if it is in one field.
-func (p property) whole() bool { return p.kind() == kindJSON || p.partKind() != "" && len(p.Enum) == 0 }
+func (p property) whole() bool { return p.kind() == kindJSON || p.partKind() != "" }
 
 // options returns the choices; blank adds one for a value that is not chosen yet.
 func (p property) options(blank bool) []site.Choice {
 	var all []site.Choice
-	if blank {
+	if blank && !slices.ContainsFunc(p.Enum, func(v json.RawMessage) bool { return p.shown(v) == "" }) {
 		all = append(all, site.Choice{Text: "Choose"})
 	}
 	if len(p.Enum) == 0 {
@@ -231,14 +282,18 @@ func (p property) options(blank bool) []site.Choice {
 	return all
 }
 
-// shown returns a value as a form shows it: a string unquoted, anything else as JSON.
+// shown returns a value as a form shows it: a text unquoted, anything else as JSON. Null is
+// empty where an empty field means null.
 func (p property) shown(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		return text
+	if isNull(value) && (p.noDefault() || p.kind() == kindChoose || p.is("string")) {
+		return ""
 	}
 	if p.whole() {
-		return site.Indented(value)
+		return indented(value)
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil && !isNull(value) {
+		return text
 	}
 	return string(value)
 }
@@ -254,7 +309,6 @@ func (f *field) set(text string) {
 // value converts the text of a field to JSON; nil: no value. A text that is not a value
 // of the type is passed on as a string: the API reports what it expected.
 func (p property) value(text string) (json.RawMessage, error) {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
 	for _, option := range p.Enum {
 		if p.shown(option) == text {
 			return option, nil
@@ -277,43 +331,38 @@ func (p property) value(text string) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// read reads the values of a form, and puts them into its fields as well. A secret is not
-// sent back, and the value of a field that does not apply is left out.
-func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMessage, bool) {
+// read makes the fields of a form that showed the chosen values, and reads their values;
+// false: one cannot be read. A field that was left as it was shown keeps its value exactly, a
+// secret is not sent back, and the value of a field that does not apply is left out. A field
+// of an instance that was emptied gets its default.
+func (p parameters) read(form url.Values, chosen map[string]json.RawMessage) ([]field, map[string]json.RawMessage, bool) {
+	fields := []field{}
 	values := map[string]json.RawMessage{}
 	bad := map[string]bool{}
-	for i := range fields {
-		f := &fields[i]
-		name := strings.TrimPrefix(f.Name, prefix)
-		if property := p.Properties[name]; property.partKind() != "" && len(property.Enum) == 0 {
-			c := &collector{form: form}
-			f.Rows = nil
-			f.Fields = nil
-			var value json.RawMessage
-			if *f, value = c.field(property, *f, "/"+name, 0); value != nil {
-				values[name] = value
+	for _, name := range p.Order {
+		property := p.Properties[name]
+		c := &collector{form: form}
+		f, value := c.field(property, p.field(name, chosen[name]), "/"+name, 0)
+		left := !c.bad && isSameForm(form, property.form(f.Name, chosen[name], maxSpread), f.Name)
+		if left && !(isNull(chosen[name]) && property.noDefault()) {
+			value = chosen[name]
+		}
+		if value == nil && p.have != nil && !property.Sensitive && !left && !c.bad {
+			if value = property.Default; f.Required {
+				f.Error = "must be filled in"
+				c.bad = true
+			} else if len(value) == 0 {
+				value = json.RawMessage("null")
 			}
-			bad[name] = c.bad
-			continue
-		}
-		text := form.Get(f.Name)
-		if f.Kind == kindCheck {
-			text = fmt.Sprint(text != "")
-		}
-		value, err := p.Properties[name].value(text)
-		if err != nil {
-			f.Error = err.Error()
-			bad[name] = true
 		}
 		if value != nil {
 			values[name] = value
 		}
-		if f.set(text); p.Properties[name].Sensitive {
-			f.set("")
-		}
+		bad[name] = c.bad
+		fields = append(fields, f)
 	}
 	p.drop(fields, values, bad)
-	return values, !slices.Contains(slices.Collect(maps.Values(bad)), true)
+	return fields, values, !slices.Contains(slices.Collect(maps.Values(bad)), true)
 }
 
 // judge checks each value against the schema, where its field has no error yet: so the API
@@ -348,31 +397,24 @@ func gather(into map[string]string, below string, err error) {
 	}
 }
 
-// linked fills a form with the values of a link, except sensitive ones, parameters that the
-// template does not allow in links, and invalid values. It returns the labels of the fields
-// that were filled, and of those that the link may not fill.
-func (p parameters) linked(fields []field, query url.Values) (took, left []string) {
-	for i := range fields {
-		f := &fields[i]
-		if !query.Has(f.Name) {
+// linked returns the values that a link gives, except sensitive ones, those of parameters
+// that the template does not allow in links, and invalid ones; left is the labels of these.
+func (p parameters) linked(query url.Values) (given map[string]json.RawMessage, left []string) {
+	given = map[string]json.RawMessage{}
+	for _, name := range p.Order {
+		if !query.Has(prefix + name) {
 			continue
 		}
-		name := strings.TrimPrefix(f.Name, prefix)
 		property := p.Properties[name]
-		text := query.Get(f.Name)
-		value, err := property.value(text)
+		value, err := property.value(query.Get(prefix + name))
 		linkable := property.Link && !property.Sensitive
 		if !linkable || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
-			left = append(left, f.Label)
+			left = append(left, property.label(name))
 			continue
 		}
-		if f.set(text); property.partKind() != "" {
-			p.give(f, value)
-		}
-		f.Linked = true
-		took = append(took, f.Label)
+		given[name] = value
 	}
-	return took, left
+	return given, left
 }
 
 // within returns the field of a part of a parameter, by its JSON Pointer; nil: none.

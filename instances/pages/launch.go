@@ -5,6 +5,7 @@ package pages
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -91,17 +92,25 @@ type launches struct {
 	clock     site.Clock
 }
 
-// form returns the initial body of a page of the form.
-func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
+// launchForm is the form of a request.
+type launchForm struct {
+	parameters
+	body   launchBody
+	chosen map[string]json.RawMessage // values that it shows at first
+	given  map[string]json.RawMessage // of them, those that the link gives
+}
+
+// form returns the form that a request leads to.
+func (s *launches) form(r *site.Request) (*launchForm, error) {
 	t, err := s.templates.in(r)
 	if err != nil {
-		return launchBody{}, parameters{}, err
+		return nil, err
 	}
 	p, err := readParameters(t.Schema)
 	if err != nil {
-		return launchBody{}, p, err
+		return nil, err
 	}
-	body := launchBody{templateCard: cardOf(t), Asks: p.fields(), Quota: t.Quota, Asked: t.Approval != "none"}
+	body := launchBody{templateCard: cardOf(t), Quota: t.Quota, Asked: t.Approval != "none"}
 	if !p.names() {
 		body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
 	}
@@ -133,40 +142,55 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	if t.Force {
 		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Ignore quotas", Kind: kindCheck, Help: []string{"Launch it although a quota is used up. You may, as an admin."}})
 	}
-	return body, p, nil
+	l := &launchForm{parameters: p}
+	l.given, body.Left = p.linked(r.URL.Query())
+	l.chosen = p.choose(l.given, s.like(r, t.Name))
+	l.body = body
+	return l, nil
+}
+
+// ask puts the fields of the parameters into the form, and marks those that still have the
+// values of the link.
+func (l *launchForm) ask(fields []field, values map[string]json.RawMessage) {
+	for i := range fields {
+		f := &fields[i]
+		name := strings.TrimPrefix(f.Name, prefix)
+		if value, ok := l.given[name]; ok && isSame(value, values[name]) {
+			f.Linked = true
+			l.body.Linked = append(l.body.Linked, f.Label)
+		}
+	}
+	l.body.Asks = fields
 }
 
 func (s *launches) show(r *site.Request) (*site.Page, error) {
-	body, p, err := s.form(r)
+	l, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
-	if id := r.URL.Query().Get(likeField); id != "" {
-		s.like(r, id, p, &body)
-	}
-	body.Linked, body.Left = p.linked(body.Asks, r.URL.Query())
-	return launchPage(body, s.clock.NewKey()), nil
+	l.ask(l.show(l.chosen), l.chosen)
+	return launchPage(l.body, s.clock.NewKey()), nil
 }
 
 // likeField names the instance whose values the form starts with.
 const likeField = "like"
 
-// like fills a form with the values of an instance, as far as the caller may see them, so
-// without secrets. An instance of another template, or a hidden one, fills nothing.
-func (s *launches) like(r *site.Request, id string, p parameters, body *launchBody) {
+// like returns the values of the instance that a link names, as far as the caller may see
+// them, so without secrets. An instance of another template, or a hidden one, gives none.
+func (s *launches) like(r *site.Request, template string) map[string]json.RawMessage {
+	id := r.URL.Query().Get(likeField)
+	if id == "" {
+		return nil
+	}
 	i, err := get[api.Instance](s.templates.api, r, "instances/"+url.PathEscape(id), nil)
-	if err != nil || i.Template != body.Name {
-		return
+	if err != nil || i.Template != template {
+		return nil
 	}
-	for n := range body.Asks {
-		f := &body.Asks[n]
-		name := strings.TrimPrefix(f.Name, prefix)
-		value, ok := i.Parameters[name]
-		if ok && !p.Properties[name].Sensitive && string(value) != `"`+api.Masked+`"` {
-			p.give(f, value)
-		}
-	}
+	maps.DeleteFunc(i.Parameters, func(_ string, value json.RawMessage) bool { return isMasked(value) })
+	return i.Parameters
 }
+
+func isMasked(value json.RawMessage) bool { return string(value) == `"`+api.Masked+`"` }
 
 func launchPage(body launchBody, key string) *site.Page {
 	return &site.Page{
@@ -184,17 +208,18 @@ func (s *launches) may(r *site.Request) error {
 
 // launch sends the form to the API.
 func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
-	body, p, err := s.form(r)
+	l, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
+	body := &l.body
 	body.Closed = "" // the API reports it again, and what was typed stays
 	reshaped := reshape(f.Values)
-	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
-	values, ok := p.read(body.Asks, f.Values)
+	asks, values, ok := l.read(f.Values, l.chosen)
+	l.ask(asks, values)
 	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}
-	if p.names() {
-		create.Name = p.nameIn(f.Values)
+	if l.names() {
+		create.Name = l.nameIn(f.Values)
 	}
 	for i := range body.Extra {
 		extra := &body.Extra[i]
@@ -208,14 +233,14 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	}
 	all := slices.Concat(body.Extra, body.Asks)
 	if reshaped {
-		return &site.Answer{Page: launchPage(body, s.clock.NewKey())}, nil
+		return &site.Answer{Page: launchPage(*body, s.clock.NewKey())}, nil
 	}
 	if !ok {
-		p.judge(all, values)
+		l.judge(all, values)
 		copy(body.Extra, all)
 		copy(body.Asks, all[len(body.Extra):])
 		body.summary(all)
-		return &site.Answer{Page: again(launchPage(body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: again(launchPage(*body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	made, err := ask[api.Instance](s.templates.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
 	if err != nil {
@@ -229,7 +254,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		if !body.Again {
 			key = s.clock.NewKey()
 		}
-		return &site.Answer{Page: again(launchPage(body, key), status)}, nil
+		return &site.Answer{Page: again(launchPage(*body, key), status)}, nil
 	}
 	return &site.Answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
 }
@@ -239,20 +264,6 @@ func again(p *site.Page, status int) *site.Page {
 	p.Status = status
 	p.Title = "Not done: " + p.Title
 	return p
-}
-
-// stillLinked returns the labels of fields that a link filled in and the user did not change.
-func stillLinked(p parameters, fields []field, query, form url.Values) []string {
-	probe := slices.Clone(fields)
-	p.linked(probe, query)
-	var labels []string
-	for i := range probe {
-		if probe[i].Linked && p.same(probe[i], query, form) {
-			fields[i].Linked = true
-			labels = append(labels, fields[i].Label)
-		}
-	}
-	return labels
 }
 
 // names reports whether a parameter is the name of what is launched: then the form has no
@@ -266,22 +277,10 @@ func (p parameters) names() bool {
 // default, which others may have as well, or is too long.
 func (p parameters) nameIn(form url.Values) string {
 	name := strings.TrimSpace(form.Get(prefix + "name"))
-	if name == p.field("name").Value || utf8.RuneCountInString(name) > 64 {
+	if name == p.Properties["name"].shown(p.Properties["name"].Default) || utf8.RuneCountInString(name) > 64 {
 		return ""
 	}
 	return name
-}
-
-// same reports whether a form still has the value that a link filled in.
-func (p parameters) same(f field, query, form url.Values) bool {
-	property := p.Properties[strings.TrimPrefix(f.Name, prefix)]
-	if property.partKind() == "" {
-		return form.Get(f.Name) == query.Get(f.Name)
-	}
-	f.Rows = nil
-	f.Fields = nil
-	_, value := (&collector{form: form}).field(property, f, "", 0)
-	return compact(value) == compact(json.RawMessage(query.Get(f.Name)))
 }
 
 // launched describes the outcome of a launch.

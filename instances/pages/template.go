@@ -210,7 +210,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 	for _, name := range p.Order {
 		property := p.Properties[name]
 		body.Parameters = append(body.Parameters, rowFor(p, name))
-		if value := p.field(name).Value; property.Link && !property.Sensitive && property.kind() != kindJSON && len(fill) < 3 {
+		if value := property.shown(property.Default); property.Link && !property.Sensitive && property.kind() != kindJSON && len(fill) < 3 {
 			fill.Set(prefix+name, value)
 			if word := name + "=" + value; !strings.ContainsFunc(word, text.Hidden) {
 				body.CLI += " -p " + text.ShellWord(word)
@@ -227,7 +227,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 
 func rowFor(p parameters, name string) parameterRow {
 	property := p.Properties[name]
-	row := parameterRow{Name: name, Type: cmp.Or(text.Block(property.Written), "any"), Help: p.field(name).Help}
+	row := parameterRow{Name: name, Type: cmp.Or(text.Block(property.Written), "any"), Help: p.field(name, nil).Help}
 	if label := property.label(name); label != name {
 		row.Label = label
 	}

@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -182,6 +183,8 @@ type verbBody struct {
 	Plan       *planBody
 	Changes    string
 	Pending    *pendingBody // what an approval covers
+	Compares   bool         // it shows before it is sent what would change
+	Changed    []string     // what would change by the form as it is filled in
 	Impossible bool         // it cannot be done now
 	Closed     bool         // what waits cannot be shown completely
 }
@@ -194,6 +197,9 @@ type verbCall struct {
 	verb
 	name string
 	body verbBody
+
+	parameters parameters                 // of a change
+	chosen     map[string]json.RawMessage // values that a change shows at first
 }
 
 // verbs serves the actions on instances.

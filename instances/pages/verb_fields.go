@@ -3,10 +3,10 @@
 package pages
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +56,7 @@ func renameBody(c *verbCall, f *site.Form) (any, bool) {
 }
 
 func reasonFields(*verbCall) ([]field, error) {
-	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Other users can read it."}}}, nil
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindArea, Required: true, Help: []string{"Other users can read it."}}}, nil
 }
 
 func reasonBody(c *verbCall, f *site.Form) (any, bool) {
@@ -80,7 +80,7 @@ func approveSays(i api.Instance) []string {
 }
 
 func commentFields(*verbCall) ([]field, error) {
-	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindText, Help: []string{"For the requester and the owner; may be empty."}}}, nil
+	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindArea, Help: []string{"For the requester and the owner; may be empty."}}}, nil
 }
 
 func approveBody(c *verbCall, f *site.Form) (any, bool) {
@@ -138,49 +138,46 @@ func transferBody(c *verbCall, f *site.Form) (any, bool) {
 
 // updateFields returns the parameters that may change, and the version.
 func updateFields(c *verbCall) ([]field, error) {
-	_, fields, err := c.updatable()
-	return fields, err
-}
-
-// updatable returns the schema of an instance's template, reduced to values that may change.
-func (c *verbCall) updatable() (parameters, []field, error) {
 	t, err := get[api.Template](c.s.instances.api, c.r, "templates/"+c.i.Template, nil)
 	if err != nil {
-		return parameters{}, nil, err
+		return nil, err
 	}
 	p, err := readParameters(t.Schema)
 	if err != nil {
-		return p, nil, err
+		return nil, err
 	}
-	p.have = c.i.Parameters
+	p.have = maps.Clone(c.i.Parameters)
+	if p.have == nil {
+		p.have = map[string]json.RawMessage{}
+	}
 	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
 	p.Order = slices.DeleteFunc(p.Order, p.never)
 	for _, name := range p.Order { // a secret stays one, even if the module no longer marks it
-		if property := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
+		if property := p.Properties[name]; isMasked(c.i.Parameters[name]) {
 			property.Sensitive = true
 			property.Default = nil
 			p.Properties[name] = property
 		}
 	}
-	fields := p.fields()
-	for n := range fields {
-		f := &fields[n]
-		property := p.Properties[p.Order[n]]
-		f.Required = false
-		if property.Sensitive {
-			f.Help = append(f.Help, "Leave it empty to keep the value.")
-			f.set("")
-			continue
-		}
-		if now, ok := c.i.Parameters[p.Order[n]]; ok {
-			p.give(f, now)
-		}
-	}
+	c.parameters = p
+	c.chosen = p.choose(p.have)
 	version := field{
 		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
 		Options: []site.Choice{{Text: "as it is: " + text.Block(c.i.Source.Version), Chosen: true}, {Value: "newest", Text: "the newest that the template takes"}},
 	}
-	return p, append(append(fields, version), reasonField(t.Approval)...), nil
+	c.body.Compares = true
+	return append(c.keepSecrets(p.show(c.chosen)), append([]field{version}, reasonField(t.Approval)...)...), nil
+}
+
+// keepSecrets says that the instance has a value where a field of a secret is empty.
+func (c *verbCall) keepSecrets(fields []field) []field {
+	for n := range fields {
+		if f := &fields[n]; c.parameters.Properties[c.parameters.Order[n]].Sensitive {
+			f.Required = false
+			f.Help = append(f.Help, "Leave it empty to keep the value.")
+		}
+	}
+	return fields
 }
 
 // reasonField asks for a reason for the approver; there is none without approval.
@@ -188,36 +185,33 @@ func reasonField(approval string) []field {
 	if approval == template.ApprovalNone {
 		return nil
 	}
-	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For the approver; may be empty."}}}
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindArea, Help: []string{"For the approver; may be empty."}}}
 }
 
+// updateBody sends what differs from the values that the form showed at first.
 func updateBody(c *verbCall, f *site.Form) (any, bool) {
-	p, fields, err := c.updatable()
-	if err != nil { // the template was there just before: the API reports what happened
-		return api.Update{Version: f.Get("version")}, true
-	}
-	values, ok := p.read(fields[:len(p.Order)], f.Values)
+	p := c.parameters
+	asks, values, ok := p.read(f.Values, c.chosen)
+	extra := c.body.Fields[len(asks):]
+	c.body.Fields = append(c.keepSecrets(asks), extra...)
 	changed := map[string]json.RawMessage{}
-	for name, value := range values {
-		if p.Properties[name].Sensitive && f.Get(prefix+name) == "" {
+	for i, name := range p.Order {
+		value, has := values[name]
+		switch secret := p.Properties[name].Sensitive; {
+		case !has || secret && f.Get(prefix+name) == "" || !secret && isSame(value, c.chosen[name]):
 			continue
+		case secret:
+			c.body.Changed = append(c.body.Changed, asks[i].Label+": a new value")
+		default:
+			c.body.Changed = append(c.body.Changed, asks[i].Label+" "+brief(c.chosen[name])+" → "+brief(value))
 		}
-		if before, had := c.i.Parameters[name]; !had || compact(before) != compact(value) {
-			changed[name] = value
-		}
+		changed[name] = value
 	}
-	for i := len(p.Order); i < len(fields); i++ {
-		fields[i].set(f.Get(fields[i].Name))
+	for i := range extra {
+		extra[i].set(f.Get(extra[i].Name))
 	}
-	c.body.Fields = fields
+	if f.Get("version") != "" {
+		c.body.Changed = append(c.body.Changed, "the version of the module "+text.Block(c.i.Source.Version)+" → "+text.Block(f.Get("version")))
+	}
 	return api.Update{Parameters: changed, Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason"))}, ok
-}
-
-// compact returns JSON without white space, for comparison.
-func compact(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return string(raw)
-	}
-	return b.String()
 }

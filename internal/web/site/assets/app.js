@@ -102,6 +102,33 @@ if (dependent.length) {
   depend();
 }
 
+// What a change would send is shown while somebody fills it in: the server says it, from the
+// form as it is.
+const changes = document.getElementById("changes");
+if (changes) {
+  const form = changes.closest("form"), look = form.querySelector("button[name=look]");
+  let soon = 0, asked = null;
+  const ask = () => {
+    const body = new URLSearchParams(new FormData(form));
+    body.set(look.name, look.value);
+    asked?.abort();
+    asked = new XMLHttpRequest();
+    asked.open("POST", location.href);
+    asked.responseType = "document";
+    asked.addEventListener("load", (e) => {
+      const now = e.target.status === 200 ? e.target.response?.getElementById("changes") : null;
+      look.hidden = now !== null;
+      if (now && now.textContent !== changes.textContent) changes.replaceChildren(...now.childNodes);
+    });
+    asked.send(body);
+  };
+  const later = () => { clearTimeout(soon); soon = setTimeout(ask, 200); };
+  look.hidden = true;
+  form.addEventListener("input", later);
+  form.addEventListener("click", (e) => { if (e.target.closest("button[name=more], button[name=less]")) later(); });
+  addEventListener("pageshow", (e) => { if (e.persisted || performance.getEntriesByType("navigation")[0]?.type !== "navigate") later(); }); // it has what was typed
+}
+
 // The time that is left, in the words of the server; it is spoken in the last hour only.
 function span(ms) {
   const min = Math.floor(ms / 60000), hour = Math.floor(min / 60), day = Math.floor(hour / 24);
