@@ -3,13 +3,16 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	cmpdiff "github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/oci"
@@ -49,15 +52,7 @@ template "lab/night" {
 // exist only while it runs disappear and come back, and the others stay.
 func TestTofuSwitch(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeNone)
-	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, map[string]string{"main.tf": switchedModule}))
-	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
-		t.Fatal(err)
-	}
-	rt.spec.Source.Archive = blob.Digest.String()
+	rt.source(t, map[string]string{"main.tf": switchedModule})
 	list, err := template.Parse([]byte(switchedTemplate), "x.hcl", template.Known{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +68,67 @@ func TestTofuSwitch(t *testing.T) {
 		if stopped {
 			want, on = []string{"disk"}, json.RawMessage("false")
 		}
-		if diff := cmp.Diff(want, rt.resources(t)); diff != "" || st.Result.Outcome != lifecycle.Done || string(st.Result.Outputs["on"]) != string(on) {
+		if diff := cmpdiff.Diff(want, rt.resources(t)); diff != "" || st.Result.Outcome != lifecycle.Done || string(st.Result.Outputs["on"]) != string(on) {
 			t.Errorf("stopped %v: %+v\n%s", stopped, st.Result, diff)
+		}
+	}
+}
+
+// source makes files the module of the next attempts.
+func (rt *runsTest) source(t *testing.T, files map[string]string) {
+	t.Helper()
+	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, files))
+	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
+		t.Fatal(err)
+	}
+	rt.spec.Source.Archive = blob.Digest.String()
+}
+
+// TestTofuDynamicSource runs a module whose child depends on a variable, which OpenTofu 1.8 and
+// newer evaluate at every command: it is created, changed twice, changed to a child that does
+// not exist, which touches nothing, and destroyed with the values before that.
+//
+// Shows: instances 5 | an instance whose module source depends on a variable is created, changed and destroyed after a failed change
+func TestTofuDynamicSource(t *testing.T) {
+	rt := newRunsTest(t, sandbox.ModeNone)
+	rt.source(t, map[string]string{
+		"main.tf":   "variable \"which\" {\n  type = string\n}\n\nmodule \"m\" {\n  source = \"./${var.which}\"\n}\n",
+		"a/main.tf": `resource "terraform_data" "a" {}`, "b/main.tf": `resource "terraform_data" "b" {}`,
+	})
+	for n, step := range []struct {
+		which, error string
+		approve      bool
+		kind         lifecycle.RunKind
+		left         []string
+	}{
+		{which: "a", left: []string{"a"}},
+		{which: "b", left: []string{"b"}},
+		{which: "a", left: []string{"a"}, approve: true},
+		{which: "gone", error: "gone", left: []string{"a"}},
+		{which: "a", kind: lifecycle.RunDrift, left: []string{"a"}},
+		{which: "a", kind: lifecycle.RunDestroy},
+	} {
+		rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = n+1, 0, ""
+		rt.spec.Ref.Kind = cmp.Or(step.kind, lifecycle.RunApply)
+		rt.spec.Variables = map[string]json.RawMessage{"which": json.RawMessage(`"` + step.which + `"`)}
+		rt.spec.Approve, rt.spec.Plan = step.approve, ""
+		rt.next(t)
+		st := rt.end(t, rt.start(t))
+		if step.approve {
+			rt.spec.Plan, rt.spec.PlanTag, rt.spec.Approve = st.Result.Plan, run.AttemptOf(rt.spec.Ref).RunTag(), false
+			rt.next(t)
+			st = rt.end(t, rt.start(t))
+		}
+		failed := step.error != ""
+		if (st.Result.Outcome != lifecycle.Done) != failed || !strings.Contains(st.Result.Error, step.error) || st.Result.Untouched != (failed || step.kind == lifecycle.RunDrift) {
+			t.Errorf("%d: %+v", n, st.Result)
+		}
+		if diff := cmpdiff.Diff(step.left, rt.resources(t)); diff != "" {
+			t.Errorf("%d: left (-want +got):\n%s", n, diff)
 		}
 	}
 }

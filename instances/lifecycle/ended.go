@@ -82,6 +82,7 @@ func (w outcomes) ended(e Ended) {
 
 // learn records what an attempt found out.
 func (r *Run) learn(res Result) {
+	r.Applied = r.Applied || r.Kind == RunApply && !res.Untouched
 	if res.Lock != "" && len(res.Lock) <= 128 {
 		r.Source.Lock = res.Lock
 	}

@@ -186,6 +186,8 @@ type Result struct {
 	Resources int
 	// State reports whether the attempt stored a state.
 	State bool
+	// Untouched reports that the attempt ended before the tool was told to apply anything.
+	Untouched bool
 	// Changes reports whether the plan of a workspace changes anything, including
 	// outputs only.
 	Changes bool

@@ -48,7 +48,8 @@ func (w endings) destroyRun(r *Record) {
 }
 
 // destroyer returns a run that destroys what was applied last, successfully or not: the
-// state may need its providers.
+// state may need its providers. A change that failed before it applied anything is no
+// obstacle: neither its version nor its values count.
 func (w endings) destroyer(r *Record) *Run {
 	run := w.runQueue().newRun(r, RunDestroy)
 	for i := range r.Runs {

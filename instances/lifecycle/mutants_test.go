@@ -21,6 +21,8 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"a failed destroy", "ended.go", "res.Outcome == Done && res.Resources == 0", "res.Resources == 0"},
 	{"an apply may have made something", "final.go", "if !r.Applied {", "if true {"},
 	{"an apply that was begun counts", "runs.go", "r.Applied = true", ""},
+	{"a change that applied nothing is no part of a destroy", "ended.go", "r.Kind == RunApply && !res.Untouched", "r.Kind == RunApply"},
+	{"a change that may have applied something is", "ended.go", "r.Kind == RunApply && !res.Untouched", "false"},
 	{"places", "runs.go", "if q.running >= concurrency {", "if false {"},
 	{"half the runs", "runs.go", "q.usage[r.queueOwner()].running < half", "half > 0"},
 	{"destroys first", "runs.go", "cmp.Compare(a.class(), b.class()), ", ""},

@@ -155,7 +155,7 @@ type Run struct {
 	From     Phase           `json:"from,omitempty"`     // phase of the instance when it was requested
 	Auto     bool            `json:"auto,omitempty"`     // apply the plan automatically, unless it destroys or replaces
 	Plan     string          `json:"plan,omitempty"`     // digest of its plan file before sealing
-	Applied  bool            `json:"applied,omitempty"`  // an attempt of this run was an apply
+	Applied  bool            `json:"applied,omitempty"`  // an attempt of this run may have changed something
 	Planned  int             `json:"planned,omitempty"`  // the attempt that made the plan
 	Counts   *Counts         `json:"counts,omitempty"`
 	Cost     *prices.Cost    `json:"cost,omitempty"`   // of its plan; nil: not known

@@ -45,6 +45,16 @@ func rowsOfEnd() map[string]func(*world) {
 				w.t.Errorf("destroyed by %v", r.Run.Source)
 			}
 		},
+		"10 an update that applied nothing is no part of the destroy": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			before, newer := w.record(id).Source, source("2.0.0")
+			w.must(anna, lifecycle.Update{ID: id, Source: &newer, Parameters: sized(`"large"`)})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "init: no such module", Permanent: true, Untouched: true, Resources: 3})
+			w.must(anna, lifecycle.DestroyNow{ID: id})
+			if r := w.want(id, lifecycle.Destroying); r.Run.Source != before || r.Run.Parameters != nil {
+				w.t.Errorf("destroyed by %v with %s", r.Run.Source, r.Run.Parameters)
+			}
+		},
 		"10 what never was ready is changed and launched again": func(w *world) {
 			id := w.create(anna, plain())
 			given := w.record(id).ExpiresAt

@@ -176,7 +176,6 @@ func (w runQueue) begin(r *Record) {
 	run.NotBefore = time.Time{}
 	run.Handle = ""
 	if run.Kind == RunApply && !r.isWorkspace() {
-		run.Applied = true
 		r.Applied = true
 	}
 	if r.isWorkspace() {

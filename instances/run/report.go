@@ -41,9 +41,10 @@ type Report struct {
 	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
 	// Resources is the number of resources in the last state; -1: not known.
 	Resources int       `json:"resources"`
-	State     bool      `json:"state,omitempty"`   // a state was stored
-	Changes   bool      `json:"changes,omitempty"` // whether the plan of a workspace changes anything
-	Head      int64     `json:"head,omitempty"`    // version of the state at the end; 0: none, or not known
+	State     bool      `json:"state,omitempty"`     // a state was stored
+	Untouched bool      `json:"untouched,omitempty"` // it ended before the tool was told to apply anything
+	Changes   bool      `json:"changes,omitempty"`   // whether the plan of a workspace changes anything
+	Head      int64     `json:"head,omitempty"`      // version of the state at the end; 0: none, or not known
 	Started   time.Time `json:"started,omitzero"`
 	Ended     time.Time `json:"ended,omitzero"`
 }
@@ -59,7 +60,7 @@ func (r Report) InClear(sensitive []string) Report {
 func (r Report) Result() lifecycle.Result {
 	return lifecycle.Result{
 		Outcome: r.Outcome, Counts: r.Counts, Cost: r.Cost, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
-		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Changes: r.Changes,
+		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Untouched: r.Untouched, Changes: r.Changes,
 	}
 }
 

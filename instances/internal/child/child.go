@@ -147,7 +147,7 @@ func newChild(o Options, p pace) *child {
 	c.masks = newMasks(secretsOf(&o.Order))
 	s := o.Order.Spec
 	c.report = run.Report{
-		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables, Resources: -1, Started: time.Now().UTC(),
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables, Resources: -1, Untouched: true, Started: time.Now().UTC(),
 	}
 	return c
 }

@@ -43,7 +43,7 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	}
 	defer c.leave()
 	hidden := &lastBytes{}
-	code, err := c.toolRun().command(ctx, p, []string{"init", "-input=false", "-no-color"}, hidden, hidden)
+	code, err := c.toolRun().command(ctx, p, append([]string{"init", "-input=false", "-no-color"}, c.values()...), hidden, hidden)
 	if err != nil || code != 0 {
 		_, _ = c.log.Write(hidden.bytes()) // the output is only in memory
 	}
@@ -74,6 +74,14 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	return c.remoteApply(ctx, p, c.dir.Inside(sandbox.Given, planFile))
 }
 
+// values gives the variables of the workspace to a command that evaluates the configuration.
+func (c remoteRun) values() []string {
+	if len(c.input.Variables) == 0 {
+		return nil
+	}
+	return []string{c.toolRun().valuesFlag()}
+}
+
 // remotePlan makes a plan without locking the state: a concurrent write makes the plan
 // stale.
 func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
@@ -90,9 +98,7 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 	for _, address := range c.input.Replace {
 		args = append(args, "-replace="+address)
 	}
-	if len(c.input.Variables) > 0 {
-		args = append(args, "-var-file="+string(c.dir.Inside(sandbox.Given, variablesFile)))
-	}
+	args = append(args, c.values()...)
 	out := &summary{log: c.log}
 	code, err := c.toolRun().command(ctx, p, args, out, c.log)
 	switch {
@@ -121,7 +127,12 @@ func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]b
 	outputs := [2]*wholeText{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
 		outputs[i] = &wholeText{limit: records.MaxPlanJSON}
-		if code, err := c.toolRun().command(ctx, p, args, outputs[i], io.Discard); code != 0 || err != nil {
+		code, err := c.toolRun().command(ctx, p, args, outputs[i], io.Discard)
+		if values := c.remoteRun().values(); err == nil && code != 0 && len(values) > 0 && i == 1 { // not all tools take them here
+			outputs[i] = &wholeText{limit: records.MaxPlanJSON}
+			code, err = c.toolRun().command(ctx, p, append(args, values...), outputs[i], io.Discard)
+		}
+		if code != 0 || err != nil {
 			return nil, c.stop.err()
 		}
 	}

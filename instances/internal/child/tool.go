@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	digest "github.com/opencontainers/go-digest"
@@ -60,6 +61,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
+	c.report.Untouched = false
 	return c.apply(ctx, p, plan)
 }
 
@@ -72,14 +74,30 @@ func (c toolRun) stillHeld(ctx context.Context) error {
 	return err
 }
 
+// valuesFlag gives the values of the variables to a command that evaluates the configuration:
+// in OpenTofu the source of a module may depend on them.
+func (c toolRun) valuesFlag() string {
+	return "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))
+}
+
+// lockDiffers is in the tools' message that the configuration needs other providers than the
+// dependency lock file has, which a changed value of a module's source leads to.
+const lockDiffers = "Provider dependency changes detected"
+
 // init fetches modules and providers, and keeps the dependency lock file that it creates.
 func (c toolRun) init(ctx context.Context, p prepared) error {
-	args := []string{"init", "-input=false", "-no-color"}
-	if p.locked {
+	args := []string{"init", "-input=false", "-no-color", c.valuesFlag()}
+	locked := p.locked
+	if locked {
 		args = append(args, "-lockfile=readonly")
 	}
 	out := &lastLines{log: c.log}
 	code, err := c.command(ctx, p, args, out, out)
+	if err == nil && code != 0 && locked && c.Order.Spec.Plan == "" && strings.Contains(out.text(), lockDiffers) {
+		locked = false
+		out = &lastLines{log: c.log}
+		code, err = c.command(ctx, p, args[:len(args)-1], out, out)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,7 +108,7 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
 	}
-	if p.locked {
+	if locked {
 		c.report.Lock = c.Order.Spec.Source.Lock
 		return nil
 	}
@@ -108,7 +126,7 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 }
 
 func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
-	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))}
+	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), c.valuesFlag()}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
 		args = append(args, "-destroy")
 	}
@@ -118,7 +136,7 @@ func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) er
 
 // drift looks for changes made outside; the tool's exit status is 2 if there are any.
 func (c toolRun) drift(ctx context.Context, p prepared) error {
-	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))}
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", c.valuesFlag()}
 	e, err := c.jsonCommand(ctx, p, args, 0, 2)
 	if err != nil {
 		return err
