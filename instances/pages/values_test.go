@@ -205,3 +205,18 @@ func TestChangeSays(t *testing.T) {
 		}
 	}
 }
+
+// TestValidation shows the message of a module's validation block beside the field, before
+// anything is launched.
+func TestValidation(t *testing.T) {
+	d := newKept(t, keptType{`{"type":"number","x-okara-type":"number","default":1,"x-okara-validation":[{"condition":"var.x < 10 || var.count > 1","error_message":"\"x is below 10.\""}]}`, nil})
+	form := portaltest.Form(t, d.Shows(t, "anna", keptForm))
+	form.Set("p.x", "30")
+	body := d.Open(t, 422, "anna", keptForm, form).Body
+	if !strings.Contains(body, `<p class="error" id="p-x-error">It is refused by the module: x is below 10.</p>`) || d.Store.Commits() != 0 {
+		t.Errorf("the field does not say what is wrong:\n%s", body)
+	}
+	form = portaltest.Form(t, body)
+	form.Set("p.count", "2")
+	d.Open(t, 303, "anna", keptForm, form)
+}

@@ -37,6 +37,8 @@ type Schema struct {
 	sensitive  map[string]bool // parameters
 	conditions []condition     // of parameters, in the order of the template
 	variables  []string        // variables whose values must not appear in logs
+	rules      []rule          // of the module's variables, for parameters
+	inputs     map[string]ruleInput
 }
 
 // NewSchema checks a template against its module: each parameter narrows an input, and
@@ -102,6 +104,9 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	}
 	if problems := s.check.Validate(decoded); len(problems) > 0 {
 		return nil, fieldErrors(problems)
+	}
+	if err := s.checkRules(out); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -59,6 +59,7 @@ func (b *schemaBuilder) build() error {
 	if b.s.document, err = encode(document); err != nil {
 		return err
 	}
+	b.readRules()
 	b.s.check, err = compile(document)
 	return err
 }

@@ -17,6 +17,7 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 		return nil, errors.New("the module has no such input")
 	}
 	out := maps.Clone(input)
+	delete(out, "x-okara-validation") // it is for the server
 	b.s.parameters[p.Name] = p
 	if input["writeOnly"] == true {
 		b.s.sensitive[p.Name] = true

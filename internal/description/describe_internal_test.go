@@ -62,7 +62,7 @@ func TestDescribe(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"name":  `{"description":"the name","type":"string","x-okara-type":"string"}`,
-		"size":  `{"default":3,"type":["number","null"],"x-okara-type":"number"}`,
+		"size":  `{"default":3,"type":["number","null"],"x-okara-type":"number","x-okara-validation":[{"condition":"var.size != 0","error_message":"\"at least ${1}\""}]}`,
 		"token": `{"type":["string","null"],"writeOnly":true,"x-okara-ephemeral":true,"x-okara-type":"string"}`,
 		"any":   `{}`,
 		"zones": `{"default":["a"],"items":{"type":"string"},"type":["array","null"],"uniqueItems":true,"x-okara-type":"set(string)"}`,
@@ -127,6 +127,10 @@ variable "name" {
 variable "size" {
   type    = number
   default = 3
+  validation {
+    condition     = var.size != 0
+    error_message = "at least ${1}"
+  }
 }
 variable "token" {
   type      = string

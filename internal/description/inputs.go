@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/terraform-config-inspect/tfconfig"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -66,6 +67,9 @@ func variableSchema(v *tfconfig.Variable, f variableFlags) schema {
 	}
 	if f.ephemeral {
 		s["x-okara-ephemeral"] = true
+	}
+	if len(f.validation) > 0 {
+		s["x-okara-validation"] = f.validation
 	}
 	return s
 }
@@ -152,13 +156,18 @@ func child(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 
 // variableFlags holds the arguments of a variable that terraform-config-inspect
 // does not report.
-type variableFlags struct{ notNullable, ephemeral bool }
+type variableFlags struct {
+	notNullable, ephemeral bool
+	validation             []validationRule
+}
 
 func (v *Module) variableFlags(dir string) map[string]variableFlags {
 	flags := map[string]variableFlags{}
 	outer := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}}
-	inner := &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}}}
-	v.blocks(dir, outer, func(_ string, b *hcl.Block) {
+	inner := &hcl.BodySchema{
+		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
+	}
+	v.blocks(dir, outer, func(_ string, src []byte, b *hcl.Block) {
 		content, _, _ := b.Body.PartialContent(inner)
 		is := func(name string, want bool) bool {
 			attribute, ok := content.Attributes[name]
@@ -169,7 +178,42 @@ func (v *Module) variableFlags(dir string) map[string]variableFlags {
 			isBool := !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull()
 			return isBool && value.True() == want
 		}
-		flags[b.Labels[0]] = variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
+		f := variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
+		for _, block := range content.Blocks {
+			if rule, ok := validation(block, src); ok && len(f.validation) < maxValidations {
+				f.validation = append(f.validation, rule)
+			}
+		}
+		flags[b.Labels[0]] = f
 	})
 	return flags
+}
+
+// validationRule is a validation block of a variable, as it is written.
+type validationRule struct {
+	Condition string `json:"condition"`
+	Message   string `json:"error_message"`
+}
+
+const (
+	maxValidations = 20
+	maxCondition   = 4 << 10 // bytes of an expression
+)
+
+// validation returns the expressions of a block; false: it is written as JSON, lacks one, or
+// one is too long. The tool checks it all the same.
+func validation(b *hcl.Block, src []byte) (rule validationRule, ok bool) {
+	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "condition"}, {Name: "error_message"}}})
+	for name, to := range map[string]*string{"condition": &rule.Condition, "error_message": &rule.Message} {
+		attribute, ok := content.Attributes[name]
+		if !ok {
+			return rule, false
+		}
+		e, native := attribute.Expr.(hclsyntax.Expression)
+		if !native || !e.Range().CanSliceBytes(src) || len(e.Range().SliceBytes(src)) > maxCondition {
+			return rule, false
+		}
+		*to = string(e.Range().SliceBytes(src))
+	}
+	return rule, true
 }

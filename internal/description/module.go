@@ -238,8 +238,8 @@ func (v *Module) real(shown string) string {
 }
 
 // blocks calls f for each top-level block of the types in the files of dir.
-// Files with syntax errors are skipped, because tfconfig reports them.
-func (v *Module) blocks(dir string, schema *hcl.BodySchema, f func(file string, b *hcl.Block)) {
+// src is the text of the file. Files with syntax errors are skipped, because tfconfig reports them.
+func (v *Module) blocks(dir string, schema *hcl.BodySchema, f func(file string, src []byte, b *hcl.Block)) {
 	for _, name := range v.dirs[path.Clean(dir)] {
 		shown := path.Join(dir, name)
 		src, err := v.ReadFile(shown)
@@ -252,7 +252,7 @@ func (v *Module) blocks(dir string, schema *hcl.BodySchema, f func(file string, 
 		}
 		content, _, _ := file.Body.PartialContent(schema)
 		for _, b := range content.Blocks {
-			f(v.real(shown), b)
+			f(v.real(shown), src, b)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (v *Module) blocks(dir string, schema *hcl.BodySchema, f func(file string, 
 func (v *Module) Backend(dir string) (kind, at string) {
 	terraform := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}
 	inner := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}}}
-	v.blocks(dir, terraform, func(file string, b *hcl.Block) {
+	v.blocks(dir, terraform, func(file string, _ []byte, b *hcl.Block) {
 		content, _, _ := b.Body.PartialContent(inner)
 		for _, found := range content.Blocks {
 			if kind == "" {
