@@ -15,7 +15,7 @@
 // of one workspace at once, despite crashes, delays, lost answers and repeated
 // requests. A write that Put acknowledges is seen by every later holder. A
 // holder that was overtaken gets [ErrLockLost], and its bytes are kept as a
-// separate version. The argument depends on no clock, time-out, DELETE or
+// separate version, which does not become current unless the error says so. The argument depends on no clock, time-out, DELETE or
 // conditional request.
 //
 // Locking is exact on registries whose tag list shows a finished push; `okara admin
@@ -79,6 +79,24 @@
 // copies the head to its own first number. So a write that arrives late, even
 // days later, sorts below and never becomes the head. The jump in the numbers
 // marks the takeover in the history.
+//
+// A lock that is ended by force may have no successor for long. So who forces it seals as
+// a successor does: after the tombstones it takes the lock under an id of its own, which
+// copies the head, and releases it. If another client is faster, that one seals. When a
+// force-unlock has answered, no write under the lock that it ended becomes current.
+//
+// A write that was sent before may be in the copy, although its holder finds the tombstone
+// in the list after it. So an overtaken holder lists until it sees a version of a claim
+// that was not overtaken itself, lists once more, since that claim may be overtaken while
+// one list is read, and follows the versions down to those of its own claim. If they leave
+// out the write, it is refused; if the copy of a force-unlock includes it, it is stored,
+// since nobody shares the id of that claim and no copy of another head comes above it;
+// otherwise the error names the version that continues it. Without any such version, as
+// when the one that forced died, the error says that the next lock decides.
+//
+// Programs of before that rule do not seal, and tell a holder that its write was not
+// current where the next lock may still copy it. A holder of now, whose lock one of those
+// ends, is told that the next lock decides. Everything else holds while both run.
 //
 // # How a lock ends
 //
@@ -224,6 +242,9 @@
 // protocol in Promela with a mutant per rule, which `make models` checks with spin:
 // claims.pml how ids contend, servers.pml what the client of an id is promised
 // whichever servers answer it, and sharedtag.pml why one shared tag is not enough.
+//
+// "Who forces copies the head" is a rule of TestRules, and FORCE_ONLY in claims.pml; what
+// an overtaken holder is told is checked by the explorer and by TestSimulate.
 //
 // TestRules and servers.pml agree on what each rule of the hand-over prevents: the old
 // claim ended first (a write of the holder is refused), no look at older claims (a

@@ -104,11 +104,11 @@ func endText(by format.LockManifest) string {
 	return b.String()
 }
 
-// lostError says how a lock was lost, and which version keeps the bytes.
-func lostError(repository, workspace string, kept int64, how string) error {
+// lostError says how a lock was lost, which version keeps the bytes and what became of it.
+func lostError(repository, workspace string, kept int64, how, what string) error {
 	return &RemediedError{
 		Remedy{Kind: RemedyRestore, Repository: repository, Workspace: workspace, Version: kept},
-		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, how, kept, ErrLockLost),
+		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d, %s: %w", workspace, repository, how, kept, what, ErrLockLost),
 	}
 }
 

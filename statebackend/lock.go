@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -139,8 +140,10 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 	switch {
 	case res.Lost && errors.Is(res.Err, protocol.ErrNumbersUsed):
 		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.workspace, l.s.repo, res.Err, ErrLockLost)
+	case res.Lost && res.Stored: // just before the lock was ended
+		return newVersion(m), nil
 	case res.Lost:
-		return Version{}, l.overtaken(ctx, kept)
+		return Version{}, l.overtaken(ctx, kept, res)
 	case !res.Stored && res.Written:
 		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it counts: %w", l.x.workspace, l.s.repo, kept, res.Err)
 	case !res.Stored:
@@ -196,8 +199,9 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 	return err
 }
 
-// overtaken reads who ended our claim, and says which version keeps the bytes.
-func (l *writer) overtaken(ctx context.Context, kept int64) error {
+// overtaken reads who ended our claim, and says which version keeps the bytes and whether
+// it is current.
+func (l *writer) overtaken(ctx context.Context, kept int64, res protocol.Saved) error {
 	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
@@ -207,7 +211,14 @@ func (l *writer) overtaken(ctx context.Context, kept int64) error {
 	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
 		how = l.missing()
 	}
-	return lostError(l.s.repo.String(), l.x.workspace, kept, how)
+	what := "and the next lock decides whether it is current"
+	switch {
+	case res.Refused:
+		what = "which is not current"
+	case res.Next > 0:
+		what = fmt.Sprintf("from which version %d continues", res.Next)
+	}
+	return lostError(l.s.repo.String(), l.x.workspace, kept, how, what)
 }
 
 // missing says why the last list may lack both the claim and its tombstone. The newest
@@ -227,7 +238,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.unlock(ctx); err != nil || !joined {
 		return err
 	}
-	err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed)
+	_, err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed)
 	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, oci.ErrNotFound) {
 		return nil // they have been ended already
 	}
@@ -442,7 +453,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 			return err
 		}
 	}
-	err := s.endLock(ctx, workspace, id, sealed)
+	_, err := s.endLock(ctx, workspace, id, sealed)
 	if _, locked := errors.AsType[*LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
 		err = nil
 	}
@@ -463,32 +474,53 @@ func (l *writer) Latest(ctx context.Context) (Version, error) {
 
 // ForceUnlock ends the lock of that id, whichever client holds it; the holder's next
 // write is refused and kept as a version. If another lock is held, the error is
-// a *LockedError; if the workspace is free, oci.ErrNotFound.
+// a *LockedError; if the workspace is free, oci.ErrNotFound. As a next holder would, it
+// copies the head, so that such a write is not current even if nobody locks. A failure of
+// that is logged.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
-	return s.endLock(ctx, workspace, id, 0)
+	floor, err := s.endLock(ctx, workspace, id, 0)
+	if err != nil || floor == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	x := s.session(workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()})
+	x.locks = true
+	c := &protocol.Sealer{LockID: x.info.ID, Base: rand.Uint32(), Floor: floor, Can: s.findings.abilities()}
+	x.run(ctx, c)
+	s.findings.learn(c.Can)
+	if c.Err != nil {
+		s.o.Logger.WarnContext(ctx, "the lock was ended, but its state could not be copied: until the next lock, a write of its holder may still become current",
+			"repository", s.repo.String(), "workspace", workspace, "error", c.Err)
+	}
+	return nil
 }
 
-// endLock ends all claims of an id, those below the number sealed cleanly.
-func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) error {
+// sealerLockID begins the id under which a force-unlock copies the head.
+const sealerLockID = "force-unlock-"
+
+// endLock ends all claims of an id, those below the number sealed cleanly. floor is the
+// first number that none of the others can write; 0: there are no others.
+func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) (floor int64, err error) {
 	x := s.session(workspace, LockInfo{})
 	f := &protocol.Forcer{LockID: id, Sealed: sealed}
 	x.run(ctx, f)
 	res := f.Result
 	switch {
 	case res.Err != nil:
-		return fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.Err)
+		return 0, fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.Err)
 	case res.Ended:
 		if l, ok := s.Holding(workspace, id); ok {
 			s.locks.drop(l)
 		}
-		return nil
+		return res.Floor, nil
 	case res.Asked && x.foreign.Info.ID == format.ShownID(id):
 		r := x.perform(ctx, protocol.Request{Op: protocol.OpPutUnlocked})
-		return r.Err
+		return 0, r.Err
 	case res.Asked:
-		return x.lockedBy(ctx, protocol.ClaimID{})
+		return 0, x.lockedBy(ctx, protocol.ClaimID{})
 	case len(res.Held) > 0:
-		return x.lockedBy(ctx, res.Held[0])
+		return 0, x.lockedBy(ctx, res.Held[0])
 	}
-	return fmt.Errorf("lock %s of workspace %q in %s: %w", id, workspace, s.repo, oci.ErrNotFound)
+	return 0, fmt.Errorf("lock %s of workspace %q in %s: %w", id, workspace, s.repo, oci.ErrNotFound)
 }

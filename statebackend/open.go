@@ -218,6 +218,7 @@ func (x *session) seal(ctx context.Context, req protocol.Request) error {
 		return fmt.Errorf("sealing version %d under another number: %w", req.Head, definiteRead(err))
 	}
 	x.sealed, err = format.NewStateManifest(m)
+	x.head = x.sealed
 	return err
 }
 

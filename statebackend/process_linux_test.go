@@ -356,7 +356,7 @@ func TestStoppedInPut(t *testing.T) {
 				}
 				err := cmd.Wait()
 				ended = true
-				if err != nil || !strings.Contains(out.String(), "lost true") || !strings.Contains(out.String(), "saved as version 2:") {
+				if err != nil || !strings.Contains(out.String(), "lost true") || !strings.Contains(out.String(), "saved as version 2, which is not current:") {
 					t.Errorf("the stopped process: %v\n%s", err, out.String())
 				}
 				mustUnlock(t, l)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/text"
@@ -89,6 +90,8 @@ func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Re
 		r.Reason, r.Err = x.readTombstone(ctx, req.Claim)
 	case protocol.OpReadPointer:
 		r.Owner, r.Err = x.readPointer(ctx, req.N)
+	case protocol.OpReadParent:
+		r.Parent, r.Final, r.Err = x.readParent(ctx, req.N)
 	case protocol.OpWait:
 		r.Err = sleep(ctx, req.Wait)
 	default:
@@ -435,6 +438,13 @@ func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, err
 		return protocol.OwnerForeign, nil
 	}
 	return protocol.OwnerBefore, nil
+}
+
+// readParent returns the version from which version n was made, and whether n is the copy
+// that a force-unlock made.
+func (x *session) readParent(ctx context.Context, n int64) (parent int64, final bool, err error) {
+	m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+	return m.ParentN, strings.HasPrefix(m.LockID, sealerLockID), err
 }
 
 // definiteRead keeps a failed read from being classified as an uncertain write.

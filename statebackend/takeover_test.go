@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -36,14 +37,14 @@ func TestTakeOver(t *testing.T) {
 			t.Fatalf("put of the overtaken holder: %v", err)
 		}
 		for _, want := range []string{
-			"the lock was taken over at 20", "by bob (forced); your state was saved as version 2:",
+			"the lock was taken over at 20", "by bob (forced); your state was saved as version 2, which is not current:",
 			"\nhint: ", "okara state diff " + host + "/infra/state 2 -w prod", "okara state restore " + host + "/infra/state 2 -w prod",
 		} {
 			if !strings.Contains(states.Remedy(err), want) {
 				t.Errorf("message %q lacks %q", err, want)
 			}
 		}
-		if _, err := la.Put(t.Context(), []byte("a3")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 3:") {
+		if _, err := la.Put(t.Context(), []byte("a3")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 3, which is not current:") {
 			t.Errorf("second put of the overtaken holder: %v", err)
 		}
 		got, v, err := lb.Get(t.Context())
@@ -95,6 +96,70 @@ func TestForceUnlock(t *testing.T) {
 		mustUnlock(t, lb)
 		if got := mustGet(t, b, "prod"); got != "b1" {
 			t.Errorf("state: %q", got)
+		}
+	})
+}
+
+// TestForcedWrite ends a lock by force while its holder runs, and nobody locks. A write
+// that the holder makes after that is refused and does not become current. One that was in
+// the registry before, while its answer was under way, is stored.
+func TestForcedWrite(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		b := newStore(t, host, nil, statebackend.Options{})
+		forced := false
+		a := newStore(t, host, &ocitest.Fault{Match: putsVersion2, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			resp, err := next.RoundTrip(r)
+			if err == nil {
+				forced = true
+				err = b.ForceUnlock(t.Context(), "prod", "a")
+			}
+			return resp, err
+		}}, statebackend.Options{})
+		la := mustLock(t, a, "prod", "a")
+		mustPut(t, la, []byte("a1"))
+		mustPut(t, la, []byte("a2"))
+		if _, err := la.Put(t.Context(), []byte("a3")); !forced || !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 3, which is not current:") {
+			t.Errorf("put after the end of the lock: %v, forced: %v", err, forced)
+		}
+		for _, strict := range []bool{true, false} {
+			if got := mustGet(t, newStore(t, host, nil, statebackend.Options{StrictReads: strict}), "prod"); got != "a2" {
+				t.Errorf("state, strict %v: %q", strict, got)
+			}
+		}
+		lb := mustLock(t, b, "prod", "b")
+		if got, v, err := lb.Get(t.Context()); err != nil || string(got) != "a2" || v.N != 100_001 {
+			t.Errorf("the next holder reads %q, %+v, %v", got, v, err)
+		}
+		mustUnlock(t, lb)
+		if held, err := b.Locks(t.Context()); err != nil || len(held) != 0 {
+			t.Errorf("locks left: %v, %v", held, err)
+		}
+	})
+}
+
+func putsVersion2(r *http.Request) bool {
+	return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/state-prod-v2")
+}
+
+// TestForcedByOlder ends a lock by force as an older program does, without a copy of the
+// state. The holder is told that its write may become current, and it does.
+func TestForcedByOlder(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		a := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+		la := mustLock(t, a, "prod", "a")
+		mustPut(t, la, []byte("a1"))
+		c, m := claimOf(t, a)
+		c.Kind = format.ForceTombstone
+		if err := a.Repo().PutTag(t.Context(), c.String(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := la.Put(t.Context(), []byte("a2")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 2, and the next lock decides") {
+			t.Errorf("put of the forced holder: %v", err)
+		}
+		lb := mustLock(t, newStore(t, abandonedHost, direct{h}, statebackend.Options{}), "prod", "b")
+		if got, _, err := lb.Get(t.Context()); err != nil || string(got) != "a2" {
+			t.Errorf("the next holder reads %q, %v", got, err)
 		}
 	})
 }
@@ -183,7 +248,7 @@ func TestTakeOverBeforeFirstWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPut(t, lb, []byte("b"))
-	if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 1:") {
+	if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 1, which is not current:") {
 		t.Errorf("put of the overtaken holder: %v", err)
 	}
 	mustUnlock(t, lb)

@@ -7,7 +7,8 @@
  * that has its reader's own last write (PREFIX).
  *
  * Each mutant leaves out one rule and must fail: NO_L3, NO_SEAL, NO_JUMP,
- * CHECK_FIRST, FORCE_DELETES, with PREFIX also NO_OWN, with GHOSTS also
+ * CHECK_FIRST, FORCE_DELETES, FORCE_ONLY (a force-unlock ends the lock and does not take
+ * it to copy the head), with PREFIX also NO_OWN, with GHOSTS also
  * GHOST_IGNORED (skip an abandoned claim without ending it) and GHOST_CLEAN (end it
  * without a jump), and with TICKS also LEASE_UNSEEN (end a lease by the
  * registry's clock alone).
@@ -81,6 +82,8 @@ byte moving = 0;                    /* owners that are taking or releasing */
 #endif
 bit holds[CLAIMS]; byte known[CLAIMS]; byte head[CLAIMS];
 byte acked = 0;
+bit over[CLAIMS];                   /* taken over by a client that has its lock, or ended by a force-unlock that has answered */
+byte top = 0;                       /* the highest version */
 
 #ifdef PREFIX
 #define TICK now++
@@ -123,6 +126,11 @@ inline putVersion(c, n) {
 	writer[n] = c + 1;
 	if
 	:: verAt[n] == 0 -> verAt[n] = now
+	:: else
+	fi;
+	assert(!over[c] || n < top);    /* it is not the current state, also if nobody holds */
+	if
+	:: n > top -> top = n
 	:: else
 	fi;
 	b = 0;
@@ -297,6 +305,17 @@ inline forget() {
 		i = 0; rivals = 0; floor = 0; newest = 0
 	}
 }
+/* From now on no write of the claims that this client took over may be current. */
+inline answered() {
+	d_step {
+		b = 0;
+		do
+		:: b < CLAIMS -> over[b] = over[b] || (ended >> b) & 1; b++
+		:: else -> break
+		od;
+		b = 0; ended = 0
+	}
+}
 #ifdef PREFIX
 #define OWN own = now
 #else
@@ -312,7 +331,7 @@ inline leave() {
 }
 
 proctype client(byte id) {
-	byte ghost = 0, cycle = 0, me, i, b, p, own, newest, rivals, floor, puts, n, before;
+	byte ghost = 0, cycle = 0, me, i, b, p, own, newest, rivals, floor, puts, n, before, ended = 0;
 	bit sc[CLAIMS]; byte se[CLAIMS];
 #ifdef TICKS
 	byte met = 0, metBeat = 0, metAt = 0, lastAt = 0;
@@ -320,7 +339,7 @@ proctype client(byte id) {
 next:
 	atomic {
 		forget();
-		me = id * CYCLES + cycle; puts = 0; n = 0; before = 0;
+		me = id * CYCLES + cycle; puts = 0; n = 0; before = 0; ended = 0;
 		cycle++
 	}
 	if
@@ -344,7 +363,7 @@ next:
 #ifdef FORCE_DELETES
 				atomic { deleteClaim(b); OWN; sc[b] = 0 }
 #else
-				atomic { endClaim(b, FORCED); OWN; se[b] = FORCED }
+				atomic { endClaim(b, FORCED); OWN; se[b] = FORCED; ended = ended | (1 << b) }
 #endif
 			:: else
 			fi;
@@ -352,6 +371,9 @@ next:
 		:: else -> break
 		od;
 		b = 0;
+#ifdef FORCE_ONLY
+		answered(); goto done;
+#endif
 		weigh()
 	:: rivals == 0
 	fi;
@@ -426,6 +448,7 @@ next:
 		b = 0;
 		forget(); before = 0; puts = 0
 	}
+	answered();
 	do
 	:: puts < PUTS ->
 		puts++;

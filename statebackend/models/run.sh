@@ -58,6 +58,7 @@ for order in "" -DDESCENDING; do
 		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DNO_JUMP $order $release
 		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DCHECK_FIRST $order $release
 		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DFORCE_DELETES $order $release
+		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DFORCE_ONLY $order $release
 		check pass claims -DCYCLES=2 -DGHOSTS=1 $order $release
 		check fail claims -DCYCLES=2 -DGHOSTS=1 -DGHOST_IGNORED $order $release
 		check fail claims -DCYCLES=2 -DGHOSTS=1 -DGHOST_CLEAN $order $release
@@ -75,6 +76,7 @@ for release in "" -DTOMBSTONES; do
 	check fail claims -DPREFIX -DPUTS=2 -DTAKEOVERS=1 -DNO_JUMP $release
 	check fail claims -DPREFIX -DPUTS=2 -DTAKEOVERS=1 -DCHECK_FIRST $release
 	check fail claims -DPREFIX -DPUTS=2 -DTAKEOVERS=1 -DFORCE_DELETES $release
+	check fail claims -DPREFIX -DPUTS=2 -DTAKEOVERS=1 -DFORCE_ONLY $release
 	check fail claims -DPREFIX -DNO_OWN $release
 	check pass claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 $release
 	check fail claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 -DGHOST_IGNORED $release

@@ -117,6 +117,7 @@ type passing string
 const (
 	errStaleList = passing("the registry's tag list does not show its own writes")
 	errOvertaken = passing("the lock was taken over while it was being acquired")
+	errContended = passing("other clients try to lock at this moment")
 	ErrBeside    = passing("other servers answer requests under the same lock at this moment")
 )
 

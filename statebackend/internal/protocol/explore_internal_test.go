@@ -22,7 +22,9 @@ func TestExplore(t *testing.T) {
 		{"torn lists", setup{clients: 2, cycles: 2, puts: 1, chunks: true}},
 		{"torn lists, read backwards", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true}},
 		{"take-over and crash", setup{clients: 2, cycles: 1, puts: 2, chunks: true, descending: true, takeOvers: 1, crashes: 1}},
-		{"force-unlock, no delete", setup{clients: 2, cycles: 2, puts: 1, chunks: true, forces: 1, deletes: deleteNone}},
+		{"force-unlock by an older program, no delete", setup{clients: 2, cycles: 2, puts: 1, chunks: true, forces: 1, older: true, deletes: deleteNone}},
+		{"force-unlock", setup{clients: 2, cycles: 1, puts: 2, chunks: true, descending: true, forces: 1}},
+		{"force-unlock, old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 2, forces: 1}},
 		{"claims that are refused", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, refusals: 2}},
 		{"a lost request", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, faults: 1}},
 		{"old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 2, puts: 1}},
@@ -141,6 +143,12 @@ func (w *world) key(b []byte) []byte {
 		b = appendClaim(b, w.versions[i].claim)
 		b = appendInts(b, int(n), w.versions[i].put)
 	}
+	for _, n := range w.refused {
+		b = appendInts(b, int(n))
+	}
+	for _, c := range w.forced {
+		b = appendClaim(b, c)
+	}
 	if w.lists == listPrefix {
 		for _, u := range w.order {
 			b = appendEntry(b, u.entry)
@@ -169,12 +177,14 @@ func (c *client) key(b []byte) []byte {
 	}
 	switch c.stage {
 	case stagePutting:
-		b = appendInts(b, int(c.save.n), int(c.save.phase), c.save.repeats)
-		b = appendBools(b, c.save.repeated, c.save.Result.Written)
+		b = appendInts(b, int(c.save.n), int(c.save.phase), c.save.repeats, int(c.save.judge))
+		b = appendBools(b, c.save.repeated, c.save.final, c.save.Result.Written, c.save.Result.Lost)
 	case stageReleasing:
 		b = c.rel.key(b)
+	case stageSealing:
+		b = c.seal.key(append(b, c.force.LockID...))
 	case stageForcing:
-		b = appendInts(b, int(c.force.phase), c.force.repeats, c.force.rounds, c.force.waits, int(c.force.Sealed), len(c.force.over), len(c.force.doomed))
+		b = appendInts(b, int(c.force.phase), c.force.repeats, c.force.rounds, c.force.waits, int(c.force.Sealed), int(c.force.Result.Floor), len(c.force.over), len(c.force.doomed))
 		b = append(b, c.force.LockID...)
 		for _, d := range c.force.doomed {
 			b = appendClaim(b, d)
@@ -201,6 +211,10 @@ func (a *Acquirer) key(b []byte) []byte {
 		b = appendInts(appendClaim(b, c), int(a.last.Ended[c]))
 	}
 	return a.release.key(b)
+}
+
+func (s *Sealer) key(b []byte) []byte {
+	return s.rel.key(s.acq.key(appendBools(appendInts(b, int(s.phase), int(s.rounds), int(s.Floor)), s.Err != nil)))
 }
 
 func (e *releaser) key(b []byte) []byte {
@@ -234,5 +248,5 @@ func appendClaim(b []byte, c ClaimID) []byte {
 func appendEntry(b []byte, e entry) []byte {
 	b = append(append(append(appendClaim(b, e.claim), e.tag...), 0), e.why...)
 	b = appendClaim(appendClaim(b, e.root), e.beside)
-	return appendBools(appendInts(append(b, 0), e.put), e.half)
+	return appendBools(appendInts(append(b, 0), e.put, int(e.head)), e.half, e.seal)
 }

@@ -4,6 +4,7 @@ package protocol
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -17,7 +18,7 @@ type Forcer struct {
 
 	phase   forcePhase
 	doomed  []ClaimID
-	over    map[ClaimID]bool  // claims that have their tombstone
+	over    []ClaimID         // claims that have their tombstone
 	reason  format.LockReason // "": forced
 	rounds  int
 	waits   int
@@ -29,6 +30,7 @@ type Forcer struct {
 // forced is the result of a forcer.
 type forced struct {
 	Ended bool
+	Floor int64     // the first number that no claim ended here can write; 0: none may write any more
 	Held  []ClaimID // live claims of other ids
 	Asked bool      // the marker is an older tool's lock
 	Err   error
@@ -91,7 +93,7 @@ func (f *Forcer) listed(r Reply) Request {
 	stale := false
 	for _, c := range r.Snapshot.Live() {
 		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // LockID may be an x, for a claim that cannot be read
-		case f.over[c]:
+		case slices.Contains(f.over, c):
 			stale = true
 		case ours:
 			f.doomed = append(f.doomed, c)
@@ -167,15 +169,15 @@ func (f *Forcer) ended(r Reply) Request {
 		f.Result.Err = r.Err
 		return f.end()
 	}
-	if f.over == nil {
-		f.over = map[ClaimID]bool{}
+	c := f.doomed[0]
+	f.over = append(f.over, c)
+	if c.Fence >= f.Sealed {
+		f.Result.Floor = max(f.Result.Floor, c.Fence+Jump)
 	}
-	f.over[f.doomed[0]] = true
 	f.doomed = f.doomed[1:]
 	f.repeats = 0
 	f.Result.Ended = true
-	switch {
-	case len(f.doomed) > 0:
+	if len(f.doomed) > 0 {
 		return f.endNext()
 	}
 	return f.list()

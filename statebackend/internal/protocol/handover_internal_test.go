@@ -34,8 +34,11 @@ func peopleWorlds() map[string]setup {
 	three.persons, three.servers, three.giveUps, three.patience = 1, 3, 1, 0
 	list["torn lists, read backwards, a client does not wait"] = three
 	forced := whole
-	forced.forces = 1
-	list["lists, a lock is forced"] = forced
+	forced.forces, forced.older = 1, true
+	list["lists, a lock is forced by an older program"] = forced
+	copied := forced
+	copied.older, copied.patience, copied.servers = false, 0, 1
+	list["lists, a lock is forced"] = copied
 	refused := whole
 	refused.refusals = 1
 	list["lists, a claim is refused"] = refused

@@ -72,7 +72,7 @@ func TestAbandonedRoot(t *testing.T) {
 // have to copy the head. One does, answers, and the client writes. The copy of the other
 // one arrives after, and must stay below that version.
 func TestLateSeal(t *testing.T) {
-	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, forces: 1, giveUps: 1, whole: true})
+	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, forces: 1, older: true, giveUps: 1, whole: true})
 	w.request(1, 2)
 	w.do(act{actForce, 1, 0})
 	w.serveUntil(w.slot(1, 3), OpDone)
@@ -101,7 +101,7 @@ func TestLateSeal(t *testing.T) {
 // another client contends, is refused and ends its claim. No copy of the head fits between
 // what that one may write and the older claim; the client gets its lock all the same.
 func TestSealAboveAnother(t *testing.T) {
-	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 2, forces: 1, whole: true})
+	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 2, forces: 1, older: true, whole: true})
 	w.do(act{actSend, 1, 2})
 	w.serveUntil(w.slot(1, 2), OpPutClaim)
 	w.do(act{actStop, 2, 1})
@@ -143,6 +143,41 @@ func TestLateBesideWithdrawn(t *testing.T) {
 	w.serveUntil(second, OpDone)
 	w.request(0, 0)
 	w.endsByForce(t)
+}
+
+// TestLateCopy takes over the lock of a client that copies the head. The copy arrives late,
+// below that of its successor, which saw a newer head: the writer of that version must not
+// be told that it is not current.
+func TestLateCopy(t *testing.T) {
+	w := newWorld(&setup{clients: 3, cycles: 1, puts: 2, takeOvers: 2, whole: true})
+	start := func(client, how int, until Op) {
+		w.do(act{actStart, client, how})
+		w.serveHolder(client, until)
+	}
+	start(0, 0, OpDone)
+	w.do(act{actPut, 0, 0})
+	w.serveHolder(0, OpDone)
+	start(1, 1, OpPutSeal)
+	start(2, 1, OpList)
+	w.serveHolder(2, OpPutClaim)
+	w.do(act{actPut, 0, 0})
+	w.do(act{actServe, 0, 0})
+	w.serveHolder(2, OpDone)
+	w.do(act{actServe, 1, 0})
+	w.serveHolder(0, OpDone)
+	res := w.clients[0].save.Result
+	if want := (Saved{Written: true, Lost: true, Next: 2*Jump + 1}); w.bad != "" || res != want {
+		t.Errorf("%+v, want %+v: %s", res, want, w.bad)
+	}
+}
+
+// serveHolder serves a client until its next request has this op. OpDone: until it waits
+// for nothing.
+func (w *world) serveHolder(client int, op Op) {
+	c := &w.clients[client]
+	for w.bad == "" && c.stage != stageIdle && c.stage != stageHolding && c.stage != stageDone && c.req.Op != op {
+		w.do(act{actServe, client, 0})
+	}
 }
 
 // endsByForce ends the lock of person 0 by force, lets person 1 win, and then the claim

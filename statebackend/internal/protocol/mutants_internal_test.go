@@ -28,13 +28,14 @@ func smallWorlds() map[string]setup {
 	oldTaken := old
 	oldTaken.takeOvers, oldTaken.ownWrites, oldTaken.faults, oldTaken.crashes = 1, true, 1, 1
 	leaves := setup{persons: 2, servers: 2, cycles: 1, puts: 1, whole: true, brief: true, giveUps: 1}
+	forced := setup{clients: 2, cycles: 1, puts: 2, descending: true, chunks: true, forces: 1}
 	reads := leaves
 	reads.reads, reads.puts, reads.brief = true, 2, false
 	three := leaves
 	three.servers = 3
 	return map[string]setup{
 		"torn": torn, "taken": taken, "unsure": unsure, "late": late, "ghost": abandoned, "leased": leased,
-		"asked": asked, "old": old, "old, taken": oldTaken, "reads": reads, "three servers": three,
+		"asked": asked, "forced": forced, "old": old, "old, taken": oldTaken, "reads": reads, "three servers": three,
 	}
 }
 
@@ -62,6 +63,7 @@ func rules() map[string]rule {
 		return r
 	}
 	const refused, unknown, above, twice, left = "was refused while it holds", "was acknowledged", "arrived above version", "was written twice", "is left, and nobody has it"
+	const ended = "arrived after its lock was ended by force"
 	first := small("acquire.go", "\tcase a.snapshot:", "\tcase true:", "torn")
 	first.Always = true
 	return map[string]rule{
@@ -85,12 +87,14 @@ func rules() map[string]rule {
 		"a check sees its tombstone":        small("snapshot.go", "v.Ended[c] == 0 && v.Newest <= known", "v.Newest <= known", "asked"),
 		"a lease ends by what was seen":     small("observation.go", "> l.TTL+leaseGrace && seen", "> l.TTL+leaseGrace && (seen || true)", "leased"),
 		"an old claim stays":                reports(small("join.go", "a.phase = phaseRoot\n\ta.Root = ours[0]\n\treturn Request{Op: OpReadClaim, Claim: a.Root}", "a.Resume, a.doomed = false, ours\n\treturn a.overtake()", ""), refused, inServers, "lists"),
-		"a look at the older claims":        reports(small("acquire.go", "a.Resume && !r.Snapshot.Alive(a.Root)", "false", ""), unknown, inServers, "lists,_a_lock_is_forced"),
-		"unlock lists until none is there":  reports(small("force.go", "return f.endNext()\n\t}\n\treturn f.list()", "return f.endNext()\n\t}\n\treturn f.end()", ""), left, inSmall, "three_servers"),
+		"a look at the older claims":        reports(small("acquire.go", "a.Resume && !r.Snapshot.Alive(a.Root)", "false", ""), unknown, inServers, "lists,_a_lock_is_forced_by_an_older_program"),
+		"unlock lists until none is there":  reports(small("force.go", "f.endNext()\n\t}\n\treturn f.list()", "f.endNext()\n\t}\n\treturn f.end()", ""), left, inSmall, "three_servers"),
 		"a list before the commit":          reports(small("acquire.go", "\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", "\tcase r.Status == StatusDone && a.Resume:\n\t\treturn a.win()\n\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", ""), left, inServers, "lists,_a_client_does_not_wait"),
 		"a jump where nothing was written":  reports(small("held.go", " || h.shared }", " }", ""), above, inSmall, "reads"),
 		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+skip)", "_ = c", "", mutant.Edit{Old: "return c.Fence+reach > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
 		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
+		"who forces copies the head":        reports(small("seal.go", "case sealerStart:\n", "case sealerStart:\n\t\tif s.Floor > 0 {\n\t\t\treturn Request{Op: OpDone}\n\t\t}\n", ""), ended, inSmall, "forced"),
+		"an overtaken copy does not decide": reports(small("snapshot.go", " && !v.overtook(version)", "", ""), "was refused, and is current", "TestLateCopy", ""),
 		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), twice, "TestLateClaim", ""),
 		"a copy below who may write":        reports(small("seal.go", "return s.floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
 		"the claim that was live":           reports(small("contest.go", "(c == live || c.Fence+Jump > root.Fence)", "c.Fence+Jump > root.Fence", ""), above, "TestLateBesideWithdrawn", ""),

@@ -16,17 +16,21 @@ type saver struct {
 
 	phase    savePhase
 	repeats  int
-	repeated bool // the pointer was sent twice
+	repeated bool  // the pointer was sent twice
+	judge    int64 // lost: the version whose parent is read
+	final    bool  // lost: that version is the one that decided
 	Result   Saved
 }
 
 // Saved is the result of a saver.
 type Saved struct {
-	Written   bool // version n is in the registry
-	Stored    bool // acknowledged: every later holder sees the version
-	Lost      bool // the lock is gone
-	uncertain bool // version n may still arrive
-	Behind    bool // stored, but the pointer could not be moved
+	Written   bool  // version n is in the registry
+	Stored    bool  // acknowledged: every later holder sees the version
+	Lost      bool  // the lock is gone
+	Refused   bool  // lost, and version n never is the current state
+	Next      int64 // lost: the version that was made from version n; 0: none known
+	uncertain bool  // version n may still arrive
+	Behind    bool  // stored, but the pointer could not be moved
 	Err       error
 }
 
@@ -38,6 +42,7 @@ const (
 	saveHeld
 	saveListed
 	saveWaited
+	saveJudged
 	savePointed
 	saveLooked
 	saveEnd
@@ -59,6 +64,8 @@ func (s *saver) Next(r Reply) Request {
 		return s.list()
 	case saveListed:
 		return s.listed(r)
+	case saveJudged:
+		return s.judged(r)
 	case savePointed:
 		return s.pointed(r)
 	case saveLooked:
@@ -126,7 +133,7 @@ func (s *saver) listed(r Reply) Request {
 		return s.end()
 	case v.Ended[s.claim] != 0, v.Newest > s.n:
 		s.Result.Lost = true
-		return s.end()
+		return s.lost(v)
 	case v.Newest == s.n && v.Has(s.claim):
 		return s.point()
 	case v.Newest == s.n:
@@ -142,6 +149,62 @@ func (s *saver) listed(r Reply) Request {
 	s.repeats++
 	s.phase = saveWaited
 	return Request{Op: OpWait, Wait: p}
+}
+
+// lost finds out what became of a version that was written under a lost lock. Whoever
+// continued the workspace decided that by the list after which it copied the head; until
+// then nobody can tell. So it lists until there is a version of another claim, and once
+// more: only a claim that was not overtaken after its version has decided.
+func (s *saver) lost(v Snapshot) Request {
+	n := v.decisive(s.claim.Fence + Jump)
+	if n > 0 && n == s.judge {
+		s.repeats = 0
+		s.final = true
+		return s.readParent(n)
+	}
+	s.judge = n
+	p, ok := backoff(s.repeats)
+	if !ok || s.repeats >= maxJudgements || v.Ended[s.claim] != EndedForced {
+		return s.end()
+	}
+	s.repeats++
+	if n > 0 {
+		return s.list()
+	}
+	s.phase = saveWaited
+	return Request{Op: OpWait, Wait: p}
+}
+
+// maxJudgements bounds how often a list is requested after a lost lock, and how many
+// versions are read: who forced the lock copies the head within three seconds.
+const maxJudgements = 5
+
+func (s *saver) readParent(n int64) Request {
+	s.phase = saveJudged
+	s.judge = n
+	return Request{Op: OpReadParent, N: n}
+}
+
+// judged follows the versions above ours down to where they leave the numbers of our
+// claim. The version counts if a [Sealer] has copied it: nobody else has its lock id, so
+// no copy of another head can come above. A copy by the server of a client may have
+// another one beside it.
+func (s *saver) judged(r Reply) Request {
+	above := r.Parent >= s.claim.Fence+reach
+	switch {
+	case r.Status != StatusDone:
+	case above && r.Parent < s.judge && s.repeats < maxJudgements:
+		s.repeats++
+		s.final = false
+		return s.readParent(r.Parent)
+	case above:
+	case r.Parent < s.n:
+		s.Result.Refused = true
+	default:
+		s.Result.Next = s.judge
+		s.Result.Stored = r.Final && s.final
+	}
+	return s.end()
 }
 
 // point moves state-W. From here on the version is acknowledged regardless of what

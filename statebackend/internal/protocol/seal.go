@@ -2,8 +2,99 @@
 
 package protocol
 
+import "time"
+
 // This file is the part of an acquirer that copies the head after another holder was
-// overtaken.
+// overtaken, and what does that for a lock that was ended by force and that nobody takes.
+
+// Sealer copies the head after a lock was ended by force, as the next holder would: it
+// takes the lock under an id of its own, which copies it, and releases it. From then on no
+// write of the holder that was ended can become the current state.
+type Sealer struct {
+	LockID string // not known to anybody else
+	Floor  int64  // the first number that the holder cannot write
+	Base   uint32
+	Can    Abilities
+	Err    error // the head may not be copied
+
+	snapshot bool // a list is the state at one instant
+	phase    sealerPhase
+	rounds   uint32
+	acq      Acquirer
+	rel      releaser
+}
+
+type sealerPhase uint8
+
+const (
+	sealerStart sealerPhase = iota
+	sealerLocks
+	sealerPoints
+	sealerReleases
+	sealerEnd
+)
+
+// Next takes the reply to the last request and returns the next one. After OpDone, Err
+// and Can are set.
+func (s *Sealer) Next(r Reply) Request {
+	switch s.phase {
+	case sealerStart:
+		s.phase = sealerLocks
+		s.acq = Acquirer{LockID: s.LockID, Base: s.Base + s.rounds<<4, Patience: MaxAnew, Can: s.Can, snapshot: s.snapshot}
+		return s.lock(Reply{})
+	case sealerLocks:
+		return s.lock(r)
+	case sealerPoints: // best effort
+		return s.release(Reply{})
+	case sealerReleases:
+		return s.release(r)
+	}
+	return Request{Op: OpDone}
+}
+
+// lock takes the lock. Another client that has it copied the head before it learned that,
+// or does it next, or withdraws: then it is tried again.
+func (s *Sealer) lock(r Reply) Request {
+	req := s.acq.Next(r)
+	if req.Op != OpDone {
+		return req
+	}
+	s.Can = s.acq.Can
+	res := s.acq.Result
+	sealed := s.acq.last.Newest >= s.Floor || res.Sealed
+	switch {
+	case res.Won:
+		h := s.acq.Hold()
+		s.rel = *h.Release()
+		s.rel.Can = s.Can
+		if !res.Sealed {
+			return s.release(Reply{})
+		}
+		s.phase = sealerPoints
+		return Request{Op: OpPutPointer, N: res.newest}
+	case !sealed && res.Held && s.rounds < maxRounds:
+		s.rounds++
+		s.phase = sealerStart
+		return Request{Op: OpWait, Wait: Pause{100 * time.Millisecond, time.Second}}
+	case !sealed && res.Held:
+		s.Err = errContended
+	case !sealed:
+		s.Err = res.Err
+	}
+	s.phase = sealerEnd
+	return Request{Op: OpDone}
+}
+
+func (s *Sealer) release(r Reply) Request {
+	s.phase = sealerReleases
+	req := s.rel.Next(r)
+	if req.Op == OpDone {
+		s.phase = sealerEnd
+		s.Can = s.rel.Can
+		s.Err = s.rel.Err
+	}
+	return req
+}
 
 // seal copies the head, so that no late write of an overtaken holder can become the head.
 func (a *Acquirer) seal() Request {

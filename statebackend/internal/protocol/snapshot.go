@@ -36,6 +36,7 @@ type Snapshot struct {
 	Claims  []ClaimID          // ordered
 	Ended   map[ClaimID]ending // by tombstones
 	Newest  int64              // highest version, 0: none
+	numbers []int64            // of all versions
 	Marker  bool               // locked-W
 	Written bool               // unlocked-W
 	Pointer bool               // state-W
@@ -70,6 +71,7 @@ func (v *Snapshot) add(t format.StateTag) {
 		v.Pointer = true
 	case format.StateNumbered:
 		v.Newest = max(v.Newest, t.N)
+		v.numbers = append(v.numbers, t.N)
 	case format.LockMarker:
 		v.Marker = true
 	case format.UnlockMarker:
@@ -114,6 +116,28 @@ func (v Snapshot) floor() int64 {
 		}
 	}
 	return floor
+}
+
+// decisive returns the lowest version from n on whose claim was not overtaken; 0 if there
+// is none. What an overtaken claim wrote may be below what decided before it.
+func (v Snapshot) decisive(n int64) int64 {
+	lowest := int64(0)
+	for _, version := range v.numbers {
+		if version >= n && (lowest == 0 || version < lowest) && !v.overtook(version) {
+			lowest = version
+		}
+	}
+	return lowest
+}
+
+// overtook reports whether a version has a number of a claim that was overtaken.
+func (v Snapshot) overtook(version int64) bool {
+	for c, how := range v.Ended {
+		if how == EndedForced && c.Fence <= version && version < c.Fence+Jump {
+			return true
+		}
+	}
+	return false
 }
 
 // with returns a copy of the snapshot with one more tombstone.

@@ -24,6 +24,7 @@ const (
 	OpReadMarker       // read locked-W
 	OpReadClaim        // read the holder from a claim, and whether it joined another
 	OpReadTombstone    // read why the claim ended
+	OpReadParent       // read from which version version n was made
 	OpPutClaim         // write the claim, exactly once
 	OpPutTombstone     // end the claim
 	OpPutSeal          // copy version head to version n
@@ -74,6 +75,8 @@ type Reply struct {
 	Joined   bool              // OpReadClaim: the claim joined another one
 	Beside   ClaimID           // OpReadClaim: the claim of the id that was live when the claim was made; zero: none
 	Reason   format.LockReason // OpReadTombstone
+	Parent   int64             // OpReadParent: 0: none
+	Final    bool              // OpReadParent: version n is the copy by a [Sealer]
 	After    time.Duration     // how long to wait before a retry, as the registry says
 	Owner    Owner             // OpReadMarker, OpReadPointer
 	Err      error             // why status is not StatusDone

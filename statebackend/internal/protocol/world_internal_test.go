@@ -48,16 +48,17 @@ type setup struct {
 	chunks          bool // listByKey: in three parts; else key by key
 	deletes         deletes
 	clients         int
-	cycles          int // lock, put, unlock per client
-	puts            int // per cycle
-	checks          int // per cycle: checks by a holder whether it still holds
-	faults          int // budget: lost, late or repeated requests
-	crashes         int // budget
-	refusals        int // budget: claims that are answered by an error and not applied
-	takeOvers       int // budget: locks that end any other lock
-	forces          int // budget: force-unlocks of a holder
-	abandonedClaims int // budget: claims that are listed before they can be read
-	ticks           int // budget: thirds of a lease that pass; with any, locks have leases
+	cycles          int  // lock, put, unlock per client
+	puts            int  // per cycle
+	checks          int  // per cycle: checks by a holder whether it still holds
+	faults          int  // budget: lost, late or repeated requests
+	crashes         int  // budget
+	refusals        int  // budget: claims that are answered by an error and not applied
+	takeOvers       int  // budget: locks that end any other lock
+	forces          int  // budget: force-unlocks of a holder
+	older           bool // a force-unlock does not copy the head, as by an older program or one that dies
+	abandonedClaims int  // budget: claims that are listed before they can be read
+	ticks           int  // budget: thirds of a lease that pass; with any, locks have leases
 
 	// For a world of persons, which has no clients of its own:
 	persons  int
@@ -83,8 +84,8 @@ type entry struct {
 	root   ClaimID           // for a claim: the claim that it joined
 	beside ClaimID           // for a claim: the live one of its id that its maker saw
 	why    format.LockReason // for a tombstone
-	seal   bool              // for a version: the copy of version head
-	head   int64
+	seal   bool              // for a version: a copy of version head
+	head   int64             // for a version: the one that it was made from
 }
 
 // update is a change of one tag.
@@ -103,6 +104,7 @@ const (
 	stagePutting
 	stageReleasing
 	stageForcing
+	stageSealing
 	stageChecking
 	stageCrashed
 	stageDone
@@ -114,6 +116,7 @@ type client struct {
 	save      saver
 	rel       releaser
 	force     Forcer
+	seal      Sealer
 	req       Request
 	listed    []string // listByKey: keys read so far
 	cursor    string
@@ -159,6 +162,8 @@ type world struct {
 	losses          int
 	used            int        // servers that have received a request
 	seals           [][2]int64 // number and copied version of each
+	refused         []int64    // versions that were written, and whose writer was told that they are not current
+	forced          []ClaimID  // claims whose lock was ended by a force-unlock that has answered
 	lateClaim       bool       // a claim of a stopped server may have arrived late
 	past            *past      // explore: the steps that led here
 	bad             string     // the violated property
@@ -188,6 +193,7 @@ func (w *world) clone(spare *world) *world {
 	spare.clients, spare.people = clients, people
 	spare.late = slices.Clip(w.late)
 	spare.seals = slices.Clip(w.seals)
+	spare.refused, spare.forced = slices.Clip(w.refused), slices.Clip(w.forced)
 	spare.order = slices.Clip(w.order)
 	spare.versions, spare.numbers = slices.Clip(w.versions), slices.Clip(w.numbers)
 	return spare
@@ -267,7 +273,7 @@ func (w *world) acts() []act {
 			if w.crashes > 0 {
 				acts = append(acts, act{actCrash, i, 0})
 			}
-		case stageLocking, stagePutting, stageReleasing, stageForcing, stageChecking:
+		case stageLocking, stagePutting, stageReleasing, stageForcing, stageSealing, stageChecking:
 			acts = w.serveActs(acts, i)
 		}
 	}
@@ -466,6 +472,8 @@ func (w *world) serve(a act) {
 		r.Reason, r.Status = w.readTombstone(c.req.Claim)
 	case OpReadPointer:
 		r.Owner, r.Status = w.readPointer(c)
+	case OpReadParent:
+		r = w.readParent(c.req.N)
 	case OpDelete:
 		if w.deletes == deleteNone || w.deletes == deleteTagOnly {
 			r.Status = StatusUnsupported
@@ -505,6 +513,8 @@ func (w *world) advance(i int, r Reply) {
 			c.req = c.rel.Next(r)
 		case stageForcing:
 			c.req = c.force.Next(r)
+		case stageSealing:
+			c.req = c.seal.Next(r)
 		}
 		if c.req.Op != OpWait {
 			break
@@ -523,9 +533,48 @@ func (w *world) advance(i int, r Reply) {
 		w.locked(i)
 	case stagePutting:
 		w.put(i)
+	case stageForcing:
+		w.sealForced(i)
+	case stageSealing:
+		w.sealedForced(i)
 	default:
 		w.rest(c)
 	}
+}
+
+// sealForced continues a force-unlock after its tombstones.
+func (w *world) sealForced(i int) {
+	c := &w.clients[i]
+	if c.force.Result.Floor == 0 || w.older {
+		w.sealedForced(i)
+		return
+	}
+	c.attempts += 1 << 8
+	c.stage, c.seal = stageSealing, Sealer{LockID: sealerID + c.force.LockID, Floor: c.force.Result.Floor, Base: uint32(i)<<16 + c.attempts, snapshot: w.lists == listPrefix}
+	w.advance(i, Reply{})
+}
+
+// sealerID begins the lock id of a sealer.
+const sealerID = "sealer of "
+
+// sealedForced is the time from which no write under a lock that was ended by force may
+// become the current state.
+func (w *world) sealedForced(i int) {
+	c := &w.clients[i]
+	if w.people != nil {
+		defer w.answer(i, answerYes)
+	} else {
+		defer w.rest(c)
+	}
+	if c.seal.Err != nil || c.force.Result.Err != nil || c.force.Result.Floor == 0 || w.older {
+		return
+	}
+	for claim, how := range NewSnapshot(names(w.tags), worldWorkspace).Ended {
+		if how == EndedForced && format.ClaimOf(claim.X, c.force.LockID) && !slices.Contains(w.forced, claim) {
+			w.forced = append(w.forced, claim)
+		}
+	}
+	slices.SortFunc(w.forced, CompareClaims)
 }
 
 // rest ends a cycle.

@@ -29,7 +29,7 @@ func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
 func (w *world) settled() bool {
 	for i := range w.clients {
 		switch w.clients[i].stage {
-		case stageLocking, stageReleasing, stageForcing:
+		case stageLocking, stageReleasing, stageForcing, stageSealing:
 			return false
 		}
 	}

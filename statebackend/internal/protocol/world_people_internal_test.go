@@ -263,6 +263,14 @@ func (w *world) slotDone(n int, v Snapshot) {
 		w.slotPut(n)
 	case stageReleasing:
 		w.endAll(n)
+	case stageForcing:
+		if c.task == taskForce {
+			w.sealForced(n)
+			return
+		}
+		w.answer(n, cmp.Or(answerYes, errorAnswer(c.force.Result.Err)))
+	case stageSealing:
+		w.sealedForced(n)
 	default:
 		w.answer(n, cmp.Or(answerYes, errorAnswer(c.force.Result.Err)))
 	}
@@ -297,6 +305,7 @@ func (w *world) slotPut(n int) {
 	c := &w.clients[n]
 	res := c.save.Result
 	c.hold.Saved(&c.save)
+	w.lost(&c.save)
 	switch {
 	case res.Stored:
 		w.acked = max(w.acked, c.save.n)

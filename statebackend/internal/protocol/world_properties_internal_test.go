@@ -33,6 +33,10 @@ func (w *world) update(u update) {
 		w.violate("version %d was written twice, by %v and %v", t.N, w.versions[i], u.content)
 	}
 	w.checkSeals()
+	w.checkRefused()
+	if slices.Contains(w.forced, u.claim) && t.N == slices.Max(w.numbers) {
+		w.violate("version %d by %v arrived after its lock was ended by force, and is current", t.N, u.claim)
+	}
 	if w.people != nil {
 		w.arrived(t.N, u.claim)
 		return
@@ -53,6 +57,32 @@ func (w *world) checkSeals() {
 		if s[0] == slices.Max(w.numbers) && s[0] > w.acked && s[1] < w.acked {
 			w.violate("version %d is the newest and has the content of %d, and %d was acknowledged", s[0], s[1], w.acked)
 		}
+	}
+}
+
+// checkRefused checks that the current state is none whose writer was told that it is not.
+func (w *world) checkRefused() {
+	if len(w.refused) == 0 {
+		return
+	}
+	n := slices.Max(w.numbers)
+	for {
+		i, ok := w.find(format.StateTag{Kind: format.StateNumbered, Fragment: worldWorkspace, N: n}.String())
+		if slices.Contains(w.refused, n) {
+			w.violate("version %d was refused, and is current", n)
+		}
+		if !ok || !w.tags[i].seal {
+			return
+		}
+		n = w.tags[i].head
+	}
+}
+
+// lost notes what the writer of a version is told after it lost its lock.
+func (w *world) lost(s *saver) {
+	if s.Result.Refused {
+		w.refused = append(w.refused, s.n)
+		w.checkRefused()
 	}
 }
 
@@ -139,6 +169,7 @@ func (w *world) put(i int) {
 		if !w.overtaken(c.hold.Claim) {
 			w.violate("holder %v lost its lock to nobody", c.hold.Claim)
 		}
+		w.lost(&c.save)
 	}
 	if !res.Stored {
 		return

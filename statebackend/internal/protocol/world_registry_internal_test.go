@@ -41,6 +41,20 @@ func (w *world) readTombstone(c ClaimID) (format.LockReason, Status) {
 	return w.tags[i].why, StatusDone
 }
 
+// readParent reads from which version a version was made.
+func (w *world) readParent(n int64) Reply {
+	i, ok := w.find(format.StateTag{Kind: format.StateNumbered, Fragment: worldWorkspace, N: n}.String())
+	if !ok {
+		return Reply{Status: StatusMissing, Err: oci.ErrNotFound}
+	}
+	e := w.tags[i]
+	final := false
+	for j := range w.clients {
+		final = final || e.seal && format.ClaimOf(e.claim.X, sealerID+w.lockID(j))
+	}
+	return Reply{Parent: e.head, Final: final}
+}
+
 // list returns the content of a list, or takes one more step of reading.
 func (w *world) list(c *client, n int) ([]string, bool) {
 	if w.lists == listPrefix {
@@ -143,6 +157,9 @@ func (w *world) updates(c *client) []update {
 	case OpPutSeal, OpPutVersion:
 		list := put(tag(format.StateNumbered, c.req.N))
 		list[0].seal, list[0].head = c.req.Op == OpPutSeal, c.req.Head
+		if !list[0].seal {
+			list[0].head = c.hold.Newest
+		}
 		return list
 	case OpPutPointer:
 		return put("state-" + worldWorkspace)
