@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -258,10 +260,13 @@ func (r *originRelease) size() int {
 // through, no origin is asked.
 func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
 	pv, err := v.catalog.ProviderVersion(ctx, p, want)
+	rule, ok := v.pull.rule(p)
+	if err == nil && ok {
+		return rule.complete(p, pv), nil
+	}
 	if err == nil || !v.absent(err) {
 		return pv, err
 	}
-	rule, ok := v.pull.rule(p)
 	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permits) {
 		return nil, err
 	}
@@ -274,6 +279,37 @@ func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, 
 	}
 	v.pull.resume(ctx, r)
 	return r.version, nil
+}
+
+// complete returns a stored version with the platforms that may be pulled
+// through beside it: those of the rule that its signed SHA256SUMS lists. The
+// first request for one of their packages adds them to the registry.
+func (r PullRule) complete(p addr.Provider, stored *catalog.ProviderVersion) *catalog.ProviderVersion {
+	if stored.Broken != nil || len(stored.Meta.SignatureBytes) == 0 || !r.Versions.Allows(stored.Version) {
+		return stored
+	}
+	const form = "with what may be pulled"
+	if known, ok := stored.Derived.Load(form); ok {
+		return known.(*catalog.ProviderVersion)
+	}
+	sums, err := signing.ParseSums(stored.Meta.ShasumsBytes)
+	if err != nil {
+		return stored
+	}
+	all := stored
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		v, t, ok := signing.ParsePackageName(p, name)
+		if _, has := stored.Platform(t); !ok || v != stored.Version || has || !r.permits(t) {
+			continue
+		}
+		if all == stored {
+			all = &catalog.ProviderVersion{ProviderIndex: stored.ProviderIndex, Meta: stored.Meta, Repository: stored.Repository}
+			all.Platforms = slices.Clone(stored.Platforms)
+		}
+		all.Platforms = append(all.Platforms, artifact.ProviderPlatform{Platform: t, Filename: name, Zh: sums[name]})
+	}
+	stored.Derived.Store(form, all)
+	return all
 }
 
 // release returns a version at its origin, with its proof verified. A failure

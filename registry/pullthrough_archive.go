@@ -311,9 +311,6 @@ func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 		return "", err
 	}
 	out, err := p.depot.MirrorRelease(ctx, r.release, rule.Mirror)
-	if errors.Is(err, oci.ErrExists) && out.Existing {
-		err = nil // a mirror run stored fewer platforms, and they are kept
-	}
 	p.mirrored(ctx, rule, a, v, out.Digest, err)
 	if err != nil {
 		return "", err

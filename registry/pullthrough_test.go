@@ -19,10 +19,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/registry"
 )
 
 // Shows: opendepot 7 | a provider exists once its resource was reconciled | also on demand:
@@ -268,5 +271,35 @@ func TestPullThroughSurvivesRestart(t *testing.T) {
 		stop()
 	})
 	from.change = nil
+	checkStored(t, storage, from, zips)
+}
+
+// TestPullThroughGrows requests a package for a platform that the rule did not
+// name when the version was stored.
+func TestPullThroughGrows(t *testing.T) {
+	from, zips := newOrigin(t)
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	serve := func(t *testing.T, platform string, rule registry.PullRule) {
+		rule.Providers = "example.com/acme/*"
+		rule.Origin = from.source()
+		f := newOffline(t, storage, func(o *server.Options) { o.PullThrough = []registry.PullRule{rule} })
+		stop := f.start(t)
+		defer stop()
+		if got := f.get(t, f.archive(t, platform)); !bytes.Equal(got, zips[platform]) {
+			t.Error("the archive has other bytes")
+		}
+		synctest.Wait()
+	}
+	bubble(t, func(t *testing.T) {
+		linux := registry.PullRule{Mirror: depot.MirrorOptions{Platforms: []addr.Platform{{OS: "linux", Arch: "amd64"}}}}
+		serve(t, "linux_amd64", linux)
+		from.take("")
+		serve(t, "linux_amd64", linux)
+		if n := from.take("amd64") + from.take(".zip"); n != 0 {
+			t.Errorf("%d requests for what is stored", n)
+		}
+		time.Sleep(25 * time.Hour) // a job is recorded once a day
+		serve(t, "darwin_arm64", registry.PullRule{})
+	})
 	checkStored(t, storage, from, zips)
 }

@@ -18,6 +18,11 @@ func newDepotPlan(up *upstreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Show what a run would publish, approve, scan and prune, and why",
+		Long: `Show what a run would publish, approve, scan and prune, and why.
+
+It names every difference between the depot file and the registry: what is missing,
+platforms that a version lacks included, what differs, and as "kept" what the
+registry has and the file does not ask for.`,
 		Example: `  okara depot plan -f depot.hcl
   okara depot plan --used-by infra/ --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
@@ -47,9 +52,12 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 		if st.Err() != nil {
 			failed++
 		}
-		if all || st.Action != supply.ActionPresent {
+		if all || st.Action != supply.ActionPresent || st.Reason != "" {
 			rows = append(rows, []string{string(st.Action), st.Entry, st.Version, st.Reason})
 		}
+	}
+	for _, k := range p.Kept {
+		rows = append(rows, []string{"kept", k.Entry, k.Version, k.Reason})
 	}
 	text := ""
 	if len(rows) > 1 {

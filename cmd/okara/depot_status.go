@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,10 @@ func newDepotStatus(up *upstreams) *cobra.Command {
 		Long: `Show what earlier runs published, what waits, and what is blocked or drifted.
 
 A depot file has one common record in the registry. A Kubernetes operator keeps a
-record of its own for each module and provider; RECORD says which one a line is from.`,
+record of its own for each module and provider; RECORD says which one a line is from.
+
+Where there is a depot file, every difference between it and its record is named:
+entries and versions that only one of them has, and platforms that versions lack.`,
 		Example: "  okara depot status --registry registry.example.com/platform --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.Registries, f) },
 	}
@@ -31,11 +35,14 @@ record of its own for each module and provider; RECORD says which one a line is 
 }
 
 func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
-	if reg.Registry == "" && reg.Getenv("OKARA_REGISTRY") == "" {
-		set, err := readSet(f.file)
-		if err != nil {
+	set := &supply.Set{}
+	named := reg.Registry != "" || reg.Getenv("OKARA_REGISTRY") != ""
+	if _, err := os.Stat(f.file); err == nil || !named {
+		if set, err = readSet(f.file); err != nil {
 			return err
 		}
+	}
+	if !named {
 		reg.Registry = set.Registry
 	}
 	d, done, err := openDepot(reg)
@@ -47,7 +54,13 @@ func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
 	if err != nil {
 		return err
 	}
-	return reg.PrintResult(knownVersions(common, own), recordText(common, own))
+	if err := reg.PrintResult(knownVersions(common, own), recordText(common, own)); err != nil || len(set.Modules)+len(set.Providers) == 0 {
+		return err
+	}
+	for _, d := range set.Differences(common) {
+		reg.Note("%s: %s", strings.TrimSpace(d.Entry+" "+d.Version), d.Reason)
+	}
+	return nil
 }
 
 // knownVersions returns the versions of all records, by entry. An entry's own record takes

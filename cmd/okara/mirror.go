@@ -30,9 +30,10 @@ SHA256SUMS and its signature are verified before anything is pushed and stored
 unchanged, so that clients verify the author's signature. What is there already
 is compared with the origin: modules by their files, providers by their sums.
 The same is skipped, so that an interrupted run continues where it stopped, and
-other content is refused: a version never changes.
+other content is refused: what is published never changes. Platforms that a
+provider's version lacks are added if the SHA256SUMS that was mirrored lists them.
 
-Each version ends as new, skipped, refused or failed. Refused is what was not
+Each version ends as new, extended, skipped, refused or failed. Refused is what was not
 accepted: a missing or wrong signature, other bytes than announced, a package
 that cannot be installed, other content for a version that is there. Failed is
 what could not be read or stored. Neither stops the others: the exit code is
@@ -57,7 +58,7 @@ type mirrorOptions struct {
 type mirrorResult struct {
 	Address   string `json:"address"`
 	Version   string `json:"version"`
-	State     string `json:"state"` // new, skipped, refused, failed, planned
+	State     string `json:"state"` // new, extended, skipped, refused, failed, planned
 	Reference string `json:"reference,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 
@@ -197,8 +198,14 @@ func (m *mirrorer) took(r supply.Result) {
 		out.Reason = r.Reason
 	case !m.o.dryRun:
 		out.Reference = r.Published.String()
+		if len(r.Published.Added) > 0 {
+			out.State = "extended"
+		}
 	case out.State == "new":
 		out.State = "planned"
+	}
+	if r.Err() == nil && m.o.dryRun && r.Action != supply.ActionPublish {
+		out.Reason = r.Reason
 	}
 	m.results = append(m.results, out)
 }
@@ -336,7 +343,11 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	if count["planned"] > 0 {
 		a.Note("%d planned, %d skipped, %d failed", count["planned"], count["skipped"], count["failed"])
 	} else {
-		a.Note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
+		extended := ""
+		if n := count["extended"]; n > 0 {
+			extended = fmt.Sprintf("%d extended, ", n)
+		}
+		a.Note("%d new, %s%d skipped, %d refused, %d failed", count["new"], extended, count["skipped"], count["refused"], count["failed"])
 	}
 	return unfinished(failures, fmt.Sprintf("of %d versions were not mirrored", len(results)))
 }

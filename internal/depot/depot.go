@@ -52,6 +52,11 @@ type Published struct {
 	ContentDigest string   `json:"content_digest"`
 	Existing      bool     `json:"existing"` // the same content existed before
 	Warnings      []string `json:"warnings,omitempty"`
+
+	// Of an existing version of a provider: platforms that were added, and
+	// platforms that are wanted and that the origin does not have.
+	Added  []addr.Platform `json:"added,omitempty"`
+	Absent []addr.Platform `json:"absent,omitempty"`
 }
 
 // String returns repository:tag@digest.
@@ -85,6 +90,15 @@ func (e *ConflictError) Error() string {
 }
 
 func (e *ConflictError) Unwrap() error { return oci.ErrExists }
+
+// WithoutNext removes the next free version from a conflict: what comes from an
+// origin has the number that the origin chose.
+func WithoutNext(err error) error {
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+		conflict.Next = addr.Version{}
+	}
+	return err
+}
 
 // lock serialises publishing into one repository.
 func (d *Depot) lock(repository string) (unlock func()) {

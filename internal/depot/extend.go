@@ -23,41 +23,47 @@ const previousIndexPrefix = "okara-index-"
 // moves the tag of a provider: every old platform keeps its descriptor byte for
 // byte, so that no lock file breaks.
 func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex) (Published, error) {
-	r := x.repo
-	v := x.version
-	plan := x.plan
-	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
 	if stored.Platforms == nil {
-		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", r, v.Tag(), oci.ErrExists)
+		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", x.repo, x.version.Tag(), oci.ErrExists)
 	}
-	added, err := addedPackages(ctx, r, plan, stored)
+	added, err := addedPackages(ctx, x.repo, x.plan, stored)
 	if err != nil {
 		return Published{}, err
 	}
+	if x.plan.metadata.DocsBytes == nil && stored.Metadata != nil { // the documentation of the first publication is kept
+		md, err := artifact.ReadProviderMetadata(ctx, x.repo, stored)
+		if err != nil {
+			return Published{}, err
+		}
+		x.plan.metadata.Docs = md.Docs
+	}
+	return x.addPackages(ctx, stored, added)
+}
+
+// addPackages publishes the stored platforms and those of the packages as the
+// version, with the metadata of the plan.
+func (x providerPush) addPackages(ctx context.Context, stored artifact.ProviderIndex, added []Package) (Published, error) {
+	out := Published{Repository: x.repo.String(), Tag: x.version.Tag(), ContentDigest: x.plan.contentDigest(), Warnings: x.plan.Warnings}
 	if len(added) == 0 {
 		out.Digest = stored.Index.Digest.String()
 		out.Existing = true
 		return out, nil
 	}
-	if plan.metadata.DocsBytes == nil && stored.Metadata != nil { // the documentation of the first publication is kept
-		md, err := artifact.ReadProviderMetadata(ctx, r, stored)
-		if err != nil {
-			return Published{}, err
-		}
-		plan.metadata.Docs = md.Docs
-	}
 	pushed, err := x.artifact(added, stored.Platforms)
 	if err != nil {
 		return Published{}, err
 	}
-	if _, err := r.Push(ctx, pushed); err != nil {
+	if _, err := x.repo.Push(ctx, pushed); err != nil {
 		return Published{}, err
 	}
 	out.Digest = pushed.Root.Digest.String()
-	if err := x.o.Check.run(ctx, Candidate{Repo: r, Root: pushed.Root, Packages: added, Signers: plan.signers}); err != nil {
+	for _, k := range added {
+		out.Added = append(out.Added, k.Platform)
+	}
+	if err := x.o.Check.run(ctx, Candidate{Repo: x.repo, Root: pushed.Root, Packages: added, Signers: x.plan.signers}); err != nil {
 		return out, err
 	}
-	return out, moveIndex(ctx, r, v, stored.Index, pushed.Root)
+	return out, moveIndex(ctx, x.repo, x.version, stored.Index, pushed.Root)
 }
 
 // addedPackages returns the packages of platforms that stored does not have.

@@ -46,8 +46,9 @@ type MirrorOptions struct {
 // SHA256SUMS and signature are verified before anything is pushed, each zip
 // before it is pushed, and all are stored unchanged. If the version exists with
 // all wanted platforms, MirrorProvider succeeds without a download, unless
-// o.Compare is set. If the existing version lacks wanted platforms, the error
-// wraps oci.ErrExists, since a version never changes.
+// o.Compare is set. Wanted platforms that an existing version lacks are added
+// ([Published.Added]) if its signed SHA256SUMS lists them. The content of an
+// existing version never changes: other content is a [*ConflictError].
 //
 // Each zip is downloaded to a temporary file, where it is checked and hashed,
 // and then pushed to the registry. A zip that the registry already has, from an
@@ -57,30 +58,26 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	if err != nil {
 		return Published{}, err
 	}
-	wanted, err := wantedPlatforms(ctx, src, p, v, o.Platforms)
-	if err != nil {
-		return Published{}, err
-	}
 	stored, err := storedProvider(ctx, r, v.Tag())
 	if err != nil {
 		return Published{}, err
 	}
+	x := providerPush{r, p, v, nil, ProviderOptions{Check: o.Check}, d.o.Progress}
 	if stored != nil {
-		out, err := mirrored(r, v, *stored, wanted)
-		if err == nil && o.Compare {
-			err = sameProvider(ctx, r, *stored, src, p, v, wanted)
-		}
-		return out, err
+		return d.mirrorAgain(ctx, x, src, *stored, o)
+	}
+	wanted, err := wantedPlatforms(ctx, src, p, v, o.Platforms)
+	if err != nil {
+		return Published{}, err
 	}
 	packages, err := packagesOf(ctx, src, p, v, wanted)
 	if err != nil {
 		return Published{}, err
 	}
-	plan, err := planMirror(p, v, packages, o)
+	x.plan, err = planMirror(p, v, packages, o)
 	if err == nil {
-		err = plan.mirrorDocs(ctx, p, v, packages[0])
+		err = x.plan.mirrorDocs(ctx, p, v, packages[0])
 	}
-	x := providerPush{r, p, v, plan, ProviderOptions{Check: o.Check}, d.o.Progress}
 	if err == nil {
 		err = x.transfer(ctx, packages, d.o.TempDir)
 	}
@@ -133,17 +130,6 @@ func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Ve
 		err = fmt.Errorf("%s %s: the origin has no package: %w", p, v, oci.ErrNotFound)
 	}
 	return have, err
-}
-
-// mirrored returns the result for a version that is in the registry.
-func mirrored(r *oci.Repo, v addr.Version, stored artifact.ProviderIndex, wanted []addr.Platform) (Published, error) {
-	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
-	for _, t := range wanted {
-		if !slices.ContainsFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == t }) {
-			return out, fmt.Errorf("%s:%s is mirrored without %s, and a version never changes: %w", r, v.Tag(), t, oci.ErrExists)
-		}
-	}
-	return out, nil
 }
 
 // packagesOf requests each platform and checks that all answers have the same
@@ -329,6 +315,7 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch fu
 		return Published{}, fmt.Errorf("%s %s: %w", m.Module, m.Version, err)
 	}
 	o.Annotations = annotations
+	o.fromOrigin = true
 	return d.PublishModule(ctx, tree, m, o)
 }
 
@@ -349,25 +336,29 @@ func sameModule(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch func(
 		return err
 	}
 	_, err = d.ModuleThere(ctx, m, plan, o)
-	if other, ok := errors.AsType[*ConflictError](err); ok {
-		other.Next = addr.Version{} // the origin chooses the number
-	}
-	return err
+	return WithoutNext(err)
 }
 
 // sameProvider returns nil if the zips of an existing version are those of the
-// origin, and else a [*ConflictError] about the first one that is not.
-// Platforms that the origin does not have are ignored.
+// origin, and else a [*ConflictError] about the first one that is not. Only the
+// platforms that are wanted and that the origin has are compared.
 func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) error {
-	packages, err := packagesOf(ctx, src, p, v, wanted)
+	wanted, err := wantedPlatforms(ctx, src, p, v, wanted)
+	if err != nil {
+		return err
+	}
+	var both []addr.Platform
+	for _, have := range stored.Platforms {
+		if slices.Contains(wanted, have.Platform) {
+			both = append(both, have.Platform)
+		}
+	}
+	packages, err := packagesOf(ctx, src, p, v, both)
 	if err != nil {
 		return err
 	}
 	for _, pkg := range packages {
 		i := slices.IndexFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == pkg.Platform })
-		if i < 0 {
-			continue // missing platforms are reported elsewhere
-		}
 		have, offered, err := compared(ctx, r, stored.Platforms[i], pkg)
 		if err != nil {
 			return err

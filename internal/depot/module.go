@@ -45,6 +45,8 @@ type ModuleOptions struct {
 	Compare     bool              // [Depot.MirrorModule]: an existing version must have the content of the origin
 
 	AllowInvalid bool // ship a configuration that clients cannot load
+
+	fromOrigin bool // the origin chose the number
 }
 
 // ModulePlan is the content that publishing a tree would ship.
@@ -119,6 +121,9 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	}
 	defer d.lock(r.String())()
 	out, err := d.pushModule(ctx, r, m, plan, packed, o)
+	if o.fromOrigin {
+		err = WithoutNext(err)
+	}
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}

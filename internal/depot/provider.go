@@ -153,6 +153,9 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error) {
 	defer d.lock(x.repo.String())()
 	out, err := x.push(ctx)
+	if x.provider.Hostname != "" {
+		err = WithoutNext(err)
+	}
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", x.provider, x.version, err)
 	}

@@ -5,9 +5,12 @@ package supply
 import (
 	"context"
 	"hash/fnv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 )
 
 // examineWithin is the period within which each version is examined by a run
@@ -15,14 +18,89 @@ import (
 // they name, so detecting a moved tag takes one request per version.
 const examineWithin = 24 * time.Hour
 
-// examine returns the digest of a version in the registry. For a published
-// version that is not examined now, it returns the recorded digest.
-func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (string, error) {
-	if known.State == StatePublished && !newest && !shouldExamine(it.key, v, s.o.Examined, s.o.Now()) {
-		return known.Digest, nil
+// stored is a version in the registry, compared with what its entry asks for.
+type stored struct {
+	digest  string
+	looked  bool // its platforms were compared
+	lacking depot.Lacking
+}
+
+// action returns what is to be done with an existing version, and why.
+func (x stored) action() (Action, string) {
+	if len(x.lacking.Offered) > 0 {
+		return ActionExtend, "lacks " + strings.Join(names(x.lacking.Offered), ", ")
+	}
+	return ActionPresent, absentText(names(x.lacking.Absent))
+}
+
+func absentText(platforms []string) string {
+	if len(platforms) == 0 {
+		return ""
+	}
+	return "the origin has no package for " + strings.Join(platforms, ", ")
+}
+
+func names(platforms []addr.Platform) []string {
+	var out []string
+	for _, t := range platforms {
+		out = append(out, t.String())
+	}
+	return out
+}
+
+// allPlatforms is what a record has for the platforms of an entry that names
+// none.
+const allPlatforms = "*"
+
+// asked returns the platforms of an entry as a record has them.
+func (it item) asked() []string {
+	switch {
+	case !it.mirrors:
+		return nil
+	case len(it.platforms) == 0:
+		return []string{allPlatforms}
+	}
+	return names(it.platforms)
+}
+
+// covers reports whether a version was published with all platforms that are
+// asked for, as far as the origin had them.
+func (vr VersionRecord) covers(asked []string) bool {
+	return !slices.ContainsFunc(asked, func(t string) bool {
+		return !slices.Contains(vr.Platforms, t) && !slices.Contains(vr.Platforms, allPlatforms)
+	})
+}
+
+// look returns a version in the registry.
+func (it item) look(ctx context.Context, v addr.Version) (stored, error) {
+	if !it.mirrors {
+		d, err := it.repo.Resolve(ctx, v.Tag())
+		return stored{digest: d.Digest.String()}, err
+	}
+	d, lacking, err := depot.LackingPlatforms(ctx, it.repo, it.source, it.provider, v, it.platforms)
+	return stored{digest: d.String(), looked: true, lacking: lacking}, err
+}
+
+// hasGrown reports whether a provider in the registry is the recorded one with
+// further platforms.
+func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, error) {
+	if !it.mirrors {
+		return false, nil
+	}
+	return depot.HasGrown(ctx, it.repo, recorded, found)
+}
+
+// examine returns a version in the registry. A published version that is not
+// examined now is as recorded.
+func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (stored, error) {
+	switch {
+	case !known.covers(it.asked()):
+		return it.look(ctx, v)
+	case known.State == StatePublished && !newest && !shouldExamine(it.key, v, s.o.Examined, s.o.Now()):
+		return stored{digest: known.Digest}, nil
 	}
 	d, err := it.repo.Resolve(ctx, v.Tag())
-	return d.Digest.String(), err
+	return stored{digest: d.Digest.String()}, err
 }
 
 // shouldExamine reports whether a version is to be examined now; last is when

@@ -68,6 +68,7 @@ type Action string
 // The actions. Present, waiting, blocked, drift, withdrawn and parked change nothing.
 const (
 	ActionPublish Action = "publish"
+	ActionExtend  Action = "extend"  // the version lacks platforms that the origin has
 	ActionApprove Action = "approve" // the approval rules hold now
 	actionScan    Action = "scan"    // the newest report is too old
 	actionAdopt   Action = "adopt"   // the version exists but is not yet in the record
@@ -92,6 +93,7 @@ type Step struct {
 	version addr.Version
 	known   VersionRecord
 	run     func(ctx context.Context) (VersionRecord, error) // nil: nothing to do
+	learned bool                                             // known is to be recorded although there is nothing to do
 	err     error
 }
 
@@ -104,7 +106,8 @@ func (s Step) Changes() bool { return s.run != nil }
 // Plan is the list of steps of a run, in the order of the depot file, newest
 // versions first.
 type Plan struct {
-	Steps []Step `json:"steps"`
+	Steps []Step       `json:"steps"`
+	Kept  []Difference `json:"kept,omitempty"` // in the registry, and no run removes it
 
 	records  map[string]*Record        // by entry; nil if it could not be read
 	listings map[string]*depot.Listing // like records
@@ -117,6 +120,11 @@ type item struct {
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
 	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error)
+
+	platforms []addr.Platform // of a provider, see [ProviderEntry]
+	mirrors   bool            // it is a provider
+	source    depot.Source    // of a provider
+	provider  addr.Provider
 }
 
 // offer is one version at its origin.
@@ -140,6 +148,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	steps := make([][]Step, len(items))
 	records := make([]*Record, len(items))
 	listings := make([]*depot.Listing, len(items))
+	kept := make([][]Difference, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
 	for i, it := range items {
@@ -148,7 +157,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 			rec, err := s.record(gctx, it.key, common)
 			if err == nil {
 				records[i] = rec
-				found, listings[i], err = s.plan(gctx, it, rec)
+				found, kept[i], listings[i], err = s.plan(gctx, it, rec)
 			}
 			if err != nil && gctx.Err() == nil {
 				found = []Step{failedStep(err)}
@@ -165,10 +174,13 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Steps: slices.Concat(steps...), records: map[string]*Record{}, listings: map[string]*depot.Listing{}}
+	p := &Plan{Steps: slices.Concat(steps...), Kept: slices.Concat(kept...), records: map[string]*Record{}, listings: map[string]*depot.Listing{}}
 	for i, it := range items {
 		p.records[it.key] = records[i]
 		p.listings[it.key] = listings[i]
+	}
+	if common != nil { // not that of a single entry
+		p.Kept = append(p.Kept, s.o.Set.unlisted(common)...)
 	}
 	return p, nil
 }
@@ -195,8 +207,9 @@ func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Rec
 
 func failedStep(err error) Step { return Step{Action: actionFailed, Reason: err.Error(), err: err} }
 
-// plan decides on every version of one entry, given the registry's list.
-func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot.Listing, error) {
+// plan decides on every version of one entry, and returns the versions in the
+// registry that it leaves alone, with the registry's list.
+func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, []Difference, *depot.Listing, error) {
 	var offers []offer
 	for _, v := range it.Exact {
 		offers = append(offers, offer{version: v})
@@ -204,18 +217,18 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot
 	var err error
 	if len(offers) == 0 {
 		if offers, err = it.list(ctx); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	l, err := depot.ReadListing(ctx, it.repo, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	keep := s.retention(it, rec)
 	wanted := it.wanted(offers, l, keep)
 	if s.o.Once && len(wanted) == 0 {
 		address, versions, _ := strings.Cut(it.Where, "@")
-		return nil, nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
+		return nil, nil, nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
 	}
 	steps := make([]Step, len(wanted))
 	g, gctx := errgroup.WithContext(ctx)
@@ -229,9 +242,13 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return append(steps, s.prunable(it, with(l, s.coming(it, l, steps)), keep)...), l, nil
+	steps = append(steps, s.prunable(it, with(l, s.coming(it, l, steps)), keep)...)
+	if s.o.Once {
+		return steps, nil, l, nil
+	}
+	return steps, it.kept(l, offers, steps), l, nil
 }
 
 // wanted returns the offers that the entry's constraint and limit select and
@@ -265,7 +282,7 @@ func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []
 
 // step decides on one wanted version.
 func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, rec *Record) (Step, error) {
-	if err := l.Taken(o.version); err != nil {
+	if err := depot.WithoutNext(l.Taken(o.version)); err != nil {
 		return it.gone(o, err), nil
 	}
 	if s.o.Once {
@@ -280,7 +297,7 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 		if err != nil {
 			return st, err
 		}
-		return s.present(it, o, st, recorded, found, have), nil
+		return s.present(ctx, it, o, st, recorded, found, have)
 	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
 		return s.candidate(it, o, st, have), nil
 	case recorded && known.rests(o, s.o.Now()):
@@ -305,10 +322,9 @@ func (it item) gone(o offer, err error) Step {
 // too, since they may lack a platform.
 func (s *Syncer) once(ctx context.Context, it item, o offer, l *depot.Listing) Step {
 	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
-	switch _, err := it.repo.Resolve(ctx, o.version.Tag()); {
+	switch found, err := it.look(ctx, o.version); {
 	case err == nil:
-		st.Action = ActionPresent
-		st.Reason = ""
+		st.Action, st.Reason = found.action()
 	case !errors.Is(err, oci.ErrNotFound):
 		return failedStep(err)
 	}
@@ -331,32 +347,52 @@ func constraintText(e Entry) string {
 
 // present compares an existing version, by its digest, with the record and with
 // the origin. Drift is reported, never repaired: published content does not
-// change.
-func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string, have []addr.Version) Step {
-	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
+// change. Platforms that the version lacks are added.
+func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
+	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
+	adopt := func(reason string) (Step, error) {
+		st.Action = actionAdopt
+		st.Reason = reason
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
+		return st, nil
+	}
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
-		st.Action = actionAdopt
-		st.Reason = "published by another process or user"
-		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
+		return adopt("published by another process or user")
 	case st.known.Digest != now.Digest:
-		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since)
+		grown, err := it.hasGrown(ctx, st.known.Digest, now.Digest)
+		if err != nil {
+			return st, err
+		}
+		if grown {
+			return adopt("platforms were added by another process or user")
+		}
+		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since), nil
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
-		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since)
+		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since), nil
 	case st.known.State == StateDrift:
 		now.Since = st.known.Since
 		now.Scanned = st.known.Scanned
 		st.Action = actionAdopt
 		st.Reason = "the drift is over: " + st.known.Reason
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
+	case len(found.lacking.Offered) > 0:
+		st.Action, st.Reason = found.action()
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.extend(ctx, it, o, st.known) }
 	case it.Scan.expired(st.known.Scanned, s.o.Now()):
 		st.Action = actionScan
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
+		st.learned = found.looked
+		if found.looked {
+			st.known.Platforms = it.asked()
+			st.known.Absent = names(found.lacking.Absent)
+		}
 		st.Action = ActionPresent
+		st.Reason = absentText(st.known.Absent)
 	}
-	return st
+	return st, nil
 }
 
 // drift marks a step as drift and records it.

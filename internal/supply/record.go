@@ -57,6 +57,11 @@ type VersionRecord struct {
 	Tries   int       `json:"tries,omitempty"`  // consecutive failures of a parked version
 	Retry   time.Time `json:"retry,omitzero"`   // when a parked version is tried again
 
+	// Of a provider: the platforms that were asked for, "*" for all, and those
+	// of them that the origin does not have. Neither exists in older records.
+	Platforms []string `json:"platforms,omitempty"`
+	Absent    []string `json:"absent,omitempty"`
+
 	published depot.Published // result of this run
 }
 

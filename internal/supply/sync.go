@@ -140,6 +140,8 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	case st.Action == ActionDrift:
 		res.State = StateDrift
 		rec.set(st.Entry, st.version, st.known)
+	case st.learned:
+		rec.set(st.Entry, st.version, st.known)
 	}
 	return res
 }
@@ -160,8 +162,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 		return nil
 	}
 	out, err := it.publish(ctx, o, check)
-	vr.Digest = out.Digest
-	vr.published = out
+	vr.took(it, out)
 	if held, ok := errors.AsType[*depot.HeldError](err); ok {
 		vr.Digest = held.Digest
 		switch {
@@ -176,6 +177,32 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 		}
 	}
 	return vr, err
+}
+
+// took records what a publication stored.
+func (vr *VersionRecord) took(it item, out depot.Published) {
+	vr.Digest = out.Digest
+	vr.Platforms = it.asked()
+	vr.Absent = names(out.Absent)
+	vr.published = out
+}
+
+// extend adds platforms to a published version. It was approved with the sums
+// that name them, so only the scan can hold them back.
+func (s *Syncer) extend(ctx context.Context, it item, o offer, known VersionRecord) (VersionRecord, error) {
+	vr := known
+	out, err := it.publish(ctx, o, func(ctx context.Context, x depot.Candidate) error {
+		if it.Scan.Scanner == "" {
+			return nil
+		}
+		vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
+		return it.scanAll(ctx, x.Root, o.version, s.o)
+	})
+	if err != nil {
+		return known, err
+	}
+	vr.took(it, out)
+	return vr, nil
 }
 
 // errWaiting means that a version waits for `okara depot approve`.
@@ -262,7 +289,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: e.Key(), repo: r}
+	it := item{Entry: e.Entry, key: e.Key(), repo: r, mirrors: true, platforms: e.Platforms, source: src, provider: e.Address}
 	it.list = func(ctx context.Context) ([]offer, error) {
 		versions, err := src.Versions(ctx, e.Address)
 		offers := make([]offer, len(versions))

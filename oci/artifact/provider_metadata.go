@@ -96,9 +96,7 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	case md.DocsBytes != nil:
 		add(mediaProviderDocs, "docs.tar.gz", md.DocsBytes)
 	case md.Docs != nil: // the repository has the blob
-		d := *md.Docs
-		d.Data = nil
-		layers = append(layers, d)
+		layers = append(layers, *md.Docs)
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactProviderMetadata, Config: EmptyConfig(), Layers: layers})
 	return m, blobs, err

@@ -270,7 +270,7 @@ func (r *entries) report(e *entry, results []supply.Result) error {
 			did[v1alpha1.ReasonPruned] = append(did[v1alpha1.ReasonPruned], res.Version)
 		case res.State == supply.StateWaiting || res.State == supply.StateBlocked:
 			did[v1alpha1.ReasonHeld] = append(did[v1alpha1.ReasonHeld], res.Version+": "+res.Reason)
-		case res.Action == supply.ActionPublish || res.Action == supply.ActionApprove:
+		case res.Action == supply.ActionPublish || res.Action == supply.ActionApprove || res.Action == supply.ActionExtend:
 			did[v1alpha1.ReasonPublished] = append(did[v1alpha1.ReasonPublished], res.Version)
 		}
 	}

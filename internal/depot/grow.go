@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Lacking is what a mirrored version does not have of the platforms that are
+// wanted.
+type Lacking struct {
+	Offered []addr.Platform // the origin has them
+	Absent  []addr.Platform // the origin does not have them either
+}
+
+// LackingPlatforms compares a mirrored version with the platforms that are
+// wanted, all of the origin if wanted is empty. found is the digest of its
+// index; if there is no such version, the error wraps oci.ErrNotFound. The
+// origin is asked only if platforms are missing or wanted is empty.
+func LackingPlatforms(ctx context.Context, r *oci.Repo, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) (found digest.Digest, l Lacking, err error) {
+	stored, err := storedProvider(ctx, r, v.Tag())
+	if err != nil {
+		return "", l, err
+	}
+	if stored == nil {
+		return "", l, fmt.Errorf("%s:%s: %w", r, v.Tag(), oci.ErrNotFound)
+	}
+	l, err = lackingOf(ctx, *stored, src, p, v, wanted)
+	return stored.Index.Digest, l, err
+}
+
+// lackingOf is LackingPlatforms for an index that was read.
+func lackingOf(ctx context.Context, stored artifact.ProviderIndex, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) (l Lacking, err error) {
+	if stored.Platforms == nil {
+		return l, nil // an artifact of another kind
+	}
+	if missing := withoutStored(wanted, stored); len(wanted) > 0 && len(missing) == 0 {
+		return l, nil
+	}
+	offered, err := wantedPlatforms(ctx, src, p, v, nil)
+	if err != nil {
+		return l, err
+	}
+	if len(wanted) == 0 {
+		wanted = offered
+	}
+	for _, t := range withoutStored(wanted, stored) {
+		if slices.Contains(offered, t) {
+			l.Offered = append(l.Offered, t)
+		} else {
+			l.Absent = append(l.Absent, t)
+		}
+	}
+	return l, nil
+}
+
+// withoutStored returns the platforms that an index does not have.
+func withoutStored(platforms []addr.Platform, x artifact.ProviderIndex) []addr.Platform {
+	return slices.DeleteFunc(slices.Clone(platforms), func(t addr.Platform) bool {
+		return slices.ContainsFunc(x.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == t })
+	})
+}
+
+// mirrorAgain compares a version that is mirrored already with its origin, if
+// that is wanted, and adds the platforms that it lacks.
+func (d *Depot) mirrorAgain(ctx context.Context, x providerPush, src Source, stored artifact.ProviderIndex, o MirrorOptions) (Published, error) {
+	out := Published{Repository: x.repo.String(), Tag: x.version.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
+	lacking, err := lackingOf(ctx, stored, src, x.provider, x.version, o.Platforms)
+	if err != nil {
+		return out, err
+	}
+	out.Absent = lacking.Absent
+	for _, t := range lacking.Absent {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("the origin has no package for %s", t))
+	}
+	if o.Compare || len(lacking.Offered) > 0 {
+		if err := sameProvider(ctx, x.repo, stored, src, x.provider, x.version, o.Platforms); err != nil {
+			return out, err
+		}
+	}
+	if len(lacking.Offered) == 0 {
+		return out, nil
+	}
+	grown, err := d.growMirror(ctx, x, src, stored, lacking.Offered, o)
+	grown.Absent = out.Absent
+	grown.Warnings = append(grown.Warnings, out.Warnings...)
+	return grown, err
+}
+
+// growMirror adds platforms of the origin to a mirrored version. A signed
+// SHA256SUMS in the registry stays as it is and must list them with the hashes
+// of the origin; otherwise the error is a [*ConflictError]. Without a signature
+// the proof is that of the origin, as for a new version.
+func (d *Depot) growMirror(ctx context.Context, x providerPush, src Source, stored artifact.ProviderIndex, platforms []addr.Platform, o MirrorOptions) (Published, error) {
+	packages, err := packagesOf(ctx, src, x.provider, x.version, platforms)
+	if err != nil {
+		return Published{}, err
+	}
+	md, err := artifact.ReadProviderMetadata(ctx, x.repo, stored)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return Published{}, err
+	}
+	signed := len(md.SignatureBytes) > 0
+	if signed {
+		x.plan, err = storedProof(stored, md, packages, o)
+	} else {
+		x.plan, err = planMirror(x.provider, x.version, packages, o)
+	}
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+		conflict.Repository = x.repo.String()
+		conflict.Tag = x.version.Tag()
+	}
+	if err != nil {
+		return Published{}, err
+	}
+	made := x.plan.sums == nil
+	if err := x.transfer(ctx, packages, d.o.TempDir); err != nil {
+		return Published{}, err
+	}
+	defer d.lock(x.repo.String())()
+	again, err := storedProvider(ctx, x.repo, x.version.Tag())
+	if err != nil {
+		return Published{}, err
+	}
+	if again == nil || again.Index.Digest != stored.Index.Digest {
+		return Published{}, fmt.Errorf("%s:%s moved meanwhile; repeat the command: %w", x.repo, x.version.Tag(), oci.ErrExists)
+	}
+	added := x.plan.Packages
+	if made {
+		if err := x.plan.remakeSums(ctx, x.repo, stored); err != nil {
+			return Published{}, err
+		}
+	} else if added, err = addedPackages(ctx, x.repo, x.plan, stored); err != nil {
+		return Published{}, err
+	}
+	return x.addPackages(ctx, stored, added)
+}
+
+// storedProof returns the plan for packages that the signed SHA256SUMS in the
+// registry lists.
+func storedProof(stored artifact.ProviderIndex, md artifact.ProviderMetadata, packages []upstream.Package, o MirrorOptions) (*ProviderPlan, error) {
+	plan := &ProviderPlan{Protocols: stored.Protocols, metadata: md}
+	var err error
+	if plan.sums, err = signing.ParseSums(md.ShasumsBytes); err != nil {
+		return nil, err
+	}
+	proof := upstream.Package{Shasums: md.ShasumsBytes, Signature: md.SignatureBytes}
+	if err := o.trust(proof, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}); err != nil {
+		return nil, err
+	}
+	for _, pkg := range packages {
+		listed, ok := plan.sums[pkg.Filename]
+		switch {
+		case !ok && len(pkg.Shasums) > 0:
+			return nil, &ConflictError{Stored: digest.FromBytes(md.ShasumsBytes).String(), Offered: digest.FromBytes(pkg.Shasums).String()}
+		case !ok:
+			return nil, fmt.Errorf("SHA256SUMS of the mirrored version does not list %s: %w", pkg.Filename, signing.ErrSums)
+		case pkg.Zh != "" && pkg.Zh != listed:
+			return nil, &ConflictError{Stored: digestOf(listed).String(), Offered: digestOf(pkg.Zh).String()}
+		}
+	}
+	return plan, nil
+}
+
+// remakeSums adds the stored packages to a SHA256SUMS that was made here.
+func (p *ProviderPlan) remakeSums(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) error {
+	for _, have := range stored.Platforms {
+		zip, err := artifact.ResolveProviderZip(ctx, r, have)
+		if err != nil {
+			return err
+		}
+		p.sums[have.Filename] = zip.Digest.Encoded()
+	}
+	p.metadata.ShasumsBytes = p.sums.Bytes()
+	return nil
+}
+
+// HasGrown reports whether the index with the digest next is the one with the
+// digest before and further platforms: what was there is unchanged.
+func HasGrown(ctx context.Context, r *oci.Repo, before, next string) (bool, error) {
+	old, err := storedProvider(ctx, r, before)
+	if err != nil || old == nil {
+		return false, err
+	}
+	grown, err := storedProvider(ctx, r, next)
+	if err != nil || grown == nil {
+		return false, err
+	}
+	same := old.Metadata != nil && grown.Metadata != nil && old.Metadata.Digest == grown.Metadata.Digest
+	if !same && old.Signature != artifact.SignatureNone || len(old.Platforms) == 0 {
+		return false, nil
+	}
+	for _, had := range old.Platforms {
+		if !slices.ContainsFunc(grown.Platforms, func(has artifact.ProviderPlatform) bool {
+			return has.Platform == had.Platform && has.Manifest.Digest == had.Manifest.Digest
+		}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+// Difference is something in which the registry differs from a depot file.
+type Difference struct {
+	Entry   string `json:"entry"`
+	Version string `json:"version,omitempty"` // "": the whole entry
+	Reason  string `json:"reason"`
+}
+
+// kept returns the versions in the registry for which there is no step.
+func (it item) kept(l *depot.Listing, offers []offer, steps []Step) []Difference {
+	var kept []Difference
+	for _, v := range l.Versions {
+		if v.Edition() || slices.ContainsFunc(steps, func(st Step) bool { return st.version == v }) {
+			continue
+		}
+		reason := "not allowed by " + constraintText(it.Entry)
+		switch {
+		case !slices.ContainsFunc(offers, func(o offer) bool { return o.version == v }):
+			reason = "the origin does not have it"
+		case it.Versions.Allows(v):
+			reason = "older than those that limit or keep ask for"
+		}
+		kept = append(kept, Difference{it.key, v.String(), reason})
+	}
+	return kept
+}
+
+// byKey returns the entries of a set, with the platforms of providers.
+func (s *Set) byKey() map[string]item {
+	all := map[string]item{}
+	for _, e := range s.Modules {
+		all[e.Key()] = item{Entry: e.Entry, key: e.Key()}
+	}
+	for _, e := range s.Providers {
+		all[e.Key()] = item{Entry: e.Entry, key: e.Key(), platforms: e.Platforms, mirrors: true}
+	}
+	return all
+}
+
+// unlisted returns the entries of a record that the set does not have.
+func (s *Set) unlisted(rec *Record) []Difference {
+	listed := s.byKey()
+	var out []Difference
+	for _, entry := range rec.Names() {
+		if _, ok := listed[entry]; !ok && len(rec.Entries[entry]) > 0 {
+			out = append(out, Difference{Entry: entry, Reason: "published by an earlier run, and not in the depot file any more"})
+		}
+	}
+	return out
+}
+
+// Differences compares the set with the record of earlier runs. Which versions
+// an origin has is not in the record: a plan names those that are missing.
+func (s *Set) Differences(rec *Record) []Difference {
+	out := s.unlisted(rec)
+	listed := s.byKey()
+	for _, e := range slices.Sorted(maps.Keys(listed)) {
+		it := listed[e]
+		versions := rec.Versions(e)
+		if len(versions) == 0 {
+			out = append(out, Difference{Entry: e, Reason: "in the depot file, and no run has published a version"})
+		}
+		for _, version := range versions {
+			vr := rec.Entries[e][version]
+			v, err := addr.ParseVersion(version)
+			if err != nil || vr.State != StatePublished {
+				continue
+			}
+			switch {
+			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.pinned(v):
+				out = append(out, Difference{e, version, "not allowed by " + constraintText(it.Entry)})
+			case !vr.covers(it.asked()):
+				out = append(out, Difference{e, version, "published without all of " + strings.Join(it.asked(), ", ") + ", as far as is recorded; the next run looks"})
+			case len(vr.Absent) > 0:
+				out = append(out, Difference{e, version, absentText(vr.Absent)})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+func providerEntry(more string) string {
+	return fmt.Sprintf("provider \"registry.example.com/acme/dns\" {\n versions = \"~> 1.0\"\n%s\n}\n", more)
+}
+
+func TestSyncAddsPlatforms(t *testing.T) {
+	r := newRunner(t)
+	src := depottest.NewRelease(t, depottest.NewKey(t, signing.KeyOptions{Name: "A"}), "linux_amd64", "darwin_arm64", "windows_amd64")
+	src.Offers = []addr.Version{depottest.MustVersion(t, "1.2.3")}
+	r.src = src
+	platforms := func(want int) {
+		t.Helper()
+		x, err := artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3"))
+		if err != nil || len(x.Platforms) != want {
+			t.Errorf("%d platforms, %v, want %d", len(x.Platforms), err, want)
+		}
+	}
+	differences := func(src string, want ...string) {
+		t.Helper()
+		p, err := r.syncer(src).Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := supply.ReadRecord(t.Context(), r.depot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := supply.ParseSet("depot.hcl", []byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range p.Steps {
+			got = append(got, fmt.Sprintf("plan %s: %s", s.Action, s.Reason))
+		}
+		for _, d := range p.Kept {
+			got = append(got, fmt.Sprintf("kept %s: %s", d.Version, d.Reason))
+		}
+		for _, d := range set.Differences(rec) {
+			got = append(got, fmt.Sprintf("status %s: %s", d.Version, d.Reason))
+		}
+		r.want(got, want...)
+	}
+	one := providerEntry(`platforms = ["linux_amd64"]`)
+	r.apply(one)
+	differences(one, "plan present: ")
+	two := providerEntry(`platforms = ["linux_amd64", "darwin_arm64", "plan9_arm"]
+approval {
+ required = true
+}`)
+	differences(two, "plan extend: lacks darwin_arm64",
+		"status 1.2.3: published without all of linux_amd64, darwin_arm64, plan9_arm, as far as is recorded; the next run looks")
+	r.want(r.apply(two), "extend 1.2.3 published")
+	platforms(2)
+	differences(two, "plan present: the origin has no package for plan9_arm", "status 1.2.3: the origin has no package for plan9_arm")
+	r.count.Take()
+	r.want(r.apply(two), "present 1.2.3")
+	if n := r.writes(); n != 0 {
+		t.Errorf("an unchanged run wrote %d times", n)
+	}
+
+	// another process adds a platform
+	if _, err := r.depot.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), src.Offers[0], depot.MirrorOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	platforms(3)
+	differences(two, "plan adopt: platforms were added by another process or user", "status 1.2.3: the origin has no package for plan9_arm")
+	r.want(r.apply(two), "adopt 1.2.3 published")
+	all := providerEntry("")
+	r.want(r.apply(all), "present 1.2.3")
+	differences(all, "plan present: ")
+
+	// what the file does not ask for any more
+	narrowed := "provider \"registry.example.com/acme/dns\" {\n versions = \"~> 2.0\"\n}\n" + moduleEntry(newOrigin(t, "v0.1.0"), "")
+	differences(narrowed, `kept 1.2.3: not allowed by "~> 2.0"`, `status 1.2.3: not allowed by "~> 2.0"`, "status : in the depot file, and no run has published a version")
+	differences("", "kept : published by an earlier run, and not in the depot file any more", "status : published by an earlier run, and not in the depot file any more")
+
+	// other content under the tag is drift
+	other, _ := depottest.NewDepot(t, r.host, oci.Options{})
+	repo := depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns")
+	second := depottest.NewRelease(t, depottest.NewKey(t, signing.KeyOptions{Name: "B"}), "linux_amd64")
+	if err := repo.Untag(t.Context(), "1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.MirrorProvider(t.Context(), second, depottest.UpstreamDNS(), src.Offers[0], depot.MirrorOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.want(r.apply(one), "drift 1.2.3 drift")
+}
