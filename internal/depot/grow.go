@@ -75,7 +75,7 @@ func withoutStored(platforms []addr.Platform, x artifact.ProviderIndex) []addr.P
 
 // mirrorAgain compares a version that is mirrored already with its origin, if
 // that is wanted, and adds the platforms that it lacks.
-func (d *Depot) mirrorAgain(ctx context.Context, x providerPush, src Source, stored artifact.ProviderIndex, o MirrorOptions) (Published, error) {
+func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, o MirrorOptions) (Published, error) {
 	out := Published{Repository: x.repo.String(), Tag: x.version.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
 	lacking, err := lackingOf(ctx, stored, src, x.provider, x.version, o.Platforms)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Depot) mirrorAgain(ctx context.Context, x providerPush, src Source, sto
 	if len(lacking.Offered) == 0 {
 		return out, nil
 	}
-	grown, err := d.growMirror(ctx, x, src, stored, lacking.Offered, o)
+	grown, err := growMirror(ctx, d, x, src, stored, lacking.Offered, o)
 	grown.Absent = out.Absent
 	grown.Warnings = append(grown.Warnings, out.Warnings...)
 	return grown, err
@@ -103,7 +103,7 @@ func (d *Depot) mirrorAgain(ctx context.Context, x providerPush, src Source, sto
 // SHA256SUMS in the registry stays as it is and must list them with the hashes
 // of the origin; otherwise the error is a [*ConflictError]. Without a signature
 // the proof is that of the origin, as for a new version.
-func (d *Depot) growMirror(ctx context.Context, x providerPush, src Source, stored artifact.ProviderIndex, platforms []addr.Platform, o MirrorOptions) (Published, error) {
+func growMirror(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, platforms []addr.Platform, o MirrorOptions) (Published, error) {
 	packages, err := packagesOf(ctx, src, x.provider, x.version, platforms)
 	if err != nil {
 		return Published{}, err

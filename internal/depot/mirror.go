@@ -64,7 +64,7 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	}
 	x := providerPush{r, p, v, nil, ProviderOptions{Check: o.Check}, d.o.Progress}
 	if stored != nil {
-		return d.mirrorAgain(ctx, x, src, *stored, o)
+		return mirrorAgain(ctx, d, x, src, *stored, o)
 	}
 	wanted, err := wantedPlatforms(ctx, src, p, v, o.Platforms)
 	if err != nil {
