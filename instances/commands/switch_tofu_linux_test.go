@@ -92,7 +92,7 @@ func (rt *runsTest) source(t *testing.T, files map[string]string) {
 // newer evaluate at every command: it is created, changed twice, changed to a child that does
 // not exist, which touches nothing, and destroyed with the values before that.
 //
-// Shows: instances 5 | an instance whose module source depends on a variable is created, changed and destroyed after a failed change
+// Shows: instances 5
 func TestTofuDynamicSource(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeNone)
 	rt.source(t, map[string]string{

@@ -112,7 +112,7 @@ func sameValue(a, b string) bool {
 // TestValuesSurvive fills forms in every way with values of every type, and sends them as a
 // browser without script shows them: stored is what was chosen.
 //
-// Shows: pages 8 | a form is made from one value for each field: what is shown is what is sent is what is stored
+// Shows: pages 8
 func TestValuesSurvive(t *testing.T) {
 	for _, k := range kept() {
 		checkKept(t, k)
