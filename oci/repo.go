@@ -4,6 +4,7 @@ package oci
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -19,6 +20,16 @@ func (r *Repo) Name() string { return r.name }
 
 // String returns "host[:port]/path".
 func (r *Repo) String() string { return r.c.host + "/" + r.name }
+
+// Beside returns the repository of the same registry whose name is that of r with the
+// suffix behind it. It sends no request.
+func (r *Repo) Beside(suffix string) (*Repo, error) {
+	name := r.name + suffix
+	if !nameRE().MatchString(name) || len(name) > maxName {
+		return nil, fmt.Errorf("repository name %q: %s, %d characters at most", name, nameRule, maxName)
+	}
+	return &Repo{conn{c: r.c, name: name, s: r.c.session(name)}}, nil
+}
 
 // Artifact is a manifest with everything that it refers to.
 type Artifact struct {

@@ -104,14 +104,29 @@ func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebacke
 	return nil
 }
 
-// rekeyVariables seals the variables beside a state again.
+// rekeyVariables seals the variables beside a state again, also those of versions that
+// kept them in its repository.
 func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *statebackend.Store, keys []string) (int, error) {
 	o, err := f.options(reg.App)
 	if err != nil {
 		return 0, err
 	}
-	book := variables.Book{Repo: s.Repo(), Sealer: o.Sealer, Now: time.Now}
-	return book.Reseal(ctx, "rekey", func(seal map[string]string) bool { return slices.Equal(envelope.KeyIDs(seal), keys) })
+	book, err := variables.Open(s.Repo(), o.Sealer, time.Now, nil)
+	if err != nil {
+		return 0, err
+	}
+	all := 0
+	for _, b := range []variables.Book{book, book.Former()} {
+		l, err := b.List(ctx)
+		if err != nil {
+			return all, err
+		}
+		n, err := l.Reseal(ctx, "rekey", func(seal map[string]string) bool { return slices.Equal(envelope.KeyIDs(seal), keys) })
+		if all += n; err != nil {
+			return all, err
+		}
+	}
+	return all, nil
 }
 
 // rekeyer opens with the current keys and seals with the next ones, which can also open what

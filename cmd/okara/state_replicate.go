@@ -147,10 +147,20 @@ func (how replication) variables(ctx context.Context, reg *cli.Registries, f *st
 	if err != nil {
 		return err
 	}
-	book := func(s *statebackend.Store) variables.Book {
-		return variables.Book{Repo: s.Repo(), Sealer: o.Sealer, Now: time.Now}
+	from, err := variables.Open(src.Repo(), o.Sealer, time.Now, nil)
+	if err != nil {
+		return err
 	}
-	n, err := book(src).Replicate(ctx, book(dst), how.reseal)
+	to, err := variables.Open(dst.Repo(), o.Sealer, time.Now, nil)
+	if err != nil {
+		return err
+	}
+	n, err := from.Replicate(ctx, to, how.reseal)
+	if err == nil { // of versions that kept them among the states
+		var more variables.Replicated
+		more, err = from.Former().Replicate(ctx, to.Former(), how.reseal)
+		n = variables.Replicated{Copied: n.Copied + more.Copied, Removed: n.Removed + more.Removed, Left: n.Left + more.Left}
+	}
 	if out.Variables = n.Copied + n.Removed; err != nil {
 		err = cli.PartlyError("copying the variables of workspaces: %w", err)
 	}

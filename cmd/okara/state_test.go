@@ -329,7 +329,15 @@ func TestStateReplicateCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := variables.Variable{ID: "0123456789ABCDEF", Workspace: "prod", Key: "a", Category: variables.Terraform}
-	if err := (variables.Book{Repo: repo, Now: time.Now}).PutVariable(t.Context(), one, false, "test"); err != nil {
+	book, err := variables.Open(repo, nil, time.Now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := book.List(t.Context())
+	if err == nil {
+		err = list.PutVariable(t.Context(), one, false, "test")
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1 variable copied or removed", ""} {

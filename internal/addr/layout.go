@@ -110,10 +110,18 @@ func (l Layout) MirrorOf(p Provider) string {
 	return l.render(KindMirror, map[string]string{"hostname": host, "namespace": p.Namespace, "type": p.Type})
 }
 
+// RunsSuffix is behind the name of a state's repository in that of the repository with
+// what decides about its runs: variables, and settings of its workspaces. Whoever may
+// write the state may not write that one, so no state has such a name.
+const RunsSuffix = ".okara--runs"
+
 // StateRepo returns the repository of the state with this name, without host.
 func (l Layout) StateRepo(name string) (string, error) {
 	if p := segmentRule().problem(name); p != "" {
 		return "", invalid("state name", name, "%s", p)
+	}
+	if strings.HasSuffix(name, RunsSuffix) {
+		return "", invalid("state name", name, "the ending %q is taken", RunsSuffix)
 	}
 	return l.render(KindState, map[string]string{"name": name}), nil
 }
@@ -195,6 +203,9 @@ func (l Layout) Ledger(k int) string {
 // Parse returns the item of a repository. It returns false for a name that no
 // template produces.
 func (l Layout) Parse(repository string) (Item, bool) {
+	if l.DecidesRuns(repository) {
+		return Item{}, false
+	}
 	for _, k := range l.kinds() {
 		values, ok := match(k.segments(l.Prefix), repository)
 		if !ok {
@@ -203,6 +214,17 @@ func (l Layout) Parse(repository string) (Item, bool) {
 		return item(k.kind, values)
 	}
 	return Item{}, false
+}
+
+// DecidesRuns reports whether the repository has what decides about the runs of a state:
+// [RunsSuffix].
+func (l Layout) DecidesRuns(repository string) bool {
+	state, ok := strings.CutSuffix(repository, RunsSuffix)
+	if !ok {
+		return false
+	}
+	it, ok := l.Parse(state)
+	return ok && it.Kind == KindState
 }
 
 // Below returns the name of a repository without the prefix of the layout. This

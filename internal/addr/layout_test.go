@@ -112,7 +112,7 @@ func TestLayoutRuns(t *testing.T) {
 func TestLayoutParseRefuses(t *testing.T) {
 	l := addr.Layout{Prefix: "a"}
 	for _, name := range []string{"", "a", "modules/net/vpc/aws", "a/modules/net/vpc", "a/modules/net/vpc/a-ws", "a/modules/Net/vpc/aws",
-		"a/providers/ac_me/dns", "a/mirror/Host/acme/dns", "a/mirror/host_443/acme/dns", "a/state/x/y", "a/state/..", "a/catalog/x",
+		"a/providers/ac_me/dns", "a/mirror/Host/acme/dns", "a/mirror/host_443/acme/dns", "a/state/x/y", "a/state/..", "a/state/x.okara--runs", "a/catalog/x",
 		"a/templates/sandbox", "a/templates/tfe/acme", "a/templates/a--b/vpc", "a/templates/a_b/vpc", "a/templates/" + strings.Repeat("a", 41) + "/vpc",
 		"a/instances/sandbox/vpc", "a/instances/sandbox/vpc/k7m2p9x4t", "a/instances/sandbox/vpc/77m2p9x4tq", "a/instances/sandbox/vpc/k7m2p9x4tl",
 		"a/ledger-1", "a/ledger-0", "a/ledger-02", "a/ledger-", "a/ledger-x", "a/ledger-99999999999", "a/ledger2"} {

@@ -96,8 +96,8 @@ func AnyStateRight(l addr.Layout, action Action, name string) Right {
 
 // RightTo returns the right to read or publish the content of a repository, whose kind
 // the layout determines. Other repositories below the states need the right to all
-// states. All the rest, including catalog, queue, instances and their ledger, belongs to
-// the server.
+// states. All the rest, including catalog, queue, instances and their ledger, and what
+// decides about the runs of a state, belongs to the server.
 func RightTo(l addr.Layout, action Action, repository string) Right {
 	stateAction := action
 	if action == Publish {
@@ -105,6 +105,8 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 	}
 	item, ok := l.Parse(repository)
 	switch {
+	case l.DecidesRuns(repository):
+		return Server()
 	case ok && item.Kind == addr.KindModule:
 		return Right{action, addr.KindModule, item.Module.String()}
 	case ok && (item.Kind == addr.KindProvider || item.Kind == addr.KindMirror):

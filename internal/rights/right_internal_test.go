@@ -83,7 +83,7 @@ func TestRightToInstances(t *testing.T) {
 			if got, want := RightTo(l, action, template), (Right{action, addr.KindTemplate, "sandbox/vpc"}); got != want {
 				t.Errorf("%s: %v, want %v", template, got, want)
 			}
-			for _, repository := range []string{own, l.Ledger(1), l.Ledger(7), l.QueueRepo(), "p/templates/tfe/acme", "p/templates/sandbox"} {
+			for _, repository := range []string{own, l.Ledger(1), l.Ledger(7), l.QueueRepo(), "p/templates/tfe/acme", "p/templates/sandbox", "p/state/acme" + addr.RunsSuffix} {
 				if got := RightTo(l, action, repository); got != Server() {
 					t.Errorf("%s: %v, want that to the server", repository, got)
 				}

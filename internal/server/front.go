@@ -88,6 +88,7 @@ type Front struct {
 	mounted *Mounted               // served by the extension
 	states  *httpbackend.Server    // of /state/; nil: off
 	tfe     http.Handler           // of /api/v2/; nil: off
+	mover   *mover                 // of what decides about runs; nil: this server executes none
 	exports *service.ClientLimiter // limits downloads of the audit log
 	adding  []serviceRoute         // services that add to the discovery document
 	ready   atomic.Bool            // the registry has answered once
@@ -254,6 +255,9 @@ func (f *Front) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { f.Protocols.Run(ctx) })
 	running.Go(func() { f.finder.Run(ctx) })
+	if f.mover != nil {
+		running.Go(func() { f.mover.run(ctx) })
+	}
 	if f.o.auditLog != nil {
 		running.Go(func() { f.o.auditLog.Run(ctx) })
 	}

@@ -40,8 +40,11 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		return o, syntax.WrongAt(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts
-	if o.TFE = s.Cloud.options(s.Listen); o.TFE != nil && env.States.Sealer != nil {
-		o.TFE.Sealer = env.States.Sealer
+	if o.TFE = s.Cloud.options(s.Listen); o.TFE != nil {
+		o.TFE.Folder = s.Storage
+		if env.States.Sealer != nil {
+			o.TFE.Sealer = env.States.Sealer
+		}
 	}
 	o.certificate = s.TLS.Cert
 	o.certificateKey = s.TLS.Key

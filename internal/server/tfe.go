@@ -38,6 +38,7 @@ type TFEOptions struct {
 
 	RunTime time.Duration   // maximum time of a plan, and of an apply, on this server
 	Sealer  artifact.Sealer // has the state keys; nil: none
+	Folder  string          // remembers that records of an older version were moved; "": nothing does beside the registry
 }
 
 // options returns the options of tfe.v2 on an address; nil: off.
@@ -75,7 +76,7 @@ func (f *Front) newTFE() (http.Handler, error) {
 		return nil, nil
 	}
 	c := &clouds{&f.o, f.kit.Guard}
-	own, err := tfe.New(tfe.Options{
+	own := tfe.Options{
 		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: c.allow, Right: c.right, Organizations: c.organizations, Renew: c.renew, Wrote: c.wrote,
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
@@ -88,11 +89,19 @@ func (f *Front) newTFE() (http.Handler, error) {
 			}
 			return ""
 		},
-	})
-	if err != nil || f.mounted.Forward == nil {
-		return own, err
 	}
-	return f.mounted.Forward(own), nil
+	if own.Now == nil {
+		own.Now = time.Now
+	}
+	if own.Runs != nil {
+		f.mover = &mover{f, own, make(chan struct{})}
+		own.Moved = f.mover.wait
+	}
+	h, err := tfe.New(own)
+	if err != nil || f.mounted.Forward == nil {
+		return h, err
+	}
+	return f.mounted.Forward(h), nil
 }
 
 // maxTFEState bounds a state that is stored by tfe.v2; the bound of /state/ is the same.

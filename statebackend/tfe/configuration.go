@@ -36,7 +36,8 @@ const (
 	uploadTime = 5 * time.Minute
 )
 
-// remote reports whether the runs of a workspace are executed here.
+// remote reports whether the runs of a workspace are executed here, by a record that was
+// settled; by another one, whether that may be.
 func (s configurations) remote(r *statebackend.Record) bool {
 	return s.o.Runs != nil && r != nil && r.Mode == modeRemote
 }
@@ -44,6 +45,9 @@ func (s configurations) remote(r *statebackend.Record) bool {
 // openRemote finds a workspace whose runs are executed here.
 func (s configurations) openRemote(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.open(ctx, p)
+	if err == nil {
+		err = s.settleRemote(ctx, &at)
+	}
 	if err != nil {
 		return located{}, err
 	}

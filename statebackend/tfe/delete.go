@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -49,6 +50,10 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	if err := notOlder(h, p, at.record); err != nil {
 		return err
 	}
+	end, err := s.endVariables(r, p, g)
+	if err != nil {
+		return err
+	}
 	defer s.recent.forget(p)
 	info := s.locks().lockInfo(r, p, h, g)
 	info.ID = uuid.NewString()
@@ -62,11 +67,7 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 				return runError(err)
 			}
 		}
-		book, err := s.variableRoutes().book(ctx, p.organization)
-		if err != nil {
-			return err
-		}
-		return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller))
+		return end(ctx)
 	}); err != nil {
 		if _, held := errors.AsType[*statebackend.LockedError](err); held {
 			return conflict("workspace is locked", "%w", err)
@@ -76,6 +77,20 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	s.o.Wrote(r.Context(), at.name)
 	g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent})
 	return noContent(w)
+}
+
+// endVariables returns the function that deletes the variables and settings of a workspace.
+// If there are any, that needs the right to set them.
+func (s *server) endVariables(r *http.Request, p workspaceRef, g access.Grant) (end func(context.Context) error, err error) {
+	book, err := s.book(r.Context(), p.organization)
+	if err != nil {
+		return nil, err
+	}
+	some, err := book.HasOf(r.Context(), p.workspace)
+	if err == nil && some {
+		_, err = s.allow(r, rights.Run, p)
+	}
+	return func(ctx context.Context) error { return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller)) }, err
 }
 
 // deletedBy reports whether the caller has just deleted the workspace, so that the

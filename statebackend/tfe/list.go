@@ -53,6 +53,9 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
+	if err := s.settleAll(r.Context(), organization, all); err != nil {
+		return err
+	}
 	all = slices.DeleteFunc(all, func(w statebackend.Workspace) bool { return !f.takes(w) })
 	from, to, meta := readPage(q).of(len(all))
 	list := make([]resource, 0, to-from)
@@ -65,6 +68,25 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 		list = append(list, s.forClient(r, item))
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+// settleAll is settle for the workspaces of an organization, if some may run something here.
+func (s *server) settleAll(ctx context.Context, organization string, all []statebackend.Workspace) error {
+	if !slices.ContainsFunc(all, func(w statebackend.Workspace) bool { return s.configurations().remote(w.Live()) }) {
+		return nil
+	}
+	book, err := s.book(ctx, organization)
+	if err != nil {
+		return err
+	}
+	decisions, err := book.Settings(ctx, "")
+	for i, w := range all {
+		if w.Live() != nil {
+			r := decided(*w.Record, decisions[w.Name])
+			all[i].Record = &r
+		}
+	}
+	return err
 }
 
 // filter selects the workspaces of a list.

@@ -131,7 +131,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	given, err := s.variableRoutes().given(r.Context(), at, options.Variables)
+	given, err := at.given(r.Context(), options.Variables)
 	if err != nil {
 		return err
 	}
@@ -280,6 +280,9 @@ func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 		switch include {
 		case "workspace":
 			at, err := s.locate(r.Context(), id.workspaceRef)
+			if err == nil {
+				err = s.settleRemote(r.Context(), &at)
+			}
 			if err != nil {
 				return err
 			}
@@ -447,12 +450,8 @@ func checkAddresses(name string, list []string) error {
 }
 
 // given returns what a run gets: the variables of its workspace and of the request.
-func (v variableRoutes) given(ctx context.Context, at located, requested map[string]json.RawMessage) (variables.Given, error) {
-	book, err := v.book(ctx, at.organization)
-	if err != nil {
-		return variables.Given{}, err
-	}
-	own, sets, err := book.Of(ctx, at.workspaceRef.workspace, projectName(at.live()))
+func (at located) given(ctx context.Context, requested map[string]json.RawMessage) (variables.Given, error) {
+	own, sets, err := at.book.Of(ctx, at.workspaceRef.workspace, projectName(at.live().Project))
 	if err != nil {
 		return variables.Given{}, err
 	}

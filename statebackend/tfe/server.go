@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // Options configure a handler. Kit, Keys, Open, Allow, Right and PublicURL are required.
@@ -73,7 +74,10 @@ type Options struct {
 	Memory           int64 // bounds all states that are being received, in bytes; 0: 1 GiB
 	// Sealer seals variables; nil: there are no state keys, and no variable can be sensitive.
 	Sealer artifact.Sealer
-	Now    func() time.Time // nil: time.Now
+	// Moved waits until what decides about runs is where writers of states cannot push; see
+	// [Move]. nil: nothing has to be moved.
+	Moved func(ctx context.Context) error
+	Now   func() time.Time // nil: time.Now
 }
 
 const (
@@ -100,6 +104,7 @@ type server struct {
 	signer     signer // of uploads
 	recent     *recent
 	short      *finder
+	known      variables.Known          // of all organizations
 	limiter    *service.Limiter[string] // of received states
 	duplicates *service.Limiter[string] // of the duplicates beside them, which are dropped
 	spooled    *service.Limiter[string] // on disk: of received configurations

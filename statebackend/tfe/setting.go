@@ -4,6 +4,7 @@ package tfe
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // A setting of a workspace is stored if it has an effect here, or if its absence makes no
@@ -50,6 +52,66 @@ const (
 	settingStructured   = "structured-run-output-enabled"
 	settingFolder       = "working-directory"
 )
+
+// deciding are the settings that decide about runs.
+var deciding = [...]string{settingAutoApply, settingAllowDestroy, settingSpeculative}
+
+// decisions returns what a record says about runs.
+func decisions(r statebackend.Record) variables.Settings {
+	d := variables.Settings{Workspace: r.Workspace, Project: r.Project, Mode: r.Mode, Options: map[string]string{}}
+	for _, name := range deciding {
+		if value := r.Settings[name]; value != "" {
+			d.Options[name] = value
+		}
+	}
+	return d
+}
+
+// decides reports whether any of the decisions is not the usual one.
+func decides(d variables.Settings) bool { return d.Project != "" || d.Mode != "" || len(d.Options) > 0 }
+
+// decided returns a record in which decisions replace what it says about runs: whoever may
+// write states may write records.
+func decided(r statebackend.Record, d variables.Settings) statebackend.Record {
+	r.Project = d.Project
+	r.Mode = d.Mode
+	r.Settings = maps.Clone(r.Settings)
+	for _, name := range deciding {
+		delete(r.Settings, name)
+	}
+	for name, value := range d.Options {
+		if r.Settings == nil {
+			r.Settings = map[string]string{}
+		}
+		r.Settings[name] = value
+	}
+	if len(r.Settings) == 0 {
+		r.Settings = nil
+	}
+	return r
+}
+
+// settle reads what decides about the runs of a workspace, and replaces in its record what
+// that says about them.
+func (s *server) settle(ctx context.Context, at *located) (err error) {
+	if at.book, err = s.book(ctx, at.organization); err != nil {
+		return err
+	}
+	all, err := at.book.Settings(ctx, at.workspaceRef.workspace)
+	if err == nil && at.live() != nil {
+		r := decided(*at.record, all[at.workspaceRef.workspace])
+		at.record = &r
+	}
+	return err
+}
+
+// settleRemote is settle where the record does not say that nothing runs here.
+func (s *server) settleRemote(ctx context.Context, at *located) error {
+	if !s.configurations().remote(at.live()) {
+		return nil
+	}
+	return s.settle(ctx, at)
+}
 
 // usual returns the default of a setting.
 func usual(name string) bool { return name != settingAutoApply }

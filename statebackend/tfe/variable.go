@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
-	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
@@ -40,13 +40,22 @@ func addVariables(t table, v variableRoutes) {
 	addVariableSets(t, setRoutes{v})
 }
 
-// book returns the variables of an organization.
-func (v variableRoutes) book(ctx context.Context, organization string) (variables.Book, error) {
-	store, err := v.store(ctx, organization)
-	if err != nil {
-		return variables.Book{}, err
+// book lists what decides about the runs of an organization.
+func (s *server) book(ctx context.Context, organization string) (*variables.Listing, error) {
+	if s.o.Moved != nil {
+		if err := s.o.Moved(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return variables.Book{Repo: store.Repo(), Sealer: v.o.Sealer, Now: v.now}, nil
+	store, err := s.store(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	book, err := variables.Open(store.Repo(), s.o.Sealer, s.now, &s.known)
+	if err != nil {
+		return nil, err
+	}
+	return book.List(ctx)
 }
 
 // holder is the owner of the variables in a request: a workspace or a set.
@@ -54,7 +63,7 @@ type holder struct {
 	workspaceRef
 	set  *variables.Set // nil: the workspace
 	id   string         // of the holder, as documents have it
-	book variables.Book
+	book *variables.Listing
 	g    access.Grant
 }
 
@@ -223,20 +232,15 @@ func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
 
 // applied returns the variables of a workspace and of the sets that it uses.
 func (v variableRoutes) applied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
-	at, err := v.open(ctx, h.workspaceRef)
+	set, err := h.book.Settings(ctx, h.workspace)
 	if err != nil {
 		return nil, nil, err
 	}
-	return h.book.Of(ctx, h.workspace, projectName(at.live()))
+	return h.book.Of(ctx, h.workspace, projectName(set[h.workspace].Project))
 }
 
-// projectName returns the name of the project of a workspace.
-func projectName(r *statebackend.Record) string {
-	if r == nil || r.Project == "" {
-		return defaultProject
-	}
-	return r.Project
-}
+// projectName returns the name of a project; "" is the default one.
+func projectName(project string) string { return cmp.Or(project, defaultProject) }
 
 // variableBody is the body that creates or changes a variable; nil: not set.
 type variableBody struct {
@@ -386,6 +390,10 @@ func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, 
 // alone removes a new variable if another client created one with the same key meanwhile:
 // if neither saw the other before, each sees it now.
 func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable) error {
+	var err error
+	if h.book, err = v.book(r.Context(), h.organization); err != nil {
+		return err
+	}
 	others, err := h.variables(r.Context())
 	if err != nil || !taken(one, others) {
 		return err

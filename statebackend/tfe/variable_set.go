@@ -169,12 +169,19 @@ func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, err := s.open(r.Context(), p)
+	if _, err := s.open(r.Context(), p); err != nil {
+		return err
+	}
+	book, err := s.book(r.Context(), p.organization)
+	if err != nil {
+		return err
+	}
+	settings, err := book.Settings(r.Context(), p.workspace)
 	if err != nil {
 		return err
 	}
 	return s.answerSets(w, r, g, p.organization, func(set variables.Set, uses []variables.Use) bool {
-		return len(variables.Applying([]variables.Set{set}, uses, p.workspace, projectName(at.live()))) > 0
+		return len(variables.Applying([]variables.Set{set}, uses, p.workspace, projectName(settings[p.workspace].Project))) > 0
 	})
 }
 

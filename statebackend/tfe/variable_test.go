@@ -266,6 +266,7 @@ func TestVariableRights(t *testing.T) {
 		c.as(caller).want(http.StatusForbidden, http.MethodPost, vars, newVariable("b", "1", "terraform", nil))
 		c.as(caller).want(http.StatusForbidden, http.MethodDelete, vars+"/"+made.ID, nil)
 	}
+	c.as("ci").want(http.StatusForbidden, http.MethodDelete, "workspaces/"+id, nil) // with its variables
 	c.as("reader").want(http.StatusOK, http.MethodGet, vars, nil)
 	c.as("other").want(http.StatusForbidden, http.MethodGet, vars, nil)
 	c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("PATH", "/", "env", nil))

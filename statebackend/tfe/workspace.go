@@ -173,6 +173,9 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 	} else {
 		at, err = s.open(r.Context(), p)
 	}
+	if err == nil {
+		err = s.settleRemote(r.Context(), &at)
+	}
 	if err != nil {
 		return err
 	}
@@ -228,7 +231,7 @@ func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time,
 	return at, now, err
 }
 
-// describe returns a workspace with its lock.
+// describe returns a workspace, whose record is settled, with its lock.
 func (s workspaces) describe(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
 	states, err := at.states(ctx)
 	if err != nil {
@@ -341,7 +344,7 @@ func (s tags) tagged(w http.ResponseWriter, r *http.Request, change func(tagList
 	}
 	r, cancel := within(r)
 	defer cancel()
-	_, record, err := s.workspaces().change(r.Context(), p, h, g, func(r *statebackend.Record) error { return change(body, r) })
+	_, record, err := s.workspaces().change(r.Context(), p, h, g, false, func(r *statebackend.Record) error { return change(body, r) })
 	return record, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // apart is the name of a workspace in a repository of its own.
@@ -30,6 +31,7 @@ type located struct {
 	records *statebackend.Store   // has the record
 	list    *statebackend.Listing // of records
 	record  *statebackend.Record  // the newest, also if deleted; nil: none
+	book    *variables.Listing    // what decides about runs, once the record is settled
 
 	split     bool                // the state is in a separate repository
 	name      string              // the NAME of the state

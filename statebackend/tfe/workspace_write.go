@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // workspaceBody is the body of POST and PATCH of a workspace. It has only the stored
@@ -171,7 +173,7 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	defer s.recent.forget(p)
-	if err := s.endFormer(r.Context(), at, g); err != nil {
+	if err := s.endFormer(r, at, g); err != nil {
 		return err
 	}
 	record, err := s.create(r.Context(), at, g, body.applier(s.server, r, p))
@@ -189,15 +191,15 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 
 // endFormer deletes the variables that are left of a deleted workspace of this name: they
 // may have been created during the deletion, or it was made without the state keys.
-func (s workspaces) endFormer(ctx context.Context, at located, g access.Grant) error {
+func (s workspaces) endFormer(r *http.Request, at located, g access.Grant) error {
 	if at.record == nil || !at.record.Deleted {
 		return nil
 	}
-	book, err := s.variableRoutes().book(ctx, at.organization)
+	end, err := s.endVariables(r, at.workspaceRef, g)
 	if err != nil {
 		return err
 	}
-	return book.EndWorkspace(ctx, at.workspaceRef.workspace, authorOf(g.Caller))
+	return end(r.Context())
 }
 
 // announceTime bounds how long an answer is delayed until other servers can find the new
@@ -226,7 +228,7 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 	if exists {
 		return s.made(ctx, at, g, apply)
 	}
-	return at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
+	record, err := at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
 		if _, fresh := s.o.Split(at.organization); fresh {
 			r.State = format.StateSplit
@@ -234,11 +236,35 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
 		}
-		if s.o.Runs != nil {
-			r.Mode = s.o.Mode(at.organization)
-		}
+		r.Mode = s.usualMode(at.organization)
 		return apply(r)
 	})
+	if err == nil {
+		err = s.decide(ctx, &at, record)
+	}
+	return record, err
+}
+
+// usualMode returns the execution mode of a new workspace that requests none.
+func (s workspaces) usualMode(organization string) string {
+	if s.o.Runs == nil {
+		return ""
+	}
+	return s.o.Mode(organization)
+}
+
+// decide stores what a record says about runs where writers of states cannot push.
+func (s workspaces) decide(ctx context.Context, at *located, r statebackend.Record) (err error) {
+	d := decisions(r)
+	if at.book == nil {
+		if !decides(d) {
+			return nil
+		}
+		if at.book, err = s.book(ctx, at.organization); err != nil {
+			return err
+		}
+	}
+	return full(at.book.PutSettings(ctx, d, r.By))
 }
 
 // made returns the record of an existing workspace, if this request repeats the one that
@@ -249,8 +275,12 @@ func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply 
 	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
 		return statebackend.Record{}, taken
 	}
-	again := *r
+	if err := s.settle(ctx, &at); err != nil {
+		return statebackend.Record{}, err
+	}
+	again := *at.record
 	again.Tags = maps.Clone(r.Tags)
+	again.Mode = cmp.Or(again.Mode, s.usualMode(at.organization))
 	if err := apply(&again); err != nil {
 		return statebackend.Record{}, err
 	}
@@ -265,7 +295,7 @@ func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply 
 	if len(states.Numbers(at.workspace)) > 0 {
 		return statebackend.Record{}, taken
 	}
-	return *r, nil
+	return *r, s.decide(ctx, &at, *r)
 }
 
 func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
@@ -286,7 +316,7 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, _, err := s.change(r.Context(), p, h, g, body.applier(s.server, r, p))
+	at, _, err := s.change(r.Context(), p, h, g, true, body.applier(s.server, r, p))
 	if err != nil {
 		return err
 	}
@@ -298,8 +328,8 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 }
 
 // change changes the record of an existing workspace, for a command that began after it
-// was created.
-func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+// was created. deciding says that the change may be one of what decides about runs.
+func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, deciding bool, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
 	at, err := s.open(ctx, p)
 	if err != nil {
 		return located{}, statebackend.Record{}, err
@@ -311,8 +341,20 @@ func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g a
 	if err != nil {
 		return located{}, statebackend.Record{}, err
 	}
+	var known map[string]variables.Settings
+	if deciding {
+		if at.book, err = s.book(ctx, p.organization); err == nil {
+			known, err = at.book.Settings(ctx, p.workspace)
+		}
+		if err != nil {
+			return located{}, statebackend.Record{}, err
+		}
+	}
 	defer s.recent.forget(p)
 	record, err := at.list.Change(ctx, p.workspace, func(r *statebackend.Record) error {
+		if deciding {
+			*r = decided(*r, known[p.workspace])
+		}
 		r.By = authorOf(g.Caller)
 		if at.live() == nil {
 			r.Created = began
@@ -322,6 +364,9 @@ func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g a
 		}
 		return change(r)
 	})
+	if err == nil && deciding {
+		err = s.decide(ctx, &at, record)
+	}
 	if err != nil {
 		return located{}, statebackend.Record{}, err
 	}

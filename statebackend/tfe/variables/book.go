@@ -10,14 +10,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -26,37 +26,131 @@ const (
 	mediaVariable    = "application/vnd.okara.variable.v1+json"
 	annTag           = "vnd.okara.variable.tag" // so that no two records share a manifest: manifests are deleted by digest
 
-	// maxRecords bounds the records of an organization: each is a tag in every list of its
-	// repository.
+	annRecord = "vnd.okara.variable.record" // the layer of a small record, with its content, so that it is one request
+
+	// maxRecords bounds the records of an organization, and maxOfOne the variables of a
+	// workspace or a set: each is a tag in every list of the repository.
 	maxRecords = 2000
+	maxOfOne   = 500
 	maxRecord  = 256 << 10 // bytes of one record
 	parallel   = 8
 	// tries is how often a record is written if the answer is lost.
 	tries = 3
 )
 
-// ErrFull says that an organization has the maximum number of records.
+// ErrFull says that an organization has the maximum number of records, or a workspace or
+// a set that of variables.
 var ErrFull = errors.New("too many variables and sets")
 
-// Book reads and writes the variables of an organization.
+// Book is what decides about the runs of an organization: variables, sets of them, uses
+// of sets, and settings of workspaces. With a Sealer a record that is not sealed is
+// [oci.ErrCorrupt].
 type Book struct {
 	Repo   *oci.Repo
+	States *oci.Repo       // of the states; it has the mark of a copy
 	Sealer artifact.Sealer // nil: records are in clear
 	Now    func() time.Time
+	Known  *Known // nil: each record is read again
+}
+
+// Open returns the book beside the states of an organization, in a repository that
+// writers of these states cannot push to.
+func Open(states *oci.Repo, s artifact.Sealer, now func() time.Time, known *Known) (Book, error) {
+	repo, err := states.Beside(addr.RunsSuffix)
+	return Book{repo, states, s, now, known}, err
+}
+
+// Former returns the book of versions that kept records among the states, for [Listing.Take].
+func (b Book) Former() Book { return Book{b.States, b.States, b.Sealer, b.Now, nil} }
+
+// Known has records that were read or written; what is under a tag never changes.
+type Known struct {
+	mu   sync.Mutex // guards the fields below
+	kept map[string]record
+	size int
+}
+
+const (
+	maxKnown   = 16 << 20 // bytes of all kept records
+	sizeRecord = 512      // of a record without its texts
+)
+
+func (r record) size() int {
+	if r.Variable == nil {
+		return sizeRecord
+	}
+	return sizeRecord + len(r.Variable.Value)
+}
+
+func (b Book) recall(t tag) (record, bool) {
+	if b.Known == nil {
+		return record{}, false
+	}
+	b.Known.mu.Lock()
+	defer b.Known.mu.Unlock()
+	r, ok := b.Known.kept[b.Repo.String()+":"+t.String()]
+	return r, ok
+}
+
+func (b Book) keep(r record) {
+	k := b.Known
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kept == nil || k.size > maxKnown {
+		k.kept = map[string]record{}
+		k.size = 0
+	}
+	k.kept[b.Repo.String()+":"+r.tag.String()] = r
+	k.size += r.size()
+}
+
+// Listing is a list of the records of a book. It reads those that are asked for, and knows
+// what is written through it. It is not safe for concurrent use.
+type Listing struct {
+	b      Book
+	ids    map[string][]tag // by kind and id, the newest first
+	marked bool             // the repository is or was a copy
+}
+
+// List lists the records; none if the repository does not exist.
+func (b Book) List(ctx context.Context) (*Listing, error) {
+	l := &Listing{b: b, ids: map[string][]tag{}}
+	list, err := b.Repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return l, nil
+	}
+	for _, s := range list.Tags {
+		if t, ok := parseTag(s); ok {
+			l.ids[t.kind+t.id] = append(l.ids[t.kind+t.id], t)
+		}
+	}
+	for _, tags := range l.ids {
+		slices.SortFunc(tags, newer)
+	}
+	l.marked = slices.Contains(list.Tags, format.TagReplica)
+	return l, err
+}
+
+// newer sorts the record that counts first.
+func newer(a, b tag) int {
+	return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce))
 }
 
 // Variables lists the variables of a workspace, sorted by category and key.
-func (b Book) Variables(ctx context.Context, workspace string) ([]Variable, error) {
-	return b.variables(ctx, of("workspace", workspace), func(v Variable) bool { return v.Workspace == workspace })
+func (l *Listing) Variables(ctx context.Context, workspace string) ([]Variable, error) {
+	return l.variables(ctx, of(kindWorkspace, workspace), func(v Variable) bool { return v.Workspace == workspace })
 }
 
 // SetVariables lists the variables of a set.
-func (b Book) SetVariables(ctx context.Context, set string) ([]Variable, error) {
-	return b.variables(ctx, of(kindSet, set), func(v Variable) bool { return v.Set == set })
+func (l *Listing) SetVariables(ctx context.Context, set string) ([]Variable, error) {
+	return l.variables(ctx, of(kindSet, set), func(v Variable) bool { return v.Set == set })
 }
 
-func (b Book) variables(ctx context.Context, parent string, its func(Variable) bool) ([]Variable, error) {
-	records, err := b.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.parent == parent })
+func (l *Listing) variables(ctx context.Context, parent string, its func(Variable) bool) ([]Variable, error) {
+	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.parent == parent })
 	if err != nil {
 		return nil, err
 	}
@@ -75,17 +169,31 @@ func compare(a, b Variable) int {
 }
 
 // Variable returns the variable with an id; nil if there is none.
-func (b Book) Variable(ctx context.Context, id string) (*Variable, error) {
-	records, err := b.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.id == id })
+func (l *Listing) Variable(ctx context.Context, id string) (*Variable, error) {
+	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.id == id })
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
-	return records[0].Variable, nil
+	one := *records[0].Variable
+	return &one, nil
+}
+
+// Settings returns the settings of workspaces by name: of one workspace, or with "" of all
+// that have some.
+func (l *Listing) Settings(ctx context.Context, workspace string) (map[string]Settings, error) {
+	records, err := l.read(ctx, func(t tag) bool {
+		return t.kind == kindSettings && (workspace == "" || t.id == settingsID(workspace))
+	})
+	all := map[string]Settings{}
+	for _, r := range records {
+		all[r.Settings.Workspace] = *r.Settings
+	}
+	return all, err
 }
 
 // Sets lists the sets, sorted by name, and their uses.
-func (b Book) Sets(ctx context.Context) ([]Set, []Use, error) {
-	records, err := b.read(ctx, func(t tag) bool { return t.kind != kindVariable })
+func (l *Listing) Sets(ctx context.Context) ([]Set, []Use, error) {
+	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindSet || t.kind == kindUse })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,25 +213,43 @@ func (b Book) Sets(ctx context.Context) ([]Set, []Use, error) {
 	return sets, uses, nil
 }
 
+// HasOf reports whether there are variables or settings of a workspace, or uses of sets.
+func (l *Listing) HasOf(ctx context.Context, workspace string) (bool, error) {
+	records, err := l.ofWorkspace(ctx, workspace)
+	return len(records) > 0, err
+}
+
+// ofWorkspace reads what belongs to a workspace.
+func (l *Listing) ofWorkspace(ctx context.Context, workspace string) ([]record, error) {
+	its := of(kindWorkspace, workspace)
+	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindUse || t.parent == its })
+	return slices.DeleteFunc(records, func(r record) bool {
+		isVariable := r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace
+		isUse := r.Use != nil && r.Use.Workspace == workspace
+		return !isVariable && !isUse && (r.Settings == nil || r.Settings.Workspace != workspace)
+	}), err
+}
+
 // read reads the newest records whose tags are wanted, without deleted ones. A tag that is
 // listed but not found may have been removed after a newer one was written; then another
 // list shows the newer one. A tag that is again not found is skipped, since its write was
 // not acknowledged.
-func (b Book) read(ctx context.Context, want func(tag) bool) ([]record, error) {
+func (l *Listing) read(ctx context.Context, want func(tag) bool) ([]record, error) {
 	for again := false; ; again = true {
-		l, err := b.list(ctx)
-		if err != nil {
-			return nil, err
-		}
-		records, err := b.readAll(ctx, l.wanted(want), again)
+		records, err := l.readAll(ctx, l.wanted(want), again)
 		if again || !errors.Is(err, oci.ErrNotFound) {
 			return slices.DeleteFunc(records, func(r record) bool { return r.Deleted }), err
 		}
+		next, err := l.b.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		*l = *next
 	}
 }
 
 // readAll reads the first tag of each id or, if found is set, the first that is found.
-func (b Book) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, error) {
+func (l *Listing) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, error) {
 	records := make([]record, len(ids))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -131,7 +257,7 @@ func (b Book) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, e
 		g.Go(func() (err error) {
 			records[i] = record{Deleted: true} // if none is found
 			for _, t := range tags {
-				r, err := b.readOne(ctx, t)
+				r, err := l.b.readOne(ctx, t)
 				if found && errors.Is(err, oci.ErrNotFound) {
 					continue
 				}
@@ -147,6 +273,9 @@ func (b Book) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, e
 }
 
 func (b Book) readOne(ctx context.Context, t tag) (record, error) {
+	if r, ok := b.recall(t); ok {
+		return r, nil
+	}
 	_, layer, err := b.fetch(ctx, t)
 	if err != nil {
 		return record{}, err
@@ -168,6 +297,7 @@ func (b Book) readOne(ctx context.Context, t tag) (record, error) {
 	if kind, parent, id := r.place(); kind != t.kind || parent != t.parent || id != t.id {
 		return record{}, b.corrupt(t)
 	}
+	b.keep(r)
 	return r, nil
 }
 
@@ -184,21 +314,22 @@ func (b Book) fetch(ctx context.Context, t tag) (oci.Manifest, oci.Descriptor, e
 	if image.ArtifactType != artifactVariable || len(image.Layers) != 1 {
 		return m, oci.Descriptor{}, b.corrupt(t)
 	}
-	return m, image.Layers[0], nil
+	layer := image.Layers[0]
+	if inside := image.Annotations[annRecord]; inside != "" {
+		layer = oci.Descriptor{}
+		if json.Unmarshal([]byte(inside), &layer) != nil || len(layer.Data) == 0 {
+			return m, layer, b.corrupt(t)
+		}
+	}
+	return m, layer, nil
 }
 
 func (b Book) corrupt(t tag) error {
 	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
 }
 
-// listing is a list of tags by record.
-type listing struct {
-	ids    map[string][]tag // by kind and id, the newest first
-	marked bool             // the repository is or was a copy
-}
-
 // wanted returns the tags of the ids whose newest tag is wanted.
-func (l listing) wanted(want func(tag) bool) [][]tag {
+func (l *Listing) wanted(want func(tag) bool) [][]tag {
 	var ids [][]tag
 	for _, tags := range l.ids {
 		if want(tags[0]) {
@@ -206,196 +337,4 @@ func (l listing) wanted(want func(tag) bool) [][]tag {
 		}
 	}
 	return ids
-}
-
-// list lists the records; none if the repository does not exist.
-func (b Book) list(ctx context.Context) (l listing, err error) {
-	list, err := b.Repo.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return l, nil
-	}
-	l.ids = map[string][]tag{}
-	for _, s := range list.Tags {
-		if t, ok := parseTag(s); ok {
-			l.ids[t.kind+t.id] = append(l.ids[t.kind+t.id], t)
-		}
-	}
-	for _, tags := range l.ids {
-		slices.SortFunc(tags, newer)
-	}
-	l.marked = slices.Contains(list.Tags, format.TagReplica)
-	return l, err
-}
-
-// newer sorts the record that counts first.
-func newer(a, b tag) int {
-	return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce))
-}
-
-// replica reports whether the repository is a copy: one that was taken over keeps the
-// mark.
-func (b Book) replica(ctx context.Context, l listing) (bool, error) {
-	if !l.marked {
-		return false, nil
-	}
-	m, err := b.Repo.Fetch(ctx, format.TagReplica)
-	if errors.Is(err, oci.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	mark, err := format.ParseReplicaMark(m)
-	return !mark.Promoted, err
-}
-
-// PutVariable stores a variable, or deletes it.
-func (b Book) PutVariable(ctx context.Context, v Variable, deleted bool, by string) error {
-	return b.write(ctx, record{Variable: &v, Deleted: deleted, By: by})
-}
-
-// PutSet stores a set, or deletes it with its variables and uses. These are deleted first,
-// so that an interrupted deletion can be repeated.
-func (b Book) PutSet(ctx context.Context, s Set, deleted bool, by string) error {
-	if deleted {
-		its := of(kindSet, s.ID)
-		if err := b.end(ctx, by, func(t tag) bool { return t.parent == its }, func(r record) bool {
-			return r.Variable != nil && r.Variable.Set == s.ID || r.Use != nil && r.Use.Set == s.ID
-		}); err != nil {
-			return err
-		}
-	}
-	return b.write(ctx, record{Set: &s, Deleted: deleted, By: by})
-}
-
-// PutUse stores a use of a set, or deletes it.
-func (b Book) PutUse(ctx context.Context, u Use, deleted bool, by string) error {
-	return b.write(ctx, record{Use: &u, Deleted: deleted, By: by})
-}
-
-// EndWorkspace deletes the variables of a workspace and its uses of sets.
-func (b Book) EndWorkspace(ctx context.Context, workspace, by string) error {
-	its := of("workspace", workspace)
-	return b.end(ctx, by, func(t tag) bool { return t.kind == kindUse || t.parent == its }, func(r record) bool {
-		isItsVariable := r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace
-		isItsUse := r.Use != nil && r.Use.Workspace == workspace
-		return isItsVariable || isItsUse
-	})
-}
-
-// Reseal writes each record again whose seal is not right, and returns the number of
-// those.
-func (b Book) Reseal(ctx context.Context, by string, right func(seal map[string]string) bool) (n int, err error) {
-	records, err := b.read(ctx, func(tag) bool { return true })
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range records {
-		if right(r.seal) {
-			continue
-		}
-		r.By = by
-		if err := b.write(ctx, r); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
-}
-
-// end deletes records.
-func (b Book) end(ctx context.Context, by string, read func(tag) bool, its func(record) bool) error {
-	records, err := b.read(ctx, read)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
-		if !its(r) {
-			continue
-		}
-		r.Deleted = true
-		r.By = by
-		if err := b.write(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// write writes the next record of an id, and removes the older ones if the registry
-// deletes.
-func (b Book) write(ctx context.Context, r record) error {
-	l, err := b.list(ctx)
-	if err != nil {
-		return err
-	}
-	t := tag{nonce: newNonce(), seq: 1}
-	t.kind, t.parent, t.id = r.place()
-	before := l.ids[t.kind+t.id]
-	if len(before) > 0 {
-		t.seq = before[0].seq + 1
-	}
-	replica, err := b.replica(ctx, l)
-	switch {
-	case err != nil:
-		return err
-	case replica:
-		return fmt.Errorf("%s: %w", b.Repo, statebackend.ErrReplica)
-	case r.Deleted && len(before) == 0:
-		return nil
-	case len(before) == 0 && len(l.ids) >= maxRecords, t.seq > maxSeq:
-		return fmt.Errorf("%s has %d of them, with those that are deleted where the registry keeps them: %w", b.Repo, len(l.ids), ErrFull)
-	}
-	if r.Deleted {
-		r.gone(r.By, b.Now())
-	}
-	r.Updated = b.Now().UTC()
-	m, err := b.put(ctx, t, r)
-	if err != nil {
-		return err
-	}
-	gone := true
-	for _, old := range before {
-		gone = b.remove(ctx, old) && gone
-	}
-	if r.Deleted && gone { // no older record is left that this one must hide
-		_ = b.Repo.Delete(ctx, oci.Descriptor{Digest: m.Digest}) // best effort
-	}
-	return nil
-}
-
-func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return oci.Manifest{}, err
-	}
-	blob, err := artifact.SealInlined(ctx, b.Repo, b.Sealer, t.String(), mediaVariable, text)
-	if err != nil {
-		return oci.Manifest{}, err
-	}
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactVariable, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
-		Annotations: map[string]string{annTag: t.String()},
-	})
-	if err != nil {
-		return m, err
-	}
-	if err := artifact.EnsureBlobs(ctx, b.Repo, blob); err != nil {
-		return m, err
-	}
-	for n := 1; ; n++ { // no other record uses the tag, so it may be sent again
-		err := b.Repo.PutTag(ctx, t.String(), m)
-		if !errors.Is(err, oci.ErrUncertain) || n == tries {
-			return m, err
-		}
-	}
-}
-
-// remove removes a record, and reports whether it is gone.
-func (b Book) remove(ctx context.Context, t tag) bool {
-	d, err := b.Repo.Resolve(ctx, t.String())
-	if err == nil {
-		err = b.Repo.Delete(ctx, d)
-	}
-	return err == nil || errors.Is(err, oci.ErrNotFound)
 }

@@ -28,24 +28,37 @@ func openBook(t *testing.T, host, key string, via http.RoundTripper) variables.B
 	if err != nil {
 		t.Fatal(err)
 	}
-	return variables.Book{Repo: repo, Sealer: sealer, Now: time.Now}
+	b, err := variables.Open(repo, sealer, time.Now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func list(t *testing.T, b variables.Book) *variables.Listing {
+	t.Helper()
+	l, err := b.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 func mustPut(t *testing.T, b variables.Book, v variables.Variable) {
 	t.Helper()
-	if err := b.PutVariable(t.Context(), v, false, "test"); err != nil {
+	if err := list(t, b).PutVariable(t.Context(), v, false, "test"); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func values(t *testing.T, b variables.Book) string {
 	t.Helper()
-	list, err := b.Variables(t.Context(), "prod")
+	all, err := list(t, b).Variables(t.Context(), "prod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []string
-	for _, v := range list {
+	for _, v := range all {
 		out = append(out, v.Key+"="+v.Value)
 	}
 	return strings.Join(out, " ")
@@ -62,7 +75,7 @@ func TestReseal(t *testing.T) {
 	mustPut(t, old, variable("A", "a", "1"))
 	mustPut(t, old, variable("B", "b", "2"))
 	next := openBook(t, host, "b", nil)
-	if _, err := next.Variables(t.Context(), "prod"); !errors.Is(err, envelope.ErrKey) {
+	if _, err := list(t, next).Variables(t.Context(), "prod"); !errors.Is(err, envelope.ErrKey) {
 		t.Errorf("another key reads them: %v", err)
 	}
 	both := next
@@ -71,7 +84,7 @@ func TestReseal(t *testing.T) {
 		return slices.Equal(envelope.KeyIDs(seal), next.Sealer.(*envelope.Envelope).SealsFor())
 	}
 	for _, want := range []int{2, 0} {
-		if n, err := both.Reseal(t.Context(), "test", right); err != nil || n != want {
+		if n, err := list(t, both).Reseal(t.Context(), "test", right); err != nil || n != want {
 			t.Errorf("%d sealed anew, %v, want %d", n, err, want)
 		}
 	}
@@ -119,16 +132,16 @@ func TestDeleted(t *testing.T) {
 			b := openBook(t, ocitest.New(t, quirks), "a", nil)
 			mustPut(t, b, variable("A", "a", "1"))
 			for range 2 {
-				if err := b.PutVariable(t.Context(), variable("A", "a", "1"), true, "test"); err != nil {
+				if err := list(t, b).PutVariable(t.Context(), variable("A", "a", "1"), true, "test"); err != nil {
 					t.Fatal(err)
 				}
 				if got := values(t, b); got != "" {
 					t.Errorf("there are %s", got)
 				}
 			}
-			list, err := b.Repo.Snapshot(t.Context())
-			if want := map[string]int{"deletes": 0, "deletes nothing": 2}[name]; err != nil && !errors.Is(err, oci.ErrNotFound) || len(list.Tags) < want || want == 0 && len(list.Tags) > 0 {
-				t.Errorf("left are %v, %v", list.Tags, err)
+			left, err := b.Repo.Snapshot(t.Context())
+			if want := map[string]int{"deletes": 0, "deletes nothing": 2}[name]; err != nil && !errors.Is(err, oci.ErrNotFound) || len(left.Tags) < want || want == 0 && len(left.Tags) > 0 {
+				t.Errorf("left are %v, %v", left.Tags, err)
 			}
 		})
 	}

@@ -49,6 +49,14 @@ type Use struct {
 	Project   string `json:"project,omitempty"`
 }
 
+// Settings are those settings of a workspace that decide about its runs.
+type Settings struct {
+	Workspace string            `json:"workspace"`
+	Project   string            `json:"project,omitempty"`
+	Mode      string            `json:"mode,omitempty"`    // local or remote; "": local
+	Options   map[string]string `json:"options,omitempty"` // by their names in tfe.v2. Must not be changed
+}
+
 // record is the content of a tag. Exactly one of the pointers is set.
 type record struct {
 	tag      tag
@@ -56,6 +64,7 @@ type record struct {
 	Variable *Variable         `json:"variable,omitempty"`
 	Set      *Set              `json:"set,omitempty"`
 	Use      *Use              `json:"use,omitempty"`
+	Settings *Settings         `json:"settings,omitempty"`
 	Deleted  bool              `json:"deleted,omitempty"`
 	By       string            `json:"by,omitempty"`
 	Updated  time.Time         `json:"updated"`
@@ -64,7 +73,9 @@ type record struct {
 // gone turns the record into that of a deleted object.
 func (r *record) gone(by string, now time.Time) {
 	if r.Variable != nil {
-		r.Variable.Value = ""
+		one := *r.Variable // another reader may have the record
+		one.Value = ""
+		r.Variable = &one
 	}
 	r.Deleted = true
 	r.By = by
@@ -76,6 +87,7 @@ const (
 	kindVariable = "var"
 	kindSet      = "set"
 	kindUse      = "use"
+	kindSettings = "run" // of a workspace
 )
 
 // tag names a record: variable-KIND-PARENT-ID-SEQ-NONCE.
@@ -95,7 +107,7 @@ const (
 	IDLength = 16
 )
 
-var tagRE = text.Pattern(`^variable-(var|set|use)-([0-9a-f]{8})-([0-9A-Za-z]{16})-([0-9]{6})-([0-9a-f]{8})$`)
+var tagRE = text.Pattern(`^variable-(var|set|use|run)-([0-9a-f]{8})-([0-9A-Za-z]{16})-([0-9]{6})-([0-9a-f]{8})$`)
 
 func (t tag) String() string {
 	return fmt.Sprintf("%s%s-%s-%s-%06d-%s", tagPrefix, t.kind, t.parent, t.id, t.seq, t.nonce)
@@ -129,6 +141,12 @@ func Letters(s string, n int) string {
 	return string(b)
 }
 
+// kindWorkspace is the kind of an owner that has no record here.
+const kindWorkspace = "workspace"
+
+// settingsID returns the id of the settings of a workspace.
+func settingsID(workspace string) string { return Letters("run\x00"+workspace, IDLength) }
+
 // of returns the parent in a tag, the hash of the owner of a record.
 func of(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "\x00" + name))
@@ -141,7 +159,9 @@ func (r record) place() (kind, parent, id string) {
 	case r.Variable != nil && r.Variable.Set != "":
 		return kindVariable, of(kindSet, r.Variable.Set), r.Variable.ID
 	case r.Variable != nil:
-		return kindVariable, of("workspace", r.Variable.Workspace), r.Variable.ID
+		return kindVariable, of(kindWorkspace, r.Variable.Workspace), r.Variable.ID
+	case r.Settings != nil:
+		return kindSettings, of(kindWorkspace, r.Settings.Workspace), settingsID(r.Settings.Workspace)
 	case r.Set != nil:
 		return kindSet, of("", ""), r.Set.ID
 	case r.Use != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Replicated is the result of replicating variables, sets and uses of sets.
@@ -25,16 +26,23 @@ type Replicated struct {
 // for another path, with reseal, or if the registry of the copy does not delete. dst must
 // be marked as a copy, else the error is [statebackend.ErrReplica].
 func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicated, err error) {
-	from, err := b.list(ctx)
+	from, err := b.List(ctx)
 	if err != nil {
 		return n, err
 	}
-	to, err := dst.list(ctx)
+	to, err := dst.List(ctx)
 	if err != nil || len(from.ids)+len(to.ids) == 0 {
 		return n, err
 	}
-	if replica, err := dst.replica(ctx, to); err != nil || !replica {
-		return n, cmp.Or(err, fmt.Errorf("%s is no copy of another one: %w", dst.Repo, statebackend.ErrReplica))
+	marked := to.marked
+	to.marked = true
+	if replica, err := to.replica(ctx); err != nil || !replica {
+		return n, cmp.Or(err, fmt.Errorf("%s is no copy of another one: %w", dst.States, statebackend.ErrReplica))
+	}
+	if !marked {
+		if err := dst.mark(ctx); err != nil {
+			return n, err
+		}
 	}
 	for id, tags := range from.ids {
 		if err := b.replicate(ctx, dst, tags[0], to.ids[id], reseal, &n); err != nil {
@@ -54,6 +62,18 @@ func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicate
 		}
 	}
 	return n, nil
+}
+
+// mark copies the mark of the states to the records, whose list then says that they are a copy.
+func (b Book) mark(ctx context.Context) error {
+	m, err := b.States.Fetch(ctx, format.TagReplica)
+	if err != nil {
+		return err
+	}
+	if err := artifact.EnsureBlobs(ctx, b.Repo); err != nil {
+		return err
+	}
+	return b.Repo.PutTag(ctx, format.TagReplica, m)
 }
 
 // replicate copies the record of a tag, and removes other records of its id from dst.
@@ -95,8 +115,11 @@ func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, e
 		}
 		return err == nil, err
 	}
-	blob := oci.Blob{Descriptor: layer, From: b.Repo, Open: func() (io.ReadCloser, error) { return b.Repo.Open(ctx, layer) }}
-	if err := artifact.EnsureBlobs(ctx, dst.Repo, blob); err != nil {
+	var blobs []oci.Blob
+	if image, err := m.Image(); err != nil || image.Annotations[annRecord] == "" { // else it is in the manifest
+		blobs = append(blobs, oci.Blob{Descriptor: layer, From: b.Repo, Open: func() (io.ReadCloser, error) { return b.Repo.Open(ctx, layer) }})
+	}
+	if err := artifact.EnsureBlobs(ctx, dst.Repo, blobs...); err != nil {
 		return false, err
 	}
 	err = dst.Repo.PutTag(ctx, t.String(), m)

@@ -16,7 +16,7 @@ import (
 // replicated copies the states of a repository and then its variables, and returns the result.
 func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Replicated {
 	t.Helper()
-	src, dst := statebackend.New(from.Repo, statebackend.Options{}), statebackend.New(to.Repo, statebackend.Options{})
+	src, dst := statebackend.New(from.States, statebackend.Options{}), statebackend.New(to.States, statebackend.Options{})
 	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil && !errors.Is(err, oci.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestReplicate(t *testing.T) {
 			check(variables.Replicated{}, "a=1 b=2")
 			mustPut(t, from, variable("A", "a", "3"))
 			check(variables.Replicated{Copied: 1}, "a=3 b=2")
-			if err := from.PutVariable(t.Context(), variable("B", "b", ""), true, "test"); err != nil {
+			if err := list(t, from).PutVariable(t.Context(), variable("B", "b", ""), true, "test"); err != nil {
 				t.Fatal(err)
 			}
 			if quirks.NoDelete {
@@ -56,10 +56,10 @@ func TestReplicate(t *testing.T) {
 			} else {
 				check(variables.Replicated{Removed: 1}, "a=3")
 			}
-			if err := to.PutVariable(t.Context(), variable("C", "c", "1"), false, "test"); !errors.Is(err, statebackend.ErrReplica) {
+			if err := list(t, to).PutVariable(t.Context(), variable("C", "c", "1"), false, "test"); !errors.Is(err, statebackend.ErrReplica) {
 				t.Errorf("a copy is written: %v", err)
 			}
-			if _, err := statebackend.New(to.Repo, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{}); err != nil {
+			if _, err := statebackend.New(to.States, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{}); err != nil {
 				t.Fatal(err)
 			}
 			mustPut(t, to, variable("C", "c", "1"))
@@ -79,7 +79,7 @@ func TestReplicateBetween(t *testing.T) {
 	from, to := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil), openBook(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), "a", nil)
 	mustPut(t, from, variable("A", "a", "1"))
 	replicated(t, from, to, false)
-	if err := from.PutVariable(t.Context(), variable("A", "a", ""), true, "test"); err != nil {
+	if err := list(t, from).PutVariable(t.Context(), variable("A", "a", ""), true, "test"); err != nil {
 		t.Fatal(err)
 	}
 	without := to
@@ -97,7 +97,10 @@ func TestReplicateBetween(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := variables.Book{Repo: repo, Sealer: from.Sealer, Now: time.Now}
+	elsewhere, err := variables.Open(repo, from.Sealer, time.Now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	mustPut(t, from, variable("B", "b", "2"))
 	if got := replicated(t, from, elsewhere, false); got != (variables.Replicated{Left: 1}) {
 		t.Errorf("to another path: %+v", got)

@@ -200,18 +200,18 @@ func texts(raw json.RawMessage) []string {
 }
 
 // Of reads the variables of a workspace, and the sets that it uses with their variables.
-func (b Book) Of(ctx context.Context, workspace, project string) ([]Variable, []Applied, error) {
-	own, err := b.Variables(ctx, workspace)
+func (l *Listing) Of(ctx context.Context, workspace, project string) ([]Variable, []Applied, error) {
+	own, err := l.Variables(ctx, workspace)
 	if err != nil {
 		return nil, nil, err
 	}
-	sets, uses, err := b.Sets(ctx)
+	sets, uses, err := l.Sets(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	applied := Applying(sets, uses, workspace, project)
 	for i := range applied {
-		if applied[i].Variables, err = b.SetVariables(ctx, applied[i].ID); err != nil {
+		if applied[i].Variables, err = l.SetVariables(ctx, applied[i].ID); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// pushVariable pushes a variable of workspace prod as versions up to commit 6129cd06
+// stored it, to the repository of the states of acme.
+func pushVariable(t *testing.T, host, key, value, category string, seq int) {
+	t.Helper()
+	const mediaType = "application/vnd.okara.variable.v1"
+	repo := stateRepo(t, host)
+	parent := sha256.Sum256([]byte("workspace\x00prod"))
+	tag := fmt.Sprintf("variable-var-%x-%s-%06d-0123abcd", parent[:4], (key + strings.Repeat("0", 16))[:16], seq)
+	record, err := json.Marshal(object{"variable": object{"workspace": "prod", "key": key, "value": value, "category": category}, "updated": time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := artifact.Inlined(oci.BytesBlob(mediaType+"+json", record), record)
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: mediaType, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
+		Annotations: map[string]string{"vnd.okara.variable.tag": tag},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := artifact.EnsureBlobs(t.Context(), repo, blob); err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.PutTag(t.Context(), tag, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pushSettings pushes a record of workspace prod with all settings that decide about runs.
+func pushSettings(t *testing.T, host string, seq int) {
+	t.Helper()
+	now := time.Now()
+	tag, m, err := format.NewWorkspaceRecord(format.WorkspaceRecord{
+		Workspace: "prod", Seq: seq, Mode: "remote", Project: "theirs", By: "mallory", Created: now, Updated: now,
+		Settings: map[string]string{"auto-apply": "true", "allow-destroy-plan": "false", "speculative-enabled": "false"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo := stateRepo(t, host)
+	if err := artifact.EnsureBlobs(t.Context(), repo); err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.PutTag(t.Context(), tag.String(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stateRepo(t *testing.T, host string) *oci.Repo {
+	t.Helper()
+	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repo
+}
+
+// settings are the attributes of a workspace that decide about runs.
+func (c client) settings(id string) object {
+	c.t.Helper()
+	all := c.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes
+	maps.DeleteFunc(all, func(name string, _ any) bool {
+		return name != "execution-mode" && name != "auto-apply" && name != "allow-destroy-plan" && name != "speculative-enabled"
+	})
+	return all
+}
+
+// TestForged pushes variables and settings as one who may write the states and not run
+// anything: neither decides about runs, whichever server reads them first.
+func TestForged(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	c.tool = ""
+	c.variable("workspaces/"+id+"/vars", "who", "owner", "terraform", nil)
+	set := c.want(http.StatusCreated, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": object{"name": "theirs"}}}).item()
+	c.variable("varsets/"+set.ID+"/relationships/vars", "stolen", "yes", "terraform", nil)
+	project := object{"data": []object{{"type": "projects", "id": "prj-" + keyOf("acme", "theirs")}}}
+	c.want(http.StatusNoContent, http.MethodPost, "varsets/"+set.ID+"/relationships/projects", project)
+	before := fmt.Sprint(c.settings(id))
+
+	pushVariable(t, f.host, "who", "FORGED", "terraform", 9)
+	pushVariable(t, f.host, "HTTPS_PROXY", "http://evil.example", "env", 1)
+	pushSettings(t, f.host, 9)
+	other := c.at(newServer(t, f.host, setup{change: func(o *tfe.Options) { o.Runs, o.RunTime = f, time.Hour }}))
+	for name, by := range map[string]client{"the server": c, "another server": other} {
+		if got := fmt.Sprint(by.settings(id)); got != before {
+			t.Errorf("%s shows %s, want %s", name, got, before)
+		}
+		if got := by.want(http.StatusOK, http.MethodGet, workspaces, nil).items()[0].Attributes["auto-apply"]; got != false {
+			t.Errorf("%s lists auto-apply %v", name, got)
+		}
+		if got := keys(by.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()); got != "terraform who=owner" {
+			t.Errorf("%s has the variables %s", name, got)
+		}
+		by.run(id, object{"is-destroy": true})
+		if n := f.new[len(f.new)-1]; string(n.Variables["who"]) != `"owner"` || len(n.Variables) != 1 || len(n.Environment) > 0 || n.AutoApply {
+			t.Errorf("%s runs with %s, %v, applied without approval: %v", name, n.Variables, n.Environment, n.AutoApply)
+		}
+	}
+	// A change by one who may make it does not adopt what was forged.
+	c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"type": "workspaces", "attributes": object{"description": "d"}}})
+	if got := fmt.Sprint(c.settings(id)); got != before {
+		t.Errorf("after a change it shows %s, want %s", got, before)
+	}
+	// A mode that is forged runs nothing.
+	c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"type": "workspaces", "attributes": object{"execution-mode": "local"}}})
+	pushSettings(t, f.host, 20)
+	c.want(http.StatusConflict, http.MethodPost, "workspaces/"+id+"/configuration-versions", object{})
+}
+
+// TestMove moves what a version up to commit 6129cd06 stored, also what was sealed, and
+// leaves what cannot be read.
+func TestMove(t *testing.T) {
+	host := newRegistry(t)
+	f := newFakeRuns(host)
+	var moved tfe.Options
+	c := newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) {
+		o.Runs, o.RunTime = f, time.Hour
+		moved = *o
+	}})).as("runner")
+	pushVariable(t, host, "who", "owner", "terraform", 3)
+	pushVariable(t, host, "PLACE", "x", "env", 1)
+	pushSettings(t, host, 1)
+	repo := stateRepo(t, host)
+	unreadable, err := artifact.NewBare("application/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.PutTag(t.Context(), "variable-set-00000000-0123456789abcdef-000001-01234567", unreadable); err != nil {
+		t.Fatal(err)
+	}
+	id := "ws-" + keyOf("acme", "prod")
+	if got := c.settings(id)["execution-mode"]; got != "local" {
+		t.Errorf("before the move the mode is %v", got)
+	}
+	var log bytes.Buffer
+	for range 2 {
+		if err := tfe.Move(t.Context(), moved, []string{"acme", "none"}, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.settings(id); got["execution-mode"] != "remote" || got["auto-apply"] != true || got["allow-destroy-plan"] != false || got["speculative-enabled"] != false {
+		t.Errorf("moved are %v", got)
+	}
+	if got := keys(c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/vars", nil).items()); got != "env PLACE=x, terraform who=owner" {
+		t.Errorf("moved are %s", got)
+	}
+	if got := log.String(); strings.Count(got, "look it through") != 1 || !strings.Contains(got, "variable-set-00000000") || strings.Contains(got, "owner") {
+		t.Errorf("the log has\n%s", got)
+	}
+	list, err := repo.Snapshot(t.Context())
+	if err != nil || strings.Count(strings.Join(list.Tags, " "), "variable-") != 1 {
+		t.Errorf("left are %v, %v", list.Tags, err)
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
+)
+
+// Move moves what decides about the runs of organizations from the repositories of their
+// states, where versions up to commit 6129cd06 kept it and whoever may write states may
+// write it, to the repositories beside them. It is for one time only: what is pushed in
+// the old form afterwards must decide nothing. It may be repeated after an error.
+//
+// What cannot be read is logged, and stays: it may be forged, and must not keep the rest
+// from being moved.
+func Move(ctx context.Context, o Options, organizations []string, log *slog.Logger) error {
+	for _, name := range organizations {
+		store, err := o.Open(ctx, name)
+		if errors.Is(err, oci.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := move(ctx, o, store, log.With("organization", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func move(ctx context.Context, o Options, store *statebackend.Store, log *slog.Logger) error {
+	book, err := variables.Open(store.Repo(), o.Sealer, o.Now, nil)
+	if err != nil {
+		return err
+	}
+	list, err := book.List(ctx)
+	if err != nil {
+		return err
+	}
+	records, left, err := list.Take(ctx, book.Former())
+	if err != nil {
+		return err
+	}
+	l, err := store.List(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := l.Workspaces(ctx)
+	switch {
+	case errors.Is(err, oci.ErrCorrupt):
+		log.WarnContext(ctx, "settings of workspaces were not moved, since a record cannot be read", "error", err)
+	case err != nil:
+		return err
+	}
+	known, err := list.Settings(ctx, "")
+	if err != nil {
+		return err
+	}
+	var settings []string
+	for _, w := range all {
+		r := w.Live()
+		if _, has := known[w.Name]; !has && r != nil && decides(decisions(*r)) {
+			if err := list.PutSettings(ctx, decisions(*r), r.By); err != nil {
+				return err
+			}
+			settings = append(settings, w.Name)
+		}
+	}
+	if len(left) > 0 {
+		log.WarnContext(ctx, "variables were not moved, since they cannot be read", "tags", left)
+	}
+	if records > 0 || len(settings) > 0 {
+		log.WarnContext(ctx, "what decides about runs was moved to "+book.Repo.String()+"; so far, whoever could write the states could write it, so look it through",
+			"variables_and_sets", records, "settings_of_workspaces", settings)
+	}
+	return nil
+}

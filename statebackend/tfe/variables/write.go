@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// replica reports whether the states are a copy: they keep the mark when they are taken
+// over.
+func (l *Listing) replica(ctx context.Context) (bool, error) {
+	if !l.marked {
+		return false, nil
+	}
+	m, err := l.b.States.Fetch(ctx, format.TagReplica)
+	if errors.Is(err, oci.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	mark, err := format.ParseReplicaMark(m)
+	return !mark.Promoted, err
+}
+
+// PutVariable stores a variable, or deletes it.
+func (l *Listing) PutVariable(ctx context.Context, v Variable, deleted bool, by string) error {
+	return l.write(ctx, record{Variable: &v, Deleted: deleted, By: by})
+}
+
+// PutSettings stores the settings of a workspace, if they are new.
+func (l *Listing) PutSettings(ctx context.Context, s Settings, by string) error {
+	known, err := l.Settings(ctx, s.Workspace)
+	if err != nil || equalSettings(known[s.Workspace], s) {
+		return err
+	}
+	return l.write(ctx, record{Settings: &s, By: by})
+}
+
+func equalSettings(a, b Settings) bool {
+	return a.Project == b.Project && a.Mode == b.Mode && maps.Equal(a.Options, b.Options)
+}
+
+// PutSet stores a set, or deletes it with its variables and uses. These are deleted first,
+// so that an interrupted deletion can be repeated.
+func (l *Listing) PutSet(ctx context.Context, s Set, deleted bool, by string) error {
+	if deleted {
+		its := of(kindSet, s.ID)
+		records, err := l.read(ctx, func(t tag) bool { return t.parent == its })
+		if err != nil {
+			return err
+		}
+		records = slices.DeleteFunc(records, func(r record) bool {
+			return (r.Variable == nil || r.Variable.Set != s.ID) && (r.Use == nil || r.Use.Set != s.ID)
+		})
+		if err := l.end(ctx, by, records); err != nil {
+			return err
+		}
+	}
+	return l.write(ctx, record{Set: &s, Deleted: deleted, By: by})
+}
+
+// PutUse stores a use of a set, or deletes it.
+func (l *Listing) PutUse(ctx context.Context, u Use, deleted bool, by string) error {
+	return l.write(ctx, record{Use: &u, Deleted: deleted, By: by})
+}
+
+// EndWorkspace deletes the variables and settings of a workspace, and its uses of sets.
+func (l *Listing) EndWorkspace(ctx context.Context, workspace, by string) error {
+	records, err := l.ofWorkspace(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	return l.end(ctx, by, records)
+}
+
+// Take moves the records of another book to that of l, without those that l has. They are
+// sealed for their new place. left are the tags of those that cannot be read, which stay.
+func (l *Listing) Take(ctx context.Context, from Book) (taken int, left []string, err error) {
+	other, err := from.List(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	for id, tags := range other.ids {
+		if l.ids[id] == nil {
+			r, err := from.readOne(ctx, tags[0])
+			switch {
+			case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrUnsupported), errors.Is(err, oci.ErrNotFound):
+				left = append(left, tags[0].String())
+				continue
+			case err == nil && !r.Deleted:
+				_, err = l.b.put(ctx, tags[0], r)
+				taken++
+			}
+			if err != nil {
+				return taken, left, err
+			}
+			l.ids[id] = tags[:1]
+		}
+		for _, t := range tags {
+			from.remove(ctx, t) // best effort: nothing reads it any more
+		}
+	}
+	return taken, left, nil
+}
+
+// Reseal writes each record again whose seal is not right, and returns the number of
+// those.
+func (l *Listing) Reseal(ctx context.Context, by string, right func(seal map[string]string) bool) (n int, err error) {
+	records, err := l.read(ctx, func(tag) bool { return true })
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range records {
+		if right(r.seal) {
+			continue
+		}
+		r.By = by
+		if err := l.write(ctx, r); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// end deletes records.
+func (l *Listing) end(ctx context.Context, by string, records []record) error {
+	for _, r := range records {
+		r.Deleted = true
+		r.By = by
+		if err := l.write(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the next record of an id, and removes the older ones if the registry
+// deletes.
+func (l *Listing) write(ctx context.Context, r record) error {
+	t := tag{nonce: newNonce(), seq: 1}
+	t.kind, t.parent, t.id = r.place()
+	before := l.ids[t.kind+t.id]
+	if len(before) > 0 {
+		t.seq = before[0].seq + 1
+	}
+	replica, err := l.replica(ctx)
+	switch {
+	case err != nil:
+		return err
+	case replica:
+		return fmt.Errorf("%s: %w", l.b.Repo, statebackend.ErrReplica)
+	case r.Deleted && len(before) == 0:
+		return nil
+	case len(before) == 0 && len(l.ids) >= maxRecords, t.seq > maxSeq:
+		return fmt.Errorf("%s has %d of them, with those that are deleted where the registry keeps them: %w", l.b.Repo, len(l.ids), ErrFull)
+	case len(before) == 0 && t.kind == kindVariable && len(l.wanted(t.beside)) >= maxOfOne:
+		return fmt.Errorf("a workspace, or a set, has at most %d variables: %w", maxOfOne, ErrFull)
+	}
+	if r.Deleted {
+		r.gone(r.By, l.b.Now())
+	}
+	r.Updated = l.b.Now().UTC()
+	m, err := l.b.put(ctx, t, r)
+	if err != nil {
+		return err
+	}
+	gone := true
+	for _, old := range before {
+		gone = l.b.remove(ctx, old) && gone
+	}
+	l.ids[t.kind+t.id] = append([]tag{t}, before...)
+	if r.Deleted && gone { // no older record is left that this one must hide
+		_ = l.b.Repo.Delete(ctx, oci.Descriptor{Digest: m.Digest}) // best effort
+		delete(l.ids, t.kind+t.id)
+	}
+	return nil
+}
+
+// beside reports whether a tag is of the same kind and owner.
+func (t tag) beside(other tag) bool { return t.kind == other.kind && t.parent == other.parent }
+
+func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	blob, err := artifact.SealInlined(ctx, b.Repo, b.Sealer, t.String(), mediaVariable, text)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	r.tag = t
+	r.seal = blob.Annotations
+	ann := map[string]string{annTag: t.String()}
+	if len(blob.Data) > 0 {
+		inside, err := json.Marshal(blob.Descriptor)
+		if err != nil {
+			return oci.Manifest{}, err
+		}
+		ann[annRecord] = string(inside)
+		blob = oci.EmptyBlob()
+	}
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: artifactVariable, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: ann,
+	})
+	if err != nil {
+		return m, err
+	}
+	if err := artifact.EnsureBlobs(ctx, b.Repo, blob); err != nil {
+		return m, err
+	}
+	b.keep(r)
+	for n := 1; ; n++ { // no other record uses the tag, so it may be sent again
+		err := b.Repo.PutTag(ctx, t.String(), m)
+		if !errors.Is(err, oci.ErrUncertain) || n == tries {
+			return m, err
+		}
+	}
+}
+
+// remove removes a record, and reports whether it is gone.
+func (b Book) remove(ctx context.Context, t tag) bool {
+	d, err := b.Repo.Resolve(ctx, t.String())
+	if err == nil {
+		err = b.Repo.Delete(ctx, d)
+	}
+	return err == nil || errors.Is(err, oci.ErrNotFound)
+}
