@@ -468,6 +468,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 func (l *writer) Latest(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	l.head = nil
+	l.none = false
 	l.mu.Unlock()
 	return l.Head(ctx)
 }

@@ -159,8 +159,13 @@ func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol
 	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		// The tag is dangling. A registry may drop it on restart, and the claim would
-		// be live again. So write the tombstone; it is removed when it is old enough.
-		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: format.ReasonUncertain}).Err
+		// be live again. So write the tombstone; it is removed when it is old enough. Its
+		// reason was lost: that of another client is the one that lets nobody join.
+		reason := format.ReasonUncertain
+		if v.Ended[c] == protocol.EndedForced {
+			reason = format.ReasonForced
+		}
+		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: reason}).Err
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ package statebackend_test
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -199,6 +200,41 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 			t.Errorf("state: %q", got)
 		}
 	})
+}
+
+// TestUnreadableTombstone ends a lock by a tombstone that is listed and cannot be read. It
+// counts as one of another client, also after the next holder has written it again.
+func TestUnreadableTombstone(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	s := func() *statebackend.Store { return newStore(t, abandonedHost, direct{g}, statebackend.Options{}) }
+	a := s()
+	mustLock(t, a, "prod", "a")
+	tag, m := claimOf(t, a)
+	late := tag
+	late.X = format.ClaimX("a", math.MaxUint32)
+	tag.Kind = format.ForceTombstone
+	g.Add("infra/state", tag.String())
+	ended := func() {
+		t.Helper()
+		if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s().Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
+			t.Errorf("a late claim is joined: %v", err)
+		}
+		if err := a.ForceUnlock(t.Context(), "prod", late.X); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended()
+	l := mustLock(t, s(), "prod", "b")
+	mustPut(t, l, []byte("b1"))
+	mustUnlock(t, l)
+	late.X = format.ClaimX("a", math.MaxUint32-1)
+	ended()
+	if _, err := a.Repo().Fetch(t.Context(), tag.String()); err != nil {
+		t.Errorf("the tombstone after the next holder: %v", err)
+	}
 }
 
 // The same id in another process is the same run on another server.

@@ -49,12 +49,13 @@ func (a *Acquirer) readRoot(r Reply) Request {
 // readEnd reads one after the other why claims of our id ended that the root does not
 // know of; r is the last answer. If one of them was ended by another client, the root is
 // a claim that arrived late: a request of a process that died before it had won. Then the
-// client holds only if it locked again, by a younger claim.
+// client holds only if it locked again, by a younger claim. A tombstone that is listed and
+// cannot be read counts as one of another client, since nobody knows.
 func (a *Acquirer) readEnd(r Reply) Request {
 	switch {
-	case r.Status != StatusDone:
+	case r.Status != StatusDone && r.Status != StatusMissing:
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: r.Err})
-	case r.Reason == format.ReasonForced || r.Reason == format.ReasonExpired:
+	case r.Status == StatusMissing || r.Reason == format.ReasonForced || r.Reason == format.ReasonExpired:
 		return a.endClaim(releaser{}, afterRoot, Acquired{})
 	case len(a.ends) == 0:
 		return a.alone()
