@@ -143,6 +143,9 @@ func unknown(_ http.ResponseWriter, r *http.Request) error {
 	case strings.HasSuffix(path, "/versions"), strings.Contains(path, "/download"):
 		return notFound("no registry service here: modules are below /v1/modules/, providers below /v1/providers/, mirrored providers below /origin/HOSTNAME/v1/providers/")
 	}
+	if strings.HasPrefix(path, "/state/") {
+		return notFound("no state here: a state's address is /state/NAME/WORKSPACE, and its lock's /state/NAME/WORKSPACE/lock")
+	}
 	return notFound("no such route")
 }
 

@@ -139,7 +139,7 @@ func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, sta
 
 func stateAction(method string) string {
 	switch method {
-	case http.MethodPost:
+	case http.MethodPost, http.MethodPut:
 		return "write"
 	default:
 		return strings.ToLower(method)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -75,14 +76,14 @@ func (o *Options) shownStates() *states.States {
 	return o.States
 }
 
-// lockAddress serves a state's address with /lock appended: POST takes the lock and
-// DELETE releases it, as in configurations for GitLab.
+// lockAddress serves a state's address with /lock appended: POST or PUT takes the lock
+// and DELETE releases it, as in configurations for GitLab.
 func lockAddress(state service.Handler) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
+		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodPut: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
 		if !ok {
-			w.Header().Set("Allow", "POST, DELETE, LOCK, UNLOCK")
-			return &service.Error{Status: http.StatusMethodNotAllowed, Text: "a lock is taken by POST or LOCK, and given up by DELETE or UNLOCK"}
+			w.Header().Set("Allow", "POST, PUT, DELETE, LOCK, UNLOCK")
+			return &service.Error{Status: http.StatusMethodNotAllowed, Text: "a lock is taken by POST, PUT or LOCK, and given up by DELETE or UNLOCK"}
 		}
 		asked := r.Clone(r.Context())
 		asked.Method = method
@@ -112,7 +113,8 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	if action == rights.Write {
 		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}
-	if r.Method == http.MethodPost && f.o.States != nil && max(rec.Status(), http.StatusOK) == http.StatusOK {
+	wrote := slices.ContainsFunc(made, func(c httpbackend.Change) bool { return c.Version > 0 })
+	if wrote && f.o.States != nil {
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))
 	}
 	return nil

@@ -67,8 +67,9 @@ func TestStateEntry(t *testing.T) {
 				{"POST", "?ID=b", `{"version":4,"serial":1,"lineage":"a"}`, 409, 0, 0},
 				{"POST", "?ID=a", `{"version":4,"serial":1,"lineage":"a"}`, 200, 1, 1},
 				{"POST", "?ID=a", `{"version":4,"serial":2,"lineage":"a"}`, 200, 1, 2},
-				{"UNLOCK", "", `{"ID":"a"}`, 200, 1, 2},
-				{"GET", "", "", 200, 1, 2},
+				{"PUT", "?ID=a", `{"version":4,"serial":3,"lineage":"a"}`, 200, 1, 3},
+				{"UNLOCK", "", `{"ID":"a"}`, 200, 1, 3},
+				{"GET", "", "", 200, 1, 3},
 			} {
 				r := httptest.NewRequestWithContext(t.Context(), c.method, "http://localhost/state/"+name+"/default"+c.query, strings.NewReader(c.body))
 				w := httptest.NewRecorder()

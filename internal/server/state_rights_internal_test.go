@@ -64,6 +64,7 @@ func doors() (all []door) {
 			all = append(all,
 				door{of, "GET", "/state/" + path, ""}, door{of, "GET", "/ui/states/" + path, ""}, door{of, "GET", "/ui/states/" + path + "/history", ""},
 				door{of, "LOCK", "/state/" + path, `{"ID":"a"}`}, door{of, "POST", "/state/" + path + "?ID=none", `{"version":4,"serial":1,"lineage":"a"}`},
+				door{of, "PUT", "/state/" + path + "?ID=none", `{"version":4,"serial":1,"lineage":"a"}`}, door{of, "PUT", "/state/" + path + "/lock", `{"ID":"a"}`},
 				door{of, "UNLOCK", "/state/" + path, `{"ID":"a"}`}, door{of, "DELETE", "/state/" + path, ""},
 				door{of, "POST", "/state/" + path + "/lock", `{"ID":"a"}`}, door{of, "DELETE", "/state/" + path + "/lock", `{"ID":"a"}`},
 			)
@@ -147,7 +148,8 @@ func TestLockAddress(t *testing.T) {
 		want             int
 	}{
 		{"POST", "/lock", "a", 200}, {"POST", "/lock", "b", 423}, {"LOCK", "", "b", 423}, {"DELETE", "/lock", "b", 423}, {"DELETE", "/lock", "a", 200},
-		{"LOCK", "", "c", 200}, {"POST", "/lock", "d", 423}, {"DELETE", "/lock", "c", 200}, {"GET", "/lock", "", 405}, {"GET", "", "", 204},
+		{"LOCK", "", "c", 200}, {"POST", "/lock", "d", 423}, {"DELETE", "/lock", "c", 200},
+		{"PUT", "/lock", "e", 200}, {"PUT", "/lock", "f", 423}, {"DELETE", "/lock", "e", 200}, {"GET", "/lock", "", 405}, {"GET", "", "", 204},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), step.method, "http://localhost/state/shop/prod"+step.path, strings.NewReader(`{"ID":"`+step.id+`"}`))
 		w := httptest.NewRecorder()

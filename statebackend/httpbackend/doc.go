@@ -8,8 +8,9 @@
 // percent-decoded once, so a workspace may contain any character. The protocol
 // has no workspaces, so the path carries them.
 //
-//	GET     200 with the state, 204 when there is none
-//	POST    200; ?ID= names the lock under which the write happens
+//	GET     200 with the state, 204 when there never was one, 404 with the reason
+//	        when the workspace was removed
+//	POST    or PUT, 200; ?ID= names the lock under which the write happens
 //	LOCK    200, or 423 with the holder's lock information as JSON
 //	UNLOCK  200
 //	DELETE  200; the versions stay until they are pruned

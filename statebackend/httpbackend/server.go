@@ -109,7 +109,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return s.get(w, r, t)
-	case http.MethodPost:
+	case http.MethodPost, http.MethodPut: // update_method of the tools' backend
 		return s.post(w, r, t)
 	case http.MethodDelete:
 		return s.delete(w, r, t)
@@ -152,7 +152,7 @@ func validSegment(s string) bool {
 
 // Errors in a request that no store error describes.
 var (
-	errMethod = errors.New("method is not GET, POST, DELETE, LOCK or UNLOCK")
+	errMethod = errors.New("method is not GET, POST, PUT, DELETE, LOCK or UNLOCK")
 	errBody   = errors.New("bad request body")
 )
 
@@ -172,7 +172,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds())+1))
 	}
 	if status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", "GET, HEAD, POST, DELETE, LOCK, UNLOCK")
+		w.Header().Set("Allow", "GET, HEAD, POST, PUT, DELETE, LOCK, UNLOCK")
 	}
 	b, err := json.Marshal(body)
 	if err != nil { // the value has only strings and times

@@ -143,13 +143,16 @@ func TestStates(t *testing.T) {
 			t.Errorf("Content-MD5 %q, want %q", got, want)
 		}
 		c.want(http.StatusOK, http.MethodPost, "", one) // repeated
-		c.want(http.StatusOK, http.MethodPost, "", two)
+		c.want(http.StatusOK, http.MethodPut, "", two)  // update_method = "PUT"
 		c.wantState(two)
 		if n := len(versions(t, host, "default")); n != 2 {
 			t.Errorf("%d versions after two states and one repetition", n)
 		}
 		c.want(http.StatusOK, http.MethodDelete, "", "")
-		c.want(http.StatusNoContent, http.MethodGet, "", "")
+		gone := c.want(http.StatusNotFound, http.MethodGet, "", "")
+		if !strings.Contains(gone.body, `workspace \"default\" of state \"app\" was removed by Go-http-client/1.1 at 2`) || !strings.Contains(gone.body, "by version 3") {
+			t.Errorf("a removed workspace: %s", gone.body)
+		}
 		c.want(http.StatusOK, http.MethodDelete, "", "") // repeated
 		c.want(http.StatusOK, http.MethodPost, "", stateOf("b", 1))
 		c.wantState(stateOf("b", 1))

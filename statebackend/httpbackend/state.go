@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,11 +25,15 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
 		writeBytes(w, r, http.StatusOK, state)
 		return nil
 	}
+	var v statebackend.Version
 	var err error
 	if s.owner == "" {
-		_, err = t.store.View(r.Context(), t.workspace, show)
+		v, err = t.store.View(r.Context(), t.workspace, show)
 	} else {
-		_, err = t.store.ViewOwned(r.Context(), t.workspace, s.owner, show)
+		v, err = t.store.ViewOwned(r.Context(), t.workspace, s.owner, show)
+	}
+	if errors.Is(err, oci.ErrNotFound) && v.Deleted {
+		return removed(t, v)
 	}
 	if errors.Is(err, oci.ErrNotFound) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -36,6 +41,17 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
 		return nil
 	}
 	return err
+}
+
+// removed says by whom and when a workspace was removed, which version v records. To the
+// tools it is as if there was none.
+func removed(t target, v statebackend.Version) error {
+	by := ""
+	if v.Who != "" {
+		by = " by " + v.Who
+	}
+	return fmt.Errorf("workspace %q of state %q was removed%s at %s, by version %d%.0w\nhint: `okara state history` shows the versions before it, until they are pruned",
+		t.workspace, t.name, by, v.Created.UTC().Format(time.RFC3339), v.N, oci.ErrNotFound)
 }
 
 func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
