@@ -3,10 +3,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +42,7 @@ func newPull(reg *cli.Registries) *cobra.Command {
 	var platforms []string
 	var policy policyFlags
 	var server cli.ServerFlags
+	var allowYanked bool
 	cmd := &cobra.Command{
 		Use:   "pull ADDRESS[@VERSION] DIR",
 		Short: "Download a module or a provider into a folder",
@@ -49,7 +52,8 @@ A module is unpacked into DIR, which must be empty. Of a provider the zips,
 SHA256SUMS and its signature are written, in the form that okara publish provider
 takes. Without a version the highest release is taken, or the highest pre-release
 if there is no release. Everything is verified
-against its digest.
+against its digest. A yanked version is downloaded if it is named, with a note that
+it was yanked; --allow-yanked says that it is meant.
 
 ` + policyHelp + ` Nothing is written then.
 
@@ -79,10 +83,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			if err != nil {
 				return err
 			}
-			files, err := t.depot.Pull(cmd.Context(), t.Item, t.version, args[1], o)
-			if errors.Is(err, os.ErrExist) {
-				return cli.UsageError("%w", err)
-			}
+			files, err := t.pull(cmd.Context(), reg, args[1], o, allowYanked)
 			if err != nil {
 				return err
 			}
@@ -92,8 +93,25 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
 	policy.add(cmd)
+	cmd.Flags().BoolVar(&allowYanked, "allow-yanked", false, "download a yanked version without a note, or under a policy")
 	server.Add(cmd.Flags())
 	return cmd
+}
+
+// pull downloads the version. Unless that is allowed, a yanked one does not fulfil a policy,
+// and without a policy it is noted.
+func (t selected) pull(ctx context.Context, reg *cli.Registries, dir string, o depot.PullOptions, allowYanked bool) ([]string, error) {
+	if o.Policy != nil {
+		o.Policy.AllowYanked = allowYanked
+	}
+	files, err := t.depot.Pull(ctx, t.Item, t.version, dir, o)
+	if errors.Is(err, os.ErrExist) {
+		return nil, cli.UsageError("%w", err)
+	}
+	if y := t.status.Yanked; err == nil && y != nil && !allowYanked {
+		reg.Note("%s %s was yanked on %s%s\nhint: --allow-yanked says that it is meant", t.address, t.version, y.Time.UTC().Format(time.DateOnly), y.Because())
+	}
+	return files, err
 }
 
 // filePaths lists the files of a provider; for a module the folder.

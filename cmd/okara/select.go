@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // selected is the module or provider that an argument names, in the depot of --registry or
@@ -26,7 +27,8 @@ type selected struct {
 	depot   *depot.Depot
 	catalog *catalog.Catalog
 	repo    *oci.Repo
-	version addr.Version // set by pick
+	version addr.Version    // set by pick, as is status
+	status  evidence.Status // of version
 }
 
 // selectItem reads ADDRESS[@CONSTRAINT].
@@ -108,10 +110,16 @@ func pickRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg s
 }
 
 func (t selected) picked(ctx context.Context, err error) (selected, error) {
-	if err == nil {
-		_, t.version, err = itemVersion(ctx, t.catalog, t.Selection)
+	if err != nil {
+		return t, err
 	}
-	return t, err
+	l, v, err := itemVersion(ctx, t.catalog, t.Selection)
+	if err != nil {
+		return t, err
+	}
+	t.version = v
+	t.status = l.Status(v)
+	return t, nil
 }
 
 // completeItems lets shells complete the first argument of commands, an address and
