@@ -90,17 +90,41 @@ func openRegistryLister(reg *cli.Registries) (lister, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registryLister{catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})}, nil
+	return registryLister{client, layout, catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})}, nil
 }
 
-type registryLister struct{ c *catalog.Catalog }
+type registryLister struct {
+	client *oci.Client
+	layout addr.Layout
+	c      *catalog.Catalog
+}
 
+// List returns the entries of the catalog; where the account may not read that, the
+// repositories that the registry itself lists for it.
 func (r registryLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	index, err := r.c.Published(ctx)
+	if errors.Is(err, oci.ErrDenied) {
+		if names, listErr := r.client.Repositories(ctx); listErr == nil {
+			return entriesOf(r.layout, names), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return index.Entries, nil
+}
+
+// entriesOf returns what the catalog would have of repositories, by kind and address.
+func entriesOf(l addr.Layout, repositories []string) (all []artifact.CatalogEntry) {
+	for _, name := range repositories {
+		if it, ok := l.Parse(name); ok && it.Versioned() {
+			all = append(all, artifact.CatalogEntry{Kind: it.Kind, Address: it.String(), Repository: name})
+		}
+	}
+	slices.SortFunc(all, func(a, b artifact.CatalogEntry) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address))
+	})
+	return all
 }
 
 func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing, error) {

@@ -43,6 +43,12 @@ func TestListServer(t *testing.T) {
 			t.Errorf("%v: %d %s, server - registry +:\n%s", args, code, errOut, diff)
 		}
 	}
+	reader := map[string]string{"OKARA_USERNAME": "token", "OKARA_PASSWORD": narrow}
+	for _, tt := range [][]string{{"^module +net/vpc/aws$", "list"}, {"deprecated", "list", "net/vpc/aws"}, {"^address +net/vpc/aws\n", "show", "net/vpc/aws"}} {
+		if code, out, errOut := run(reader, append(tt[1:], direct...)...); code != cli.ExitOK || !matches(t, tt[0], out) {
+			t.Errorf("%v by a reader of the built-in registry: %d\n%s%s", tt[1:], code, out, errOut)
+		}
+	}
 	const everything = "module +data/lake/aws\nmodule +net/vpc/aws"
 	tests := []struct {
 		name        string

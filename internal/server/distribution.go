@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,10 +40,14 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 		noRegistry(w)
 		return nil
 	}
-	if r.URL.Path == "/v2/" {
+	list := r.URL.Path == "/v2/_catalog" && r.Method == http.MethodGet
+	if list || r.URL.Path == "/v2/" { // clients send credentials once they are asked to
 		if err := f.kit.Guard.AllowLogin(r); err != nil {
 			return err
 		}
+	}
+	if list {
+		return listRepositories(f, w, r)
 	}
 	grant, err := f.kit.Guard.AllowAll(r, distributionRights(f.o.Layout, r))
 	if err != nil {
@@ -60,6 +66,29 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.recordPush(grant, r, rec)
 	return nil
+}
+
+// listRepositories answers GET /v2/_catalog with the repositories that the caller may read,
+// in pages as the distribution specification has them.
+func listRepositories(f *Front, w http.ResponseWriter, r *http.Request) error {
+	grant, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
+	if err != nil {
+		return err
+	}
+	all, err := f.o.Client.Repositories(r.Context())
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	all = slices.DeleteFunc(all, func(name string) bool {
+		return name <= q.Get("last") || !grant.May(rights.RightTo(f.o.Layout, rights.Read, name))
+	})
+	if n, err := strconv.Atoi(q.Get("n")); err == nil && 0 < n && n < len(all) {
+		all = all[:n]
+		next := url.Values{"n": {q.Get("n")}, "last": {all[n-1]}}
+		w.Header().Set("Link", "</v2/_catalog?"+next.Encode()+`>; rel="next"`)
+	}
+	return service.WriteJSON(w, http.StatusOK, map[string][]string{"repositories": append([]string{}, all...)})
 }
 
 // distributionRights returns the rights that a request of the distribution API needs: one

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -132,6 +133,39 @@ func TestStateDoors(t *testing.T) {
 					t.Errorf("%s:state:%s: %s %s is %d, let through: %v, want %v", action, glob, d.method, d.path, w.Code, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestRepositoryList lists, in pages, only the repositories that the caller may read.
+func TestRepositoryList(t *testing.T) {
+	front := doorsFront(t)
+	for _, name := range []string{"modules/net/vpc/aws", "modules/net/dns/aws", "modules/data/lake/aws", "state/shop", "catalog"} {
+		r, err := front.o.Client.Repo(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := artifact.AddCatalogEntry(t.Context(), r, artifact.CatalogEntry{Kind: addr.KindState, Address: "any", Repository: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ scope, query, want, next string }{
+		{"net/**", "", `{"repositories":["modules/net/dns/aws","modules/net/vpc/aws"]}`, ""},
+		{"net/**", "?n=1", `{"repositories":["modules/net/dns/aws"]}`, `</v2/_catalog?last=modules%2Fnet%2Fdns%2Faws&n=1>; rel="next"`},
+		{"net/**", "?n=1&last=modules/net/dns/aws", `{"repositories":["modules/net/vpc/aws"]}`, ""},
+		{"none/**", "", `{"repositories":[]}`, ""},
+	} {
+		id, hash, err := statictoken.Hash(rightsToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := statictoken.Token{ID: id, Hash: hash, Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindModule, Glob: tt.scope}}}
+		if err := front.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}); err != nil {
+			t.Fatal(err)
+		}
+		w := get(t, front, "/v2/_catalog"+tt.query, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+rightsToken) })
+		if got := strings.TrimSpace(w.Body.String()); got != tt.want || w.Header().Get("Link") != tt.next {
+			t.Errorf("%s %s: %d %s, Link %q", tt.scope, tt.query, w.Code, got, w.Header().Get("Link"))
 		}
 	}
 }
