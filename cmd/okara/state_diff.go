@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,12 @@ func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Short: "Compare two versions of a state, or files, by resource address",
 		Long: `Compare A with B, or with the current version, by resource address. Each is the
 number of a version or the file of a state; two files need no repository.
+
+Compared are values, and in brackets what else the tools act on: that an instance is
+tainted (status), its provider, identity, dependencies, skip_destroy, whether an
+output is sensitive, results of checks. What differs beside that is named: private
+data of providers, versions of schemas, terraform_version, lineage. States of
+Terraform 0.11 (version 3) are read, too.
 
 Values are masked where the state marks them as sensitive, and where an
 attribute's name says so (password, secret, token, private_key and the like).`,
@@ -67,6 +74,7 @@ type stateDiff struct {
 	ToFile     string          `json:"to_file,omitempty"`
 	Changes    []states.Change `json:"changes"`
 	More       bool            `json:"more"`
+	LeftOut    []string        `json:"left_out,omitempty"` // what differs and is not compared
 }
 
 // compareStates compares two states; a single one is compared with the current version.
@@ -81,7 +89,7 @@ func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides 
 	if err != nil {
 		return d, err
 	}
-	d.Changes = states.Diff(from, to)
+	d.Changes, d.LeftOut = states.Diff(from, to)
 	return d, nil
 }
 
@@ -132,6 +140,9 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 		d.Changes = d.Changes[:limit]
 		d.More = true
 		a.Note("%d more changes are not shown, --limit 0 shows all", more)
+	}
+	if len(d.LeftOut) > 0 {
+		a.Note("differs and is not compared: %s", strings.Join(d.LeftOut, ", "))
 	}
 	if len(d.Changes) == 0 {
 		a.Note("no difference between %s and %s", sideName(d.From, d.FromFile), sideName(d.To, d.ToFile))

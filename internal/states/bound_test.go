@@ -21,8 +21,8 @@ func TestBounds(t *testing.T) {
 	tests := []struct{ name, state, want string }{
 		{"deep", resource(`{"a":`+nested(999)+`}`, ""), ""},
 		{"too deep", resource(`{"a":`+nested(1001)+`}`, ""), "t.n: nested more than 1000 deep"},
-		{"an output too deep", `{"outputs":{"o":{"value":` + nested(1002) + `}}}`, `output "o": nested more than 1000 deep`},
-		{"deeper than encoding/json reads", resource(nested(10001), ""), "not a state file: invalid character '[' exceeded max depth"},
+		{"an output too deep", `{"outputs":{"o":{"value":` + nested(1002) + `}}}`, `output.o: nested more than 1000 deep`},
+		{"deeper than the parser reads", resource(nested(10001), ""), "not a state file: at byte 10071: exceeded max depth"},
 		{"long paths", resource(`{"`+strings.Repeat("n", 1<<20)+`":[0`+strings.Repeat(",0", 1000)+`]}`, ""), "t.n: too many values below long names"},
 		{"long paths without values", resource(`{"`+strings.Repeat("n", 1<<20)+`":`+nested(900)+`}`, ""), "t.n: too many values below long names"},
 		{"a mark of many steps", resource(`{"a":1}`, `[`+step+strings.Repeat(","+step, 100_000)+`]`), ""},

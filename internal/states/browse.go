@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Modes of resources in a state.
@@ -15,6 +16,8 @@ const (
 	ModeManaged = "managed"
 	ModeData    = "data"
 	ModeOutput  = "output"
+
+	modeCheck = "check" // a result of a check, which is only compared
 )
 
 // Bounds for displaying a state.
@@ -73,13 +76,15 @@ type Resource struct {
 
 // Resources returns the resources of a state sorted by address, outputs first.
 func (d *Document) Resources() []Resource {
-	all := make([]Resource, 0, len(d.things))
-	for _, r := range d.things {
-		all = append(all, r)
+	all := make([]Resource, 0, len(d.entries))
+	for _, e := range d.entries {
+		if e.of.Mode != modeCheck {
+			r := e.of.Resource
+			r.Address = e.address
+			all = append(all, r)
+		}
 	}
-	slices.SortFunc(all, func(a, b Resource) int {
-		return cmp.Or(cmp.Compare(rankOf(a.Mode), rankOf(b.Mode)), cmp.Compare(a.Address, b.Address))
-	})
+	slices.SortStableFunc(all, func(a, b Resource) int { return cmp.Compare(rankOf(a.Mode), rankOf(b.Mode)) })
 	return all
 }
 
@@ -95,8 +100,11 @@ type Value struct {
 // Values returns the values below an address, sorted by path. ok is false for an
 // address that the state does not have.
 func (d *Document) Values(address string) (values []Value, ok bool) {
-	leaves, ok := d.leaves[address]
+	leaves, ok := d.leaves(address)
 	for _, path := range sortedKeys(leaves, nil) {
+		if isFact(path) {
+			continue
+		}
 		v := Value{Path: path, Sensitive: leaves[path].sensitive}
 		if !v.Sensitive {
 			v.JSON = leaves[path].json
@@ -106,20 +114,29 @@ func (d *Document) Values(address string) (values []Value, ok bool) {
 	return values, ok
 }
 
+// isFact reports whether a path is of what the tools keep beside the values of a resource.
+func isFact(path string) bool { return strings.HasPrefix(path, "(") }
+
+func (d *Document) leaves(address string) (leaves map[string]value, ok bool) {
+	i, ok := slices.BinarySearchFunc(d.entries, address, func(e entry, address string) int { return strings.Compare(e.address, address) })
+	if ok {
+		leaves, _ = d.entries[i].flatten()
+	}
+	return leaves, ok
+}
+
 // ShowSensitive returns one value, even if sensitive. The caller must be allowed to see it.
 func (d *Document) ShowSensitive(address, path string) (value json.RawMessage, ok bool) {
-	v, ok := d.leaves[address][path]
+	leaves, _ := d.leaves(address)
+	v, ok := leaves[path]
 	return v.json, ok
 }
 
 // Size returns the approximate memory that the document takes, in bytes.
 func (d *Document) Size() int {
-	size := 0
-	for address, leaves := range d.leaves {
-		size += len(address) + 256
-		for path, v := range leaves {
-			size += len(path) + len(v.json) + 96
-		}
+	size := len(d.state)
+	for _, e := range d.entries {
+		size += len(e.address) + 64
 	}
 	return size
 }

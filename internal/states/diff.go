@@ -4,8 +4,8 @@ package states
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,152 +62,58 @@ func (c AttributeChange) text(value []byte) string {
 	return string(runes)
 }
 
-// ErrEncrypted says that OpenTofu encrypted a state, so that its content cannot be
-// compared here.
-var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
-
-// Document holds the values of a state file by address and path.
-type Document struct {
-	leaves map[string]map[string]value
-	things map[string]Resource
-}
-
-// document is the part of a state file that is needed for a comparison.
-type document struct {
-	Outputs map[string]struct {
-		Value     json.RawMessage `json:"value"`
-		Sensitive bool            `json:"sensitive"`
-	} `json:"outputs"`
-	Resources []struct {
-		Module    string     `json:"module"`
-		Mode      string     `json:"mode"`
-		Type      string     `json:"type"`
-		Name      string     `json:"name"`
-		Provider  string     `json:"provider"`
-		Instances []instance `json:"instances"`
-	} `json:"resources"`
-	Encrypted         json.RawMessage `json:"encrypted_data"`
-	EncryptionVersion json.RawMessage `json:"encryption_version"`
-}
-
-type instance struct {
-	IndexKey   json.RawMessage `json:"index_key"`
-	Deposed    string          `json:"deposed"`
-	Attributes json.RawMessage `json:"attributes"`
-	Flat       json.RawMessage `json:"attributes_flat"` // by providers before protocol 5
-	Sensitive  [][]pathStep    `json:"sensitive_attributes"`
-}
-
-// pathStep is one step of a path to a sensitive attribute: a name, or an index as an
-// object that contains the value.
-type pathStep struct {
-	Type  string          `json:"type"`
-	Value json.RawMessage `json:"value"`
-}
-
-// Parse reads a state file. If OpenTofu encrypted it, the error is [ErrEncrypted].
-func Parse(state []byte) (*Document, error) {
-	var d document
-	if err := json.Unmarshal(state, &d); err != nil {
-		return nil, fmt.Errorf("not a state file: %w", err)
-	}
-	if d.Encrypted != nil || d.EncryptionVersion != nil {
-		return nil, ErrEncrypted
-	}
-	all := map[string]map[string]value{}
-	things := map[string]Resource{}
-	left := maxPaths
-	for name, o := range d.Outputs {
-		l := flattener{values: map[string]value{}, left: &left}
-		if err := l.add(o.Value, "value", o.Sensitive || deniedName(name)); err != nil {
-			return nil, fmt.Errorf("output %q: %w", name, err)
+// Diff lists the differences, sorted by address and path. leftOut names what differs and
+// is not compared: members of the instances or of the file that the tools do not act on.
+func Diff(before, after *Document) (changes []Change, leftOut []string) {
+	changes = []Change{}
+	left := map[string]bool{}
+	old := before.entries
+	now := after.entries
+	for len(old) > 0 || len(now) > 0 {
+		order := cmp.Compare(len(now), 0) - cmp.Compare(len(old), 0)
+		if len(old) > 0 && len(now) > 0 {
+			order = strings.Compare(old[0].address, now[0].address)
 		}
-		all["output."+name] = l.values
-		things["output."+name] = Resource{Address: "output." + name, Mode: ModeOutput, Name: name}
-	}
-	for _, r := range d.Resources {
-		address := r.Type + "." + r.Name
-		if r.Mode == "data" {
-			address = "data." + address
-		}
-		if r.Module != "" {
-			address = r.Module + "." + address
-		}
-		for _, i := range r.Instances {
-			l := flattener{values: map[string]value{}, marks: i.marks(), left: &left}
-			if err := errors.Join(l.add(i.Attributes, "", false), l.add(i.Flat, "", false)); err != nil {
-				return nil, fmt.Errorf("%s: %w", address, err)
-			}
-			all[address+i.suffix()] = l.values
-			things[address+i.suffix()] = Resource{Address: address + i.suffix(), Mode: r.Mode, Type: r.Type, Name: r.Name, Module: r.Module, Provider: r.Provider}
-		}
-	}
-	return &Document{all, things}, nil
-}
-
-func (i instance) suffix() string {
-	s := ""
-	if len(i.IndexKey) > 0 && !bytes.Equal(i.IndexKey, []byte("null")) {
-		s = "[" + string(i.IndexKey) + "]"
-	}
-	if i.Deposed != "" {
-		s += " (deposed " + i.Deposed + ")"
-	}
-	return s
-}
-
-// marks returns the paths that the state itself marks as sensitive.
-func (i instance) marks() map[string]bool {
-	marks := map[string]bool{}
-	for _, steps := range i.Sensitive {
-		path := ""
-		for _, s := range steps[:min(len(steps), maxDepth)] { // values below a mark are masked, too
-			path = s.extend(path)
-		}
-		marks[path] = true
-	}
-	return marks
-}
-
-func (s pathStep) extend(path string) string {
-	var name string
-	if s.Type == "get_attr" && json.Unmarshal(s.Value, &name) == nil {
-		return joinPath(path, name)
-	}
-	var index struct {
-		Value json.RawMessage `json:"value"`
-	}
-	if json.Unmarshal(s.Value, &index) != nil {
-		return path // an unknown step: everything below the known part is masked
-	}
-	if json.Unmarshal(index.Value, &name) == nil {
-		return joinPath(path, name)
-	}
-	return path + "[" + string(index.Value) + "]"
-}
-
-// Diff lists the differences, sorted by address and path.
-func Diff(before, after *Document) []Change {
-	old := before.leaves
-	now := after.leaves
-	changes := []Change{}
-	for _, address := range sortedKeys(old, now) {
-		o, hadIt := old[address]
-		n, hasIt := now[address]
-		c := Change{Address: address, Action: Modify}
 		switch {
-		case !hadIt:
-			c.Action = Add
-		case !hasIt:
-			c.Action = Remove
+		case order < 0:
+			changes = append(changes, Change{Address: old[0].address, Action: Remove})
+			old = old[1:]
+		case order > 0:
+			changes = append(changes, Change{Address: now[0].address, Action: Add})
+			now = now[1:]
 		default:
-			c.Attributes = diffValues(o, n)
-		}
-		if c.Action != Modify || len(c.Attributes) > 0 {
-			changes = append(changes, c)
+			if a := diffEntries(old[0], now[0], left); len(a) > 0 {
+				changes = append(changes, Change{old[0].address, Modify, a})
+			}
+			old = old[1:]
+			now = now[1:]
 		}
 	}
-	return changes
+	if before.rest != nil && after.rest != nil {
+		noteDifferences(left, before.rest, after.rest)
+	}
+	delete(left, "serial") // of every version
+	return changes, slices.Sorted(maps.Keys(left))
+}
+
+// diffEntries compares one address, and adds to left what differs and is not compared.
+func diffEntries(old, now entry, left map[string]bool) []AttributeChange {
+	sameFacts := maps.EqualFunc(old.of.facts, now.of.facts, func(a, b []byte) bool { return bytes.Equal(a, b) })
+	if bytes.Equal(old.json, now.json) && sameFacts {
+		return nil
+	}
+	o, oldLeft := old.flatten()
+	n, nowLeft := now.flatten()
+	noteDifferences(left, oldLeft, nowLeft)
+	return diffValues(o, n)
+}
+
+func noteDifferences(left map[string]bool, a, b members) {
+	for _, name := range sortedKeys(a, b) {
+		if x, y := a[name], b[name]; !bytes.Equal(x, y) && !(isNothing(x) && isNothing(y)) {
+			left[name] = true
+		}
+	}
 }
 
 func diffValues(old, now map[string]value) []AttributeChange {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package states reads the state files of OpenTofu and Terraform, format
-// version 4, and compares two of them without showing a secret.
+// versions 1 to 4, and compares two of them without showing a secret.
 //
-// [Parse] extracts from a file what a comparison needs: the values of outputs and of the
-// instances of resources. [Diff] lists by address what was added, removed or changed,
-// and for changes the attributes, flattened to paths such as "tags.Name" or
-// "rule[0].port". Values are compared as compact JSON, so that spaces and the
-// order of members make no difference, but 1 and "1" differ.
+// [Parse] finds the addresses in a file: outputs, instances of resources, results of
+// checks. [Diff] lists by address what was added, removed or changed. Only addresses
+// whose bytes differ are read: attributes are flattened to paths such as "tags.Name" or
+// "rule[0].port", and everything else that the tools act on has a name in brackets, such
+// as "(status)" of a tainted instance or "(provider)". Members that this package does not
+// know are compared; those that it leaves out are named. Values are compared as compact
+// JSON, so that spaces and the order of members make no difference, but 1 and "1" differ.
+//
+// Until version 3, of Terraform 0.11, there is a list of modules, and attributes are flat;
+// the addresses are those that the tools of today list. Outputs of nested modules, which
+// the tools drop, are not read.
 //
 // # Masking
 //

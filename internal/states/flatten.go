@@ -7,7 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -30,76 +35,195 @@ type value struct {
 	sensitive bool
 }
 
+// check refuses a file whose values cannot be flattened within the bounds.
+func (d *Document) check() error {
+	left := maxPaths
+	for _, e := range d.entries {
+		depth, paths := weigh(e.json)
+		left -= paths
+		switch {
+		case depth > maxDepth+2: // the object itself, and its attributes
+			return fmt.Errorf("%s: %w", e.address, errDepth)
+		case left < 0:
+			return fmt.Errorf("%s: %w", e.address, errPaths)
+		}
+	}
+	return nil
+}
+
+// weigh returns how deep a valid JSON text nests, and the bytes of all paths in it, with
+// names as they are written. It looks at each byte once and allocates by depth alone.
+func weigh(text []byte) (deepest, total int) {
+	type level struct{ above, below, n int } // length of the path of the value, and of what is in it; n counts the elements of a list, -1: an object
+	var levels []level
+	here := 0 // length of the path of the next value
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '{', '[':
+			total += here
+			l := level{above: here}
+			if text[i] == '{' {
+				l.n = -1
+			} else {
+				here += len("[0]")
+			}
+			levels = append(levels, l)
+			deepest = max(deepest, len(levels))
+		case '}', ']':
+			here = levels[len(levels)-1].above
+			levels = levels[:len(levels)-1]
+		case ',':
+			if l := &levels[len(levels)-1]; l.n >= 0 {
+				l.n++
+				here = l.above + len("[]") + digits(l.n)
+			}
+		case '"':
+			start := i
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if n := len(levels); n > 0 && levels[n-1].n < 0 && isName(text[i+1:]) {
+				here = levels[n-1].above + i - start
+			} else {
+				total += here
+			}
+		case ':', ' ', '\t', '\r', '\n':
+		default: // a number or a word
+			total += here
+			for i+1 < len(text) && !bytes.ContainsRune([]byte(",]} \t\r\n"), rune(text[i+1])) {
+				i++
+			}
+		}
+	}
+	return deepest, total
+}
+
+// isName reports whether a string that is followed by text is the name of a member.
+func isName(text []byte) bool {
+	for _, c := range text {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		}
+		return c == ':'
+	}
+	return false
+}
+
+func digits(n int) int { return len(strconv.Itoa(n)) }
+
 // flattener collects the leaves below a JSON value.
 type flattener struct {
 	values map[string]value
 	marks  map[string]bool
-	left   *int // for paths
-
-	src []byte
-	dec *json.Decoder
+	dec    *jsontext.Decoder
 }
 
-// add reads src in one pass: unmarshalling it level by level would read a value below n
-// levels n times.
-func (f *flattener) add(src json.RawMessage, path string, sensitive bool) error {
-	if len(src) == 0 {
-		return nil
+// flatten returns the leaves of an entry: its values by path, and by "(NAME)" what else the
+// tools act on, such as "(status)" or "(provider)". left has the members that are neither.
+func (e entry) flatten() (leaves map[string]value, left members) {
+	f := flattener{values: map[string]value{}}
+	if e.of.Mode == ModeOutput && (len(e.json) == 0 || e.json[0] != '{') { // until version 2
+		f.add(e.json, "value", deniedName(e.of.Name))
+		return f.values, nil
 	}
-	f.src = src
-	f.dec = json.NewDecoder(bytes.NewReader(src))
-	f.dec.UseNumber()
-	return f.next(path, 0, sensitive)
+	m, _ := membersOf(newDecoder(orNull(e.json))) // it was read before, so that it is an object
+	switch e.of.Mode {
+	case ModeOutput:
+		f.add(m["value"], "value", string(m["sensitive"]) == "true" || deniedName(e.of.Name))
+		delete(m, "value")
+	case modeCheck:
+		f.add(m["objects"], "objects", false)
+		delete(m, "objects")
+	default:
+		f.marks = marksOf(m["sensitive_attributes"])
+		m["sensitive_attributes"], _ = json.Marshal(slices.Sorted(maps.Keys(f.marks))) // strings
+		f.add(m["id"], "id", false)                                                    // until version 3, beside the attributes
+		f.add(m["attributes"], "", false)
+		f.add(m["attributes_flat"], "", false) // by providers before protocol 5
+		f.marks = nil
+		f.add(m["identity"], "(identity)", false)
+		left = members{}
+		for _, name := range []string{"private", "schema_version", "identity_schema_version", "meta"} {
+			left[name] = m[name]
+			delete(m, name)
+		}
+		for _, name := range []string{"id", "attributes", "attributes_flat", "identity", "index_key", "deposed"} {
+			delete(m, name)
+		}
+	}
+	for _, all := range []members{m, e.of.facts} {
+		for name, v := range all {
+			if !isNothing(v) {
+				f.values["("+name+")"] = value{json: inOrder(v), sensitive: deniedName(name)}
+			}
+		}
+	}
+	return f.values, left
+}
+
+// isNothing reports whether a value is what the tools also write by leaving it out.
+func isNothing(v []byte) bool {
+	switch string(bytes.Join(bytes.Fields(v), nil)) {
+	case "", "null", "false", `""`, "[]", "{}":
+		return true
+	}
+	return false
+}
+
+// inOrder returns a value in compact form, and a list sorted: dependencies are a set.
+func inOrder(v []byte) []byte {
+	if list := []json.RawMessage(nil); json.Unmarshal(v, &list) == nil {
+		slices.SortFunc(list, func(a, b json.RawMessage) int { return bytes.Compare(a, b) })
+		v, _ = json.Marshal(list) // they were just read
+	}
+	out := jsontext.Value(bytes.Clone(v))
+	_ = out.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // it is valid
+	return out
+}
+
+// orNull returns a member, or null where there is none.
+func orNull(v []byte) []byte {
+	if len(v) == 0 {
+		return []byte("null")
+	}
+	return v
+}
+
+// add adds the leaves of a value that is valid and within the bounds.
+func (f *flattener) add(src []byte, path string, sensitive bool) {
+	if len(src) == 0 || string(src) == "null" && path == "" {
+		return
+	}
+	f.dec = newDecoder(src)
+	f.next(path, sensitive)
 }
 
 // next reads one value, whose path is given.
-func (f *flattener) next(path string, depth int, sensitive bool) error {
-	if *f.left -= len(path); *f.left < 0 {
-		return errPaths
-	}
-	if depth > maxDepth {
-		return errDepth
-	}
+func (f *flattener) next(path string, sensitive bool) {
 	sensitive = sensitive || f.marks[path]
-	start := f.dec.InputOffset()
-	t, err := f.dec.Token()
-	if err != nil {
-		return err
+	empty := true
+	deeper := func(path string, sensitive bool) error {
+		empty = false
+		f.next(path, sensitive)
+		return nil
 	}
-	raw := bytes.TrimLeft(f.src[start:f.dec.InputOffset()], " \t\r\n,:")
-	if t == json.Delim('{') || t == json.Delim('[') {
-		if f.dec.More() {
-			return f.children(t == json.Delim('{'), path, depth+1, sensitive)
-		}
-		raw = []byte{raw[0], raw[0] + 2} // the brackets without their content
-		if _, err := f.dec.Token(); err != nil {
-			return err
-		}
+	var raw []byte
+	switch f.dec.PeekKind() {
+	case '{':
+		_ = eachMember(f.dec, func(name string) error { return deeper(joinPath(path, name), sensitive || deniedName(name)) })
+		raw = []byte("{}")
+	case '[':
+		_ = eachElement(f.dec, func(i int) error { return deeper(path+"["+strconv.Itoa(i)+"]", sensitive) })
+		raw = []byte("[]")
+	default:
+		raw, _ = f.dec.ReadValue()
 	}
-	f.values[path] = value{json: raw, sensitive: sensitive}
-	return nil
-}
-
-// children reads the members of an object or the elements of a list, and the end of it.
-func (f *flattener) children(object bool, path string, depth int, sensitive bool) error {
-	for i := 0; f.dec.More(); i++ {
-		below := fmt.Sprintf("%s[%d]", path, i)
-		secret := sensitive
-		if object {
-			t, err := f.dec.Token()
-			if err != nil {
-				return err
-			}
-			name, _ := t.(string)
-			below = joinPath(path, name)
-			secret = sensitive || deniedName(name)
-		}
-		if err := f.next(below, depth, secret); err != nil {
-			return err
-		}
+	if empty {
+		f.values[path] = value{json: raw, sensitive: sensitive}
 	}
-	_, err := f.dec.Token()
-	return err
 }
 
 func joinPath(path, name string) string {
@@ -107,6 +231,47 @@ func joinPath(path, name string) string {
 		return name
 	}
 	return path + "." + name
+}
+
+// pathStep is one step of a path to a sensitive attribute: a name, or an index as an
+// object that contains the value.
+type pathStep struct {
+	Type  string          `json:"type"`
+	Value json.RawMessage `json:"value"`
+}
+
+// marksOf returns the paths that the state itself marks as sensitive.
+func marksOf(attributes []byte) map[string]bool {
+	var paths [][]pathStep
+	marks := map[string]bool{}
+	if json.Unmarshal(orNull(attributes), &paths) != nil {
+		marks[""] = true // not understood: everything is masked
+	}
+	for _, steps := range paths {
+		path := ""
+		for _, s := range steps[:min(len(steps), maxDepth)] { // values below a mark are masked, too
+			path = s.extend(path)
+		}
+		marks[path] = true
+	}
+	return marks
+}
+
+func (s pathStep) extend(path string) string {
+	var name string
+	if s.Type == "get_attr" && json.Unmarshal(s.Value, &name) == nil {
+		return joinPath(path, name)
+	}
+	var index struct {
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(s.Value, &index) != nil {
+		return path // an unknown step: everything below the known part is masked
+	}
+	if json.Unmarshal(index.Value, &name) == nil {
+		return joinPath(path, name)
+	}
+	return path + "[" + string(index.Value) + "]"
 }
 
 // deniedName reports whether an attribute's name suggests that its value is secret.

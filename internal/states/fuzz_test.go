@@ -16,6 +16,7 @@ func FuzzBrowse(f *testing.F) {
 	f.Add([]byte(`{"version":4,"resources":[{"mode":"data","type":"t","name":"n","module":"module.m","instances":[{"index_key":"k","attributes":{"a":{"password":"x"},"b":[]},"sensitive_attributes":[[{"type":"get_attr","value":"b"}]]}]}]}`))
 	f.Add([]byte(`{"serial":1,"lineage":"a","encrypted_data":"eA==","encryption_version":"v0"}`))
 	f.Add([]byte(`{"outputs":{"o":{"value":"\"[{\\"}}}`))
+	f.Add([]byte(`{"version":3,"modules":[{"path":["root","m"],"outputs":{"o":"v"},"resources":{"data.t.n.0":{"primary":{"id":"1","attributes":{"a.%":"1"}},"deposed":[{}]}}}]}`))
 	f.Add([]byte(`]]]{"a":[[[`))
 	f.Fuzz(func(t *testing.T, state []byte) {
 		if states.Fits(state) != nil {

@@ -4,54 +4,47 @@ package states
 
 import (
 	"encoding/json"
-	"fmt"
+	"slices"
 )
 
 // Output is one output of a state.
 type Output struct {
 	Value     json.RawMessage
-	Type      json.RawMessage // in cty's encoding: "string", ["list","number"]
+	Type      json.RawMessage // in cty's encoding: "string", ["list","number"]; nil: not known, as until version 3
 	Sensitive bool            // according to the configuration
 }
 
 // Outputs reads the outputs of a state file, by name. If OpenTofu encrypted it, the error
 // is [ErrEncrypted].
 func Outputs(state []byte) (map[string]Output, error) {
-	var d struct {
-		Outputs           map[string]Output `json:"outputs"`
-		Encrypted         json.RawMessage   `json:"encrypted_data"`
-		EncryptionVersion json.RawMessage   `json:"encryption_version"`
+	d, err := index(state)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(state, &d); err != nil {
-		return nil, fmt.Errorf("not a state file: %w", err)
+	all := map[string]Output{}
+	for _, e := range d.entries {
+		if e.of.Mode != ModeOutput {
+			continue
+		}
+		m, err := membersOf(newDecoder(orNull(e.json)))
+		if err != nil { // until version 2 an output is its value
+			m = members{"value": e.json}
+		}
+		o := Output{Value: json.RawMessage(m["value"]), Sensitive: string(m["sensitive"]) == "true"}
+		if !d.old {
+			o.Type = json.RawMessage(m["type"])
+		}
+		all[e.of.Name] = o
 	}
-	if d.Encrypted != nil || d.EncryptionVersion != nil {
-		return nil, ErrEncrypted
-	}
-	return d.Outputs, nil
+	return all, nil
 }
 
 // HasResources reports whether a state file has instances of managed resources. If
 // OpenTofu encrypted it, the error is [ErrEncrypted].
 func HasResources(state []byte) (bool, error) {
-	var d struct {
-		Resources []struct {
-			Mode      string     `json:"mode"`
-			Instances []struct{} `json:"instances"`
-		} `json:"resources"`
-		Encrypted         json.RawMessage `json:"encrypted_data"`
-		EncryptionVersion json.RawMessage `json:"encryption_version"`
+	d, err := index(state)
+	if err != nil {
+		return false, err
 	}
-	if err := json.Unmarshal(state, &d); err != nil {
-		return false, fmt.Errorf("not a state file: %w", err)
-	}
-	if d.Encrypted != nil || d.EncryptionVersion != nil {
-		return false, ErrEncrypted
-	}
-	for _, r := range d.Resources {
-		if r.Mode == ModeManaged && len(r.Instances) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(d.entries, func(e entry) bool { return e.of.Mode == ModeManaged }), nil
 }

@@ -3,6 +3,7 @@
 package states
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func read(ctx context.Context, store *statebackend.Store, workspace string, n in
 		if err := Fits(state); err != nil {
 			return err
 		}
-		parsed, err := Parse(state)
+		parsed, err := Parse(bytes.Clone(state)) // it is lent to this function only
 		if err != nil && !errors.Is(err, ErrEncrypted) {
 			d.Why = "This cannot be shown: " + err.Error() + "."
 			return nil

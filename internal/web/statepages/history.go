@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -113,7 +114,8 @@ type diffBody struct {
 	Whys                   []string // reasons why a version cannot be read
 	Rows                   []diffRow
 	Added, Removed, Change int
-	More                   int // number of addresses that are not shown
+	LeftOut                string // what differs and is not compared
+	More                   int    // number of addresses that are not shown
 }
 
 type diffRow struct {
@@ -171,7 +173,9 @@ func (s *versions) compare(r *site.Request, p versionRef, b *diffBody) error {
 		}
 	}
 	if len(b.Whys) == 0 {
-		b.fill(states.Diff(docs[0], docs[1]))
+		changes, leftOut := states.Diff(docs[0], docs[1])
+		b.LeftOut = site.Clip(text.Block(strings.Join(leftOut, ", ")))
+		b.fill(changes)
 	}
 	return nil
 }
