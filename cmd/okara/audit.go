@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
-	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxAudited bounds the records that are kept to print a table or one document.
@@ -39,15 +38,14 @@ func newAudit(reg *cli.Registries) *cobra.Command {
 days, the newest first. Each server writes its changes into the queue repository once
 a minute, sealed with the state keys where it has any.
 
-They are read from the registry, with the keys of OKARA_STATE_KEYS, and every
-sign of tampering is reported. With --server a server is asked instead, which
-needs a token with admin:*:**; it also knows its last 5,000 --decisions about
-requests.
+They are read from the registry, with the keys of OKARA_STATE_KEYS. With --server a
+server is asked instead, which needs a token with admin:*:**; it also knows its
+last 5,000 --decisions about requests.
 
 A time is written as 2026-11-22T12:00:00Z or as a day, which --until includes.
 The complete record is the file that audit_log names at each server.
 
-Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
+Exit codes: 0 done, 2 usage, 5 denied.`,
 		Example: `  okara admin audit --registry registry.example.com/acme --since 2026-11-01
   okara admin audit --server https://okara.example.com --actor anna --json
   okara admin audit --server https://okara.example.com --decisions --decision denied
@@ -99,8 +97,8 @@ func auditFilters() map[string]string {
 
 // audited is the source of the records.
 type audited struct {
-	Protected bool                  `json:"protected"`
-	Altered   []auditlog.Alteration `json:"altered"`
+	Protected  bool `json:"protected"`
+	Unreadable int  `json:"unreadable,omitempty"` // parts that do not open with these keys
 
 	decisions bool
 	each      func(do func(*auditlog.Entry) error) error
@@ -136,13 +134,13 @@ func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, want
 		return nil, err
 	}
 	v := t.View(ctx)
-	a := &audited{Protected: v.Protected, Altered: v.Altered, each: func(do func(*auditlog.Entry) error) error { return t.Each(ctx, wanted, do) }}
+	a := &audited{Protected: v.Protected, Unreadable: v.Unreadable, each: func(do func(*auditlog.Entry) error) error { return t.Each(ctx, wanted, do) }}
 	a.csv = func(to io.Writer) error { return auditlog.WriteCSV(to, a.each) }
 	return a, nil
 }
 
-// auditOfServer asks a server what it knows of altered records, and requests the records
-// only when they are needed.
+// auditOfServer asks a server how complete its records are, and requests them only when
+// they are needed.
 func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*audited, error) {
 	const path = "api/v1/audit"
 	a := &audited{decisions: q.Get("what") == auditlog.WhatDecisions}
@@ -184,14 +182,15 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 	return a, nil
 }
 
-// printAudit prints the records, and reports signs of alteration.
+// printAudit prints the records, and how complete they are.
 func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if asCSV {
 		a.Printed = true
 		if err := from.csv(a.Out); err != nil {
 			return err
 		}
-		return altered(a, from)
+		noteAudit(a, from)
+		return nil
 	}
 	doc := struct {
 		*audited
@@ -207,9 +206,6 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if err != nil {
 		return err
 	}
-	if from.Altered == nil {
-		from.Altered = []auditlog.Alteration{}
-	}
 	rows := [][]string{{"TIME", "WHO", "DID", "OF WHAT", "OUTCOME", "FROM"}}
 	for _, e := range doc.Records {
 		rows = append(rows, auditRow(e))
@@ -217,7 +213,8 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if err := a.PrintResult(doc, cli.Table(rows)); err != nil {
 		return err
 	}
-	return altered(a, from)
+	noteAudit(a, from)
+	return nil
 }
 
 // auditRow is a record as a row of a table.
@@ -241,19 +238,15 @@ func auditRow(e *auditlog.Entry) []string {
 	return row
 }
 
-// altered returns the error for altered records of changes.
-func altered(a *cli.App, from *audited) error {
+// noteAudit says what the records of changes lack.
+func noteAudit(a *cli.App, from *audited) {
 	if from.decisions {
-		return nil
+		return
 	}
 	if !from.Protected {
 		a.Note("not protected: without state keys, any account with write access to the queue repository can write any record")
 	}
-	for _, one := range from.Altered {
-		a.Note("audit altered: %s: %s", text.Line(one.Tag), text.Line(one.Reason))
+	if from.Unreadable > 0 {
+		a.Note("not complete: %s of the audit log cannot be read with the keys of OKARA_STATE_KEYS", cli.Plural(from.Unreadable, "part"))
 	}
-	if n := len(from.Altered); n > 0 {
-		return cli.WithHint(fmt.Errorf("the changes were altered in the registry: %s", cli.Plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")
-	}
-	return nil
 }

@@ -16,22 +16,14 @@
 //
 // The first line describes the part, the others are records:
 //
-//	{"format":1,"tag":"audit-20261122-…-0002","first":51,"before":{"tag":"…-0001","digest":"sha256:…"},"others":[{"tag":"…","n":7}]}
+//	{"format":1,"tag":"audit-20261122-…-0002","first":51}
 //	{"n":51,"time":"2026-11-22T12:00:00Z","action":"publish",…}
 //
-// The records of a process are numbered from 1, across days and parts. "before" has the
-// digest of all lines of the previous part. "others" has the newest records of other
-// processes when the part began. A part is full at 1 MiB or 8192 lines, and ends with its
-// day; if the clock is set back, the process continues in the latest day.
-//
-// # Detection of alterations
-//
-// With state keys a part is sealed for its repository and tag. A reader ([Log.View])
-// reports a part that does not open, a gap in the numbers, a part that differs from the
-// digest in the next one, and a process that has fewer records than another process or
-// this one knows of: each is an [Alteration], counted once. A user that may write to the
-// repository can remove records unnoticed before another process has read them, or remove
-// everything: only a log that is sent elsewhere is proof.
+// The records of a process are numbered from 1, across days and parts. A part is full at
+// 1 MiB or 8192 lines, and ends with its day; if the clock is set back, the process
+// continues in the latest day. With state keys a part is sealed for its repository and tag.
+// [View] counts the parts that do not open. A user that may write to the repository can
+// delete parts: only a log that is sent elsewhere is proof.
 //
 // Parts older than 90 days are not read, and are deleted a day later if the registry
 // deletes tags. The newest 16 MiB of lines are held in memory; [Log.Each] reads the rest
@@ -40,6 +32,6 @@
 // # Alternatives considered
 //
 // One tag for all processes was rejected: two writers would overwrite each other. One tag
-// per record: a registry lists tags, and a page would read thousands. A signature instead
-// of the chain: a holder of the signing key can sign a shorter list too.
+// per record: a registry lists tags, and a page would read thousands. A chain of digests
+// over the parts: whoever can delete parts can also delete what proves it.
 package auditlog

@@ -3,15 +3,12 @@
 package auditlog
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -27,9 +24,8 @@ const day = 24 * time.Hour
 type keeper struct {
 	repo    *oci.Repo
 	sealer  artifact.Sealer
-	id      string                                    // of this process, in its tags
-	others  func(ctx context.Context) ([]mark, error) // the newest known records of other processes
-	dropped func()                                    // is called for each dropped record
+	id      string // of this process, in its tags
+	dropped func() // is called for each dropped record
 
 	writing sync.Mutex // held during a write
 
@@ -37,7 +33,6 @@ type keeper struct {
 	parts  []*ownPart // to be written in this order; the last one is open
 	bytes  int        // of their lines
 	number int64      // of the last record
-	before *before    // the part before parts[0]
 	lost   int64      // records dropped since the last record that reports drops
 	all    int64      // records dropped since the start
 }
@@ -48,15 +43,14 @@ type ownPart struct {
 	first   int64
 	lines   []byte
 	entries []*Entry
-	closed  bool   // no lines are added any more
-	header  []byte // nil: never written; guarded by writing
-	written int    // number of entries that are stored under the tag
+	closed  bool // no lines are added any more
+	written int  // number of entries that are stored under the tag
 }
 
-func newKeeper(repo *oci.Repo, s artifact.Sealer) *keeper {
+func newKeeper(repo *oci.Repo, s artifact.Sealer, dropped func()) *keeper {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
-	return &keeper{repo: repo, sealer: s, id: hex.EncodeToString(id)}
+	return &keeper{repo: repo, sealer: s, id: hex.EncodeToString(id), dropped: dropped}
 }
 
 // add keeps a record. It does not block.
@@ -138,7 +132,8 @@ func (k *keeper) write(ctx context.Context) error {
 		closed := p.closed
 		k.mu.Unlock()
 		if entries > written {
-			if err := k.put(ctx, p, lines); err != nil {
+			text := append(encodeHeader(p.tag, p.first), lines...)
+			if err := PutAudit(ctx, k.repo, k.sealer, p.tag, text); err != nil {
 				return fmt.Errorf("write %s: %w", p.tag, err)
 			}
 			k.mu.Lock()
@@ -149,25 +144,10 @@ func (k *keeper) write(ctx context.Context) error {
 			return nil
 		}
 		k.mu.Lock()
-		k.before = &before{p.tag.String(), digest.FromBytes(append(bytes.Clone(p.header), lines...))}
 		k.parts = k.parts[1:]
 		k.bytes -= len(lines)
 		k.mu.Unlock()
 	}
-}
-
-// put writes a part. Its first line is made once, since the next part has its digest.
-func (k *keeper) put(ctx context.Context, p *ownPart, lines []byte) error {
-	if p.header == nil {
-		others, err := k.others(ctx)
-		if err != nil {
-			return err
-		}
-		if p.header, err = encodeHeader(header{Tag: p.tag.String(), First: p.first, Before: k.before, Others: others}); err != nil {
-			return err
-		}
-	}
-	return PutAudit(ctx, k.repo, k.sealer, p.tag, append(bytes.Clone(p.header), lines...))
 }
 
 // after returns the entries in memory with a number above n, and the total of entries
@@ -182,21 +162,6 @@ func (k *keeper) after(n int64) (all []*Entry, waiting int) {
 		}
 	}
 	return all, waiting
-}
-
-// newest returns the newest stored record of this process, false if there is none.
-func (k *keeper) newest() (mark, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := len(k.parts) - 1; i >= 0; i-- {
-		if p := k.parts[i]; p.written > 0 {
-			return mark{p.tag.String(), p.first + int64(p.written) - 1}, true
-		}
-	}
-	if k.before == nil {
-		return mark{}, false
-	}
-	return mark{k.before.Tag, k.parts[0].first - 1}, true
 }
 
 // droppedSoFar returns how many records were dropped since the start.

@@ -27,8 +27,6 @@ const (
 
 	// MaxDecisions is how many decisions are kept.
 	MaxDecisions = 5000
-	// maxCounted bounds the distinct alterations that are counted.
-	maxCounted = 10_000
 )
 
 // Options configure a [Log]. Repo is required.
@@ -37,7 +35,6 @@ type Options struct {
 	Sealer  artifact.Sealer // nil: without state keys, nothing is protected
 	Logger  *slog.Logger    // nil: no log
 	Now     func() time.Time
-	Altered func() // is called once for each alteration; may be nil
 	Dropped func() // is called for each change that is not kept; may be nil
 }
 
@@ -53,13 +50,12 @@ type Log struct {
 	life      context.Context    // of reads, which continue after their caller has gone
 	end       context.CancelFunc
 
-	mu       sync.Mutex // guards the fields below
-	state    state
-	read     time.Time // when state was read; zero: never
-	tried    time.Time // time of the last read or attempt
-	failed   error     // of the last read
-	silent   bool      // a failed write has been logged
-	reported map[Alteration]bool
+	mu     sync.Mutex // guards the fields below
+	state  state
+	read   time.Time // when state was read; zero: never
+	tried  time.Time // time of the last read or attempt
+	failed error     // of the last read
+	silent bool      // a failed write has been logged
 }
 
 // New returns the audit log of a process that has changed nothing. It makes no request.
@@ -70,19 +66,12 @@ func New(o Options) *Log {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	for _, f := range []*func(){&o.Altered, &o.Dropped} {
-		if *f == nil {
-			*f = func() {}
-		}
+	if o.Dropped == nil {
+		o.Dropped = func() {}
 	}
-	t := &Log{o: o, own: newKeeper(o.Repo, o.Sealer), old: taglog.New(o.Repo, o.Logger, "old changes of the server"), reported: map[Alteration]bool{}}
+	t := &Log{o: o, own: newKeeper(o.Repo, o.Sealer, o.Dropped), old: taglog.New(o.Repo, o.Logger, "old changes of the server")}
 	t.life, t.end = context.WithCancel(context.Background())
-	t.all = newReader(o.Repo, o.Sealer, t.own.newest)
-	t.own.dropped = o.Dropped
-	t.own.others = func(ctx context.Context) ([]mark, error) {
-		err := t.refresh(ctx, false)
-		return t.all.others(t.own.id), err
-	}
+	t.all = &reader{repo: o.Repo, sealer: o.Sealer, log: o.Logger, parts: map[string]*knownPart{}}
 	return t
 }
 
@@ -178,7 +167,7 @@ func (t *Log) refresh(ctx context.Context, all bool) error {
 	}
 }
 
-// take keeps the result of a read, and reports new alterations.
+// take keeps the result of a read.
 func (t *Log) take(s state, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,13 +178,6 @@ func (t *Log) take(s state, err error) {
 	}
 	t.state = s
 	t.read = t.o.Now()
-	for _, a := range s.altered {
-		if !t.reported[a] && len(t.reported) < maxCounted {
-			t.reported[a] = true
-			t.o.Altered()
-			t.o.Logger.Error("audit altered", "part", a.Tag, "reason", a.Reason)
-		}
-	}
 }
 
 // remove deletes expired tags, if the registry deletes tags.
@@ -208,15 +190,15 @@ func (t *Log) remove(ctx context.Context) error {
 
 // View is what is known of the changes of all processes.
 type View struct {
-	Entries   []*Entry     // newest first, those held in memory
-	Older     int          // number of parts whose entries are not in memory
-	Altered   []Alteration // signs that the log was altered
-	Protected bool         // by state keys
-	Read      time.Time    // time of the last read; zero: none yet
-	Failed    error        // error of the last read; nil: it succeeded
-	Waiting   int          // changes of this process that are not written yet
-	Dropped   int64        // changes of this process that will never be written
-	older     []AuditTag
+	Entries    []*Entry  // newest first, those held in memory
+	Older      int       // number of parts whose entries are not in memory
+	Unreadable int       // number of parts that the keys do not open, or that are not valid
+	Protected  bool      // by state keys
+	Read       time.Time // time of the last read; zero: none yet
+	Failed     error     // error of the last read; nil: it succeeded
+	Waiting    int       // changes of this process that are not written yet
+	Dropped    int64     // changes of this process that will never be written
+	older      []AuditTag
 }
 
 // View returns what is known now. If it was read more than 30 s ago, it is read again in
@@ -236,7 +218,7 @@ func (t *Log) View(ctx context.Context) View {
 	}
 	t.mu.Lock()
 	s := t.state
-	v := View{Entries: s.entries, Older: len(s.older), older: s.older, Altered: s.altered, Protected: t.o.Sealer != nil, Read: t.read, Failed: t.failed}
+	v := View{Entries: s.entries, Older: len(s.older), older: s.older, Unreadable: s.unreadable, Protected: t.o.Sealer != nil, Read: t.read, Failed: t.failed}
 	t.mu.Unlock()
 	var known int64 // of this process
 	for _, e := range v.Entries {

@@ -3,10 +3,10 @@
 package auditlog
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -35,13 +35,12 @@ const (
 type reader struct {
 	repo   *oci.Repo
 	sealer artifact.Sealer
-	own    func() (mark, bool) // the newest record that this process has written
+	log    *slog.Logger
 
 	reading sync.Mutex // held during a read
 
-	mu     sync.Mutex            // guards the fields below
-	parts  map[string]*knownPart // by tag
-	claims map[string]claim      // by process
+	mu    sync.Mutex            // guards the fields below
+	parts map[string]*knownPart // by tag
 	// The amount held in memory, and the newest part whose entries are not held.
 	bytes, entries int
 	cut            AuditTag
@@ -49,65 +48,55 @@ type reader struct {
 
 // knownPart is a part in the cache.
 type knownPart struct {
-	link
-	at    digest.Digest // of its manifest; "": it could not be read
-	bytes int           // of its lines
-	held  bool          // its entries are in memory
-	final bool          // its process has begun a later part
-}
-
-func newReader(repo *oci.Repo, s artifact.Sealer, own func() (mark, bool)) *reader {
-	return &reader{repo: repo, sealer: s, own: own, parts: map[string]*knownPart{}, claims: map[string]claim{}}
+	tag     AuditTag
+	at      digest.Digest // of its manifest; "": it could not be read
+	entries []*Entry      // oldest first; nil if they are not held
+	bytes   int           // of its lines
+	held    bool          // its entries are in memory
+	final   bool          // its process has begun a later part
 }
 
 // state is the result of a read.
 type state struct {
-	entries []*Entry   // newest first, those held in memory
-	older   []AuditTag // parts whose entries are not held, newest first
-	altered []Alteration
-	gone    []string // expired tags
+	entries    []*Entry   // newest first, those held in memory
+	older      []AuditTag // parts whose entries are not held, newest first
+	unreadable int        // number of parts that do not open or are not valid
+	gone       []string   // expired tags
 }
 
 // read updates the cache. Known parts that are final are read again only if all is set.
 func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
-	gone, oldest, err := r.load(ctx, now, all)
-	if err != nil {
+	list, err := r.repo.Snapshot(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return state{}, err
+	}
+	tags, newest, gone := sortTags(list.Tags, now.Add(-keepFor).UTC().Truncate(day))
+	r.forget(tags)
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(readParallel)
+	for _, t := range tags {
+		final := t.Compare(newest[t.ID]) != 0
+		known := r.known(t)
+		if !all && known.at != "" && (known.final || t.Day.Before(now.Add(-settled))) {
+			continue
+		}
+		g.Go(func() error { return r.readPart(reading, t, known.at, final) })
+	}
+	if err := g.Wait(); err != nil {
 		return state{}, err
 	}
 	s := r.sum()
 	s.gone = gone
-	links, claims := r.chain()
-	if s.altered = check(links, claims, oldest); len(s.altered) == 0 {
-		return s, nil
-	}
-	// A part may claim newer records of another part than were read: read again, and
-	// check against the earlier claims.
-	if gone, oldest, err = r.load(ctx, now, all); err != nil {
-		return state{}, err
-	}
-	s = r.sum()
-	s.gone = gone
-	links, _ = r.chain()
-	s.altered = check(links, claims, oldest)
 	return s, nil
 }
 
-// load reads the parts that are new or may have changed. oldest is the first day of which
-// no part may be missing.
-func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []string, oldest time.Time, err error) {
-	oldest = now.Add(-keepFor).UTC().Truncate(day)
-	if m, ok := r.own(); ok {
-		r.claim(m, "this replica")
-	}
-	list, err := r.repo.Snapshot(ctx)
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return nil, oldest, err
-	}
-	var tags []AuditTag
-	newest := map[string]AuditTag{}
-	for _, name := range list.Tags {
+// sortTags returns the parts from a day on, the newest first, with the newest of each
+// process, and the tags that have expired.
+func sortTags(names []string, oldest time.Time) (tags []AuditTag, newest map[string]AuditTag, gone []string) {
+	newest = map[string]AuditTag{}
+	for _, name := range names {
 		t, ok := ParseAuditTag(name)
 		switch {
 		case !ok:
@@ -123,27 +112,12 @@ func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []stri
 		}
 	}
 	slices.SortFunc(tags, func(a, b AuditTag) int { return b.Compare(a) })
-	if len(tags) > maxParts {
-		tags = tags[:maxParts]
-		oldest = tags[maxParts-1].Day.Add(day)
-	}
-	r.forget(tags, oldest)
-	g, reading := errgroup.WithContext(ctx)
-	g.SetLimit(readParallel)
-	for _, t := range tags {
-		final := t.Compare(newest[t.ID]) != 0
-		known := r.known(t)
-		if !all && known.part != nil && (known.final || t.Day.Before(now.Add(-settled))) {
-			continue
-		}
-		g.Go(func() error { return r.readPart(reading, t, known.at, final) })
-	}
-	return gone, oldest, g.Wait()
+	return tags[:min(len(tags), maxParts)], newest, gone
 }
 
 // readPart reads a part, unless it has the known digest.
 func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, final bool) error {
-	k := &knownPart{link: link{tag: t}, final: final}
+	k := &knownPart{tag: t, final: final}
 	lines, at, err := ReadAudit(ctx, r.repo, r.sealer, t, known)
 	switch {
 	case err == nil && at == known:
@@ -152,24 +126,18 @@ func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, 
 		r.mu.Unlock()
 		return nil
 	case err == nil:
-		var p *part
-		if p, err = parsePart(t, lines); err == nil {
-			k.part = p
+		if k.entries, err = parsePart(t, lines); err == nil {
 			k.at = at
 			k.bytes = len(lines)
-			for _, m := range p.Others {
-				r.claim(m, t.String())
-			}
-			p.Others = nil // they are kept as claims
-		} else {
-			k.reason = "it cannot be read: " + err.Error()
 		}
 	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrTooLarge), errors.Is(err, oci.ErrUnsupported):
-		k.reason = "it does not open: " + err.Error()
 	case errors.Is(err, oci.ErrNotFound):
-		return nil // another replica deleted it; the check reports it if that was too early
+		return nil // another replica deleted it
 	default:
 		return fmt.Errorf("read %s: %w", t, err)
+	}
+	if err != nil {
+		r.log.Warn("a part of the audit log cannot be read", "part", t.String(), "error", err)
 	}
 	r.keep(k)
 	return nil
@@ -183,12 +151,12 @@ func (r *reader) keep(k *knownPart) {
 		r.dropLocked(old)
 	}
 	r.parts[k.tag.String()] = k
-	if k.part == nil {
+	if k.at == "" {
 		return
 	}
 	k.held = true
 	r.bytes += k.bytes
-	r.entries += len(k.part.entries)
+	r.entries += len(k.entries)
 	if k.tag.Compare(r.cut) <= 0 {
 		r.dropLocked(k)
 		return
@@ -211,10 +179,8 @@ func (r *reader) dropLocked(k *knownPart) {
 		return
 	}
 	r.bytes -= k.bytes
-	r.entries -= len(k.part.entries)
-	bare := *k.part
-	bare.entries = nil
-	k.part = &bare
+	r.entries -= len(k.entries)
+	k.entries = nil
 	k.held = false
 }
 
@@ -228,8 +194,8 @@ func (r *reader) sortedLocked() []AuditTag {
 	return tags
 }
 
-// forget drops parts that are not among tags, and claims about days before oldest.
-func (r *reader) forget(tags []AuditTag, oldest time.Time) {
+// forget drops parts that are not among tags.
+func (r *reader) forget(tags []AuditTag) {
 	there := make(map[string]bool, len(tags))
 	for _, t := range tags {
 		there[t.String()] = true
@@ -242,23 +208,6 @@ func (r *reader) forget(tags []AuditTag, oldest time.Time) {
 		}
 		return !there[tag]
 	})
-	maps.DeleteFunc(r.claims, func(_ string, c claim) bool {
-		t, _ := ParseAuditTag(c.Tag)
-		return t.Day.Before(oldest)
-	})
-}
-
-// claim records that a record existed.
-func (r *reader) claim(m mark, by string) {
-	t, ok := ParseAuditTag(m.Tag)
-	if !ok {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c, ok := r.claims[t.ID]; (!ok || c.N < m.N) && (ok || len(r.claims) < maxParts) {
-		r.claims[t.ID] = claim{m, by}
-	}
 }
 
 func (r *reader) known(t AuditTag) knownPart {
@@ -270,33 +219,16 @@ func (r *reader) known(t AuditTag) knownPart {
 	return knownPart{}
 }
 
-// chain returns the arguments of [check]. The last records that were read become claims
-// for later checks.
-func (r *reader) chain() (links []link, claims map[string]claim) {
-	r.mu.Lock()
-	links = make([]link, 0, len(r.parts))
-	claims = maps.Clone(r.claims)
-	for _, p := range r.parts {
-		links = append(links, p.link)
-	}
-	r.mu.Unlock()
-	for _, l := range links {
-		if l.part != nil {
-			r.claim(mark{l.tag.String(), l.part.last}, "this replica")
-		}
-	}
-	return links, claims
-}
-
 // sum combines the cached parts.
 func (r *reader) sum() (s state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.sortedLocked() {
 		switch p := r.parts[t.String()]; {
-		case p.part == nil:
+		case p.at == "":
+			s.unreadable++
 		case p.held:
-			for _, e := range slices.Backward(p.part.entries) {
+			for _, e := range slices.Backward(p.entries) {
 				s.entries = append(s.entries, e)
 			}
 		default:
@@ -313,30 +245,16 @@ func newestFirst(all []*Entry) {
 	slices.SortStableFunc(all, func(a, b *Entry) int { return b.Time.Compare(a.Time) })
 }
 
-// others returns the newest known records of all processes but one, by tag, newest first.
-func (r *reader) others(id string) []mark {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []mark
-	for other, c := range r.claims {
-		if other != id {
-			all = append(all, c.mark)
-		}
-	}
-	slices.SortFunc(all, func(a, b mark) int { return cmp.Compare(b.Tag, a.Tag) })
-	return all[:min(len(all), maxOthers)]
-}
-
 // entriesOf reads the entries of a part again.
 func (r *reader) entriesOf(ctx context.Context, t AuditTag) ([]*Entry, error) {
 	lines, _, err := ReadAudit(ctx, r.repo, r.sealer, t, "")
 	if err != nil {
 		return nil, err
 	}
-	p, err := parsePart(t, lines)
+	entries, err := parsePart(t, lines)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
-	slices.Reverse(p.entries)
-	return p.entries, nil
+	slices.Reverse(entries)
+	return entries, nil
 }

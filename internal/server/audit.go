@@ -31,35 +31,28 @@ func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if err != nil {
 		return err
 	}
-	m := o.Metrics.audits()
-	o.auditLog = auditlog.New(auditlog.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Altered: m.broken.Inc, Dropped: m.dropped.Inc})
+	o.auditLog = auditlog.New(auditlog.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Dropped: o.Metrics.audits().Inc})
 	o.Audit = slog.New(o.auditLog.Handler(file))
 	return nil
 }
 
-// auditMetrics count problems with the audit log of all replicas.
-type auditMetrics struct{ broken, dropped prometheus.Counter }
-
-func (m *Metrics) audits() auditMetrics {
-	auto := promauto.With(m.all)
-	return auditMetrics{
-		broken:  auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_broken_total", Help: "Signs that the audit log in the registry was altered."}),
-		dropped: auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_dropped_total", Help: "Changes of this replica that are not kept in the registry."}),
-	}
+// audits counts changes that are lost.
+func (m *Metrics) audits() prometheus.Counter {
+	return promauto.With(m.all).NewCounter(prometheus.CounterOpts{Name: "okara_audit_dropped_total", Help: "Changes of this replica that are not kept in the registry."})
 }
 
 // auditDoc is the answer to GET /api/v1/audit.
 type auditDoc struct {
-	Total     int                   `json:"total"` // matching changes in memory
-	Page      int                   `json:"page"`
-	Complete  bool                  `json:"complete"`            // false: other formats have more
-	Protected bool                  `json:"protected"`           // by state keys
-	Altered   []auditlog.Alteration `json:"altered"`             // signs of alteration
-	Waiting   int                   `json:"waiting,omitempty"`   // changes of this replica that are not written yet
-	Dropped   int64                 `json:"dropped,omitempty"`   // changes that will never be written
-	ReadAt    time.Time             `json:"read_at,omitzero"`    // when the changes of other replicas were read
-	ReadError bool                  `json:"read_error,omitzero"` // they could not be read since
-	Records   []*auditlog.Entry     `json:"records"`
+	Total      int               `json:"total"` // matching changes in memory
+	Page       int               `json:"page"`
+	Complete   bool              `json:"complete"`             // false: other formats have more
+	Protected  bool              `json:"protected"`            // by state keys
+	Unreadable int               `json:"unreadable,omitempty"` // parts that do not open with these keys
+	Waiting    int               `json:"waiting,omitempty"`    // changes of this replica that are not written yet
+	Dropped    int64             `json:"dropped,omitempty"`    // changes that will never be written
+	ReadAt     time.Time         `json:"read_at,omitzero"`     // when the changes of other replicas were read
+	ReadError  bool              `json:"read_error,omitzero"`  // they could not be read since
+	Records    []*auditlog.Entry `json:"records"`
 }
 
 // maxExports bounds the concurrent downloads of the audit log.
@@ -92,11 +85,8 @@ func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
 func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Query) error {
 	found := f.o.auditLog.Find(r.Context(), q)
 	doc := auditDoc{
-		Total: found.Total, Page: q.Page, Complete: q.Decisions || found.Older == 0 && !found.Read.IsZero(), Protected: found.Protected, Altered: found.Altered,
+		Total: found.Total, Page: q.Page, Complete: q.Decisions || found.Older == 0 && !found.Read.IsZero(), Protected: found.Protected, Unreadable: found.Unreadable,
 		Waiting: found.Waiting, Dropped: found.Dropped, ReadAt: found.Read, ReadError: found.Failed != nil, Records: found.Entries,
-	}
-	if doc.Altered == nil {
-		doc.Altered = []auditlog.Alteration{}
 	}
 	if doc.Records == nil {
 		doc.Records = []*auditlog.Entry{}

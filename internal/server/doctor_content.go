@@ -74,12 +74,6 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 			Meaning: "The registry, or something on the way there, alters or cuts what it sends. It was never served as complete.", Do: "Look at the disk of the registry, and at proxies before it.",
 		})
 	}
-	if n := total(m["okara_audit_broken_total"], "", ""); n > 0 {
-		all = append(all, web.Finding{
-			Verdict: web.Act, About: "Audit", State: fmt.Sprintf("%d signs that changes were altered in the registry", n),
-			Meaning: "The audit log in the registry is not what the replicas wrote.", Do: "The page of the audit names the parts. Find out who wrote to the queue repository.",
-		})
-	}
 	if n := total(m["okara_audit_dropped_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Look, About: "Audit", State: fmt.Sprintf("%d changes of this replica are not kept in the registry", n),

@@ -17,9 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// maxAltered bounds the alterations that a page shows.
-const maxAltered = 20
-
 // auditBody is the page of changes, or of decisions.
 type auditBody struct {
 	auditNote
@@ -43,11 +40,10 @@ type auditBody struct {
 	Exports   []site.Link // downloads of the same records
 }
 
-// auditNote says how complete and trustworthy the shown records are.
+// auditNote says how complete the shown records are.
 type auditNote struct {
-	Altered     []auditlog.Alteration
-	MoreAltered int
 	Unprotected bool
+	Unreadable  int       // number of parts that do not open
 	Reading     bool      // nothing has been read yet
 	Stale       time.Time // since when the registry does not answer; zero: it answers
 	Older       int       // number of parts that are not in memory
@@ -115,10 +111,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 }
 
 func noteOf(v auditlog.View) auditNote {
-	n := auditNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
-	for _, a := range v.Altered[:min(len(v.Altered), maxAltered)] {
-		n.Altered = append(n.Altered, auditlog.Alteration{Tag: text.Block(a.Tag), Reason: text.Block(text.Clip(a.Reason, 300))})
-	}
+	n := auditNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, Unreadable: v.Unreadable}
 	if v.Failed != nil {
 		n.Stale = v.Read
 	}
