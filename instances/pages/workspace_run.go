@@ -308,7 +308,7 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 		return nil, runsError(err)
 	}
 	confirmed, _ := event.(lifecycle.Confirm) // which names the plan; another plan is refused
-	r.Grant.Record(w.String(), access.Change{Action: act.action, Version: w.rec.ID, Digest: confirmed.Plan, Detail: fmt.Sprintf("run %d", w.run.N), Status: http.StatusSeeOther})
+	r.Grant.Record(w.String(), access.Change{Action: act.action, Run: w.run.N, Digest: confirmed.Plan, Status: http.StatusSeeOther})
 	return &site.Answer{To: w.at(), Text: act.done}, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -25,6 +27,7 @@ type Record struct {
 	Caller Caller
 	Right  rights.Right
 	Rule   string // empty: denied
+	Detail string // what a request to the registry API is about, such as a tag
 }
 
 // Record writes a decision to the audit log. [Guard.Allow] does so itself; this method
@@ -43,19 +46,35 @@ func (g *Guard) Record(r *http.Request, d Record) {
 	g.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
 		slog.String("request_id", r.Header.Get(httpserve.RequestID)),
 		slog.String("action", string(d.Right.Action)), slog.String("kind", string(d.Right.Kind)), slog.String("address", d.Right.Address),
-		slog.String("version", r.PathValue("version")),
+		slog.String("version", r.PathValue("version")), slog.String("detail", d.Detail),
 		slog.String("decision", decision), slog.String("rule", d.Rule),
 		slog.String("mode", d.Caller.Mode), slog.String("subject", d.Caller.Subject), slog.String("issuer", d.Caller.Issuer),
 		slog.String("client_ip", g.ClientIP(r)), slog.String("user_agent", clip(r.UserAgent())))
+}
+
+// registryTarget returns what a write to the built-in registry is about: "manifests/TAG".
+// A step that is part of an act of its caller has no other record.
+func registryTarget(r *http.Request) string {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || !strings.HasPrefix(r.URL.Path, "/v2/") {
+		return ""
+	}
+	if i := strings.LastIndex(r.URL.Path, "/manifests/"); i >= 0 {
+		return clip(r.Method + " " + r.URL.Path[i+1:])
+	}
+	return ""
 }
 
 // Change is the result of an action that a [Grant] allowed.
 type Change struct {
 	Action  rights.Action // what was done, such as Publish or "yank"
 	Version string
+	From    string // version whose content it has again, of a restored state
 	Digest  string
-	Detail  string // which part of the object, such as the path of a value; never the value
-	Status  int    // HTTP status of the answer, which determines the outcome
+	Lock    string    // ID of a state's lock
+	Run     int       // number of a run of the workspace; 0: none
+	Detail  string    // which part of the object, such as the path of a value; never the value
+	Status  int       // HTTP status of the answer, which determines the outcome
+	At      time.Time // when it was made; zero: now
 }
 
 // Own is a change that the server makes by itself.
@@ -65,6 +84,7 @@ type Own struct {
 	Address string
 	Version string
 	Digest  string
+	Run     int // number of a run; 0: none
 	Detail  string
 	For     Caller // the caller on whose behalf it is made; zero: none
 	Outcome string // [Done], [Refused] or [Failed]
@@ -78,7 +98,7 @@ func RecordOwn(ctx context.Context, to *slog.Logger, c Own) {
 	}
 	to.LogAttrs(ctx, slog.LevelInfo, changeMessage,
 		slog.String("action", string(c.Action)), slog.String("kind", string(c.Kind)), slog.String("address", c.Address),
-		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.String("detail", c.Detail),
+		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.Int("run", c.Run), slog.String("detail", c.Detail),
 		slog.String("outcome", c.Outcome), slog.String("mode", "server"), slog.String("subject", c.For.Subject), slog.String("issuer", c.For.Issuer))
 }
 
@@ -124,13 +144,19 @@ func (g Grant) Record(address string, c Change) {
 	if outcome == Refused {
 		message = refusedChange
 	}
-	g.guard.o.Audit.LogAttrs(g.r.Context(), slog.LevelInfo, message,
+	if c.At.IsZero() {
+		c.At = time.Now()
+	}
+	rec := slog.NewRecord(c.At, slog.LevelInfo, message, 0)
+	rec.AddAttrs(
 		slog.String("request_id", g.r.Header.Get(httpserve.RequestID)),
 		slog.String("action", string(c.Action)), slog.String("kind", string(g.right.Kind)), slog.String("address", address),
-		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.String("detail", c.Detail), slog.String("outcome", outcome),
+		slog.String("version", c.Version), slog.String("from_version", c.From), slog.String("digest", c.Digest),
+		slog.String("lock_id", c.Lock), slog.Int("run", c.Run), slog.String("detail", c.Detail), slog.String("outcome", outcome),
 		slog.String("decision", "allowed"), slog.String("rule", g.rule),
 		slog.String("mode", g.Mode), slog.String("subject", g.Subject), slog.String("issuer", g.Issuer),
 		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))
+	_ = g.guard.o.Audit.Handler().Handle(g.r.Context(), rec) // the log reports its own errors
 }
 
 // Proven returns a grant for a request without a token that proves by other means, such

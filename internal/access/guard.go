@@ -246,7 +246,7 @@ func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, e
 		rule = ""
 		ok = false
 	}
-	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
+	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
 		_, public := Caller{scopes: now.Anonymous}.may(right)
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil

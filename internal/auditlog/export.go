@@ -14,13 +14,13 @@ import (
 // field is quoted, and gets a leading ' if a spreadsheet could take its first character
 // for the beginning of a formula. each calls its argument for each entry.
 func WriteCSV(to io.Writer, each func(do func(*Entry) error) error) error {
-	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "digest", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status", "outcome"}
+	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "from_version", "digest", "lock_id", "run", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status", "outcome"}
 	if err := writeFields(to, names); err != nil {
 		return err
 	}
 	return each(func(e *Entry) error {
 		return writeFields(to, []string{
-			e.Time.UTC().Format(time.RFC3339Nano), e.Process, number(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.Digest, e.Detail,
+			e.Time.UTC().Format(time.RFC3339Nano), e.Process, number(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.From, e.Digest, e.Lock, number(int64(e.Run)), e.Detail,
 			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, number(int64(e.Status)), e.Result(),
 		})
 	})

@@ -35,6 +35,7 @@ type Options struct {
 	Sealer  artifact.Sealer // nil: without state keys, nothing is protected
 	Logger  *slog.Logger    // nil: no log
 	Now     func() time.Time
+	Settle  func() // is called before the changes are shown, to record those that wait; may be nil
 	Dropped func() // is called for each change that is not kept; may be nil
 }
 
@@ -66,8 +67,10 @@ func New(o Options) *Log {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Dropped == nil {
-		o.Dropped = func() {}
+	for _, f := range []*func(){&o.Settle, &o.Dropped} {
+		if *f == nil {
+			*f = func() {}
+		}
 	}
 	t := &Log{o: o, own: newKeeper(o.Repo, o.Sealer, o.Dropped), old: taglog.New(o.Repo, o.Logger, "old changes of the server")}
 	t.life, t.end = context.WithCancel(context.Background())
@@ -204,6 +207,7 @@ type View struct {
 // View returns what is known now. If it was read more than 30 s ago, it is read again in
 // the background; a caller waits only for the first read, at most 8 s.
 func (t *Log) View(ctx context.Context) View {
+	t.o.Settle()
 	t.mu.Lock()
 	read := t.read
 	tried := t.tried

@@ -20,7 +20,10 @@ type Record struct {
 	Kind      string    `json:"kind,omitempty"`
 	Address   string    `json:"address,omitempty"`
 	Version   string    `json:"version,omitempty"`
+	From      string    `json:"from_version,omitempty"`
 	Digest    string    `json:"digest,omitempty"`
+	Lock      string    `json:"lock_id,omitempty"`
+	Run       int       `json:"run,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	Decision  string    `json:"decision,omitempty"`
 	Rule      string    `json:"rule,omitempty"`
@@ -130,9 +133,12 @@ func (h *handler) WithGroup(name string) slog.Handler {
 // set copies a field. The text is cloned: it may be part of a request, which would
 // otherwise stay in memory.
 func (r *Record) set(a slog.Attr) {
-	if a.Key == "status" {
-		if a.Value.Kind() == slog.KindInt64 {
+	if a.Value.Kind() == slog.KindInt64 {
+		switch a.Key {
+		case "status":
 			r.Status = int(a.Value.Int64())
+		case "run":
+			r.Run = int(a.Value.Int64())
 		}
 		return
 	}
@@ -154,8 +160,12 @@ func (r *Record) field(name string) *string {
 		return &r.Kind
 	case "version":
 		return &r.Version
+	case "from_version":
+		return &r.From
 	case "digest":
 		return &r.Digest
+	case "lock_id":
+		return &r.Lock
 	case "decision":
 		return &r.Decision
 	case "outcome":

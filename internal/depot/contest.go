@@ -37,6 +37,12 @@ const (
 	annBid      = "vnd.okara.publication"
 )
 
+// IsMark reports whether a tag is one that a publication leaves beside its version: a bid,
+// the publish time, or the index that it replaced.
+func IsMark(tag string) bool {
+	return strings.HasPrefix(tag, bidPrefix) || strings.HasPrefix(tag, timePrefix) || strings.HasPrefix(tag, previousIndexPrefix)
+}
+
 // How often, and after which pauses, a list is requested again: until it shows
 // the own bid, and until rivals have withdrawn.
 const (

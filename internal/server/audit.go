@@ -31,7 +31,8 @@ func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if err != nil {
 		return err
 	}
-	o.auditLog = auditlog.New(auditlog.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Dropped: o.Metrics.audits().Inc})
+	o.acts = newActs()
+	o.auditLog = auditlog.New(auditlog.Options{Settle: func() { o.acts.settle(false) }, Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Dropped: o.Metrics.audits().Inc})
 	o.Audit = slog.New(o.auditLog.Handler(file))
 	return nil
 }

@@ -18,8 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/oci/artifact/evidence"
-	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
@@ -60,11 +58,12 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	rec := httpserve.NewResponse(w)
+	push := f.pushOf(grant, r)
 	f.o.Embedded.ServeHTTP(rec, r)
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.changed(r)
 	}
-	f.recordPush(grant, r, rec)
+	push.record(rec)
 	return nil
 }
 
@@ -155,12 +154,9 @@ func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, sta
 		made = []httpbackend.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
 	}
 	for _, m := range made {
-		c := access.Change{Action: rights.Action(m.Action), Status: status}
+		c := access.Change{Action: rights.Action(m.Action), Digest: m.Digest, Lock: m.Lock, Status: status}
 		if m.Version > 0 {
 			c.Version = strconv.FormatInt(m.Version, 10)
-		}
-		if m.Lock != "" {
-			c.Detail = "lock " + m.Lock
 		}
 		g.Record(g.Address(), c)
 	}
@@ -173,129 +169,4 @@ func stateAction(method string) string {
 	default:
 		return strings.ToLower(method)
 	}
-}
-
-// recordPush records the change that a request made in the embedded registry: a manifest
-// that was put under a tag or attached to another one, or a deletion. A blob alone, or a
-// manifest that only other manifests refer to, is not recorded: users do not see it.
-func (f *Front) recordPush(g access.Grant, r *http.Request, rec *httpserve.Response) {
-	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
-		return
-	}
-	repository := embedded.RepositoryOf(r.URL.Path)
-	what, reference, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+repository+"/"), "/")
-	deletedBlob := what == "blobs" && r.Method == http.MethodDelete && !strings.HasPrefix(reference, "uploads/")
-	if !ok || what != "manifests" && !deletedBlob {
-		return
-	}
-	address, c := pushed(f.o.Layout, repository, reference, r.Method, rec.Header().Get("OCI-Subject"))
-	if c.Action == "" {
-		return
-	}
-	if address == "" {
-		address = g.Address()
-	}
-	c.Status = rec.Status()
-	if c.Digest == "" && access.Outcome(c.Status) == access.Done {
-		c.Digest = rec.Header().Get("Docker-Content-Digest")
-	}
-	if c.Action == changesStatus && access.Outcome(c.Status) == access.Done {
-		f.readStatus(r, repository, reference, &c)
-	}
-	g.Record(address, c)
-}
-
-// changesStatus is a change of a version's status, such as a yank.
-const changesStatus rights.Action = "status"
-
-// readStatus copies action, version and message of a status event to the change. If the
-// event cannot be read or is invalid, the change stays as it is.
-func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Change) {
-	repo, err := f.o.Client.Repo(repository)
-	if err != nil {
-		return
-	}
-	m, err := repo.Fetch(r.Context(), tag)
-	if err != nil {
-		return
-	}
-	if e, err := evidence.ParseStatusEvent(tag, m); err == nil {
-		c.Action = rights.Action(e.Action)
-		c.Version = e.Version
-		c.Detail = e.Message
-	}
-}
-
-// pushed returns the change that the request makes, judged by the layout and the tag
-// alone. The address is "" if that of the right applies. An empty action means that the
-// request is not recorded.
-func pushed(l addr.Layout, repository, reference, method, subject string) (address string, c access.Change) {
-	put := method == http.MethodPut
-	if strings.Contains(reference, ":") { // the reference is a digest
-		switch {
-		case !put:
-			return otherAddress(l, repository), access.Change{Action: "delete", Digest: reference}
-		case subject != "":
-			return otherAddress(l, repository), access.Change{Action: "attach", Digest: reference, Detail: "to " + subject}
-		}
-		return "", access.Change{}
-	}
-	it, known := l.Parse(repository)
-	switch {
-	case known && it.Kind == addr.KindState:
-		return pushedState(l, it.State, reference, put)
-	case known && it.Versioned():
-		return "", pushedVersion(reference, put)
-	}
-	c = access.Change{Action: "push", Detail: "tag " + reference}
-	if !put {
-		c.Action = "delete"
-	}
-	return otherAddress(l, repository), c
-}
-
-// otherAddress returns the repository if its kind has no address, else "".
-func otherAddress(l addr.Layout, repository string) string {
-	if it, known := l.Parse(repository); known && (it.Versioned() || it.Kind == addr.KindState) {
-		return ""
-	}
-	return repository
-}
-
-func pushedVersion(tag string, put bool) access.Change {
-	v, version := addr.VersionFromTag(tag)
-	switch {
-	case version && put:
-		return access.Change{Action: rights.Publish, Version: v.String()}
-	case version:
-		return access.Change{Action: "delete", Version: v.String()}
-	case evidence.IsStatusTag(tag) && put:
-		return access.Change{Action: changesStatus, Detail: "tag " + tag}
-	case put:
-		return access.Change{Action: "push", Detail: "tag " + tag}
-	}
-	return access.Change{Action: "delete", Detail: "tag " + tag}
-}
-
-// pushedState reports versions, and locks that were ended by force. Taking, keeping and
-// releasing a lock is not reported: each heartbeat of a lease moves its tags.
-func pushedState(l addr.Layout, state, tag string, put bool) (address string, c access.Change) {
-	t, ok := format.ParseStateTag(tag)
-	if !ok {
-		c = access.Change{Action: "push", Detail: "tag " + tag}
-		if !put {
-			c.Action = "delete"
-		}
-		return "", c
-	}
-	address = rights.StateRight(l, rights.Write, state, t.Fragment).Address
-	switch {
-	case t.Kind == format.StateNumbered && put:
-		c = access.Change{Action: rights.Write, Version: strconv.FormatInt(t.N, 10)}
-	case t.Kind == format.StateNumbered:
-		c = access.Change{Action: "delete", Version: strconv.FormatInt(t.N, 10)}
-	case t.Kind == format.ForceTombstone && put:
-		c = access.Change{Action: "force-unlock", Detail: "claim " + t.X}
-	}
-	return address, c
 }

@@ -65,6 +65,7 @@ type Options struct {
 	// self-signed.
 	certificate, certificateKey string
 	auditLog                    *auditlog.Log // of changes and decisions; nil: none is kept
+	acts                        *acts         // of clients of the built-in registry
 	Pages                       bool          // pages are served below /ui/
 	off                         web.Parts     // parts of the pages that are off
 	imageHosts                  []string      // other hosts whose images the pages show
@@ -122,6 +123,9 @@ func newFront(o Options) (*Front, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.acts == nil {
+		o.acts = newActs()
 	}
 	keys, err := keyring.New(o.Keys)
 	if err != nil {
@@ -270,6 +274,7 @@ func (f *Front) Finish(ctx context.Context) {
 	if !f.o.Alone {
 		f.Protocols.Finish(ctx)
 	}
+	f.o.acts.settle(true)
 	if f.o.auditLog != nil {
 		f.o.auditLog.Finish(ctx)
 	}

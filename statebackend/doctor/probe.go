@@ -84,12 +84,23 @@ type examination struct {
 	report Report
 }
 
+// ProbePrefix is that of the tags by which a registry is tried out.
+const ProbePrefix = "okara-probe-"
+
+const artifactProbe = "application/vnd.okara.probe.v1"
+
+// IsProbe reports whether a manifest was made to try a registry out. It has no content.
+func IsProbe(m oci.Manifest) bool {
+	image, err := m.Image()
+	return err == nil && image.ArtifactType == artifactProbe
+}
+
 func newExamination(o Options) (*examination, error) {
 	o.Rounds = cmp.Or(o.Rounds, defaultRounds)
 	if o.Note == nil {
 		o.Note = func(string, ...any) {}
 	}
-	d := &examination{o: o, prefix: "okara-probe-" + uuid.NewString()[:8] + "-", report: Report{Repository: o.Repository, Peer: o.Peer}}
+	d := &examination{o: o, prefix: ProbePrefix + uuid.NewString()[:8] + "-", report: Report{Repository: o.Repository, Peer: o.Peer}}
 	second := o.Repository
 	if o.Peer != "" {
 		_, path, _ := strings.Cut(o.Repository, "/")
@@ -175,7 +186,7 @@ func (d *examination) scratch(name string, subject *oci.Descriptor) (string, oci
 	d.count++
 	tag := d.prefix + name
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: "application/vnd.okara.probe.v1",
+		ArtifactType: artifactProbe,
 		Config:       artifact.EmptyConfig(),
 		Layers:       []oci.Descriptor{artifact.EmptyConfig()},
 		Subject:      subject,

@@ -55,6 +55,7 @@ type Server struct {
 type Change struct {
 	Action  string // write, delete, lock, unlock or force-unlock
 	Version int64  // the version written; 0: none
+	Digest  string // of that version
 	Lock    string // ID of the lock
 }
 

@@ -75,7 +75,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
 	return s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
 		v, err := put(ctx, l, state, force)
 		if v.N > 0 {
-			s.changed(Change{Action: "write", Version: v.N, Lock: id})
+			s.changed(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
 		}
 		return err
 	})

@@ -293,7 +293,7 @@ func (s versions) restore(r *http.Request, g access.Grant, p workspaceRef, h com
 		})
 	}
 	if err == nil {
-		g.Record(p.String(), access.Change{Action: "restore", Version: strconv.FormatInt(v.N, 10), Detail: restored, Status: http.StatusOK})
+		g.Record(p.String(), access.Change{Action: "restore", Version: strconv.FormatInt(v.N, 10), From: strconv.FormatInt(n, 10), Digest: v.Digest, Lock: v.LockID, Status: http.StatusOK})
 		s.o.Wrote(ctx, at.name)
 	}
 	return v, err

@@ -49,7 +49,7 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.take(r.Context(), p, h, info, known); err != nil {
 		return err
 	}
-	g.Record(p.String(), access.Change{Action: "lock", Detail: info.ID, Status: http.StatusOK})
+	g.Record(p.String(), access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK})
 	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
@@ -179,7 +179,7 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g.Record(p.String(), access.Change{Action: "unlock", Detail: id, Status: http.StatusOK})
+	g.Record(p.String(), access.Change{Action: "unlock", Lock: id, Status: http.StatusOK})
 	return s.answerLock(w, r, p, h, g, nil)
 }
 
@@ -242,6 +242,6 @@ func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 	if err := at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID); err != nil {
 		return err
 	}
-	g.Record(p.String(), access.Change{Action: "force-unlock", Detail: held.Info.ID, Status: http.StatusOK})
+	g.Record(p.String(), access.Change{Action: "force-unlock", Lock: held.Info.ID, Status: http.StatusOK})
 	return s.answerLock(w, r, p, h, g, nil)
 }

@@ -140,7 +140,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := runID{p, c.record, run.N}
-	g.Record(p.String(), access.Change{Action: rights.Run, Version: id.record, Detail: fmt.Sprintf("run %d", run.N), Status: http.StatusCreated})
+	g.Record(p.String(), access.Change{Action: rights.Run, Run: run.N, Status: http.StatusCreated})
 	return answer(w, http.StatusCreated, document{Data: s.runResource(id, run, g)})
 }
 
@@ -341,7 +341,7 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 			}
 			return runError(err)
 		}
-		g.Record(id.workspaceRef.String(), access.Change{Action: rights.Action("run-" + action), Version: id.record, Digest: d.Plan, Detail: fmt.Sprintf("run %d", id.n), Status: http.StatusAccepted})
+		g.Record(id.workspaceRef.String(), access.Change{Action: rights.Action("run-" + action), Run: id.n, Digest: d.Plan, Status: http.StatusAccepted})
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}

@@ -174,7 +174,7 @@ func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []
 		err = s.underOwnLock(ctx, p, h, info, do)
 	}
 	if err == nil && !repeated {
-		g.Record(p.String(), access.Change{Action: rights.Write, Version: strconv.FormatInt(v.N, 10), Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
+		g.Record(p.String(), access.Change{Action: rights.Write, Version: strconv.FormatInt(v.N, 10), Digest: v.Digest, Lock: v.LockID, Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
 		s.o.Wrote(ctx, at.name)
 	}
 	return v, err

@@ -187,7 +187,8 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 		if run.Result == lifecycle.Done {
 			own.Outcome = access.Done
 		}
-		own.Detail = fmt.Sprintf("run %d: %s", run.N, run.Result)
+		own.Run = run.N
+		own.Detail = string(run.Result)
 		own.For = access.Caller{Subject: run.By.Subject, Issuer: run.By.Issuer}
 		acts = append(acts, own)
 	}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+const (
+	// actTime is how long a step waits for its act, and how long after an act further
+	// steps belong to it.
+	actTime = time.Minute
+	// deleteTime is how long deletions of versions are collected for one record.
+	deleteTime = 2 * time.Second
+	// maxSteps bounds what waits. Above it every step is recorded at once.
+	maxSteps = 10_000
+)
+
+// acts makes one record of what a command does with several requests to the built-in
+// registry. What a request is follows from what it stores, not from what its client says
+// of it: a step that no act of the same caller in the same place follows within actTime
+// is recorded by itself, a lock that is held so long is a lock, and each request is among
+// the decisions with its tag.
+type acts struct {
+	mu      sync.Mutex // guards the fields below
+	claims  map[place]*claim
+	waiting map[place][]*waiting
+	recent  map[place]string // digest of an act within actTime
+	current map[place]string // digest of the last version of a workspace; no caller
+}
+
+// place is where a caller acts: a repository, and a tag or workspace in it.
+type place struct{ caller, repository, of string }
+
+// waiting is a record that is written later, unless an act comes first.
+type waiting struct {
+	write    func(access.Change)
+	change   access.Change
+	timer    *time.Timer
+	versions []int64 // of a deletion
+	digests  []string
+}
+
+// claim is an attempt to lock a workspace, or a lock.
+type claim struct {
+	waiting
+	caller   string
+	command  bool // a command of okara locks to change one thing
+	joined   bool // by another process of a client that has the lock
+	recorded bool
+	wrote    bool
+}
+
+func newActs() *acts {
+	return &acts{claims: map[place]*claim{}, waiting: map[place][]*waiting{}, recent: map[place]string{}, current: map[place]string{}}
+}
+
+// locks notes a claim, which may have joined that at root. It is recorded as a lock once
+// it has won, or has been there for actTime. It returns false for a claim of another
+// caller.
+func (a *acts) locks(at, root place, c *claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if was := a.claims[at]; was != nil {
+		return was.caller == c.caller // a heartbeat
+	}
+	if len(a.claims) >= maxSteps {
+		c.write(c.change)
+		return true
+	}
+	a.claims[at] = c
+	c.joined = a.claims[root] != nil && a.claims[root].caller == c.caller
+	c.timer = time.AfterFunc(actTime, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		c.recordLocked()
+	})
+	return true
+}
+
+// recordLocked records that a claim is a lock.
+func (c *claim) recordLocked() {
+	if !c.recorded && !c.joined {
+		c.write(c.change)
+	}
+	c.recorded = true
+}
+
+// wins notes that a claim has won. It returns false for a claim that is not known.
+func (a *acts) wins(at place) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.claims[at]
+	if c != nil && !c.command {
+		c.recordLocked()
+	}
+	return c != nil
+}
+
+// writes notes a version that a caller has written. If it is the copy with which a claim
+// takes over, the lock tells of it: then the result is true, unless the lock is recorded
+// already.
+func (a *acts) writes(caller, repository string, t format.StateTag, digest string, fence int64) (told bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for at, c := range a.claims {
+		of, ok := format.ParseStateTag(at.of)
+		switch {
+		case !ok || at.repository != repository || of.Fragment != t.Fragment || c.caller != caller:
+		case fence == 0:
+			c.wrote = true
+		case of.N == fence && !c.recorded:
+			c.change.Version = strconv.FormatInt(t.N, 10)
+			told = true
+		}
+	}
+	if len(a.current) >= maxSteps {
+		clear(a.current)
+	}
+	a.current[place{"", repository, t.Fragment}] = digest
+	return told
+}
+
+// isCurrent reports whether a digest is that of the version written last.
+func (a *acts) isCurrent(repository, fragment, digest string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return digest != "" && a.current[place{"", repository, fragment}] == digest
+}
+
+// end is how a claim ended.
+type end uint8
+
+const (
+	endSilent end = iota // of a lock that an act has told of
+	endUnlock
+	endForced
+	endLost // it had not won, or nothing was changed under it
+)
+
+// ends forgets a claim, and returns what its end means, with the ID of the lock if the
+// claim was known.
+func (a *acts) ends(at place, caller string, forced bool) (how end, lock string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.claims[at]
+	if c == nil {
+		if forced {
+			return endForced, ""
+		}
+		return endUnlock, "" // it was made before this server started
+	}
+	delete(a.claims, at)
+	c.timer.Stop()
+	switch {
+	case forced || c.caller != caller:
+		c.recordLocked()
+		how = endForced
+	case c.joined:
+	case c.recorded:
+		how = endUnlock
+	case !c.wrote:
+		how = endLost
+	}
+	return how, c.change.Lock
+}
+
+// step keeps a record of a mark until an act of the same caller comes there, whose part
+// it then is; or writes it after actTime. It is part of an act that came before.
+func (a *acts) step(at place, write func(access.Change), c access.Change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.recent[at] != "":
+	case len(a.waiting) >= maxSteps:
+		write(c)
+	default:
+		a.waitLocked(at, actTime, &waiting{write: write, change: c})
+	}
+}
+
+// undo forgets a mark that is gone. It returns false if none waits and no act told of it.
+func (a *acts) undo(at place, digest string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.IndexFunc(a.waiting[at], func(w *waiting) bool { return w.change.Digest == digest })
+	if i < 0 {
+		return a.recent[at] != ""
+	}
+	a.waiting[at][i].timer.Stop()
+	a.waiting[at] = slices.Delete(a.waiting[at], i, i+1)
+	return true
+}
+
+// waitLocked keeps a record until a time has passed.
+func (a *acts) waitLocked(at place, pause time.Duration, w *waiting) {
+	a.waiting[at] = append(a.waiting[at], w)
+	w.timer = time.AfterFunc(pause, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.flushLocked(at)
+	})
+}
+
+// flushLocked writes what waits at a place.
+func (a *acts) flushLocked(at place) {
+	for _, w := range a.waiting[at] {
+		w.timer.Stop()
+		if len(w.versions) > 1 {
+			w.change.Version = ""
+			w.change.Detail = fmt.Sprintf("%d versions: %s", len(w.versions), ranges(w.versions))
+		}
+		w.write(w.change)
+	}
+	delete(a.waiting, at)
+}
+
+// act makes what waits at a place, and what comes there within actTime, a part of an act
+// with this digest.
+func (a *acts) act(at place, digest string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.waiting[at] {
+		w.timer.Stop()
+	}
+	delete(a.waiting, at)
+	if len(a.recent) >= maxSteps {
+		return
+	}
+	a.recent[at] = digest
+	time.AfterFunc(actTime, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.recent[at] == digest {
+			delete(a.recent, at)
+		}
+	})
+}
+
+// isPart reports whether a digest is that of an act within actTime.
+func (a *acts) isPart(at place, digest string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return digest != "" && a.recent[at] == digest
+}
+
+// deleted collects the deletion of a version. A version is often deleted by tag, and then
+// by digest.
+func (a *acts) deleted(at place, write func(access.Change), c access.Change) {
+	n, _ := strconv.ParseInt(c.Version, 10, 64) // 0: by digest
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if all := a.waiting[at]; len(all) == 1 {
+		if w := all[0]; !slices.Contains(w.digests, c.Digest) {
+			w.digests = append(w.digests, c.Digest)
+			w.versions = append(w.versions, n)
+		}
+		return
+	}
+	a.waitLocked(at, deleteTime, &waiting{write: write, change: c, versions: []int64{n}, digests: []string{c.Digest}})
+}
+
+// settle writes the deletions that wait, before the records are shown.
+func (a *acts) settle(all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for at, waits := range a.waiting {
+		if all || len(waits) > 0 && len(waits[0].versions) > 0 {
+			a.flushLocked(at)
+		}
+	}
+	if !all {
+		return
+	}
+	for _, c := range a.claims { // the server ends
+		c.timer.Stop()
+		c.recordLocked()
+	}
+}
+
+// ranges writes numbers as 1-3, 7.
+func ranges(all []int64) string {
+	slices.Sort(all)
+	var parts []string
+	for i := 0; i < len(all); {
+		j := i
+		for j+1 < len(all) && all[j+1] == all[j]+1 {
+			j++
+		}
+		part := strconv.FormatInt(all[i], 10)
+		if j > i {
+			part += "-" + strconv.FormatInt(all[j], 10)
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+	probe "github.com/seed-141914ff/okara/statebackend/doctor"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// registryUse is a built-in registry, and what the server records of its use.
+type registryUse struct {
+	t     *testing.T
+	front *Front
+	log   bytes.Buffer
+}
+
+func newRegistryUse(t *testing.T, h http.Handler) *registryUse {
+	t.Helper()
+	u := &registryUse{t: t}
+	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokens []statictoken.Token
+	for _, who := range []string{"anna", "bob"} {
+		id, hash, err := statictoken.Hash(useToken(who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, statictoken.Token{ID: id, Hash: hash, Scopes: rights.AnonymousAll()})
+	}
+	u.front, err = New(Options{
+		Options: registry.Options{Client: client, Audit: slog.New(slog.NewJSONHandler(&u.log, nil))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+		Access: access.Policy{Tokens: tokens}, Embedded: h,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func useToken(who string) string { return "oks_" + who + "_0123456789abcdefghijklmno" }
+
+// open returns a repository as a client of the server sees it.
+func (u *registryUse) open(who, name string) *oci.Repo {
+	u.t.Helper()
+	r, err := u.client(who, nil).Repo(name)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return r
+}
+
+func (u *registryUse) client(who string, wrap func(http.RoundTripper) http.RoundTripper) *oci.Client {
+	u.t.Helper()
+	var base http.RoundTripper = bearer{who, ocitest.Direct{Handler: u.front}}
+	if wrap != nil {
+		base = wrap(base)
+	}
+	c, err := oci.New("okara.test", oci.Options{PlainHTTP: true, Transport: base, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return c
+}
+
+func (u *registryUse) store(who string) *statebackend.Store {
+	return statebackend.New(u.open(who, "state/app"), statebackend.Options{})
+}
+
+// hold changes a state of workspace dev under a lock.
+func (u *registryUse) hold(who, operation string, do func(context.Context, *statebackend.Lock) error) {
+	u.t.Helper()
+	l := u.lock(who, operation)
+	if err := do(u.t.Context(), l); err != nil {
+		u.t.Fatal(err)
+	}
+	if err := l.Unlock(u.t.Context()); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *registryUse) lock(who, operation string) *statebackend.Lock {
+	u.t.Helper()
+	l, err := u.store(who).Lock(u.t.Context(), "dev", statebackend.LockInfo{ID: "id-of-" + who, Operation: operation, Who: who})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return l
+}
+
+// put writes a state with a serial number.
+func put(serial int) func(context.Context, *statebackend.Lock) error {
+	return func(ctx context.Context, l *statebackend.Lock) error {
+		_, err := l.Put(ctx, fmt.Appendf(nil, `{"version":4,"serial":%d,"lineage":"a"}`, serial))
+		return err
+	}
+}
+
+// took returns the changes that were recorded since the last call, one per line.
+func (u *registryUse) took() string {
+	u.t.Helper()
+	u.front.o.acts.settle(false)
+	var lines []string
+	for dec := json.NewDecoder(&u.log); dec.More(); {
+		var r struct {
+			Msg, Action, Address, Version, Detail, Subject, Outcome string
+			From                                                    string `json:"from_version"`
+			Lock                                                    string `json:"lock_id"`
+		}
+		if err := dec.Decode(&r); err != nil {
+			u.t.Fatal(err)
+		}
+		if r.Msg == "change" {
+			lines = append(lines, strings.Join(strings.Fields(strings.Join([]string{r.Subject, r.Action, r.Address, r.Version, r.From, r.Lock, r.Detail}, " ")), " "))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+type bearer struct {
+	who  string
+	base http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+useToken(b.who))
+	return b.base.RoundTrip(r)
+}
+
+// TestActs uses the built-in registry as okara's commands and the tools do, and as
+// somebody would who wants to hide what he does: one act is one record.
+//
+// Shows: mistakes 39
+func TestActs(t *testing.T) {
+	inner := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		u := newRegistryUse(t, inner)
+		ctx := t.Context()
+		says := func(what string, want ...string) {
+			t.Helper()
+			if d := cmp.Diff(strings.Join(want, "\n"), u.took()); d != "" {
+				t.Errorf("%s (-want +got):\n%s", what, d)
+			}
+		}
+		repo := u.open("anna", "state/app")
+		raw := func(who, tag string, m oci.Manifest) {
+			t.Helper()
+			if err := u.open(who, "state/app").PutTag(ctx, tag, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must := func(m oci.Manifest, err error) oci.Manifest {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+
+		u.hold("anna", "OperationTypePlan", func(context.Context, *statebackend.Lock) error { return nil })
+		says("plan", "anna lock app/dev id-of-anna plan", "anna unlock app/dev id-of-anna")
+		u.hold("anna", "OperationTypeApply", put(1))
+		says("apply", "anna lock app/dev id-of-anna apply", "anna write app/dev 1 id-of-anna apply", "anna unlock app/dev id-of-anna")
+		u.hold("anna", "push", put(2))
+		says("a command", "anna write app/dev 2 id-of-anna push")
+		u.hold("bob", "restore of version 1", func(ctx context.Context, l *statebackend.Lock) error {
+			_, err := l.Restore(ctx, []byte(`{"version":4,"serial":1,"lineage":"a"}`), false)
+			return err
+		})
+		says("restore", "bob restore app/dev 3 1 id-of-bob")
+		u.hold("anna", "delete", func(ctx context.Context, l *statebackend.Lock) error { return l.Delete(ctx) })
+		says("delete", "anna delete app/dev 4 id-of-anna")
+		for _, tag := range []string{"state-dev-v1", "state-dev-v2"} {
+			m := depottest.MustFetch(t, repo, tag)
+			if err := repo.Untag(ctx, tag); err != nil {
+				t.Fatal(err)
+			}
+			if err := repo.Delete(ctx, m.Descriptor); err != nil {
+				t.Fatal(err)
+			}
+		}
+		says("prune", "anna delete app/dev 2 versions: 1-2")
+
+		held := u.lock("anna", "push")
+		time.Sleep(actTime + time.Second)
+		says("a command that holds a lock", "anna lock app/dev id-of-anna push")
+		if err := u.store("bob").ForceUnlock(ctx, "dev", "id-of-anna"); err != nil {
+			t.Fatal(err)
+		}
+		says("force", "bob force-unlock app/dev id-of-anna forced")
+		_ = held.Unlock(ctx)
+		u.hold("bob", "OperationTypeApply", put(5))
+		says("takeover", "bob lock app/dev 100005 id-of-bob apply", "bob write app/dev 100006 id-of-bob apply", "bob unlock app/dev id-of-bob")
+
+		// Steps without their act.
+		claim := func(who string, fence int64) (string, oci.Manifest) {
+			x := format.ClaimX("id-of-"+who, 7)
+			return format.StateTag{Kind: format.LockClaim, Fragment: "dev", N: fence, X: x}.String(),
+				must(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "dev", Info: format.LockInfo{ID: "id-of-" + who, Operation: "push"}, Fence: fence, Nonce: x}))
+		}
+		tag, m := claim("bob", 100007)
+		raw("bob", tag, m)
+		says("a claim")
+		time.Sleep(actTime + time.Second)
+		says("a claim that stays", "bob lock app/dev id-of-bob push")
+		if err := repo.Delete(ctx, m.Descriptor); err != nil {
+			t.Fatal(err)
+		}
+		says("its end by somebody else", "anna force-unlock app/dev id-of-bob push")
+		tag, m = claim("anna", 100008)
+		raw("anna", tag, m)
+		raw("bob", tag, m)
+		says("a claim of somebody else", "bob push app/dev tag "+tag)
+		x := format.ClaimX("id-of-anna", 7)
+		raw("bob", format.StateTag{Kind: format.LockTombstone, Fragment: "dev", N: 100008, X: x}.String(), must(format.NewLockManifest(format.LockManifest{
+			Kind: format.KindTombstone, Workspace: "dev", Fence: 100008, Nonce: x, Reason: format.ReasonReleased,
+		})))
+		says("a release that is none", "anna lock app/dev id-of-anna push", "bob force-unlock app/dev id-of-anna released")
+
+		old := depottest.MustFetch(t, repo, "state-dev-v3")
+		raw("bob", "state-dev", old)
+		says("an old state as the current one", "bob push app/dev tag state-dev")
+		parent, err := format.ParseState(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent.N, parent.ParentN, parent.Operation, parent.Fence = 100009, 3, format.OperationTakeover, 100009
+		raw("bob", "state-dev-v100009", must(format.NewStateManifest(parent)))
+		says("an old state as that of a takeover", "bob write app/dev 100009 id-of-bob takeover, content of 3")
+		raw("bob", "state-dev-v100010", old)
+		says("a version that is none", "bob push app/dev 100010 tag state-dev-v100010")
+	})
+}
+
+// TestActsOfPublication publishes, and leaves marks of publications without one.
+func TestActsOfPublication(t *testing.T) {
+	inner := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		u := newRegistryUse(t, inner)
+		ctx := t.Context()
+		publish := func(who, version string) {
+			t.Helper()
+			d := depot.New(depot.Options{Client: u.client(who, nil)})
+			if _, err := d.PublishModule(ctx, depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish("anna", "1.0.0")
+		if got := u.took(); got != "anna publish net/vpc/aws 1.0.0" {
+			t.Errorf("a publication is\n%s", got)
+		}
+		publish("bob", "1.1.0")
+		u.took()
+		repo := u.open("anna", "modules/net/vpc/aws")
+		old := depottest.MustFetch(t, repo, "1.0.0")
+		for _, tag := range []string{"latest", "okara-publish-x"} {
+			if err := repo.PutTag(ctx, tag, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(actTime + time.Second)
+		if err := repo.PutTag(ctx, "okara-time-0000000000000-1.1.0", old); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(actTime + time.Second)
+		if got, want := u.took(), "anna push net/vpc/aws tag okara-time-0000000000000-1.1.0"; !strings.HasSuffix(got, want) {
+			t.Errorf("a mark without a publication is %q, want %q", got, want)
+		}
+
+		if _, err := probe.Examine(ctx, probe.Options{
+			Repository: "okara.test/state/app", Rounds: 2,
+			Open: func(_ string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
+				return u.client("bob", wrap).Repo("state/app")
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := u.took(); got != "" {
+			t.Errorf("an examination, of which nothing is left, is\n%s", got)
+		}
+		m, err := artifact.NewBare("application/vnd.okara.probe.v1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.open("bob", "state/app").PutTag(ctx, "okara-probe-left", m); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(actTime + time.Second)
+		if got := u.took(); got != "bob push app tag okara-probe-left" {
+			t.Errorf("a probe that is left is %q", got)
+		}
+	})
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
+	"github.com/seed-141914ff/okara/statebackend"
+	probe "github.com/seed-141914ff/okara/statebackend/doctor"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// push is a request that changes the built-in registry: a manifest that is put under a tag
+// or attached to another one, or a deletion. A blob alone, or a manifest that only other
+// manifests refer to, is none: users do not see it.
+type push struct {
+	f          *Front
+	grant      access.Grant
+	ctx        context.Context
+	repo       *oci.Repo
+	repository string
+	reference  string
+	it         addr.Item
+	known      bool // it is valid
+	delete     bool
+	manifest   oci.Manifest // before a deletion; zero: it could not be read
+	caller     string
+	at         time.Time
+}
+
+// pushOf returns the change that a request is about to make, nil if it makes none.
+func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
+		return nil
+	}
+	p := &push{f: f, grant: g, ctx: context.WithoutCancel(r.Context()), delete: r.Method == http.MethodDelete, at: time.Now()}
+	p.repository = embedded.RepositoryOf(r.URL.Path)
+	what, reference, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+p.repository+"/"), "/")
+	deletedBlob := what == "blobs" && p.delete && !strings.HasPrefix(reference, "uploads/")
+	if !ok || what != "manifests" && !deletedBlob {
+		return nil
+	}
+	p.reference = reference
+	p.it, p.known = f.o.Layout.Parse(p.repository)
+	p.caller = strings.Join([]string{g.Mode, g.Issuer, g.Subject}, "\x00")
+	if repo, err := f.o.Client.Repo(p.repository); err == nil {
+		p.repo = repo
+		if p.delete && what == "manifests" {
+			p.manifest, _ = repo.Fetch(p.ctx, reference) // if it is missing, so is what would be deleted
+		}
+	}
+	return p
+}
+
+// record writes the change to the audit log, or keeps it as a step of an act.
+func (p *push) record(rec *httpserve.Response) {
+	if p == nil {
+		return
+	}
+	c := access.Change{Action: "push", Detail: "tag " + p.reference, Status: rec.Status(), At: p.at}
+	if p.delete {
+		c.Action = "delete"
+	}
+	byDigest := strings.Contains(p.reference, ":")
+	if byDigest {
+		c.Digest = p.reference
+		c.Detail = ""
+	}
+	subject := rec.Header().Get("OCI-Subject")
+	switch {
+	case byDigest && !p.delete && subject == "":
+		return
+	case byDigest && !p.delete:
+		c.Action = "attach"
+		c.Detail = "to " + subject
+	}
+	if access.Outcome(c.Status) == access.Done {
+		if !p.delete {
+			c.Digest = rec.Header().Get("Docker-Content-Digest")
+		} else if p.manifest.Digest != "" {
+			c.Digest = p.manifest.Digest.String()
+		}
+	}
+	m, read := p.stored(c)
+	switch {
+	case read && p.probes(m):
+		if p.delete {
+			p.f.o.acts.undo(p.in("probe"), c.Digest)
+		} else {
+			p.f.o.acts.step(p.in("probe"), p.write, c)
+		}
+	case format.IsVerdictTag(p.reference) && !p.delete:
+		c.Action = "examine"
+		c.Detail = ""
+		p.write(c)
+	case p.known && p.it.Kind == addr.KindState:
+		p.recordState(c, m, read)
+	case p.known && p.it.Versioned():
+		p.recordVersion(c, m, subject)
+	default:
+		p.grant.Record(p.repository, c)
+	}
+}
+
+// write records a change of the object that the right is for.
+func (p *push) write(c access.Change) { p.grant.Record(p.grant.Address(), c) }
+
+// in returns a place of the caller in the repository.
+func (p *push) in(of string) place { return place{p.caller, p.repository, of} }
+
+// stored returns a manifest as it was stored, whatever the tag has become since.
+func (p *push) stored(c access.Change) (oci.Manifest, bool) {
+	if p.delete {
+		return p.manifest, p.manifest.Digest != ""
+	}
+	if p.repo == nil || access.Outcome(c.Status) != access.Done {
+		return oci.Manifest{}, false
+	}
+	m, err := p.repo.Fetch(p.ctx, c.Digest)
+	return m, err == nil
+}
+
+// probes reports whether a request of `okara admin doctor` tries the registry out. What it
+// leaves there is recorded.
+func (p *push) probes(m oci.Manifest) bool {
+	if !probe.IsProbe(m) {
+		return false
+	}
+	t, ok := format.ParseStateTag(p.reference)
+	return p.delete || strings.Contains(p.reference, ":") || strings.HasPrefix(p.reference, probe.ProbePrefix) || ok && t.Fragment == format.ProbeFragment
+}
+
+// recordVersion records a change of modules, providers and templates.
+func (p *push) recordVersion(c access.Change, m oci.Manifest, subject string) {
+	v, version := addr.VersionFromTag(p.reference)
+	done := access.Outcome(c.Status) == access.Done
+	switch {
+	case version:
+		c.Version = v.String()
+		c.Detail = ""
+		if !p.delete {
+			c.Action = rights.Publish
+		}
+		if done {
+			p.f.o.acts.act(p.in(""), c.Digest)
+		}
+	case evidence.IsStatusTag(p.reference) && !p.delete:
+		c.Action = "status"
+		p.readStatus(&c, m)
+	case done && depot.IsMark(p.reference):
+		if !p.delete {
+			p.f.o.acts.step(p.in(""), p.write, c)
+			return
+		}
+		if p.f.o.acts.undo(p.in(""), c.Digest) {
+			return
+		}
+	case done && !p.delete && (p.reference == "latest" && p.f.o.acts.isPart(p.in(""), c.Digest) || p.f.o.acts.isPart(p.in(""), subject)):
+		return
+	}
+	p.write(c)
+}
+
+// readStatus copies action, version and message of a status event to the change. If the
+// event cannot be read or is invalid, the change stays as it is.
+func (p *push) readStatus(c *access.Change, m oci.Manifest) {
+	if e, err := evidence.ParseStatusEvent(p.reference, m); err == nil {
+		c.Action = rights.Action(e.Action)
+		c.Version = e.Version
+		c.Detail = e.Message
+	}
+}
+
+// recordState records a change of a state repository: versions, and locks.
+func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
+	t, ok := format.ParseStateTag(p.reference)
+	if p.delete && there && strings.Contains(p.reference, ":") {
+		t, ok = p.tagOf(m)
+	}
+	if !ok || !there {
+		if ok {
+			c = p.unread(t, c)
+		}
+		if c.Action != "" {
+			p.writeTo(t, c)
+		}
+		return
+	}
+	switch t.Kind {
+	case format.StateNumbered:
+		p.recordNumbered(t, m, c)
+	case format.StatePointer:
+		if p.delete || !p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest) {
+			p.writeTo(t, c)
+		}
+	case format.LockClaim, format.LockMarker, format.UnlockMarker, format.LockTombstone, format.ForceTombstone:
+		p.recordLock(t, m, c)
+	default:
+		p.writeTo(t, c)
+	}
+}
+
+// unread returns the change for a request that failed, or for a manifest that is gone
+// already.
+func (p *push) unread(t format.StateTag, c access.Change) access.Change {
+	switch {
+	case t.Kind == format.StateNumbered:
+		c.Version = strconv.FormatInt(t.N, 10)
+		c.Detail = ""
+		if !p.delete {
+			c.Action = rights.Write
+		}
+	case t.Kind == format.ForceTombstone:
+		c.Action = "force-unlock"
+	case access.Outcome(c.Status) != access.Done:
+		c.Action = "" // a refused step of a lock
+	}
+	return c
+}
+
+// tagOf returns the tag that a manifest was written for.
+func (p *push) tagOf(m oci.Manifest) (t format.StateTag, ok bool) {
+	if s, err := format.ParseState(m); err == nil && s.N > 0 {
+		return format.StateTag{Kind: format.StateNumbered, Fragment: format.StateFragment(s.Workspace), N: s.N}, true
+	}
+	if l, err := format.ParseLock(m); err == nil && l.Kind == format.KindClaim && len(l.Nonce) == 16 {
+		return format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(l.Workspace), N: l.Fence, X: l.Nonce}, true
+	}
+	return t, false
+}
+
+// writeTo records a change of the workspace that a tag is about.
+func (p *push) writeTo(t format.StateTag, c access.Change) {
+	if t.Fragment == "" {
+		p.write(c)
+		return
+	}
+	p.grant.Record(rights.StateRight(p.f.o.Layout, rights.Write, p.it.State, t.Fragment).Address, c)
+}
+
+// recordNumbered records a version: that it was written, restored or deleted as the last
+// one, or removed.
+func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change) {
+	c.Version = strconv.FormatInt(t.N, 10)
+	c.Detail = ""
+	write := func(c access.Change) { p.writeTo(t, c) }
+	if p.delete {
+		p.f.o.acts.deleted(p.in("delete "+t.Fragment), write, c)
+		return
+	}
+	c.Action = rights.Write
+	s, err := format.ParseState(m)
+	if err != nil || s.N != t.N || format.StateFragment(s.Workspace) != t.Fragment && s.Workspace != "" {
+		c.Action = "push" // readers take it for no version of this workspace
+		c.Detail = "tag " + p.reference
+		write(c)
+		return
+	}
+	c.Lock = format.ShownID(s.LockID)
+	c.Detail = statebackend.Version{Operation: s.Operation, Parent: s.ParentN}.Why()
+	var fence int64 // of a lock that was taken over
+	from, restored := strings.CutPrefix(c.Detail, "restore of version ")
+	switch {
+	case p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest):
+		return // sent again
+	case p.takesOver(t, s):
+		fence = s.Fence
+	case s.Deleted:
+		c.Action = "delete"
+		c.Detail = ""
+	case restored:
+		c.Action = "restore"
+		c.From = from
+		c.Detail = ""
+	}
+	if !p.f.o.acts.writes(p.caller, p.repository, t, c.Digest, fence) {
+		write(c)
+	}
+}
+
+// takesOver reports whether a version is the copy of the one before it with which a lock
+// that was taken over begins. What only says so is a write.
+func (p *push) takesOver(t format.StateTag, s format.StateManifest) bool {
+	if s.Operation != format.OperationTakeover || s.ParentN == 0 {
+		return false
+	}
+	list, err := p.repo.Snapshot(p.ctx)
+	if err != nil {
+		return false
+	}
+	var before format.StateTag
+	for _, tag := range list.Tags {
+		if o, ok := format.ParseStateTag(tag); ok && o.Kind == format.StateNumbered && o.Fragment == t.Fragment && o.N < t.N && o.N > before.N {
+			before = o
+		}
+	}
+	m, err := p.repo.Fetch(p.ctx, before.String())
+	if err != nil || before.N != s.ParentN {
+		return false
+	}
+	parent, err := format.ParseState(m)
+	return err == nil && parent.Empty == s.Empty && (s.Empty || parent.Layer.Digest == s.Layer.Digest)
+}
+
+// recordLock records the begin or the end of a lock. Its marker is for human readers and
+// older tools.
+func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
+	l, err := format.ParseLock(m)
+	of := format.StateTag{Kind: format.LockClaim, Fragment: t.Fragment, N: t.N, X: t.X}
+	if t.Kind == format.LockMarker {
+		of.N = l.Fence
+		of.X = l.Nonce
+	}
+	claims := err == nil && l.Kind == format.KindClaim && l.Fence == of.N && l.Nonce == of.X
+	old := err == nil && l.Kind == "" && l.Nonce == "" && t.Kind == format.LockMarker // by an older tool
+	at := place{"", p.repository, of.String()}
+	told := c
+	told.Digest = ""
+	told.Lock = l.Info.ID
+	told.Detail = statebackend.Version{Operation: l.Info.Operation}.Why()
+	write := func(c access.Change) { p.writeTo(t, c) }
+	lock := told
+	lock.Action = "lock"
+	ends := t.Kind == format.LockTombstone || t.Kind == format.ForceTombstone
+	switch {
+	case ends && p.delete && p.isThere(of): // the lock would be held again
+		write(c)
+	case ends && p.delete, claims && p.delete && t.Kind == format.LockMarker, p.delete && p.hasEnded(of):
+		// recorded already
+	case ends && err == nil:
+		forced := l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonAbandoned
+		told.Detail = string(l.Reason)
+		p.recordEnd(t, at, forced, told)
+	case claims && p.delete:
+		p.recordEnd(t, at, false, told)
+	case claims && t.Kind == format.LockMarker:
+		if !p.f.o.acts.wins(at) {
+			write(lock)
+		}
+	case claims:
+		command := l.Info.Operation != "" && !strings.HasPrefix(l.Info.Operation, "OperationType")
+		made := &claim{waiting: waiting{write: write, change: lock}, caller: p.caller, command: command}
+		if !p.f.o.acts.locks(at, place{"", p.repository, l.Root}, made) {
+			write(c)
+		}
+	case err == nil && l.Kind == format.KindUnlocked && p.f.o.acts.isPart(p.in("end "+t.Fragment), "end"):
+		// of the lock that was ended before
+	case old && p.delete:
+		told.Action = "unlock"
+		write(told)
+	case old:
+		write(lock)
+	default:
+		write(c)
+	}
+}
+
+// recordEnd records that a claim ended, as far as no other record tells of that.
+func (p *push) recordEnd(t format.StateTag, at place, forced bool, c access.Change) {
+	how, lock := p.f.o.acts.ends(at, p.caller, forced)
+	p.f.o.acts.act(p.in("end "+t.Fragment), "end")
+	if lock != "" {
+		c.Lock = lock
+	}
+	switch how {
+	case endSilent:
+		return
+	case endUnlock:
+		c.Action = "unlock"
+		c.Detail = ""
+	case endForced:
+		c.Action = "force-unlock"
+	case endLost: // a decision: nothing was changed
+		c.Action = "lock"
+		c.Status = http.StatusConflict
+	}
+	p.writeTo(t, c)
+}
+
+func (p *push) isThere(t format.StateTag) bool {
+	_, err := p.repo.Resolve(p.ctx, t.String())
+	return err == nil
+}
+
+// hasEnded reports whether a claim has a tombstone.
+func (p *push) hasEnded(t format.StateTag) bool {
+	t.Kind = format.LockTombstone
+	if p.isThere(t) {
+		return true
+	}
+	t.Kind = format.ForceTombstone
+	return p.isThere(t)
+}
