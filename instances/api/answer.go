@@ -27,6 +27,7 @@ const (
 	ReasonStalePlan = "stale_plan"
 	ReasonProtected = "protected"
 	ReasonPaused    = "paused"
+	ReasonExists    = "exists" // the owner may have one instance, and has one with other values
 	ReasonRate      = "rate"
 	ReasonNoLeader  = "no_leader"
 	ReasonPoolEmpty = "pool_empty"

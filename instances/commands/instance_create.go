@@ -33,7 +33,8 @@ func newInstanceCreate(reg *cli.Registries) *cobra.Command {
 		Use:   "create TEMPLATE",
 		Short: "Launch a template",
 		Long: `Launch a template, and print the id of the instance. If the template allows each
-owner only one instance, the id of the existing one is printed.
+owner only one instance, the id of the existing one is printed; if other values are
+asked for than it has, the launch is refused.
 
 A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"],
 is read as JSON, and any other as text; NAME:=VALUE must be JSON. Secrets do not

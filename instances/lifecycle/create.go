@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -28,7 +29,7 @@ func (w creations) create(e Create) (Answer, error) {
 		return Answer{}, err
 	}
 	if r := w.only(e); r != nil {
-		return Answer{Status: 200, Record: r}, nil
+		return Answer{Status: 200, Record: r}, e.fits(r)
 	}
 	if err := w.on(e.Template); err != nil {
 		return Answer{}, err
@@ -53,6 +54,27 @@ func (w creations) create(e Create) (Answer, error) {
 		return Answer{}, err
 	}
 	return w.makeAs(w.newID(), e), nil
+}
+
+// fits refuses an existing instance in place of the one that the caller asks for if that
+// one has other values. Values that the caller does not name are of no account.
+func (e Create) fits(r *Record) error {
+	other := ""
+	for _, name := range e.Given {
+		if !bytes.Equal(r.Parameters[name], e.Parameters[name]) {
+			other = "parameter " + name
+		}
+	}
+	switch {
+	case other != "":
+	case e.Name != "" && e.Name != r.Name:
+		other = "name"
+	case e.Version != "" && e.Version != r.Source.Version:
+		other = "version"
+	default:
+		return nil
+	}
+	return refuse(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update or destroy it", r.ID, e.Template.Name, other)
 }
 
 func (w creations) checkCreate(e Create) error {

@@ -21,6 +21,7 @@ var (
 	ErrKeyReused = errors.New("the key was used for another request")
 	ErrPoolEmpty = errors.New("the pool is empty")
 	ErrPaused    = errors.New("the template is paused")
+	ErrExists    = errors.New("the owner has an instance with other values")
 	ErrFull      = errors.New("no more instances fit")
 	ErrNoLeader  = errors.New("no leader answers") // of the store
 )

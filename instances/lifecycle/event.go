@@ -55,6 +55,8 @@ type (
 		Forced     bool          // by an admin: limits do not count
 		One        bool          // return the newest live instance of Owner and template if there is one
 		Why        string        // the reason that the caller gives
+		Version    string        // of the module, if the caller named one
+		Given      []string      // names of the parameters that the caller named
 	}
 	// Adopt restores the record of an instance that a ledger lost, from its sealed
 	// result.

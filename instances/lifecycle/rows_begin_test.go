@@ -26,6 +26,23 @@ func rowsOfBegin() map[string]func(*world) {
 				w.t.Errorf("conditions %v", c)
 			}
 		},
+		"1 other values": func(w *world) {
+			one := with(func(t *template.Template) { t.PerOwner = 1 })
+			e := creation(anna, one)
+			e.Name, e.Parameters, e.Given = "mine", map[string]json.RawMessage{"size": json.RawMessage(`"small"`)}, []string{"size"}
+			id := w.must(anna, e).Record.ID
+			same := creation(anna, one)
+			same.Parameters = map[string]json.RawMessage{"size": json.RawMessage(`"large"`)} // the default
+			for _, again := range []lifecycle.Create{e, same} {
+				if a := w.must(anna, again); a.Status != 200 || a.Record.ID != id {
+					w.t.Errorf("got %d %s, want %s", a.Status, a.Record.ID, id)
+				}
+			}
+			same.Given = []string{"size"}
+			w.refused(anna, same, lifecycle.ErrExists, id+" is the one instance of sandbox/vpc that its owner may have, and has another parameter size: update or destroy it")
+			e.Name = "yours"
+			w.refused(anna, e, lifecycle.ErrExists, "")
+		},
 		"1 request": func(w *world) {
 			a := w.must(anna, creation(anna, requested()))
 			if a.Status != 202 || a.Record.Run != nil || len(w.effects) != 1 || w.effects[0].Notice.Kind != "approval_wanted" {

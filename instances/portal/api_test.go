@@ -267,7 +267,7 @@ func TestErrors(t *testing.T) {
 		{"no plan", "approver", "POST", "instances/" + asked + "/approve", `{}`, 422, "invalid", "plan"},
 		{"protected", "anna", "DELETE", "instances/" + protected, "", 409, "protected", "protected"},
 		{"paused", "ben", "POST", "instances", `{"template":"lab/team"}`, 409, "paused", "moving"},
-		{"empty pool", "anna", "POST", "instances", `{"template":"lab/pool"}`, 503, "pool_empty", "empty"},
+		{"empty pool", "anna", "POST", "instances", `{"template":"lab/pool"}`, 409, "pool_empty", "empty"},
 		{"parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"huge"}}`, 422, "invalid", "size"},
 		{"unknown parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"x":1}}`, 422, "invalid", "x"},
 		{"name", "anna", "POST", "instances", `{"template":"lab/vpc","name":"a\u0007"}`, 422, "invalid", "name"},

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -216,6 +217,15 @@ func missing(id string) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no instance " + quoteID(id) + " that you may see"}
 }
 
+// missingIn is missing in what this replica knows: without a leader it may lack instances
+// of the last seconds.
+func missingIn(v lifecycle.View, id string) error {
+	if !v.Leading {
+		return fmt.Errorf("instance %s is not known here: %w", quoteID(id), lifecycle.ErrNoLeader)
+	}
+	return missing(id)
+}
+
 // quoteID returns an id for use in an answer; text that cannot be an id is not repeated.
 func quoteID(id string) string {
 	if len(id) > 40 || strings.ContainsFunc(id, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
@@ -325,7 +335,7 @@ func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 		id := r.PathValue("id")
 		record, ok := v.Document.Records[id]
 		if !ok {
-			return nil, c, missing(id)
+			return nil, c, missingIn(v, id)
 		}
 		have := c.role(v.Document, record)
 		if have&(reads|needed&receives) == 0 {
@@ -333,7 +343,7 @@ func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 			if c.unsure(record) || needed&receives != 0 && offer != nil && c.unsureOf(offer.To, record.Template) {
 				return nil, c, c.stale
 			}
-			return nil, c, missing(id)
+			return nil, c, missingIn(v, id)
 		}
 		c, err := s.act(r, c, record, have, needed)
 		return record, c, err

@@ -68,6 +68,10 @@ func (s *server) do(r *http.Request, c caller, action rights.Action, address str
 	} else if answer.Record != nil {
 		address = recordAddress(answer.Record)
 	}
+	_, creates := e.(lifecycle.Create)
+	if err == nil && (answer.Repeat || creates && answer.Status == http.StatusOK) {
+		return answer, nil // nothing was changed
+	}
 	c.Record(address, change)
 	return answer, err
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,7 +91,7 @@ func (s launches) creation(ctx context.Context, c caller, body api.Create) (life
 	}
 	return lifecycle.Create{
 		Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: owner, Name: body.Name,
-		Parameters: parameters, Sensitive: sensitive(e, parameters), Claims: claims, TTL: time.Duration(body.TTL), Forced: body.Force, Why: body.Reason,
+		Parameters: parameters, Sensitive: sensitive(e, parameters), Claims: claims, TTL: time.Duration(body.TTL), Version: body.Version, Given: slices.Sorted(maps.Keys(body.Parameters)), Forced: body.Force, Why: body.Reason,
 	}, err
 }
 
