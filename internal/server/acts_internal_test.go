@@ -216,7 +216,7 @@ func TestActs(t *testing.T) {
 		says("force", "bob force-unlock app/dev id-of-anna forced")
 		_ = held.Unlock(ctx)
 		u.hold("bob", "OperationTypeApply", put(5))
-		says("takeover", "bob lock app/dev 100005 id-of-bob apply", "bob write app/dev 100006 id-of-bob apply", "bob unlock app/dev id-of-bob")
+		says("takeover", "bob lock app/dev id-of-bob apply", "bob write app/dev 100006 id-of-bob apply", "bob unlock app/dev id-of-bob")
 
 		// Steps without their act.
 		claim := func(who string, fence int64) (string, oci.Manifest) {
