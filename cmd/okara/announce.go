@@ -38,8 +38,9 @@ neither lists nor serves it, so exact pins and lock files that name it fail too.
 Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
 removes the tag, which not every registry allows.
 
---undo takes it back. Where the yank, or okara admin prune, removed the tag, it is put
-back, as long as the registry still has what it named.`)
+--undo takes it back; with @* what was done with @*, and nothing that was done to one
+version. Where the yank, or okara admin prune, removed the tag, it is put back, as
+long as the registry still has what it named.`)
 }
 
 // announceFlags are the flags of deprecate and yank.

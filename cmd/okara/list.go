@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -221,6 +222,9 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 		s := l.Status(v)
 		lines = append(lines, versionLine{v.String(), l.Published(v, nil), marksOf(s)})
 		rows = append(rows, []string{v.String(), statusText(s)})
+	}
+	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
+		a.Note("warning: %v", l.NoVersion(v))
 	}
 	return a.PrintResult(lines, cli.Table(rows))
 }

@@ -55,7 +55,7 @@ func scanItem(ctx context.Context, reg *cli.Registries, what string, p supply.Sc
 	}
 	m, err := r.Fetch(ctx, v.Tag())
 	if errors.Is(err, oci.ErrNotFound) {
-		l, lerr := depot.ListVersions(ctx, r, nil)
+		l, lerr := depot.ListVersions(ctx, r, it.Kind, nil)
 		if lerr != nil {
 			return lerr
 		}

@@ -85,6 +85,10 @@ func (v Version) Compare(o Version) int {
 	return cmp.Or(semver.Compare("v"+v.s, "v"+o.s), cmp.Compare(v.build(), o.build()))
 }
 
+// Number returns v without its build metadata. OpenTofu and Terraform compare
+// versions of modules by it.
+func (v Version) Number() Version { return Version{strings.TrimSuffix(v.s, v.build())} }
+
 // Prerelease reports whether v has a pre-release part.
 func (v Version) Prerelease() bool { return v.prerelease() != "" }
 

@@ -120,7 +120,7 @@ func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *trust.P
 	if policy == nil {
 		return func(context.Context, string, oci.Manifest) error { return nil }, nil
 	}
-	l, err := depot.ReadListing(ctx, item.Repo, nil)
+	l, err := depot.ReadListing(ctx, item.Repo, item.What.Kind, nil)
 	if err != nil {
 		return nil, err
 	}

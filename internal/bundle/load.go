@@ -56,7 +56,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	}
 	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted, images: o.Images,
-		repos: map[string]*oci.Repo{}, filled: map[addr.Item]bool{}, done: map[blobRef]bool{},
+		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]bool{}, done: map[blobRef]bool{},
 	}
 	l.report = b.Report()
 	err := l.load(ctx)
@@ -73,6 +73,7 @@ type loader struct {
 	trusted bool
 	images  bool
 	repos   map[string]*oci.Repo
+	before  map[*oci.Repo]*depot.Listing // of repositories that get a version, before anything is pushed
 	fresh   scope
 
 	mu     sync.Mutex // guards the fields below
@@ -223,7 +224,7 @@ func (l *loader) pushRoots(ctx context.Context, roots []root, parallel int, take
 			continue
 		}
 		if l.policy != nil && x.kind == rootVersion && listings[x.repo] == nil {
-			listing, err := depot.ReadListing(ctx, x.repo, nil)
+			listing, err := depot.ReadListing(ctx, x.repo, x.item.Kind, nil)
 			if err != nil {
 				return errors.Join(fmt.Errorf("loading %s: %w", x, err), g.Wait())
 			}
@@ -295,7 +296,11 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		return nil
 	}
 	if err == nil {
-		err = l.putVersion(ctx, x, m)
+		err = l.putVersion(ctx, x, v, m)
+	}
+	if other, ok := errors.AsType[*depot.ConflictError](err); ok {
+		l.note(&l.report.Refused, "%v", other)
+		return nil
 	}
 	switch {
 	case errors.Is(err, depot.ErrTaken):
@@ -307,8 +312,8 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 	return err
 }
 
-func (l *loader) putVersion(ctx context.Context, x root, m oci.Manifest) error {
-	warnings, err := depot.PutVersion(ctx, x.repo, x.tag, m)
+func (l *loader) putVersion(ctx context.Context, x root, v addr.Version, m oci.Manifest) error {
+	warnings, err := depot.PutVersion(ctx, l.before[x.repo], v, m)
 	for _, w := range warnings {
 		l.note(&l.report.Warnings, "%s", w)
 	}

@@ -216,16 +216,16 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 }
 
 // wanted returns the roots to load, and reports the versions whose number was
-// withdrawn in the registry. It runs before anything is pushed, because the
-// bundle could contain an event that reverts the withdrawal. A withdrawal that
-// the bundle contains beside the version is ignored: an interrupted run may
-// have written it.
+// used in the registry, or was withdrawn there. It runs before anything is
+// pushed, because the bundle could contain an event that reverts the
+// withdrawal. A withdrawal of the same manifest that the bundle contains beside
+// the version is ignored: an interrupted run may have written it.
 func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
-	included := map[string]bool{}
+	numbers := map[string]string{} // the tag that takes each, of modules
+	included := events{}
 	for _, x := range roots {
 		included[x.String()] = x.kind == rootStatus
 	}
-	listings := map[*oci.Repo]*depot.Listing{}
 	var wanted []root
 	for _, x := range roots {
 		if x.have {
@@ -233,23 +233,46 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 		}
 		v, ok := addr.VersionFromTag(x.tag)
 		ok = ok && x.kind == rootVersion
-		if ok && listings[x.repo] == nil {
-			listing, err := depot.ReadListing(ctx, x.repo, nil)
+		if ok && l.before[x.repo] == nil {
+			listing, err := depot.ReadListing(ctx, x.repo, x.item.Kind, nil)
 			if err != nil {
 				return nil, fmt.Errorf("loading %s: %w", x, err)
 			}
-			listings[x.repo] = listing
+			l.before[x.repo] = listing
 		}
 		if ok {
-			taken, is := errors.AsType[*depot.ConflictError](listings[x.repo].Taken(v))
-			if is && !included[x.repo.String()+":"+taken.Withdrawn.Tag] {
+			taken, is := errors.AsType[*depot.ConflictError](l.before[x.repo].Taken(v))
+			if is && !included.explain(x, taken.Withdrawn) {
 				l.note(&l.report.Refused, "%v", taken)
 				continue
 			}
+			number := x.repo.Name() + ":" + v.Number().Tag()
+			if duplicate := numbers[number]; duplicate != "" && x.item.Kind == addr.KindModule {
+				l.note(&l.report.Refused, "%s is the same version as %s to OpenTofu and Terraform", x, duplicate)
+				continue
+			}
+			numbers[number] = x.tag
 		}
 		wanted = append(wanted, x)
 	}
+	for repo, list := range l.before { // events of the bundle are the history of its own versions, and reserve no number
+		for _, x := range wanted {
+			if x.kind == rootStatus && x.repo == repo {
+				list.Tags = append(list.Tags, x.tag)
+			}
+		}
+		slices.Sort(list.Tags)
+	}
 	return wanted, nil
+}
+
+// events has the names of the status events in a bundle.
+type events map[string]bool
+
+// explain reports whether the withdrawal is in the bundle, and is not that of
+// another manifest than x.
+func (e events) explain(x root, withdrawn *evidence.StatusEvent) bool {
+	return withdrawn != nil && e[x.repo.String()+":"+withdrawn.Tag] && (withdrawn.Subject == "" || withdrawn.Subject == x.Digest)
 }
 
 // A scope is the set of versions that are new with a bundle. A bundle that is

@@ -85,7 +85,7 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		if has {
 			known = old.Listing
 		}
-		all, err := depot.ListVersions(ctx, r, known)
+		all, err := depot.ListVersions(ctx, r, c.kindOf(repository), known)
 		if err != nil {
 			return nil, err
 		}
@@ -98,6 +98,9 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		c.lost.warn(repository, all.Dangling...)
 		l := &Versions{Listing: all}
 		l.split()
+		for v := range l.Hidden {
+			l.refuse(v, refused("%v", l.NoVersion(v)))
+		}
 		c.lost.drop(ctx, r, repository, l)
 		if err := c.policy.screen(ctx, repository, l); err != nil {
 			return nil, err
@@ -107,6 +110,12 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		}
 		return l, nil
 	})
+}
+
+// kindOf returns the kind of what is in a repository.
+func (c versionLists) kindOf(repository string) string {
+	it, _ := c.layout.Parse(repository)
+	return it.Kind
 }
 
 // listed is list for a request about one version. A repository that is not found, because

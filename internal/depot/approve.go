@@ -81,7 +81,8 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 		return Published{}, err
 	}
 	defer d.lock(r.String())()
-	l, err := ReadListing(ctx, r, nil)
+	it, _ := d.o.Layout.Parse(r.Name())
+	l, err := ReadListing(ctx, r, it.Kind, nil)
 	if err == nil {
 		err = l.Taken(v)
 	}
@@ -89,7 +90,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 		return Published{}, err
 	}
 	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: m.Digest.String()}
-	if out.Warnings, err = PutVersion(ctx, r, v.Tag(), m); errors.Is(err, ErrTaken) {
+	if out.Warnings, err = PutVersion(ctx, l, v, m); errors.Is(err, ErrTaken) {
 		return Published{}, l.conflict(v, "", m.Digest.String())
 	} else if err != nil {
 		return Published{}, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -58,27 +59,29 @@ const bidCleanup = 10 * time.Second
 // bid is one attempt to give a manifest a version tag, see doc.go.
 type bid struct {
 	repo     *oci.Repo
-	version  string // the tag
+	version  addr.Version
 	root     oci.Manifest
 	tag      string
 	manifest oci.Manifest
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
-	tags     []string // of the repository, from the last list
+	list     *Listing // as last read
 }
 
 // PutVersion gives a manifest in the registry the tag of a version, which is
 // written once: of several concurrent publishers with different manifests one
 // writes it. The others get ErrTaken, or a *RivalError if the tag does not
-// exist yet. The publish time is recorded, unless the version existed before.
-func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (warnings []string, err error) {
-	return putNew(ctx, r, tag, m, putOptions{})
+// exist yet. A number that named other content before gives a *ConflictError. l
+// is the list from before, and says which numbers were used. The publish time
+// is recorded, unless the version existed before.
+func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (warnings []string, err error) {
+	return putNew(ctx, l, v, m, putOptions{})
 }
 
-func putNew(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putOptions) (warnings []string, err error) {
-	tags, warnings, err := putVersion(ctx, r, tag, m, o)
-	if err == nil && !slices.Contains(tags, tag) {
-		warnings = append(warnings, recordTime(ctx, r, tag)...)
+func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (warnings []string, err error) {
+	tags, warnings, err := putVersion(ctx, l, v, m, o)
+	if err == nil && !slices.Contains(tags, v.Tag()) {
+		warnings = append(warnings, recordTime(ctx, l.Repository, v.Tag())...)
 	}
 	return warnings, err
 }
@@ -97,8 +100,10 @@ type putOptions struct {
 
 // putVersion is PutVersion without recording the time. tags are those from
 // before.
-func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
-	b, err := newBid(r, tag, m)
+func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
+	r := l.Repository
+	tag := v.Tag()
+	b, err := newBid(l, v, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,31 +127,34 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 		b.withdraw(ctx, !errors.Is(err, ErrTaken))
 		return nil, nil, err
 	}
+	tags = b.list.Tags
 	done, err := putOnce(ctx, r, tag, m, !shown)
 	if err == nil && !shown {
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
 	}
 	if err == nil && o.written != nil {
-		warnings = append(warnings, o.written(b.tags, !shown)...)
+		warnings = append(warnings, o.written(tags, !shown)...)
 	}
 	if done { // otherwise the version may still appear, and no other may be written before it
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
 	}
-	return b.tags, warnings, err
+	return tags, warnings, err
 }
 
-func newBid(r *oci.Repo, version string, root oci.Manifest) (*bid, error) {
-	b := &bid{repo: r, version: version, root: root}
+func newBid(l *Listing, v addr.Version, root oci.Manifest) (*bid, error) {
+	b := &bid{repo: l.Repository, version: v, root: root, list: l}
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
-	b.tag = bidPrefix + versionHash(version) + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
+	b.tag = bidPrefix + numberHash(l.Kind, v) + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
 	var err error
-	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: version, annBid: b.tag})
+	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag})
 	return b, err
 }
 
-func versionHash(version string) string {
-	sum := sha256.Sum256([]byte(version))
+// numberHash returns the hash of the number of v: publishers of versions with
+// the same number are rivals.
+func numberHash(kind string, v addr.Version) string {
+	sum := sha256.Sum256([]byte(numberOf(kind, v).Tag()))
 	return hex.EncodeToString(sum[:])[:bidHash]
 }
 
@@ -171,11 +179,15 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return false, err
 		}
-		b.tags = list.Tags
-		if slices.Contains(list.Tags, b.version) {
+		if b.list, err = b.list.with(ctx, list.Tags); err != nil {
+			return false, err
+		}
+		if b.list.has(b.version) {
 			if there, err := b.there(ctx); there || err != nil {
 				return true, err
 			}
+		} else if err := b.list.allows(b.version, b.root); err != nil {
+			return true, err
 		}
 		pause := bidRivalPause
 		switch rivals := b.rivals(list.Tags); {
@@ -206,7 +218,7 @@ func (b *bid) digest() string { return b.root.Digest.Encoded() }
 func (b *bid) rivals(tags []string) []string {
 	var found []string
 	for _, tag := range tags {
-		digest, ok := bidFor(tag, b.version)
+		digest, ok := bidFor(tag, numberHash(b.list.Kind, b.version))
 		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) {
 			found = append(found, digest)
 		}
@@ -215,9 +227,9 @@ func (b *bid) rivals(tags []string) []string {
 	return found
 }
 
-// bidFor returns the digest in a tag that is a bid for the version.
-func bidFor(tag, version string) (digest string, ok bool) {
-	rest, ok := strings.CutPrefix(tag, bidPrefix+versionHash(version)+"-")
+// bidFor returns the digest in a tag that is a bid for the number with the hash.
+func bidFor(tag, hash string) (digest string, ok bool) {
+	rest, ok := strings.CutPrefix(tag, bidPrefix+hash+"-")
 	if !ok || len(rest) != bidDigest+1+bidNonce || rest[bidDigest] != '-' {
 		return "", false
 	}
@@ -227,7 +239,7 @@ func bidFor(tag, version string) (digest string, ok bool) {
 // there reports whether the version has the own manifest; ErrTaken means that
 // it has another one. A version that is listed but not found gives false.
 func (b *bid) there(ctx context.Context) (bool, error) {
-	switch have, err := b.repo.Resolve(ctx, b.version); {
+	switch have, err := b.repo.Resolve(ctx, b.version.Tag()); {
 	case err == nil && have.Digest == b.root.Digest:
 		return true, nil
 	case err == nil:
@@ -249,7 +261,7 @@ func (b *bid) lost(ctx context.Context, rival string) error {
 			return err
 		}
 	}
-	return &RivalError{Repository: b.repo.String(), Tag: b.version, Theirs: "sha256:" + rival, Ours: b.root.Digest.String()}
+	return &RivalError{Repository: b.repo.String(), Tag: b.version.Tag(), Theirs: "sha256:" + rival, Ours: b.root.Digest.String()}
 }
 
 // withdraw removes the bid. If it cannot be removed for certain and say is set,
@@ -281,7 +293,7 @@ const maxBidsDropped = 100
 func dropBids(ctx context.Context, l *Listing) {
 	there := map[string]bool{}
 	for _, v := range l.Versions {
-		there[versionHash(v.Tag())] = true
+		there[numberHash(l.Kind, v)] = true
 	}
 	dropped := 0
 	for _, tag := range l.Tags { // sorted: a bid comes before the tag that marks it as ended

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -263,7 +264,7 @@ func TestRequestsOfAVersion(t *testing.T) {
 			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 			m := depottest.MustFetch(t, r, "1.2.3")
 			count.Take()
-			if warnings, err := depot.PutVersion(t.Context(), r, "2.0.0", m); err != nil || len(warnings) > 0 {
+			if warnings, err := depot.PutVersion(t.Context(), &depot.Listing{Repository: r, Kind: addr.KindModule}, depottest.MustVersion(t, "2.0.0"), m); err != nil || len(warnings) > 0 {
 				t.Fatal(warnings, err)
 			}
 			if diff := cmp.Diff(tt.want, count.Take()); diff != "" {

@@ -68,12 +68,15 @@ type ConflictError struct {
 	Repository, Tag string
 	Stored, Offered string                // content digests; Stored is the manifest digest if no content digest is recorded, "" if the tag does not exist
 	Withdrawn       *evidence.StatusEvent // event that withdrew the version; nil: not withdrawn
+	Duplicate       addr.Version          // version of a module that differs only after "+"; zero: none
 	Next            addr.Version          // next free patch version, zero if unknown
 }
 
 func (e *ConflictError) Error() string {
 	text := e.Repository + ":" + e.Tag + " is already published with other content"
 	switch {
+	case e.Duplicate != addr.Version{}:
+		text = fmt.Sprintf("%s already has %s, and to OpenTofu and Terraform that is the same version as %s, because they ignore what follows \"+\"", e.Repository, e.Duplicate, e.Tag)
 	case e.Withdrawn == nil:
 	case e.Stored == "":
 		text = e.Repository + ":" + e.Tag + " was withdrawn" + e.Withdrawn.Because() + "; a number is not used twice"

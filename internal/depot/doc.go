@@ -80,7 +80,9 @@
 //
 // The yank also reserves the number: while it is in effect, nothing is
 // published under that number again ([Listing.Taken]), since a lock file may
-// have its hashes. It names the manifest that lost its tag, so that an unyank
-// can restore the tag until the registry's garbage collection has removed the
-// manifest. Removing a tag by other means leaves no such record.
+// have its hashes. It names the manifest that lost its tag, and what the
+// manifest contained. An unyank restores the tag until the registry's garbage
+// collection has removed the manifest; after that a mirror may bring the same
+// content back, and [PutVersion] refuses other content for ever. Removing a tag
+// by other means leaves no such record.
 package depot

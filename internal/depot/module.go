@@ -135,7 +135,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 // it needs.
 func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	out := Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: packed.ContentDigest, Warnings: plan.Warnings}
-	l, err := ReadListing(ctx, r, nil)
+	l, err := ReadListing(ctx, r, addr.KindModule, nil)
 	if err != nil {
 		return Published{}, err
 	}
@@ -194,14 +194,14 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	if _, err := r.Push(ctx, blobs); err != nil {
 		return nil, err
 	}
-	warnings, err = putNew(ctx, r, v.Tag(), a.Root, put)
+	warnings, err = putNew(ctx, l, v, a.Root, put)
 	if !oci.MissesBlob(err) {
 		return warnings, err
 	}
 	if _, err := r.Push(ctx, oci.Artifact{Blobs: a.Blobs}); err != nil {
 		return nil, err
 	}
-	return putNew(ctx, r, v.Tag(), a.Root, put)
+	return putNew(ctx, l, v, a.Root, put)
 }
 
 // pushChecked publishes a version after its check has approved it, or as an
@@ -216,7 +216,7 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 		return out, err
 	}
 	if o.Policy != PolicyEditions {
-		warnings, err := putNew(ctx, r, out.Tag, a.Root, putOptions{written: o.latest(ctx, r, v, a.Root)})
+		warnings, err := putNew(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, r, v, a.Root)})
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}
@@ -252,7 +252,7 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	if err != nil {
 		return false, err
 	}
-	l, err := ReadListing(ctx, r, nil)
+	l, err := ReadListing(ctx, r, addr.KindModule, nil)
 	if err != nil {
 		return false, err
 	}
@@ -355,7 +355,7 @@ func (p Published) moved(ctx context.Context, r *oci.Repo, o ModuleOptions) Publ
 // the bid of the other, which is removed only after the other has moved the
 // tag, and therefore lists the tags anew.
 func pointLatest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) []string {
-	own := bidPrefix + versionHash(v.Tag())
+	own := bidPrefix + numberHash(addr.KindModule, v)
 	competes := func(tag string) bool {
 		other, ok := addr.VersionFromTag(tag)
 		higher := ok && !other.Prerelease() && other.Compare(v) > 0

@@ -125,3 +125,106 @@ func TestAllNumbersAreYanked(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestUndoOfAllLiftsWhatAllDid prunes versions and takes back a yank of all
+// versions: what retention removed, and what was yanked by itself, stays so.
+func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	module := numbers(t)[0]
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
+		if _, err := module.publish(d, v, "# one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce := func(action, version string) []string {
+		t.Helper()
+		_, warnings, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: action, Version: version, Message: "why"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return warnings
+	}
+	announce(evidence.ActionYank, "1.2.0")
+	l := mustVersions(t, d, module.item)
+	if err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})); err != nil {
+		t.Fatal(err)
+	}
+	announce(evidence.ActionYank, evidence.AllVersions)
+	warnings := announce(evidence.ActionUnyank, evidence.AllVersions)
+	if got := strings.Join(warnings, "\n"); !strings.Contains(got, "3 versions stay as they are") || !strings.Contains(got, "1.0.0 1.1.0 1.2.0") {
+		t.Errorf("warnings: %s", got)
+	}
+	if l := mustVersions(t, d, module.item); len(l.Versions) != 1 || l.Status(l.Versions[0]).Yanked != nil {
+		t.Errorf("1.3.0 is yanked, or others are back: %v", l.Versions)
+	}
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		if _, err := module.publish(d, v, "# other"); !errors.Is(err, oci.ErrExists) {
+			t.Errorf("%s was published again with other content: %v", v, err)
+		}
+	}
+}
+
+func mustVersions(t *testing.T, d *depot.Depot, it addr.Item) *depot.Listing {
+	t.Helper()
+	l, err := d.Versions(t.Context(), it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestPlusIsNoNumber publishes versions that differ only after "+": of a module
+// they are one number, of a provider two.
+func TestPlusIsNoNumber(t *testing.T) {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	module := numbers(t)[0]
+	publish := func(version string) error {
+		_, err := module.publish(d, version, "# "+version)
+		return err
+	}
+	if err := publish("1.0.0+2"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is withdrawn
+		for _, version := range []string{"1.0.0", "1.0.0+10"} {
+			conflict, ok := errors.AsType[*depot.ConflictError](publish(version))
+			if !ok || conflict.Duplicate.String() != "1.0.0+2" || conflict.Next.String() != "1.0.1" {
+				t.Errorf("%s: %v", version, conflict)
+			}
+		}
+		if _, _, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0+2", DeleteTag: true}); err != nil {
+			break
+		}
+	}
+
+	// Another tool published a pair: the one is offered whose time is known and earlier.
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	if err := publish("2.0.0+2"); err != nil {
+		t.Fatal(err)
+	}
+	m := depottest.MustFetch(t, r, "2.0.0_2")
+	first, second := depottest.MustVersion(t, "2.0.0+2"), depottest.MustVersion(t, "2.0.0")
+	for _, tag := range []string{"2.0.0", "okara-time-1000000000000-2.0.0"} { // the second makes it the earlier one
+		if err := r.PutTag(t.Context(), tag, m); err != nil {
+			t.Fatal(err)
+		}
+		if l := mustVersions(t, d, module.item); l.Versions[0] != first || l.Hidden[second] != first || len(l.Versions) != 1 {
+			t.Errorf("%v is offered, %v hidden", l.Versions, l.Hidden)
+		}
+		first, second = second, first
+	}
+	if _, err := d.Subject(t.Context(), module.item, first); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "published first") {
+		t.Errorf("reading the other one: %v", err)
+	}
+
+	provider := depottest.MustRepo(t, client, depottest.ProviderRepo)
+	if _, err := numbers(t)[2].publish(d, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := provider.PutTag(t.Context(), "1.2.3_2", depottest.MustFetch(t, provider, "1.2.3")); err != nil {
+		t.Fatal(err)
+	}
+	if l := mustVersions(t, d, depottest.DNS().Item()); len(l.Versions) != 2 {
+		t.Errorf("a provider's versions are compared completely: %v", l.Versions)
+	}
+}

@@ -179,7 +179,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	v := x.version
 	plan := x.plan
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
-	l, err := ReadListing(ctx, r, nil)
+	l, err := ReadListing(ctx, r, x.provider.Item().Kind, nil)
 	if err != nil {
 		return Published{}, err
 	}
@@ -208,7 +208,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	if err := x.o.Check.run(ctx, Candidate{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
 		return out, err
 	}
-	warnings, err := PutVersion(ctx, r, out.Tag, artifact.Root)
+	warnings, err := PutVersion(ctx, l, v, artifact.Root)
 	out.Warnings = append(out.Warnings, warnings...)
 	if rival, ok := errors.AsType[*RivalError](err); ok {
 		return x.finish(ctx, l, out, rival)
@@ -242,7 +242,7 @@ func (x providerPush) finish(ctx context.Context, l *Listing, out Published, riv
 	if err != nil {
 		return Published{}, err
 	}
-	warnings, err := PutVersion(ctx, x.repo, out.Tag, m)
+	warnings, err := PutVersion(ctx, l, x.version, m)
 	found.Existing = false
 	found.Warnings = append(found.Warnings, warnings...)
 	return found, err

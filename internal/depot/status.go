@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -37,7 +39,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 		return evidence.StatusEvent{}, nil, err
 	}
 	defer d.lock(r.String())()
-	l, err := ReadListing(ctx, r, nil)
+	l, err := ReadListing(ctx, r, it.Kind, nil)
 	if err != nil {
 		return evidence.StatusEvent{}, nil, err
 	}
@@ -97,21 +99,20 @@ func keepsTag(err error) bool {
 // that was removed.
 func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (warnings []string, err error) {
 	if an.Version == evidence.AllVersions {
-		return nil, l.empty()
+		return l.stays(an.Action), l.empty()
 	}
 	v, err := addr.ParseVersion(an.Version)
-	if err != nil || slices.Contains(l.Versions, v) {
+	if err != nil || l.has(v) {
 		return nil, err
 	}
-	yanked := l.Status(v).Yanked
-	if an.Action != evidence.ActionUnyank || yanked == nil {
+	if an.Action != evidence.ActionUnyank || l.Status(v).Yanked == nil {
 		return nil, l.NoVersion(v)
 	}
 	err = fmt.Errorf("it is not known what it was: %w", oci.ErrNotFound)
-	if yanked.Subject.Validate() == nil {
+	if was := l.removal(v); was != nil {
 		var m oci.Manifest
-		if m, err = l.Repository.Fetch(ctx, yanked.Subject.String()); err == nil {
-			_, warnings, err = putVersion(ctx, l.Repository, v.Tag(), m, putOptions{}) // the publish time stays
+		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
+			_, warnings, err = putVersion(ctx, l, v, m, putOptions{}) // the publish time stays
 			return warnings, err
 		}
 	}
@@ -121,19 +122,44 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	return nil, fmt.Errorf("version %s was removed, and cannot come back: %w", v, err)
 }
 
-// withdraw yanks a version and then removes its tag. The event records the
-// digest of the tag, so that the tag can be restored. An event that was written
-// has a tag.
+// stays returns the warning that taking an announcement back for all versions
+// leaves the versions that have one of their own.
+func (l *Listing) stays(action string) []string {
+	took := map[string]string{evidence.ActionUnyank: evidence.ActionYank, evidence.ActionUndeprecate: evidence.ActionDeprecate}[action]
+	own := map[addr.Version]bool{}
+	for _, e := range l.Events {
+		if v, err := addr.ParseVersion(e.Version); err == nil && (e.Action == took || e.Action == action) {
+			own[v] = e.Action == took
+		}
+	}
+	maps.DeleteFunc(own, func(_ addr.Version, is bool) bool { return !is })
+	if len(own) == 0 {
+		return nil
+	}
+	versions := slices.SortedFunc(maps.Keys(own), addr.Version.Compare)
+	return []string{fmt.Sprintf("%d versions stay as they are, because that was done for each: %s; take it back for each as well", len(own), text.Excerpt(fmt.Sprint(versions)))}
+}
+
+// withdraw yanks a version and then removes its tag. The event records what the
+// tag named, so that it can be restored, and that the number names nothing
+// else. An event that was written has a tag.
 func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
 		return e, err
 	}
-	was, err := r.Resolve(ctx, v.Tag())
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return e, err
+	switch m, err := r.Fetch(ctx, v.Tag()); {
+	case err == nil:
+		e.Subject = m.Digest
+		e.Content = content(m)
+	case errors.Is(err, oci.ErrNotFound):
+	default: // damaged, but it has a digest
+		was, err := r.Resolve(ctx, v.Tag())
+		if err != nil {
+			return e, err
+		}
+		e.Subject = was.Digest
 	}
-	e.Subject = was.Digest
 	if e, err = evidence.PutStatusEvent(ctx, r, e); err != nil {
 		return e, err
 	}
@@ -235,7 +261,7 @@ func timeManifest(version, tag string) (oci.Manifest, error) {
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	for _, tag := range l.Tags {
 		version, _, ok := parseTime(tag)
-		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool { return v.Tag() == version }) {
+		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool { return v.Tag() == version && l.duplicate(v) == (addr.Version{}) }) {
 			continue
 		}
 		err := l.Repository.Untag(ctx, tag)

@@ -79,7 +79,7 @@ func TestPublishTime(t *testing.T) {
 // timeTags returns the recorded times of a repository.
 func timeTags(t *testing.T, r *oci.Repo) []string {
 	t.Helper()
-	l, err := depot.ReadListing(t.Context(), r, nil)
+	l, err := depot.ReadListing(t.Context(), r, addr.KindModule, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestForeignTimes(t *testing.T) {
 		t.Errorf("%s, %v", at, l.Versions)
 	}
 	long := depottest.MustVersion(t, "1.0.0-"+strings.Repeat("a", 110))
-	if _, err := depot.PutVersion(t.Context(), r, long.Tag(), depottest.MustFetch(t, r, "1.0.0")); err != nil {
+	if _, err := depot.PutVersion(t.Context(), l, long, depottest.MustFetch(t, r, "1.0.0")); err != nil {
 		t.Error(err)
 	}
 	if l, err = d.Versions(t.Context(), m.Item()); err != nil || !slices.Contains(l.Versions, long) || !l.Published(long, nil).IsZero() {

@@ -24,7 +24,7 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 	}
 	defer d.lock(repository)()
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: digest.FromBytes(body).String()}
-	list, err := ReadListing(ctx, r, nil)
+	list, err := ReadListing(ctx, r, it.Kind, nil)
 	if err != nil {
 		return out, err
 	}

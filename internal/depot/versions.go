@@ -156,11 +156,13 @@ func (d *Depot) catalog(ctx context.Context) (*Catalog, error) {
 // Listing is the list of versions of a module or provider.
 type Listing struct {
 	Repository *oci.Repo
-	Versions   []addr.Version         // highest first
-	Tags       []string               // all of them, sorted
-	Events     []evidence.StatusEvent // in chronological order
-	Dangling   []string               // tags of events that are listed although their GET returns 404
-	Times      map[string]time.Time   // recorded publish times, by version tag
+	Kind       string                        // of the item
+	Versions   []addr.Version                // highest first
+	Hidden     map[addr.Version]addr.Version // versions that differ from one published before only after "+", which is the value
+	Tags       []string                      // all of them, sorted
+	Events     []evidence.StatusEvent        // in chronological order
+	Dangling   []string                      // tags of events that are listed although their GET returns 404
+	Times      map[string]time.Time          // recorded publish times, by version tag
 }
 
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there
@@ -170,7 +172,7 @@ func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ListVersions(ctx, r, nil)
+	return ListVersions(ctx, r, it.Kind, nil)
 }
 
 // Subject reads a version to be verified or signed; oci.ErrNotFound if it does
@@ -179,6 +181,9 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 	l, err := d.Versions(ctx, it)
 	if err != nil {
 		return trust.Subject{}, err
+	}
+	if _, hidden := l.Hidden[v]; hidden {
+		return trust.Subject{}, l.NoVersion(v)
 	}
 	m, err := l.Repository.Fetch(ctx, v.Tag())
 	return d.SubjectOf(it, l, v, m), err
@@ -202,8 +207,8 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 // ListVersions is [Depot.Versions] for repeated reads: status events never
 // change, so those in old are not read again, and if the tags have not changed
 // it returns old. old may be nil.
-func ListVersions(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
-	l, err := ReadListing(ctx, r, old)
+func ListVersions(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
+	l, err := ReadListing(ctx, r, kind, old)
 	if err == nil {
 		err = l.empty()
 	}
@@ -226,15 +231,22 @@ func (l *Listing) empty() error {
 
 // ReadListing is [ListVersions] for a repository that may have no version or
 // not exist.
-func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
+func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return nil, err
 	}
-	l := &Listing{Repository: r, Tags: slices.Sorted(slices.Values(list.Tags))}
 	if old == nil {
-		old = &Listing{}
-	} else if slices.Equal(old.Tags, l.Tags) && len(old.Dangling) == 0 {
+		old = &Listing{Repository: r, Kind: kind}
+	}
+	return old.with(ctx, list.Tags)
+}
+
+// with returns the list after the tags have become these. It reads only events
+// that old does not know.
+func (old *Listing) with(ctx context.Context, tags []string) (*Listing, error) {
+	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(tags))}
+	if len(old.Tags) > 0 && slices.Equal(old.Tags, l.Tags) && len(old.Dangling) == 0 {
 		return old, nil
 	}
 	l.Times = timesIn(l.Tags, time.Now())
@@ -249,9 +261,10 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	}
 	slices.SortFunc(l.Versions, func(a, b addr.Version) int { return b.Compare(a) })
 	if l.Events = old.Events; len(fresh) == 0 {
+		l.hide()
 		return l, nil
 	}
-	read, dangling, err := evidence.ReadStatusEvents(ctx, r, fresh)
+	read, dangling, err := evidence.ReadStatusEvents(ctx, l.Repository, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +274,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	l.Dangling = dangling
 	l.Events = append(slices.Clone(old.Events), read...)
 	slices.SortFunc(l.Events, func(a, b evidence.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
+	l.hide()
 	return l, nil
 }
 
@@ -280,6 +294,9 @@ func (l *Listing) NoVersion(v addr.Version) error {
 	if err := l.empty(); err != nil {
 		return err
 	}
+	if first, hidden := l.Hidden[v]; hidden {
+		return fmt.Errorf("version %s of %s is not offered: to OpenTofu and Terraform it is %s, which was published first: %w", v, l.Repository, first, oci.ErrNotFound)
+	}
 	return fmt.Errorf("%s has no version %s, the newest is %s: %w", l.Repository, v, l.Versions[0], oci.ErrNotFound)
 }
 
@@ -290,34 +307,6 @@ func (l *Listing) Status(v addr.Version) evidence.Status { return l.StatusOf(v, 
 // StatusOf is Status including the replaced signatures of the manifest.
 func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) evidence.Status {
 	return evidence.FoldStatus(l.Events, v.String(), manifest)
-}
-
-// Taken returns the conflict for a missing version whose number was used by a
-// withdrawn one; nil if the number is free or the version exists.
-func (l *Listing) Taken(v addr.Version) error {
-	if slices.Contains(l.Versions, v) || l.Status(v).Yanked == nil {
-		return nil
-	}
-	return l.conflict(v, "", "")
-}
-
-// conflict returns the error for content that differs from the stored version.
-func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictError {
-	return &ConflictError{
-		Repository: l.Repository.String(), Tag: v.Tag(), Stored: stored, Offered: offered, Withdrawn: l.Status(v).Yanked, Next: l.nextFree(v),
-	}
-}
-
-// nextFree returns the first patch version after v whose number was never used;
-// zero if all numbers it tried were withdrawn.
-func (l *Listing) nextFree(v addr.Version) addr.Version {
-	for range len(l.Versions) + len(l.Events) + 1 {
-		v = v.NextPatch()
-		if !slices.Contains(l.Versions, v) && l.Status(v).Yanked == nil {
-			return v
-		}
-	}
-	return addr.Version{}
 }
 
 // Next returns the release after the highest one, with a higher major, minor or

@@ -117,6 +117,7 @@ type Plan struct {
 type item struct {
 	Entry
 	key     string
+	kind    string // of the address
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
 	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error)
@@ -220,7 +221,7 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, []Diff
 			return nil, nil, nil, err
 		}
 	}
-	l, err := depot.ReadListing(ctx, it.repo, nil)
+	l, err := depot.ReadListing(ctx, it.repo, it.kind, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -62,7 +62,7 @@ func (s *Syncer) prunable(it item, l *depot.Listing, keep depot.Retention) []Ste
 	if it.Keep == 0 {
 		return nil
 	}
-	p := &pruning{repo: it.repo, keep: keep}
+	p := &pruning{repo: it.repo, kind: it.kind, keep: keep}
 	var steps []Step
 	for _, v := range l.Prunable(keep) {
 		steps = append(steps, Step{
@@ -76,6 +76,7 @@ func (s *Syncer) prunable(it item, l *depot.Listing, keep depot.Retention) []Ste
 // pruning removes versions of one repository.
 type pruning struct {
 	repo *oci.Repo
+	kind string
 	keep depot.Retention
 
 	mu  sync.Mutex // guards now
@@ -89,7 +90,7 @@ func (p *pruning) remove(ctx context.Context, v addr.Version) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now == nil {
-		l, err := depot.ReadListing(ctx, p.repo, nil)
+		l, err := depot.ReadListing(ctx, p.repo, p.kind, nil)
 		if err != nil {
 			return err
 		}

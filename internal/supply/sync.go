@@ -261,7 +261,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: e.Key(), repo: r}
+	it := item{Entry: e.Entry, key: e.Key(), kind: addr.KindModule, repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
@@ -289,7 +289,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: e.Key(), repo: r, mirrors: true, platforms: e.Platforms, source: src, provider: e.Address}
+	it := item{Entry: e.Entry, key: e.Key(), kind: e.Address.Item().Kind, repo: r, mirrors: true, platforms: e.Platforms, source: src, provider: e.Address}
 	it.list = func(ctx context.Context) ([]offer, error) {
 		versions, err := src.Versions(ctx, e.Address)
 		offers := make([]offer, len(versions))

@@ -43,6 +43,7 @@ const (
 	annStatusAction      = "vnd.okara.status.action"
 	annStatusVersion     = "vnd.okara.status.version"
 	annStatusSubject     = "vnd.okara.status.subject"
+	annStatusContent     = "vnd.okara.status.content"
 	annStatusMessage     = "vnd.okara.status.message"
 	annStatusReplacement = "vnd.okara.status.replacement"
 	annStatusTime        = "vnd.okara.status.time"
@@ -62,6 +63,7 @@ type StatusEvent struct {
 	Action      string
 	Version     string        // exact, or AllVersions
 	Subject     digest.Digest // of the index, for ActionResign; of the manifest whose tag was removed, for ActionYank
+	Content     []string      // of that manifest, for ActionYank: one word for each part that must never change; nil: unknown
 	Message     string
 	Replacement string
 	Actor       string
@@ -103,7 +105,7 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	}
 	annotations := map[string]string{artifact.AnnKind: artifact.KindStatus}
 	for key, value := range map[string]string{
-		annStatusAction: e.Action, annStatusVersion: e.Version, annStatusSubject: e.Subject.String(), annStatusMessage: e.Message,
+		annStatusAction: e.Action, annStatusVersion: e.Version, annStatusSubject: e.Subject.String(), annStatusContent: strings.Join(e.Content, " "), annStatusMessage: e.Message,
 		annStatusReplacement: e.Replacement, annStatusActor: e.Actor, annStatusTime: e.Time.UTC().Format(time.RFC3339Nano),
 	} {
 		if value != "" {
@@ -158,7 +160,7 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	}
 	a := image.Annotations
 	e := StatusEvent{
-		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]),
+		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]), Content: strings.Fields(a[annStatusContent]),
 		Message: text.Excerpt(a[annStatusMessage]), Replacement: text.Excerpt(a[annStatusReplacement]), Actor: text.Excerpt(a[annStatusActor]),
 	}
 	if e.Time, err = time.Parse(time.RFC3339, a[annStatusTime]); err != nil {
@@ -226,9 +228,11 @@ type Status struct {
 }
 
 // FoldStatus returns the status of version whose manifest has this digest: of
-// each pair of opposite actions the last event counts. Events must be in order,
-// as returned by ReadStatusEvents.
+// each pair of opposite actions the last event counts. An event about all
+// versions takes back only what such events did; one about the version takes
+// back both. Events must be in order, as returned by ReadStatusEvents.
 func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) Status {
+	var deprecated, yanked mark
 	var s Status
 	for i, e := range events {
 		if e.Version != AllVersions && e.Version != version {
@@ -236,20 +240,41 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 		}
 		switch e.Action {
 		case ActionDeprecate:
-			s.Deprecated = e.after(s.Deprecated)
+			deprecated.set(e)
 		case ActionUndeprecate:
-			s.Deprecated = nil
+			deprecated.clear(e)
 		case ActionYank:
-			s.Yanked = e.after(s.Yanked)
+			yanked.set(e)
 		case ActionUnyank:
-			s.Yanked = nil
+			yanked.clear(e)
 		case ActionResign:
 			if e.Subject == manifest {
 				s.Resigned = &events[i]
 			}
 		}
 	}
+	s.Deprecated = deprecated.last
+	s.Yanked = yanked.last
 	return s
+}
+
+// mark is one of two opposite states of a version. last is own or all.
+type mark struct{ own, all, last *StatusEvent }
+
+func (m *mark) set(e StatusEvent) {
+	m.last = e.after(m.last)
+	if e.Version == AllVersions {
+		m.all = m.last
+	} else {
+		m.own = m.last
+	}
+}
+
+func (m *mark) clear(e StatusEvent) {
+	if m.all = nil; e.Version != AllVersions {
+		m.own = nil
+	}
+	m.last = m.own
 }
 
 // after returns e as the successor of before: without a message or replacement

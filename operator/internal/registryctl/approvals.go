@@ -117,7 +117,7 @@ func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Vers
 	}
 	_, err = r.Depot.Approve(ctx, repo, version, a.Plan)
 	if errors.Is(err, oci.ErrNotFound) {
-		return r.missing(ctx, repo, version, a.Plan)
+		return r.missing(ctx, e.item.Kind, repo, version, a.Plan)
 	}
 	if errors.Is(err, oci.ErrExists) {
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: err.Error()}, nil
@@ -127,8 +127,8 @@ func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Vers
 
 // missing decides about an Approval without a waiting candidate: either an operator that
 // then ended published the version before, or another content waits by now.
-func (r approvalObjects) missing(ctx context.Context, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
-	l, err := depot.ReadListing(ctx, repo, nil)
+func (r approvalObjects) missing(ctx context.Context, kind string, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
+	l, err := depot.ReadListing(ctx, repo, kind, nil)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return v1alpha1.ApprovalStatus{}, err
 	}

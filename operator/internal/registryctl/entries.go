@@ -344,7 +344,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	l, err := depot.ReadListing(ctx, repo, nil)
+	l, err := depot.ReadListing(ctx, repo, e.item.Kind, nil)
 	if err != nil {
 		return err
 	}

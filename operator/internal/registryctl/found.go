@@ -39,7 +39,7 @@ func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.Ve
 	if err != nil {
 		return nil, err
 	}
-	l, err := depot.ReadListing(ctx, repo, nil)
+	l, err := depot.ReadListing(ctx, repo, e.item.Kind, nil)
 	if err != nil {
 		return nil, err
 	}

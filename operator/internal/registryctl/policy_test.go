@@ -53,7 +53,7 @@ func (s *site) version(number string) *v1alpha1.Version {
 // listing returns the listing of the module in the registry.
 func (s *site) listing() *depot.Listing {
 	s.t.Helper()
-	l, err := depot.ReadListing(s.t.Context(), repository(s.t, s.fill), nil)
+	l, err := depot.ReadListing(s.t.Context(), repository(s.t, s.fill), "", nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

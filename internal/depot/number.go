@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
+)
+
+// A number is used once: when a version was readable, its number names the same
+// content or nothing. The yank that removes a version's tag is the record of
+// it, see [Listing.removal]; it stays in effect when the yank is taken back.
+
+// numberOf returns what must be unique among the versions of an item of this
+// kind. OpenTofu and Terraform compare versions of modules without the part
+// after "+", and those of providers completely.
+func numberOf(kind string, v addr.Version) addr.Version {
+	if kind == addr.KindModule {
+		return v.Number()
+	}
+	return v
+}
+
+// removal returns the last event that removed the tag of a version, nil if
+// there is none. Only the manifest that it names, or one with its content, may
+// become that version again.
+func (l *Listing) removal(v addr.Version) *evidence.StatusEvent {
+	for i, e := range slices.Backward(l.Events) {
+		if o, ok := removed(e); ok && o == v {
+			return &l.Events[i]
+		}
+	}
+	return nil
+}
+
+// removed returns the version whose tag the event removed.
+func removed(e evidence.StatusEvent) (addr.Version, bool) {
+	v, err := addr.ParseVersion(e.Version)
+	return v, err == nil && e.Action == evidence.ActionYank && e.Subject.Validate() == nil
+}
+
+// duplicate returns another version with the number of v, which exists or was
+// removed; zero if there is none.
+func (l *Listing) duplicate(v addr.Version) addr.Version {
+	number := numberOf(l.Kind, v)
+	is := func(o addr.Version) bool { return o != v && numberOf(l.Kind, o) == number }
+	if i := slices.IndexFunc(l.Versions, is); i >= 0 {
+		return l.Versions[i]
+	}
+	for _, e := range l.Events {
+		if o, ok := removed(e); ok && is(o) {
+			return o
+		}
+	}
+	return addr.Version{}
+}
+
+// hide moves versions from Versions to Hidden that another tool, or an earlier
+// okara, published beside a version with the same number. A version without a
+// recorded time may be younger than any other.
+func (l *Listing) hide() {
+	if l.Kind != addr.KindModule {
+		return
+	}
+	first := map[addr.Version]addr.Version{}
+	consider := func(v addr.Version) {
+		have, ok := first[v.Number()]
+		if !ok || l.publishedBefore(v, have) {
+			first[v.Number()] = v
+		}
+	}
+	for _, v := range l.Versions {
+		consider(v)
+	}
+	for _, e := range l.Events {
+		if v, ok := removed(e); ok && !l.Times[v.Tag()].IsZero() {
+			consider(v)
+		}
+	}
+	l.Versions = slices.DeleteFunc(l.Versions, func(v addr.Version) bool {
+		winner := first[v.Number()]
+		if winner != v {
+			if l.Hidden == nil {
+				l.Hidden = map[addr.Version]addr.Version{}
+			}
+			l.Hidden[v] = winner
+		}
+		return winner != v
+	})
+}
+
+// publishedBefore compares the recorded times of two versions.
+func (l *Listing) publishedBefore(a, b addr.Version) bool {
+	at, known := l.Times[a.Tag()]
+	other, otherKnown := l.Times[b.Tag()]
+	switch {
+	case known != otherKnown:
+		return known
+	case !at.Equal(other):
+		return at.Before(other)
+	}
+	return a.Compare(b) < 0
+}
+
+// content returns what must never change in a version: a module's tar, or the
+// zip of each platform of a provider. It is empty if that is not recorded.
+func content(m oci.Manifest) []string {
+	if module, err := artifact.ParseModule(m); err == nil {
+		return strings.Fields(module.ContentDigest)
+	}
+	index, err := artifact.ParseProviderIndex(m)
+	if err != nil {
+		return nil
+	}
+	var parts []string
+	for _, p := range index.Platforms {
+		parts = append(parts, p.Platform.String()+"="+p.Zh)
+	}
+	return parts
+}
+
+// allows returns the conflict if the number of v was used, and m is not what it
+// named.
+func (l *Listing) allows(v addr.Version, m oci.Manifest) error {
+	if err := l.apart(v); err != nil {
+		return err
+	}
+	was := l.removal(v)
+	if was == nil || was.Subject == m.Digest {
+		return nil
+	}
+	now := content(m)
+	isKept := func(part string) bool { return slices.Contains(now, part) }
+	if len(was.Content) > 0 && !slices.ContainsFunc(was.Content, func(part string) bool { return !isKept(part) }) {
+		return nil
+	}
+	return l.conflict(v, was.Subject.String(), m.Digest.String())
+}
+
+// apart returns the conflict if another version has the number of v.
+func (l *Listing) apart(v addr.Version) error {
+	duplicate := l.duplicate(v)
+	if duplicate == (addr.Version{}) {
+		return nil
+	}
+	err := l.conflict(v, "", "")
+	err.Duplicate = duplicate
+	return err
+}
+
+// Taken returns the conflict for a missing version whose number was used by a
+// withdrawn one or by one that differs only after "+"; nil if the number is
+// free or the version exists.
+func (l *Listing) Taken(v addr.Version) error {
+	switch {
+	case l.has(v):
+		return nil
+	case l.Status(v).Yanked != nil:
+		return l.conflict(v, "", "")
+	}
+	return l.apart(v)
+}
+
+// has reports whether the version has a tag, even if it is hidden.
+func (l *Listing) has(v addr.Version) bool {
+	_, hidden := l.Hidden[v]
+	return hidden || slices.Contains(l.Versions, v)
+}
+
+// conflict returns the error for content that differs from the stored version.
+func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictError {
+	return &ConflictError{
+		Repository: l.Repository.String(), Tag: v.Tag(), Stored: stored, Offered: offered, Withdrawn: l.Status(v).Yanked, Next: l.nextFree(v),
+	}
+}
+
+// nextFree returns the first patch version after v whose number was never used;
+// zero if all numbers it tried were withdrawn.
+func (l *Listing) nextFree(v addr.Version) addr.Version {
+	for range len(l.Versions) + len(l.Hidden) + len(l.Events) + 1 {
+		v = v.NextPatch()
+		if !l.has(v) && l.Status(v).Yanked == nil && l.removal(v) == nil && l.duplicate(v) == (addr.Version{}) {
+			return v
+		}
+	}
+	return addr.Version{}
+}
