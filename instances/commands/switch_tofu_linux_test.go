@@ -74,6 +74,23 @@ func TestTofuSwitch(t *testing.T) {
 	}
 }
 
+// TestTofuLeavesBehind destroys a module with a resource that is not destroyed with it: lifecycle
+// destroy = false, of OpenTofu 1.12, whose exit status of that is 1.
+func TestTofuLeavesBehind(t *testing.T) {
+	rt := newRunsTest(t, sandbox.ModeNone)
+	rt.source(t, map[string]string{"main.tf": "resource \"terraform_data\" \"kept\" {\n  lifecycle {\n    destroy = false\n  }\n}\n\nresource \"terraform_data\" \"gone\" {}\n"})
+	rt.next(t)
+	if st := rt.end(t, rt.start(t)); st.Result.Outcome != lifecycle.Done || len(st.Result.Left) > 0 {
+		t.Fatalf("%+v", st.Result)
+	}
+	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""
+	rt.next(t)
+	st := rt.end(t, rt.start(t))
+	if diff := cmpdiff.Diff([]string{"terraform_data.kept"}, st.Result.Left); diff != "" || st.Result.Outcome != lifecycle.Done || st.Result.Resources != 0 {
+		t.Errorf("%+v, left (-want +got):\n%s", st.Result, diff)
+	}
+}
+
 // source makes files the module of the next attempts.
 func (rt *runsTest) source(t *testing.T, files map[string]string) {
 	t.Helper()

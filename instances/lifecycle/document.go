@@ -93,6 +93,9 @@ const maxRecord = 16 << 10 // bytes of a record as JSON, without what a pending 
 func (r *Record) weight() int {
 	n := 700 + r.Switch.weight() + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
 	n += rawSize(r.Parameters) + rawSize(r.Outputs) + claimsSize(r.Claims)
+	for _, address := range r.Left {
+		n += len(address) + 3
+	}
 	n += len(r.Owner.ID) + len(r.Owner.Issuer) + len(r.Owner.Label)
 	for _, run := range []*Run{r.Run, r.Then} {
 		if run != nil {

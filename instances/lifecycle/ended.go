@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/template"
@@ -342,10 +343,19 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
 		return
 	}
+	for _, address := range res.Left[:min(len(res.Left), MaxLeft)] {
+		if address = clip(address, MaxLeftAddress); len(r.Left) < MaxLeft && !slices.Contains(r.Left, address) {
+			r.Left = append(slices.Clone(r.Left), address)
+		}
+	}
 	if res.Outcome == Done && res.Resources == 0 {
+		why := r.Reason
+		if len(r.Left) > 0 {
+			why = "left behind, as the module says, and perhaps costing: " + strings.Join(r.Left, ", ")
+		}
 		w.runQueue().endRun(r, Done, "")
-		happened(w.step, r, "destroyed", r.Reason)
-		w.endings().finish(r, Destroyed, r.Reason)
+		happened(w.step, r, "destroyed", why)
+		w.endings().finish(r, Destroyed, why)
 		return
 	}
 	text := failure(res)

@@ -190,10 +190,19 @@ type Result struct {
 	State bool
 	// Untouched reports that the attempt ended before the tool was told to apply anything.
 	Untouched bool
+	// Left has the addresses of resources that a destroy left behind, since their
+	// configuration says so: at most MaxLeft, of up to MaxLeftAddress bytes.
+	Left []string
 	// Changes reports whether the plan of a workspace changes anything, including
 	// outputs only.
 	Changes bool
 }
+
+// Bounds of Result.Left.
+const (
+	MaxLeft        = 20
+	MaxLeftAddress = 200
+)
 
 // Outcomes of an attempt.
 const (

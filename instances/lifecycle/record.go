@@ -74,8 +74,10 @@ type Record struct {
 	Empty     bool   `json:"empty,omitempty"`     // the state listed no resources when the last attempt ended
 	Revised   bool   `json:"revised,omitempty"`   // an update gave it another snapshot
 	Kept      bool   `json:"kept,omitempty"`      // orphaned by its end: counts until an admin removes it
-	Archived  bool   `json:"archived,omitempty"`  // the archive of a final record is written
-	Removing  bool   `json:"removing,omitempty"`  // its tags are being removed, then the record
+	// Left has the addresses of resources that destroying it left behind.
+	Left     []string `json:"left,omitempty"`
+	Archived bool     `json:"archived,omitempty"` // the archive of a final record is written
+	Removing bool     `json:"removing,omitempty"` // its tags are being removed, then the record
 
 	// Of a workspace only: its name, "" for instances; its runs that wait in the queue
 	// or for confirmation, oldest first; the highest number of a run.

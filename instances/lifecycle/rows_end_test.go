@@ -55,6 +55,17 @@ func rowsOfEnd() map[string]func(*world) {
 				w.t.Errorf("destroyed by %v with %s", r.Run.Source, r.Run.Parameters)
 			}
 		},
+		"20 what a destroy leaves behind is in the record": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			w.must(anna, lifecycle.DestroyNow{ID: id})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "no network", Resources: 2, Left: []string{"module.a.b[\"c\"]"}})
+			w.advance(time.Hour)
+			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Left: []string{"d.e"}})
+			r := w.want(id, lifecycle.Destroyed)
+			if !slices.Equal(r.Left, []string{"module.a.b[\"c\"]", "d.e"}) || r.Reason != `left behind, as the module says, and perhaps costing: module.a.b["c"], d.e` {
+				w.t.Errorf("left %q: %s", r.Left, r.Reason)
+			}
+		},
 		"10 what never was ready is changed and launched again": func(w *world) {
 			id := w.create(anna, plain())
 			given := w.record(id).ExpiresAt

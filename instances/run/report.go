@@ -43,6 +43,7 @@ type Report struct {
 	Resources int       `json:"resources"`
 	State     bool      `json:"state,omitempty"`     // a state was stored
 	Untouched bool      `json:"untouched,omitempty"` // it ended before the tool was told to apply anything
+	Left      []string  `json:"left,omitempty"`      // addresses that a destroy left behind: lifecycle destroy = false
 	Changes   bool      `json:"changes,omitempty"`   // whether the plan of a workspace changes anything
 	Head      int64     `json:"head,omitempty"`      // version of the state at the end; 0: none, or not known
 	Started   time.Time `json:"started,omitzero"`
@@ -60,7 +61,7 @@ func (r Report) InClear(sensitive []string) Report {
 func (r Report) Result() lifecycle.Result {
 	return lifecycle.Result{
 		Outcome: r.Outcome, Counts: r.Counts, Cost: r.Cost, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
-		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Untouched: r.Untouched, Changes: r.Changes,
+		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Untouched: r.Untouched, Left: r.Left, Changes: r.Changes,
 	}
 }
 

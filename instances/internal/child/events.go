@@ -29,6 +29,7 @@ type events struct {
 	// some do.
 	outputs outputChange
 	again   int      // resources that are replaced
+	left    []string // addresses of resources that the tool stops managing and does not destroy
 	errs    []string // diagnostics of severity error: the first maxErrors, each clipped
 }
 
@@ -48,7 +49,10 @@ type event struct {
 	Message string `json:"@message"`
 	Type    string `json:"type"`
 	Change  struct {
-		Action string `json:"action"`
+		Action   string `json:"action"`
+		Resource struct {
+			Address string `json:"addr"`
+		} `json:"resource"`
 	} `json:"change"`
 	Changes *struct {
 		Add       int    `json:"add"`
@@ -136,6 +140,8 @@ func (e *events) line(line []byte) {
 		return // their values are in the result
 	case ev.Type == "planned_change" && ev.Change.Action == "replace":
 		e.again++
+	case ev.Type == "planned_change" && ev.Change.Action == "remove" && len(e.left) < lifecycle.MaxLeft:
+		e.left = append(e.left, text.Clip(text.Line(ev.Change.Resource.Address), lifecycle.MaxLeftAddress))
 	case ev.Type == "resource_drift":
 		switch ev.Change.Action {
 		case "delete":
@@ -180,6 +186,12 @@ func (e *events) stale() bool {
 		}
 	}
 	return false
+}
+
+// destroyed reports whether the only error is that a destroy, which succeeded, left resources
+// behind, because they have lifecycle destroy = false (OpenTofu 1.12).
+func (e *events) destroyed() bool {
+	return len(e.errs) == 1 && strings.HasPrefix(e.errs[0], "Destroy was successful but left behind forgotten instances")
 }
 
 // maxError bounds the error of a run, in bytes.

@@ -247,10 +247,13 @@ func (c toolRun) jsonCommand(ctx context.Context, p prepared, args []string, cod
 		c.report.Counts.Replace = min(max(e.again, c.replaced), e.counts.Remove)
 		c.replaced = c.report.Counts.Replace
 	}
+	if len(e.left) > 0 && c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
+		c.report.Left = e.left
+	}
 	switch {
 	case err != nil:
 		return e, err
-	case slices.Contains(codes, code):
+	case slices.Contains(codes, code) || e.destroyed():
 		return e, nil
 	case len(e.errs) == 0:
 		return e, fmt.Errorf("%s: exit status %d: %s", args[0], code, errs.text())

@@ -95,6 +95,7 @@ type NoticeBody struct {
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
 	Counts    *lifecycle.Counts `json:"counts,omitempty"` // of the plan that waits for approval, or that shows drift
 	OfferedTo *template.Owner   `json:"offered_to,omitempty"`
+	Left      []string          `json:"left,omitempty"` // addresses that destroying it left behind
 }
 
 // noticeJob returns the job that sends n.
@@ -160,6 +161,7 @@ func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
 	if rec.Owner != (template.Owner{}) {
 		b.Owner = &rec.Owner
 	}
+	b.Left = rec.Left
 	if rec.Offer != nil {
 		b.OfferedTo = &rec.Offer.To
 	}

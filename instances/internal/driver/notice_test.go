@@ -89,6 +89,7 @@ func TestNoticeSigned(t *testing.T) {
 		Outputs:    map[string]json.RawMessage{"url": json.RawMessage(`"planted-output"`)},
 		Connection: &template.Connection{Type: "web", URL: "https://planted-connection"},
 		Reason:     "planted-reason",
+		Left:       []string{"a.b"},
 		Offer:      &lifecycle.Gift{To: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "u2"}, By: lifecycle.Actor{Subject: "u1"}},
 		Run:        &lifecycle.Run{Error: "planted-error", Counts: &lifecycle.Counts{Add: 2}},
 	}}}
@@ -123,7 +124,7 @@ func TestNoticeSigned(t *testing.T) {
 	rec := doc.Records["a234567890"]
 	if diff := cmp.Diff(got, driver.NoticeBody{
 		Event: "e1", Kind: "ready", At: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC), Template: "sandbox/vpc", ID: rec.ID,
-		Name: "mine", Phase: lifecycle.Ready, Owner: &rec.Owner, ExpiresAt: rec.ExpiresAt, Counts: rec.Run.Counts, OfferedTo: &rec.Offer.To,
+		Name: "mine", Phase: lifecycle.Ready, Owner: &rec.Owner, ExpiresAt: rec.ExpiresAt, Counts: rec.Run.Counts, OfferedTo: &rec.Offer.To, Left: rec.Left,
 	}); diff != "" {
 		t.Errorf("notice (-got +want)\n%s", diff)
 	}

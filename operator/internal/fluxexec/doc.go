@@ -22,7 +22,9 @@
 //   - T4: an approval stays in place and approves the next plan, too [TestTrapApproval].
 //     Every other write revokes it, as does the first [Executor.Apply] after it was used.
 //   - T5: valueFrom has no effect [TestTrapValueFrom]. Values are written out, or come
-//     from a Secret by varsFrom.
+//     from a Secret by varsFrom. tofu-controller writes them before init to
+//     generated.auto.tfvars.json, which every command reads: the source of a module may
+//     depend on them.
 //   - T6, T7: an output that is not a string has its type beside it
 //     [TestFluxRunsAModule], and [ReadOutputs] joins them; the Secret may outlive the
 //     Terraform, and [Executor.Clean] deletes it.

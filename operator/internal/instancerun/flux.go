@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -227,7 +228,9 @@ func (x *Flux) status(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt
 	case fluxexec.Planned:
 		return planned(a, st)
 	case fluxexec.Failed:
-		return failed(r, st.Message), nil
+		over := failed(r, st.Message)
+		over.Result.Untouched = strings.HasSuffix(st.Reason, "InitFailed")
+		return over, nil
 	case fluxexec.Suspended:
 		return ended(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, State: r.Module != nil}), nil
 	case fluxexec.Waiting:

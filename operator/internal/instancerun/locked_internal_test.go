@@ -27,3 +27,14 @@ func TestDestroyMeetsALock(t *testing.T) {
 		t.Errorf("failed: %+v", got)
 	}
 }
+
+// TestFailedInitTouchesNothing tells a run that failed at init, which does not count for the
+// destroy, from one that may have applied something.
+func TestFailedInitTouchesNothing(t *testing.T) {
+	for reason, untouched := range map[string]bool{"TFExecInitFailed": true, "TFExecApplyFailed": false, "TFExecPlanFailed": false} {
+		got, err := (&Flux{}).status(t.Context(), &fluxrun.Run{}, instancectl.Attempt{}, fluxexec.Status{Phase: fluxexec.Failed, Reason: reason, Message: "no such module"})
+		if err != nil || got.Result.Outcome != lifecycle.RunFailed || got.Result.Untouched != untouched {
+			t.Errorf("%s: %+v, %v", reason, got, err)
+		}
+	}
+}
