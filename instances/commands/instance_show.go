@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newInstanceShow(reg *cli.Registries) *cobra.Command {
@@ -91,7 +92,7 @@ func instanceText(instance api.Instance, now time.Time) string {
 		add("output", name+" = "+valueText(instance.Outputs[name]))
 	}
 	for _, e := range instance.Events {
-		add("event", strings.TrimSpace(cli.Timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+e.Detail))
+		add("event", strings.TrimSpace(cli.Timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+text.Line(e.Detail)))
 	}
 	return cli.Table(rows)
 }

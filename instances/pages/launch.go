@@ -217,7 +217,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	reshaped := reshape(f.Values)
 	asks, values, ok := l.read(f.Values, l.chosen)
 	l.ask(asks, values)
-	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}
+	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: reasonIn(f), Force: f.Get("force") == "true"}
 	if l.names() {
 		create.Name = l.nameIn(f.Values)
 	}

@@ -60,7 +60,7 @@ func reasonFields(*verbCall) ([]field, error) {
 }
 
 func reasonBody(c *verbCall, f *site.Form) (any, bool) {
-	reason := strings.TrimSpace(f.Get("reason"))
+	reason := reasonIn(f)
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(reason)
 	}
@@ -84,7 +84,7 @@ func commentFields(*verbCall) ([]field, error) {
 }
 
 func approveBody(c *verbCall, f *site.Form) (any, bool) {
-	reason := strings.TrimSpace(f.Get("reason"))
+	reason := reasonIn(f)
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(reason)
 	}
@@ -188,6 +188,9 @@ func reasonField(approval string) []field {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindArea, Help: []string{"For the approver; may be empty."}}}
 }
 
+// reasonIn returns the reason or comment in a form.
+func reasonIn(f *site.Form) string { return strings.TrimSpace(plainLines(f.Get("reason"))) }
+
 // updateBody sends what differs from the values that the form showed at first.
 func updateBody(c *verbCall, f *site.Form) (any, bool) {
 	p := c.parameters
@@ -213,5 +216,5 @@ func updateBody(c *verbCall, f *site.Form) (any, bool) {
 	if f.Get("version") != "" {
 		c.body.Changed = append(c.body.Changed, "the version of the module "+text.Block(c.i.Source.Version)+" → "+text.Block(f.Get("version")))
 	}
-	return api.Update{Parameters: changed, Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason"))}, ok
+	return api.Update{Parameters: changed, Version: f.Get("version"), Reason: reasonIn(f)}, ok
 }

@@ -278,7 +278,7 @@ func TestErrors(t *testing.T) {
 		{"owner", "anna", "POST", "instances", `{"template":"lab/vpc","owner":"user:ben"}`, 422, "invalid", "user:anna"},
 		{"force", "anna", "POST", "instances", `{"template":"lab/vpc","force":true}`, 403, "denied", "admin"},
 		{"reason", "approver", "POST", "instances/" + asked + "/reject", `{}`, 422, "invalid", "why"},
-		{"reason of two lines", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"no\nreally"}`, 422, "invalid", "without line breaks"},
+		{"reason with a tab", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"no\treally"}`, 422, "invalid", "other than line breaks"},
 		{"long reason", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 422, "invalid", "it has 257 bytes"},
 		{"unknown member", "anna", "POST", "instances", `{"template":"lab/vpc","colour":1}`, 422, "invalid", "colour"},
 		{"wrong type", "anna", "POST", "instances", `{"template":1}`, 422, "invalid", "template"},

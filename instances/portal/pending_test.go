@@ -78,7 +78,7 @@ func TestApproverSees(t *testing.T) {
 	if list.Count != 1 || list.Instances[0].Pending.By.Subject != "anna" || list.Instances[0].Pending.Values != nil {
 		t.Errorf("%+v", list)
 	}
-	s.Want(t, 422, nil, all["anna"], "POST", path+"/extend", `{"reason":"line\nline"}`)
+	s.Want(t, 422, nil, all["anna"], "POST", path+"/extend", `{"reason":"line\tline"}`)
 	approve()
 	s.Results.Append("the tool said this")
 	s.Want(t, 200, nil, all["approver"], "GET", path+"/runs/2/log", "")

@@ -115,8 +115,8 @@ func checkReason(reason string) error {
 		return field("/reason", "say why, in up to %d bytes", maxReason)
 	case len(reason) > maxReason:
 		return field("/reason", "it has %d bytes, and %d at most are kept", len(reason), maxReason)
-	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl):
-		return field("/reason", "must be one line of UTF-8 text, without line breaks and control characters")
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }):
+		return field("/reason", "must be UTF-8 text, without control characters other than line breaks")
 	}
 	return nil
 }
