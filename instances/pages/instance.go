@@ -356,7 +356,7 @@ func (s *instances) templateLink(r *site.Request, name string) site.Link {
 func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
-		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
+		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: reasonOf(i),
 	}
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
 		b.Open = c.URL
@@ -406,8 +406,11 @@ func valuesOf(all map[string]json.RawMessage) []value {
 	var rows []value
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		row := value{Name: name, Text: site.Indented(all[name])}
+		if isNull(all[name]) {
+			row.Text = "no value"
+		}
 		var words string
-		if json.Unmarshal(all[name], &words) == nil {
+		if json.Unmarshal(all[name], &words) == nil && !isNull(all[name]) {
 			row.Text = words
 			row.Masked = words == api.Masked
 		}

@@ -47,6 +47,25 @@ func stateMark(i api.Instance) site.Mark {
 	return site.Mark{Text: "stopped until " + text.Block(i.StoppedUntil), Kind: "plain"}
 }
 
+// reasonOf says why an instance is in its phase: of a failure, what was being done.
+func reasonOf(i api.Instance) string {
+	reason := text.Block(i.Reason)
+	doing := ""
+	switch phase := lifecycle.Phase(i.Phase); {
+	case reason == "":
+		return ""
+	case phase == lifecycle.DestroyFailed:
+		doing = "destroying"
+	case neverReady(i):
+		doing = "creating"
+	case phase == lifecycle.Failed:
+		doing = "changing"
+	default:
+		return reason
+	}
+	return "Failed while " + doing + ": " + reason
+}
+
 // conditions returns marks of the conditions of an instance.
 func conditions(i api.Instance) []site.Mark {
 	var all []site.Mark

@@ -112,7 +112,7 @@ func (v verb) words(name string, i api.Instance) (text, kind string) {
 	case name == api.ActRetry && neverReady(i):
 		return "Try again as it is", ""
 	case name == api.ActUpdate && neverReady(i):
-		return "Edit and launch again", "primary"
+		return "Fix and retry", "primary"
 	}
 	return v.button, v.kind
 }

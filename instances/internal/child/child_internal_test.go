@@ -46,7 +46,7 @@ func TestChildApply(t *testing.T) {
 		if diff := cmp.Diff(r.Counts, &lifecycle.Counts{Add: 1}); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(r.Outputs, map[string]json.RawMessage{"url": json.RawMessage(`"http://a"`)}); diff != "" {
+		if diff := cmp.Diff(r.Outputs, map[string]json.RawMessage{"url": json.RawMessage(`"http://a"`), "missing": json.RawMessage("null")}); diff != "" {
 			t.Error(diff)
 		}
 		tr.WantState(runtest.State(2, 3))

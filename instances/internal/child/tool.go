@@ -351,7 +351,10 @@ func (c toolRun) collect(ctx context.Context) {
 	}
 	for _, name := range c.Order.Spec.Outputs {
 		o, ok := s.Outputs[name]
-		if !ok || o.Sensitive || len(o.Value) > maxOutput {
+		if !ok {
+			o.Value = json.RawMessage("null") // the tools do not store it
+		}
+		if o.Sensitive || len(o.Value) > maxOutput {
 			continue
 		}
 		value := json.RawMessage(c.masks.text(string(o.Value)))

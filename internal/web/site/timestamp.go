@@ -22,8 +22,13 @@ func NewTimestamp(t, now time.Time) Timestamp {
 	return Timestamp{t, ago(now.Sub(t))}
 }
 
-// ago returns an age in words, in the largest unit that fits.
+// ago returns an age in words, in the largest unit that fits; a negative age is in the future.
 func ago(d time.Duration) string {
+	form := "%s ago"
+	if d < 0 {
+		form = "in %s"
+		d = -d
+	}
 	if d < time.Minute {
 		return "just now"
 	}
@@ -32,7 +37,7 @@ func ago(d time.Duration) string {
 		name   string
 	}{{365 * 24 * time.Hour, "year"}, {30 * 24 * time.Hour, "month"}, {24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
 		if n := int(d / unit.length); n > 0 {
-			return Plural(n, unit.name) + " ago"
+			return fmt.Sprintf(form, Plural(n, unit.name))
 		}
 	}
 	return ""

@@ -170,6 +170,8 @@ function show(page) {
   const log = document.querySelector(".logbox"), next = page.querySelector(".logbox");
   if (next && (!log || log.dataset.run !== next.dataset.run)) {
     if (log) log.replaceWith(next); else document.querySelector("[data-log-here]")?.append(next);
+    const end = next.querySelector(".log");
+    end.scrollTop = end.scrollHeight;
     follow(next);
   }
   for (const part of document.querySelectorAll("[data-live]")) {
@@ -196,6 +198,9 @@ function watch() {
   events.addEventListener("instance", (e) => { if (JSON.parse(e.data).instance === on.dataset.of) renew(); });
 }
 watch();
+
+// A log opens at its end, where a failure is.
+for (const log of document.querySelectorAll(".logbox .log")) log.scrollTop = log.scrollHeight;
 
 // The log of a run that goes on. What comes is text, and stays text.
 function follow(box) {
