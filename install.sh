@@ -10,6 +10,8 @@
 #                    where that may not be written
 # OKARA_RELEASES     where releases are, for a mirror
 # OKARA_RELEASE_KEY  file with the public key, PEM; without it the key below
+# OKARA_KEEP         folder that keeps what is fetched, for the next time; what it has is
+#                    verified like what is fetched
 # OKARA_SHA256SUMS   SHA-256 that the list of checksums has to have, for who pins a release
 set -eu
 
@@ -85,11 +87,19 @@ cd "$work"
 archive=okara_${version}_$where.tar.gz
 list=okara_${version}_SHA256SUMS
 for file in "$list" "$list.sig" "$archive"; do
-	fetch "$releases/download/v$version/$file" "$file"
+	if [ -f "${OKARA_KEEP:-/nowhere}/$file" ]; then
+		cp "$OKARA_KEEP/$file" "$file"
+	else
+		fetch "$releases/download/v$version/$file" "$file"
+	fi
 done
 verify "$list" "$list.sig"
 [ -z "${OKARA_SHA256SUMS:-}" ] || echo "$OKARA_SHA256SUMS  $list" | sums || fail "$list is not the one that OKARA_SHA256SUMS names" "nothing was installed; was the release made again?"
 grep -F "  $archive" "$list" | sums || fail "$archive is not what $list says" "nothing was installed; fetch it again"
+if [ -n "${OKARA_KEEP:-}" ]; then
+	mkdir -p "$OKARA_KEEP"
+	cp "$list" "$list.sig" "$archive" "$OKARA_KEEP"
+fi
 tar -xzf "$archive" okara
 mkdir -p "$bin"
 # Beside its place and then moved, so that a running okara is not written over.

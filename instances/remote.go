@@ -202,7 +202,7 @@ func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, erro
 }
 
 // CheckEnvironment implements [tfe.Runs].
-func (r *remoteRuns) CheckEnvironment(name string) error { return sandbox.CheckVariable(name) }
+func (r *remoteRuns) CheckEnvironment(name string) error { return sandbox.CheckWorkspaceVariable(name) }
 
 // Create implements [tfe.Runs].
 func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {

@@ -71,6 +71,9 @@ printed to stderr.`,
 			if err := addToken(a, file, token); err != nil {
 				return err
 			}
+			if days == 0 {
+				a.Note("the token has no end; --days gives it one")
+			}
 			return giveToken(a, write, text, token)
 		},
 	}

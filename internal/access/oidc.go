@@ -195,8 +195,28 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	if err := t.Claims(&id.Claims); err != nil {
 		return identity{}, err
 	}
+	if err := s.checkClaims(id.Claims); err != nil {
+		return identity{}, err
+	}
 	id.Groups = groupsOf(id.Claims, i.GroupsClaim)
 	return id, nil
+}
+
+// checkClaims refuses what the library lets pass: a token without a subject, a time that
+// is not a number (RFC 7519, section 2), and one that was issued in the future.
+func (s *issuers) checkClaims(claims map[string]any) error {
+	if subject, _ := claims["sub"].(string); subject == "" {
+		return errors.New("the token has no subject")
+	}
+	for _, name := range []string{"exp", "nbf", "iat"} {
+		value, given := claims[name]
+		if at, number := value.(float64); given && !number {
+			return fmt.Errorf("%s of the token is not a number", name)
+		} else if name == "iat" && at > float64(s.now().Add(clockSkew).Unix()) {
+			return errors.New("the token was issued in the future")
+		}
+	}
+	return nil
 }
 
 // algorithms returns the accepted signature algorithms, all with public keys. A token

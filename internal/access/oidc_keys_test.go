@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,7 +54,16 @@ func (s signer) set() []byte {
 // token returns a token of an issuer that is valid for an hour from a time on.
 func (s signer) token(t *testing.T, issuer string, now time.Time) string {
 	t.Helper()
-	token, err := jwt.Signed(s).Claims(map[string]any{"iss": issuer, "aud": "okara", "sub": "run", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}).Serialize()
+	return s.tokenWith(t, issuer, now, nil)
+}
+
+// tokenWith is token with other claims; a nil one is left out.
+func (s signer) tokenWith(t *testing.T, issuer string, now time.Time, other map[string]any) string {
+	t.Helper()
+	claims := map[string]any{"iss": issuer, "aud": "okara", "sub": "run", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+	maps.Copy(claims, other)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	token, err := jwt.Signed(s).Claims(claims).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +103,34 @@ func keysBlock(t *testing.T, file string) *access.Block {
 		t.Fatal(err)
 	}
 	return &b
+}
+
+// TestClaims refuses tokens with a valid signature whose subject or times are not what RFC
+// 7519 says, also where the library would read them.
+func TestClaims(t *testing.T) {
+	const issuer = "okara-operator.prod"
+	file := filepath.Join(t.TempDir(), "keys.json")
+	s := newSigner(t, "one")
+	if err := os.WriteFile(file, s.set(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	g := newKeysGuard(t, access.Issuer{URL: issuer, KeysFile: file}, func() time.Time { return now })
+	later := now.Add(time.Hour).Unix()
+	for name, tt := range map[string]struct {
+		claims map[string]any
+		ok     bool
+	}{
+		"as it should be": {nil, true}, "without the time of issue": {map[string]any{"iat": nil}, true}, "a clock that is a little ahead": {map[string]any{"iat": now.Add(20 * time.Second).Unix()}, true},
+		"end as text": {map[string]any{"exp": fmt.Sprint(later)}, false}, "no end": {map[string]any{"exp": nil}, false},
+		"issued in the future": {map[string]any{"iat": later}, false}, "issue as text": {map[string]any{"iat": fmt.Sprint(now.Unix())}, false},
+		"not before as text": {map[string]any{"nbf": fmt.Sprint(now.Unix())}, false},
+		"no subject":         {map[string]any{"sub": nil}, false}, "empty subject": {map[string]any{"sub": ""}, false}, "a number as subject": {map[string]any{"sub": 7}, false},
+	} {
+		if err := allowed(g, s.tokenWith(t, issuer, now, tt.claims)); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestKeysOfAFile reads the keys of an issuer from a file that is changed, corrupted and

@@ -74,6 +74,17 @@ type ruleText struct {
 	Allow  []string          `json:"allow"`
 }
 
+// Unconditional returns the names of the rules that apply to every token of every issuer
+// that is accepted.
+func (p Policy) Unconditional() (names []string) {
+	for _, r := range p.Rules {
+		if r.Issuer == "" && len(r.Groups) == 0 && len(r.Claims) == 0 {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
 // MarshalJSON writes the file that [ParseRules] reads.
 func (f RulesFile) MarshalJSON() ([]byte, error) {
 	doc := ruleDocument{Rules: []ruleText{}, NotBefore: f.NotBefore}

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -49,12 +51,14 @@ func ReadToken(in io.Reader, file string) (string, error) {
 		return "", nil
 	}
 	if file != "-" {
-		f, err := os.Open(file)
+		b, err := files.ReadPrivate(file, maxToken)
+		if _, open := errors.AsType[*files.ModeError](err); open {
+			return "", err
+		}
 		if err != nil {
 			return "", UsageError("%w", err)
 		}
-		defer f.Close()
-		in = f
+		in = bytes.NewReader(b)
 	}
 	b, err := io.ReadAll(io.LimitReader(in, maxToken+1))
 	token := strings.TrimSpace(string(b))

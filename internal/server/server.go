@@ -128,6 +128,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err := o.extend(ctx, s, back, env); err != nil {
 		return err
 	}
+	if names := o.Access.Unconditional(); len(names) > 0 {
+		env.Log.Warn("rules without issuer, groups and claims apply to every token that is accepted", "rules", names)
+	}
 	front, err := New(o)
 	if err != nil {
 		return &syntax.SettingError{Err: err}

@@ -270,7 +270,7 @@ func TestVariableRights(t *testing.T) {
 	c.as("reader").want(http.StatusOK, http.MethodGet, vars, nil)
 	c.as("other").want(http.StatusForbidden, http.MethodGet, vars, nil)
 	c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("PATH", "/", "env", nil))
-	if got := c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("b", "1", "env", object{"sensitive": true})); !strings.Contains(string(got.body), "no state keys") {
+	if got := c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("b", "12345678", "env", object{"sensitive": true})); !strings.Contains(string(got.body), "no state keys") {
 		t.Errorf("without state keys it says %s", got.body)
 	}
 	// A set belongs to the whole organization.

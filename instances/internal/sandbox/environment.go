@@ -32,6 +32,42 @@ func CheckVariable(name string) error {
 	return nil
 }
 
+// refusedNames are names of variables that a workspace cannot set, by the reason. Its
+// configuration may set them for the programs that it starts; here they would act on the
+// tool before it reads the configuration, or on programs of which nobody sees that they
+// run.
+var refusedNames = map[string][]string{
+	"leads the connections of the tool elsewhere": {
+		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS",
+	},
+	"decides whom the tool trusts, or shows what it sends": {
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "OPENSSL_CONF", "OPENSSL_MODULES", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+	},
+	"starts other programs in place of git": {"GIT_*", "SSH_ASKPASS", "EDITOR", "VISUAL", "PAGER"},
+	"runs code in each shell or interpreter": {
+		"BASH_ENV", "BASH_FUNC_*", "BASHOPTS", "SHELLOPTS", "ENV", "IFS", "PS4", "PROMPT_COMMAND", "ZDOTDIR", "PYTHON*", "PERL5*", "PERLLIB", "RUBYOPT", "RUBYLIB",
+		"NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "LUA_INIT*",
+	},
+	"changes how programs are loaded": {"DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH", "MALLOC_*", "GODEBUG", "GOTRACEBACK"},
+}
+
+// CheckWorkspaceVariable refuses the names that [CheckVariable] refuses, and those which
+// no workspace may set. Upper and lower case are the same.
+func CheckWorkspaceVariable(name string) error {
+	if err := CheckVariable(name); err != nil {
+		return err
+	}
+	for why, names := range refusedNames {
+		for _, refused := range names {
+			prefix, all := strings.CutSuffix(refused, "*")
+			if upper := strings.ToUpper(name); upper == refused || all && strings.HasPrefix(upper, prefix) {
+				return fmt.Errorf("a workspace cannot set the variable %s: it %s\nhint: the administrator can give it to runs by a credential of the organization", name, why)
+			}
+		}
+	}
+	return nil
+}
+
 // OutsideVariables returns the variables for network access: proxies and certificates.
 func OutsideVariables() []string {
 	return []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}

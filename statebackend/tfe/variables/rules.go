@@ -3,6 +3,7 @@
 package variables
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -35,12 +36,28 @@ func (v Variable) Check() error {
 		if strings.ContainsAny(v.Key, "=\x00") || strings.ContainsRune(v.Value, 0) {
 			return errors.New("key and value must be those of an environment variable")
 		}
-		return nil
+		return v.checkHidden(v.Value)
 	case !hclsyntax.ValidIdentifier(v.Key):
 		return errors.New("key must be the name of a variable of the configuration")
 	}
-	_, err := v.literal()
-	return err
+	value, err := v.literal()
+	if err != nil {
+		return err
+	}
+	return v.checkHidden(texts(value)...)
+}
+
+// minHidden is the length of the shortest value that a log can hide: shorter ones are
+// parts of many words.
+const minHidden = 8
+
+// checkHidden refuses a sensitive variable of which a log or a plan would show a part. true,
+// false and null inside a value give nothing away.
+func (v Variable) checkHidden(parts ...string) error {
+	if v.Sensitive && (len(v.Value) < minHidden || slices.ContainsFunc(parts, func(s string) bool { return len(s) < minHidden })) {
+		return fmt.Errorf("a sensitive value, and each text and number in it, must have %d characters or more, since shorter ones cannot be hidden in logs\nhint: leave sensitive out and set sensitive = true in the variable of the configuration, or use a longer value", minHidden)
+	}
+	return nil
 }
 
 // literal returns the JSON value of a variable of the configuration.
@@ -184,19 +201,33 @@ func (g *Given) take(v Variable) error {
 	return nil
 }
 
-// texts returns the strings in a JSON value.
+// texts returns the strings and numbers in a JSON value, without the names of attributes.
 func texts(raw json.RawMessage) []string {
-	var list []string
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	for {
-		t, err := d.Token()
-		if err != nil {
-			return list
+	var value any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return nil
+	}
+	return leaves(value)
+}
+
+func leaves(value any) (list []string) {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case json.Number:
+		return []string{v.String()}
+	case []any:
+		for _, one := range v {
+			list = append(list, leaves(one)...)
 		}
-		if s, ok := t.(string); ok {
-			list = append(list, s)
+	case map[string]any:
+		for _, one := range v {
+			list = append(list, leaves(one)...)
 		}
 	}
+	return list
 }
 
 // Of reads the variables of a workspace, and the sets that it uses with their variables.

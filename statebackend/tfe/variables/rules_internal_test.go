@@ -41,23 +41,49 @@ func TestGive(t *testing.T) {
 // TestGiveKinds checks the handling of categories, expressions and sensitive values.
 func TestGiveKinds(t *testing.T) {
 	own := []Variable{
-		{Key: "a", Category: Terraform, Value: "[1]"}, {Key: "b", Category: Terraform, Value: `{ x = ["secret-in-hcl"] }`, HCL: true, Sensitive: true},
+		{Key: "a", Category: Terraform, Value: "[1]"}, {Key: "b", Category: Terraform, Value: `{ x = ["secret-in-hcl"], pin = 1234567890 }`, HCL: true, Sensitive: true},
 		{Key: "A", Category: Environment, Value: "secret-of-env", Sensitive: true}, {Key: "a", Category: Environment, Value: "1"},
 	}
 	given, err := Give(own, nil, map[string]json.RawMessage{"a": json.RawMessage("7")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(given.Variables["a"]) != "7" || string(given.Variables["b"]) != `{"x":["secret-in-hcl"]}` || !maps.Equal(given.Environment, map[string]string{"A": "secret-of-env", "a": "1"}) {
+	if string(given.Variables["a"]) != "7" || string(given.Variables["b"]) != `{"pin":1234567890,"x":["secret-in-hcl"]}` || !maps.Equal(given.Environment, map[string]string{"A": "secret-of-env", "a": "1"}) {
 		t.Errorf("got %s, %v", given.Variables, given.Environment)
 	}
-	for _, secret := range []string{"secret-in-hcl", "secret-of-env"} {
+	for _, secret := range []string{"secret-in-hcl", "1234567890", "secret-of-env"} {
 		if !slices.Contains(given.Masked, secret) {
 			t.Errorf("%q is not masked: %q", secret, given.Masked)
 		}
 	}
 	if given, err = Give(own[:1], nil, nil); err != nil || string(given.Variables["a"]) != `"[1]"` || len(given.Masked) > 0 {
 		t.Errorf("text is %s, %v, masked %q", given.Variables["a"], err, given.Masked)
+	}
+}
+
+// TestCheckHidden refuses as sensitive what a log cannot hide.
+func TestCheckHidden(t *testing.T) {
+	for _, tt := range []struct {
+		value    string
+		hcl, env bool
+		ok       bool
+	}{
+		{value: "secret7", ok: false}, {value: "secret78", ok: true}, {value: "", ok: false},
+		{value: "secret7", env: true, ok: false}, {value: "secret78", env: true, ok: true},
+		{value: `{ pin = 1234567, b = true }`, hcl: true, ok: false}, {value: `{ pin = 12345678, b = true, n = null }`, hcl: true, ok: true},
+		{value: `["long enough", ["short"]]`, hcl: true, ok: false}, {value: "true", hcl: true, ok: false},
+	} {
+		v := Variable{Key: "a", Category: Terraform, Value: tt.value, HCL: tt.hcl, Sensitive: true}
+		if tt.env {
+			v.Category = Environment
+		}
+		if err := v.Check(); (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", v, err)
+		}
+		v.Sensitive = false
+		if err := v.Check(); err != nil {
+			t.Errorf("readable %+v: %v", v, err)
+		}
 	}
 }
 
