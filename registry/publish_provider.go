@@ -170,6 +170,8 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 		Receipts []string `json:"receipts"`
 		Keys     []string `json:"keys"`
 		Extend   bool     `json:"extend"` // add platforms to a version that exists
+
+		Protocols []string `json:"protocols"` // instead of those in the registry manifest
 	}
 	if err := readJSON(r.Request, maxProviderRequest, &in); err != nil {
 		return err
@@ -181,7 +183,10 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 	if err != nil {
 		return unprocessable(err)
 	}
-	o := depot.ProviderOptions{Extend: in.Extend, Annotations: annotations}
+	o := depot.ProviderOptions{Extend: in.Extend, Annotations: annotations, Protocols: in.Protocols}
+	if err := signing.CheckProtocols(in.Protocols); err != nil {
+		return unprocessable(err)
+	}
 	for _, armor := range in.Keys {
 		keys, err := signing.ParsePublicKeys([]byte(armor))
 		if err != nil {

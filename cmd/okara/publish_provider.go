@@ -4,7 +4,9 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +29,11 @@ DIST is a folder as GoReleaser leaves it: terraform-provider-TYPE_VERSION_OS_ARC
 for each platform, and if they are there SHA256SUMS, its signature and the registry
 manifest. The zips are stored byte for byte. All of it is checked before anything is
 pushed, and the version becomes visible when it is complete.
+
+The registry manifest says which protocols the provider speaks, 5.0 without one. If
+SHA256SUMS lists PREFIX_manifest.json and DIST does not have it, it is
+terraform-registry-manifest.json in the folder above DIST. --protocols says what a
+manifest would that cannot be read.
 
 A signature in the folder is verified with --key and kept. Without one, SHA256SUMS
 is signed with --sign-key; the private key stays on this machine.
@@ -63,7 +70,7 @@ other content, 5 denied.`,
 				return err
 			}
 			defer dist.Close()
-			options, done, err := o.options(reg.App)
+			options, done, err := o.options(reg.App, args[0])
 			if err != nil {
 				return err
 			}
@@ -77,6 +84,7 @@ other content, 5 denied.`,
 	server.Add(f)
 	f.StringVar(&o.docs, "docs", "", "`FOLDER` with the documentation, which is docs in the source of a provider; else docs in DIST")
 	f.BoolVar(&o.extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
+	f.StringSliceVar(&o.protocols, "protocols", nil, "protocol `VERSIONS` of the provider, such as 5.0,6.0, instead of those in the registry manifest")
 	f.StringArrayVar(&o.signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
 	f.StringVar(&o.passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	f.StringArrayVar(&o.keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
@@ -89,12 +97,20 @@ type providerFlags struct {
 	passphraseFile string
 	extend         bool
 	docs           string
+	protocols      []string
 }
 
 // options reads the keys; the first one signs, and further ones add signatures. done closes
 // the documentation.
-func (f *providerFlags) options(a *cli.App) (o depot.ProviderOptions, done func(), err error) {
+func (f *providerFlags) options(a *cli.App, dist string) (o depot.ProviderOptions, done func(), err error) {
 	o.Extend = f.extend
+	o.Protocols = f.protocols
+	if err := signing.CheckProtocols(f.protocols); err != nil {
+		return o, nil, cli.UsageError("--protocols: %w", err)
+	}
+	if o.Manifest, err = readManifestAbove(dist); err != nil {
+		return o, nil, err
+	}
 	if o.Annotations, err = publishAnnotations(a); err != nil {
 		return o, nil, err
 	}
@@ -118,6 +134,27 @@ func (f *providerFlags) options(a *cli.App) (o depot.ProviderOptions, done func(
 	}
 	o.Docs = docs.FS()
 	return o, func() { _ = docs.Close() }, nil // opened only for reading
+}
+
+// readManifestAbove reads the registry manifest in the source of a provider; nil if there is
+// none in the folder above dist.
+func readManifestAbove(dist string) ([]byte, error) {
+	dist, err := filepath.Abs(dist)
+	if err != nil {
+		return nil, err
+	}
+	above, err := cli.OpenTree(filepath.Dir(dist))
+	if err != nil {
+		return nil, nil // it is optional
+	}
+	defer above.Close()
+	f, err := above.FS().Open("terraform-registry-manifest.json")
+	if err != nil {
+		return nil, nil
+	}
+	defer f.Close()
+	const limit = 1 << 20
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // readPrivateKey reads the signing key; an empty name means no key.

@@ -147,6 +147,8 @@ func PublishHint(err error) error {
 		return WithHint(err, "tofu validate says more; --force publishes the files as they are")
 	case errors.Is(err, description.ErrOutside):
 		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
+	case errors.Is(err, depot.ErrManifest):
+		return WithHint(err, "say which protocols the provider speaks with --protocols 5.0, as the manifest would")
 	case errors.Is(err, trust.ErrUnsigned):
 		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
 	case errors.Is(err, signing.ErrNoProvider):

@@ -57,7 +57,11 @@ func (c *Client) publishProvider(ctx context.Context, dist fs.FS, path string, p
 	if err := g.Wait(); err != nil {
 		return depot.Published{}, err
 	}
-	request, err := document(map[string]any{"receipts": receipts, "keys": plan.Keys(), "extend": o.Extend})
+	order := map[string]any{"receipts": receipts, "keys": plan.Keys(), "extend": o.Extend}
+	if len(o.Protocols) > 0 {
+		order["protocols"] = o.Protocols
+	}
+	request, err := document(order)
 	if err != nil {
 		return depot.Published{}, err
 	}

@@ -66,7 +66,7 @@ func (p Published) String() string { return p.Repository + ":" + p.Tag + "@" + p
 // number was used by a withdrawn version. It wraps oci.ErrExists.
 type ConflictError struct {
 	Repository, Tag string
-	Stored, Offered string                // content digests; Stored is the manifest digest if no content digest is recorded, "" if the tag does not exist
+	Stored, Offered string                // content digests; Stored is the manifest digest if no content digest is recorded, "" if the tag does not exist; of a provider that differs only in them its protocols
 	Withdrawn       *evidence.StatusEvent // event that withdrew the version; nil: not withdrawn
 	Duplicate       addr.Version          // version of a module that differs only after "+"; zero: none
 	Next            addr.Version          // next free patch version, zero if unknown

@@ -4,6 +4,7 @@ package depot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -120,22 +121,51 @@ func (d *dist) find(names ...string) string {
 	return ""
 }
 
-// registryManifest returns the registry manifest of the release, if any, and
-// its protocol versions.
-func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
-	name := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json")
-	if name == "" {
-		return nil, []string{artifact.DefaultProtocol}, nil
+// manifestFile is the name of the registry manifest in the source of a provider.
+const manifestFile = "terraform-registry-manifest.json"
+
+// registryManifest reads the registry manifest of the release, if any, and its
+// protocol versions. GoReleaser lists it in SHA256SUMS as PREFIX_manifest.json
+// and leaves it where it was, above the folder of the release.
+func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
+	listed := d.stem + "manifest.json"
+	sum := plan.sums[listed]
+	text := o.Manifest
+	name := d.find(listed, manifestFile)
+	switch {
+	case name != "":
+		var err error
+		if text, err = d.read(name); err != nil {
+			return err
+		}
+	case sum == "":
+		text = nil // that of another release
+	case text == nil:
+		return fmt.Errorf("%s lists %s, and neither that nor %s is in the folder or the one above: %w", plan.metadata.ShasumsName, listed, manifestFile, signing.ErrSums)
+	default:
+		name = manifestFile + " above the folder"
 	}
-	if text, err = d.read(name); err != nil {
-		return nil, nil, err
+	if text != nil && sum != "" {
+		if err := plan.sums.Check(listed, hexSHA256(text)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	protocols, err = signing.ParseRegistryManifest(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	plan.metadata.RegistryManifest = text
+	plan.Protocols = []string{artifact.DefaultProtocol}
+	switch {
+	case len(o.Protocols) > 0:
+		plan.Protocols = o.Protocols
+	case text != nil:
+		var err error
+		if plan.Protocols, err = signing.ParseRegistryManifest(text); err != nil {
+			return fmt.Errorf("%s: %w: %w", name, err, ErrManifest)
+		}
 	}
-	return text, protocols, nil
+	return nil
 }
+
+// ErrManifest means that the registry manifest of a release cannot be read.
+var ErrManifest = errors.New("the protocols are unknown")
 
 // checkSums compares SHA256SUMS with the zips, or creates it if there is none.
 func (d *dist) checkSums(plan *ProviderPlan) error {
@@ -160,9 +190,6 @@ func (d *dist) checkSums(plan *ProviderPlan) error {
 		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" {
 			return fmt.Errorf("%s lists %s, which is not in the folder: %w", name, listed, signing.ErrSums)
 		}
-	}
-	if m := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json"); m != "" && plan.sums[d.stem+"manifest.json"] != "" {
-		return plan.sums.Check(d.stem+"manifest.json", hexSHA256(plan.metadata.RegistryManifest))
 	}
 	return nil
 }

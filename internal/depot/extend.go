@@ -26,6 +26,9 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 	if stored.Platforms == nil {
 		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", x.repo, x.version.Tag(), oci.ErrExists)
 	}
+	if !slices.Equal(stored.Protocols, x.plan.Protocols) {
+		return Published{}, fmt.Errorf("%s:%s is published with %s, yours has %s: %w", x.repo, x.version.Tag(), protocolsText(stored.Protocols), protocolsText(x.plan.Protocols), oci.ErrExists)
+	}
 	added, err := addedPackages(ctx, x.repo, x.plan, stored)
 	if err != nil {
 		return Published{}, err

@@ -167,6 +167,9 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	if len(plan.Protocols) == 0 {
 		plan.Protocols = []string{artifact.DefaultProtocol}
 	}
+	for _, pkg := range packages {
+		plan.warnUnasked(pkg.Platform)
+	}
 	name := signing.PackageStem(p, v) + "SHA256SUMS"
 	if len(first.Shasums) > 0 {
 		if err := plan.takeSums(name, first.Shasums); err != nil {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -30,6 +31,8 @@ type ProviderOptions struct {
 	Extend      bool                // add platforms that an existing version lacks
 	Stored      []Package           // packages in the registry that were inspected on upload; not in the directory
 	Check       Check               // asked before the version becomes visible; nil: none
+	Manifest    []byte              // the registry manifest, if SHA256SUMS lists it and the directory does not have it; nil: none
+	Protocols   []string            // instead of those in the registry manifest
 	Docs        fs.FS               // Markdown in the form of the registries; nil: the directory docs, if any
 }
 
@@ -88,16 +91,26 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 		return nil, err
 	}
 	plan := &ProviderPlan{Packages: packages}
-	if plan.metadata.RegistryManifest, plan.Protocols, err = d.registryManifest(); err != nil {
-		return nil, err
+	for _, k := range packages {
+		plan.warnUnasked(k.Platform)
 	}
 	if err := d.checkSums(plan); err != nil {
+		return nil, err
+	}
+	if err := d.registryManifest(plan, o); err != nil {
 		return nil, err
 	}
 	if err := d.checkSignature(plan, o); err != nil {
 		return nil, err
 	}
 	return plan, d.docs(ctx, plan, o.Docs)
+}
+
+// warnUnasked warns about a platform for which no tool asks.
+func (p *ProviderPlan) warnUnasked(t addr.Platform) {
+	if meant := t.Meant(); meant != "" {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("no tool asks for %s: %s", t, meant))
+	}
 }
 
 // takeSums parses a SHA256SUMS and keeps it unchanged.
@@ -191,7 +204,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 		return x.extend(ctx, *stored)
 	}
 	if stored != nil {
-		return foundProvider(ctx, l, v, out, *stored)
+		return x.found(ctx, l, out, *stored)
 	}
 	if err := l.Taken(v); err != nil {
 		return Published{}, err
@@ -218,7 +231,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	}
 	stored, err = storedProvider(ctx, r, out.Tag)
 	if err == nil && stored != nil {
-		return foundProvider(ctx, l, v, out, *stored)
+		return x.found(ctx, l, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
@@ -231,7 +244,7 @@ func (x providerPush) finish(ctx context.Context, l *Listing, out Published, riv
 	if err != nil || theirs == nil {
 		return Published{}, errors.Join(rival, err)
 	}
-	found, err := foundProvider(ctx, l, x.version, out, *theirs)
+	found, err := x.found(ctx, l, out, *theirs)
 	if _, other := errors.AsType[*ConflictError](err); other {
 		return Published{}, rival
 	}
@@ -313,7 +326,9 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.Pro
 	return &parsed, nil
 }
 
-func foundProvider(ctx context.Context, l *Listing, v addr.Version, out Published, stored artifact.ProviderIndex) (Published, error) {
+// found completes out if the stored provider has its zips and protocols, and
+// otherwise returns the conflict.
+func (x providerPush) found(ctx context.Context, l *Listing, out Published, stored artifact.ProviderIndex) (Published, error) {
 	sums := signing.Sums{}
 	for _, p := range stored.Platforms {
 		zip, err := artifact.ResolveProviderZip(ctx, l.Repository, p)
@@ -323,10 +338,15 @@ func foundProvider(ctx context.Context, l *Listing, v addr.Version, out Publishe
 		sums[p.Platform.String()] = zip.Digest.Encoded()
 	}
 	if have := sumsDigest(sums); have != out.ContentDigest {
-		return Published{}, l.conflict(v, have, out.ContentDigest)
+		return Published{}, l.conflict(x.version, have, out.ContentDigest)
+	}
+	if !slices.Equal(stored.Protocols, x.plan.Protocols) {
+		return Published{}, l.conflict(x.version, protocolsText(stored.Protocols), protocolsText(x.plan.Protocols))
 	}
 	out.Digest = stored.Index.Digest.String()
 	out.Existing = true
-	out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
+	out.Warnings = append(out.Warnings, l.WarnYanked(x.version)...)
 	return out, nil
 }
+
+func protocolsText(protocols []string) string { return "protocols " + strings.Join(protocols, ", ") }

@@ -76,15 +76,23 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 	if doc.Version != 1 {
 		return nil, fmt.Errorf("registry manifest has version %d, want 1", doc.Version)
 	}
-	for _, p := range doc.Metadata.ProtocolVersions {
-		if !protocolPattern().MatchString(p) {
-			return nil, fmt.Errorf("registry manifest: protocol version %q, want MAJOR.MINOR", p)
-		}
+	if err := CheckProtocols(doc.Metadata.ProtocolVersions); err != nil {
+		return nil, fmt.Errorf("registry manifest: %w", err)
 	}
 	if len(doc.Metadata.ProtocolVersions) == 0 {
 		return []string{artifact.DefaultProtocol}, nil
 	}
 	return doc.Metadata.ProtocolVersions, nil
+}
+
+// CheckProtocols checks that each protocol version is MAJOR.MINOR.
+func CheckProtocols(versions []string) error {
+	for _, p := range versions {
+		if !protocolPattern().MatchString(p) {
+			return fmt.Errorf("protocol version %q, want MAJOR.MINOR", text.Excerpt(p))
+		}
+	}
+	return nil
 }
 
 // CheckListed compares a zip with its line in SHA256SUMS. An index made by
