@@ -3,10 +3,12 @@
 package credentials
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -31,9 +33,9 @@ type dockerFile struct {
 func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
 	var f dockerFile
 	if legacy {
-		err = json.Unmarshal(b, &f.Auths)
+		err = decodeFirst(b, &f.Auths)
 	} else {
-		err = json.Unmarshal(b, &f)
+		err = decodeFirst(b, &f)
 	}
 	if err != nil {
 		return nil, nil, jsonError(err)
@@ -84,10 +86,16 @@ func parseAuth(raw json.RawMessage) (oci.Credential, error) {
 		Username: a.Username, Password: a.Password,
 		IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
 	}
-	if c.Password == "" && c.IdentityToken == "" && c.RegistryToken == "" {
-		return oci.Credential{}, nil
+	return c, nil // a user name alone has an empty password, as in Docker
+}
+
+// decodeFirst decodes the first JSON value of a file, as Docker does: what follows is ignored,
+// and an empty file has nothing.
+func decodeFirst(b []byte, into any) error {
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(into); !errors.Is(err, io.EOF) {
+		return err
 	}
-	return c, nil
+	return nil
 }
 
 // sortedKeys returns the keys, those in normal form first: if a file has both

@@ -102,7 +102,7 @@ func (c *Candidate) describe(cred oci.Credential) {
 	case cred.IdentityToken != "":
 		c.Kind = "identity token"
 		c.Secret = masked
-	case cred.Password != "":
+	case cred.Username != "":
 		c.Kind = "password"
 		c.Secret = masked
 	default:

@@ -70,7 +70,7 @@ func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Creden
 		return oci.Credential{}, err
 	}
 	var a helperAnswer
-	if json.Unmarshal(out, &a) != nil {
+	if json.NewDecoder(bytes.NewReader(out)).Decode(&a) != nil { // what follows is ignored, as in Docker
 		return oci.Credential{}, fmt.Errorf("credential helper %s: the answer is not the JSON of the helper protocol", h.name)
 	}
 	switch {

@@ -61,6 +61,16 @@ func TestHelperIsAskedOncePerHost(t *testing.T) {
 	}
 }
 
+// TestHelperSaysMore takes the answer of a helper that prints a line after it, as Docker does.
+func TestHelperSaysMore(t *testing.T) {
+	m := newMachine(t, "linux")
+	m.helper("chatty", helperScript{Raw: `{"ServerURL":"a.example.com","Username":"u","Secret":"s"}` + "\nupdate available: 2.0\n"})
+	m.file("home/.docker/config.json", `{"credsStore": "chatty"}`)
+	if got := mustCredential(t, m.resolver(), "a.example.com", "x"); got != basic("u", "s") || m.log.Len() > 0 {
+		t.Errorf("got %+v, log %s", got, m.log.String())
+	}
+}
+
 func TestHelperFailuresFallThrough(t *testing.T) {
 	const secret = "s3cr3t-of-the-helper"
 	tests := []struct {

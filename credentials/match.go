@@ -43,12 +43,13 @@ func (t target) String() string {
 type key struct{ host, path string }
 
 // parseKey parses a key. Docker writes URLs for some registries; their path is
-// an API version and not a repository, so only the host of a URL counts. A key
-// without a scheme may include a path, as containers-auth.json(5) defines.
+// an API version and not a repository, so only the host of a URL counts, and of
+// HOST/v1/ and HOST/v2/. Any other key without a scheme may include a path, as
+// containers-auth.json(5) defines.
 func parseKey(s string) key {
 	bare := strings.TrimPrefix(strings.TrimPrefix(s, "https://"), "http://")
 	host, path, _ := strings.Cut(bare, "/")
-	if bare != s {
+	if bare != s || path == "v1/" || path == "v2/" {
 		path = ""
 	}
 	return key{host: normalHost(host), path: strings.Trim(path, "/")}

@@ -4,6 +4,9 @@ package credentials_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,6 +98,58 @@ func TestFilesOfRealTools(t *testing.T) {
 
 // TestLoginIsReadByDocker reads with Docker's own package what Login wrote, and
 // checks that nothing else in the file has changed.
+// TestReadAsDocker reads what people have in their files as the library of Docker does, and
+// sends it: a registry that asks for a password gets an empty one.
+func TestReadAsDocker(t *testing.T) {
+	var got string
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, ok := r.BasicAuth()
+		if got = user + ":" + password; !ok {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"repositories":[]}`)
+	}))
+	t.Cleanup(registry.Close)
+	host := strings.TrimPrefix(registry.URL, "http://")
+	for name, file := range map[string]string{
+		"an empty password": auths(host, "alone:"),
+		"a key with /v2/":   auths(host+"/v2/", "v2:x"),
+		"a key with /v1/":   auths("http://"+host+"/v1/", "v1:x"),
+		"text after it":     auths(host, "u:x") + "\ngarbage",
+		"nothing":           "",
+		"white space":       " \n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "linux")
+			m.file("home/.docker/config.json", file)
+			docker, err := dockerconfig.LoadFromReader(strings.NewReader(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := docker.GetAuthConfig(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := m.resolver()
+			if c := mustCredential(t, r, host, "acme/net"); c != basic(want.Username, want.Password) {
+				t.Errorf("got %+v, Docker has %q", c, want.Username)
+			}
+			client, err := oci.New(host, oci.Options{PlainHTTP: true, Credential: r.Credential, Retry: oci.Retry{MaxAttempts: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Repositories(t.Context()); (err == nil) != (want.Username != "") || got != want.Username+":"+want.Password {
+				t.Errorf("sent %q, %v", got, err)
+			}
+			if m.log.Len() > 0 {
+				t.Errorf("warned: %s", m.log.String())
+			}
+		})
+	}
+}
+
 func TestLoginIsReadByDocker(t *testing.T) {
 	const before = `{
 	"auths": {"other.example.com/path": {"auth": "bzp4"}, "https://ghcr.io/v1/": {"auth": "b2xkOng="}, "x.example.com": {"unknown": 1.50}},

@@ -55,6 +55,7 @@ func (s *session) String() string {
 func newSession(c *Client, name string) *session {
 	s := &session{host: c.host, name: name, o: c.o, realms: c.transport.realms}
 	s.tokens = &tokenCache{secrets: &s.secrets, schemes: map[string]auth.Scheme{}, tokens: map[string]token{}, now: time.Now}
+	s.tokens.alone = s.userAlone
 	header := http.Header{}
 	if c.o.UserAgent != "" {
 		header.Set("User-Agent", c.o.UserAgent)
@@ -97,6 +98,13 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 		out.Password = c.RegistryToken
 	}
 	return out, nil
+}
+
+// userAlone returns the Basic token of a credential that has an empty password, which Docker
+// sends and the library refuses.
+func (s *session) userAlone() (token string, ok bool) {
+	c, _ := s.inUse()
+	return base64.StdEncoding.EncodeToString([]byte(c.Username + ":")), c == Credential{Username: c.Username} && c.Username != ""
 }
 
 // tokenUser is the user name sent with a token in the password field.
@@ -267,6 +275,7 @@ type tokenCache struct {
 	secrets *secrets
 	flight  singleflight.Group
 	now     func() time.Time
+	alone   func() (token string, ok bool) // of a user without a password
 
 	mu      sync.Mutex // guards the fields below
 	schemes map[string]auth.Scheme
@@ -329,7 +338,13 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 	epoch := c.epoch
 	c.mu.Unlock()
 	for {
-		v, err, shared := c.flight.Do(strconv.Itoa(epoch)+" "+key, func() (any, error) { return fetch(ctx) })
+		v, err, shared := c.flight.Do(strconv.Itoa(epoch)+" "+key, func() (any, error) {
+			value, err := fetch(ctx)
+			if token, ok := c.alone(); err != nil && ok && scheme == auth.SchemeBasic {
+				return token, nil
+			}
+			return value, err
+		})
 		if err != nil {
 			if shared && ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 				continue // the caller that fetched for this one gave up, this one did not

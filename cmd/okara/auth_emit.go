@@ -74,6 +74,8 @@ func newOCIBlock(t target, helper string, c oci.Credential) (ociBlock, error) {
 	case c.IdentityToken != "":
 		return ociBlock{}, cli.WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
 			"OpenTofu can read it from a credential helper: keep it in one, and name that in docker_credentials_helper")
+	case c.Username != "" && c.Password == "":
+		return ociBlock{}, fmt.Errorf("the credential for %s has an empty password, which oci_credentials cannot hold", t)
 	case c.Password != "":
 		return ociBlock{Label: t.String(), Username: c.Username, Password: c.Password}, nil
 	}
