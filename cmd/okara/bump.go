@@ -80,23 +80,31 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 			reg.Note("warning: %s %s breaks callers of %s, and is not a major version", m.Address, m.To, m.From)
 		}
 	}
-	switch {
-	case f.markdown && !reg.JSON:
-		return reg.PrintResult(all, strings.TrimSuffix(changedMarkdown(all), "\n"))
-	case dryRun:
-		return reg.PrintResult(all, changedText(all))
+	var changed []moduleFolder
+	for _, m := range all {
+		if m.To != "" {
+			m.folder.annotations = c.annotations(m)
+			changed = append(changed, m.folder)
+		}
 	}
-	b := batch{all: []depot.Published{}}
+	if dryRun {
+		_, refused := planEach(ctx, p, changed, o)
+		text := changedText(all)
+		if f.markdown && !reg.JSON {
+			text = strings.TrimSuffix(changedMarkdown(all), "\n")
+		}
+		return cmp.Or(reg.PrintResult(all, text), refusedError(changed, refused, f.keepGoing))
+	}
 	for _, m := range all {
 		if m.To == "" {
 			reg.Note("%s: unchanged since %s", m.Address, m.From)
-			continue
-		}
-		if err := b.publish(ctx, p, m.folder, c.annotated(m)); err != nil {
-			return err
 		}
 	}
+	b, err := publishPlanned(ctx, p, changed, o, f.keepGoing)
 	done()
+	if err != nil {
+		return err
+	}
 	return b.print(reg.App)
 }
 
@@ -153,8 +161,8 @@ func highestRelease(l *depot.Listing) (addr.Version, bool) {
 
 // compare sets what has changed since the release; same reports that nothing has.
 func (c changedModules) compare(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
-	options := c.options
-	tree, err := cli.OpenOwn(m.folder.dir, &options)
+	options := m.folder.of(c.options)
+	tree, err := cli.OpenOwn(m.folder.root, &options)
 	if err != nil {
 		return false, err
 	}
@@ -213,7 +221,7 @@ func (c changedModules) read(ctx context.Context, m *changedModule, since string
 		}
 		return nil
 	}
-	commits, err := checkout.Commits(ctx, m.folder.dir, since)
+	commits, err := checkout.Commits(ctx, m.folder.root, since)
 	if errors.Is(err, checkout.ErrManyCommits) && c.part != bumpCommits {
 		err = nil // the list of changes has the newest commits
 	}
@@ -243,9 +251,9 @@ func commitsHint(err error, since string) error {
 	return err
 }
 
-// annotated returns the options with the list of changes, as far as it fits.
-func (c changedModules) annotated(m changedModule) depot.ModuleOptions {
-	o := c.options
+// annotations returns those of the options with the list of changes, as far as it fits; nil if
+// there is none.
+func (c changedModules) annotations(m changedModule) map[string]string {
 	var lines strings.Builder
 	for _, subject := range m.Changes {
 		if lines.Len()+len(subject)+1 > artifact.MaxChanges {
@@ -254,14 +262,12 @@ func (c changedModules) annotated(m changedModule) depot.ModuleOptions {
 		lines.WriteString(subject + "\n")
 	}
 	if lines.Len() == 0 {
-		return o
+		return nil
 	}
-	o.Annotations = maps.Clone(o.Annotations)
-	if o.Annotations == nil {
-		o.Annotations = map[string]string{}
-	}
-	o.Annotations[artifact.AnnChanges] = strings.TrimSuffix(lines.String(), "\n")
-	return o
+	all := map[string]string{}
+	maps.Copy(all, c.options.Annotations)
+	all[artifact.AnnChanges] = strings.TrimSuffix(lines.String(), "\n")
+	return all
 }
 
 // changedText is a table with a line for each module.
@@ -392,8 +398,9 @@ func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string
 	return m, err
 }
 
-// after sets the version that --bump selects. Without the flag it makes no request.
-func (b bumpFlag) after(ctx context.Context, p publisher, m *addr.ModuleVersion) error {
+// after sets the version that --bump selects: the highest release if it has the content of the
+// folder, else the one after it. Without the flag it makes no request.
+func (b bumpFlag) after(ctx context.Context, p publisher, root string, m *addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part == "" {
 		return nil
 	}
@@ -404,6 +411,16 @@ func (b bumpFlag) after(ctx context.Context, p publisher, m *addr.ModuleVersion)
 	}
 	if err != nil {
 		return err
+	}
+	if released, ok := highestRelease(l); ok {
+		m.Version = released
+		same, err := plan(ctx, p, root, *m, o)
+		if err == nil && same.Outcome == "same" {
+			return nil
+		}
+		if err != nil && !errors.Is(err, oci.ErrExists) {
+			return err
+		}
 	}
 	m.Version, err = l.Next(b.part)
 	return err
@@ -416,7 +433,7 @@ func (b bumpFlag) plan(ctx context.Context, reg *cli.Registries, s cli.ServerFla
 		if err != nil {
 			return err
 		}
-		err = b.after(ctx, p, &m)
+		err = b.after(ctx, p, root, &m, o)
 		done()
 		if err != nil {
 			return cli.PublishHint(err)

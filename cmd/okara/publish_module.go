@@ -44,7 +44,8 @@ variables is refused with file, line and column.
 
 VERSION is a semantic version, or "auto" for the one in the git tag. With --bump in
 its place it is the one after the highest release, withdrawn ones included: the
-first is 0.1.0, or 1.0.0 with --bump major.
+first is 0.1.0, or 1.0.0 with --bump major. If the highest release has the same
+content, that is the version.
 
 A version is written once: publishing the same content again succeeds without a
 push, other content is refused. With --policy editions other content becomes the
@@ -81,7 +82,7 @@ other content, 5 denied.`,
 				return bump.plan(cmd.Context(), reg, server, root, target, options)
 			}
 			return publishOne(reg, server, func(p publisher) (depot.Published, error) {
-				if err := bump.after(cmd.Context(), p, &target); err != nil {
+				if err := bump.after(cmd.Context(), p, root, &target, options); err != nil {
 					return depot.Published{}, err
 				}
 				return publishModule(cmd.Context(), p, root, target, options)
@@ -173,6 +174,7 @@ type modulePlan struct {
 	Files         []plannedFile `json:"files"`
 	Dropped       []droppedFile `json:"dropped"`
 	Warnings      []string      `json:"warnings,omitempty"`
+	Error         string        `json:"error,omitempty"` // why it would be refused
 }
 
 type plannedFile struct {

@@ -50,10 +50,16 @@ differs and whether it breaks callers.
 
 ` + serverHelp + `
 
-Prints one line repository:tag@digest per module. A module that fails does not
-stop the others.
+Modules that use each other by ../NAME need --package-root: each is then published with
+that whole folder, and its users address //SUBDIR.
 
-Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
+What a dry run prints is what the run does. If one module would be refused, nothing is
+published, unless --keep-going publishes the others.
+
+Prints one line repository:tag@digest per module.
+
+Exit codes: 0 all published or already there, 2 usage, 4 versions exist with other
+content, 6 with --keep-going: some failed.`,
 		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
   okara publish modules ./modules acme/{name}/{system} --version auto
   okara publish modules ./modules net/{name}/aws --bump commits
@@ -65,6 +71,9 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 			}
 			modules, err := findModules(args[0], args[1])
 			if err != nil {
+				return err
+			}
+			if err := packBelow(modules, which.packageRoot); err != nil {
 				return err
 			}
 			options, err := o.options(reg.App)
@@ -79,9 +88,9 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 				return err
 			}
 			if o.dryRun {
-				return planModules(cmd.Context(), reg, server, modules, options)
+				return planModules(cmd.Context(), reg, server, modules, options, which.keepGoing)
 			}
-			return publishModules(cmd.Context(), reg, server, modules, options)
+			return publishModules(cmd.Context(), reg, server, modules, options, which.keepGoing)
 		},
 	}
 	o.add(cmd.Flags())
@@ -92,14 +101,16 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 
 // modulesFlags set the versions of the modules of a repository.
 type modulesFlags struct {
-	version, bump, since string
-	markdown             bool
+	version, bump, since, packageRoot string
+	markdown, keepGoing               bool
 }
 
 func (m *modulesFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&m.version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
 	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch` number, or commits for what their messages ask for")
 	f.StringVar(&m.since, "since", "", "read the commits after this `REVISION`, not those after the release")
+	f.StringVar(&m.packageRoot, "package-root", "", "pack this `DIR` above the modules with each of them")
+	f.BoolVar(&m.keepGoing, "keep-going", false, "publish the others if some would be refused")
 	f.BoolVar(&m.markdown, "markdown", false, "with --bump and --dry-run: print the text of a comment on a merge request")
 }
 
@@ -121,8 +132,30 @@ func (m *modulesFlags) check(dryRun bool) error {
 
 // moduleFolder is a folder to publish.
 type moduleFolder struct {
-	dir    string
-	target addr.ModuleVersion
+	dir         string
+	root, below string // the folder that is packed, and where the module is in it
+	target      addr.ModuleVersion
+	annotations map[string]string // nil: those of the options
+}
+
+// of returns the options for the folder.
+func (m moduleFolder) of(o depot.ModuleOptions) depot.ModuleOptions {
+	o.Dir = m.below
+	if m.annotations != nil {
+		o.Annotations = m.annotations
+	}
+	return o
+}
+
+// packBelow lets each module be packed with the folder root, "" for its own alone.
+func packBelow(modules []moduleFolder, root string) (err error) {
+	for i, m := range modules {
+		modules[i].root = cmp.Or(root, m.dir)
+		if modules[i].below, err = dirBelow(root, m.dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // findModules returns the folders of root that match the address.
@@ -202,47 +235,92 @@ func withVersions(ctx context.Context, a *cli.App, root string, modules []module
 	return named, nil
 }
 
-func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+// planEach plans the publication of each module, and returns the errors of those that would be
+// refused by folder.
+func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.ModuleOptions) (plans []modulePlan, refused map[string]error) {
+	plans = []modulePlan{}
+	refused = map[string]error{}
+	for _, m := range modules {
+		one, err := plan(ctx, p, m.root, m.target, m.of(o))
+		if err != nil {
+			refused[m.dir] = err
+			one.Address = m.target.Module.String()
+			one.Version = m.target.Version.String()
+			one.Error = err.Error()
+		}
+		plans = append(plans, one)
+	}
+	return plans, refused
+}
+
+// refusedError is the error for modules of which some are refused; nil if none is.
+func refusedError(modules []moduleFolder, refused map[string]error, keepGoing bool) error {
+	var all error
+	for _, m := range modules {
+		if err := refused[m.dir]; err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", m.dir, err))
+		}
+	}
+	switch {
+	case all == nil:
+		return nil
+	case len(refused) == len(modules):
+		return cli.PublishHint(all)
+	case keepGoing:
+		return cli.PartlyError("%d of %d modules failed: %w", len(refused), len(modules), all)
+	}
+	return cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, and without --keep-going nothing is published: %w", len(refused), len(modules), all))
+}
+
+func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {
 	to, done, err := openCompared(reg, s)
 	if err != nil {
 		return err
 	}
-	plans := []modulePlan{}
-	var refused error
-	for _, m := range modules {
-		p, err := plan(ctx, to, m.dir, m.target, o)
-		if err != nil && p.Outcome == "" {
-			done()
-			return cli.PublishHint(err)
-		}
-		if err != nil {
-			refused = errors.Join(refused, fmt.Errorf("%s: %w", m.dir, err))
-		}
-		plans = append(plans, p)
-	}
+	plans, refused := planEach(ctx, to, modules, o)
 	done()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	var text []string
 	for _, p := range plans {
-		text = append(text, planText(reg.App, p))
+		if p.Error == "" || p.Outcome != "" {
+			text = append(text, planText(reg.App, p))
+		}
 	}
-	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), cli.PublishHint(refused))
+	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, keepGoing))
 }
 
 // publishModules publishes one module after the other and prints the outcome of each.
-func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
 		return err
 	}
+	b, err := publishPlanned(ctx, p, modules, o, keepGoing)
+	done()
+	if err != nil {
+		return err
+	}
+	return b.print(reg.App)
+}
+
+// publishPlanned publishes the modules, none of them if one would be refused and keepGoing is
+// not set.
+func publishPlanned(ctx context.Context, p publisher, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) (batch, error) {
 	b := batch{all: []depot.Published{}}
-	for _, m := range modules {
-		if err := b.publish(ctx, p, m, o); err != nil {
-			done()
-			return err
+	if len(modules) > 1 && !keepGoing {
+		_, refused := planEach(ctx, p, modules, o)
+		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, false)); err != nil {
+			return b, err
 		}
 	}
-	done()
-	return b.print(reg.App)
+	for _, m := range modules {
+		if err := b.publish(ctx, p, m, o); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
 }
 
 // batch collects the outcomes of several publications.
@@ -254,7 +332,7 @@ type batch struct {
 
 // publish continues after a failure; it only returns the error of an interruption.
 func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depot.ModuleOptions) error {
-	out, err := publishModule(ctx, p, m.dir, m.target, o)
+	out, err := publishModule(ctx, p, m.root, m.target, m.of(o))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

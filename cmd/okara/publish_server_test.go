@@ -128,7 +128,7 @@ func TestPublishServer(t *testing.T) {
 		{"that without a token", nil, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, cli.ExitDenied, "", "asks for a login"},
 		{"whose token it is", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", host, "--offline"}, cli.ExitOK, "-> +host +explicit +variable OKARA_TOKEN, for OKARA_SERVER", ""},
 		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, cli.ExitOK, `"source": "anonymous"`, ""},
-		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
+		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
 		{"what has changed", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--bump", "minor"}, cli.ExitOK, "^$", "acme/one/aws: unchanged since 1.0.0"},
 		{"since nobody knows when", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "changed"), "acme/{name}/aws", "--bump", "commits"}, cli.ExitUsage, "", "1.0.0 does not name the commit.*\nhint: .*--since"},
 		{"exclude each other", nil, append(module, "--server", server, "--registry", host), cli.ExitUsage, "", "--server and --registry"},
