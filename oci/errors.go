@@ -41,6 +41,14 @@ var (
 	ErrUncertain = errors.New("outcome unknown")
 )
 
+// Unsupported returns an error that is ErrUnsupported and has no other text than
+// its own: the limit is one of this program, not of the registry.
+func Unsupported(format string, a ...any) error { return limitError{fmt.Errorf(format, a...)} }
+
+type limitError struct{ error }
+
+func (e limitError) Unwrap() []error { return []error{e.error, ErrUnsupported} }
+
 // Passing reports whether an error may be temporary: the registry was
 // unavailable or busy. A caller that repeats a write after such an error must
 // expect that the first attempt took effect.

@@ -114,7 +114,7 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 	}
 	h := w.Header()
 	root := r.links.root(r.Request)
-	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b)+"?checksum="+mv.Zip.Digest.String())
+	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b)+mv.Suffix()+"?checksum="+mv.Zip.Digest.String())
 	h.Set("Cache-Control", cacheControl(r.grant))
 	if m.answer.Answer == "" || m.answer.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)
@@ -159,9 +159,9 @@ func (m Modules) location(agent, root string, b blobName, mv *catalog.ModuleVers
 	newer := func(want int) bool { return ok && (major > 1 || major == 1 && minor >= want) }
 	switch {
 	case m.Answer == "oci" && newer(10):
-		return &moduleLocationDoc{Location: "oci://" + m.Registry + "/" + b.Repository + "?digest=" + mv.Manifest.Digest.String()}
+		return &moduleLocationDoc{Location: "oci://" + m.Registry + "/" + b.Repository + mv.Suffix() + "?digest=" + mv.Manifest.Digest.String()}
 	case m.Answer == "direct" && newer(12):
-		return &moduleLocationDoc{Location: root + linkPath(authToken, b), UseCredentials: true}
+		return &moduleLocationDoc{Location: root + linkPath(authToken, b) + mv.Suffix(), UseCredentials: true}
 	}
 	return nil
 }

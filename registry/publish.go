@@ -72,10 +72,15 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 	if err := receiveTree(r.Request, dir); err != nil {
 		return err
 	}
-	if dry {
-		return p.dryRun(w, r, dir, o)
+	tree, err := os.OpenRoot(dir) // which no link leaves
+	if err != nil {
+		return err
 	}
-	out, err := r.depot.PublishModule(r.Context(), os.DirFS(dir), r.at, o)
+	defer tree.Close()
+	if dry {
+		return p.dryRun(w, r, tree.FS(), o)
+	}
+	out, err := r.depot.PublishModule(r.Context(), tree.FS(), r.at, o)
 	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: rights.Publish, Version: r.at.Version.String()}, out, err)
 	if err != nil {
 		return p.refused(r.Request, err)
@@ -129,7 +134,7 @@ func receiveTree(r *http.Request, dir string) error {
 	if err := checkContentDigest(r.Header.Get("Content-Digest"), sum); err != nil {
 		return err
 	}
-	if err := archive.Unpack(r.Context(), body, size, dir, archive.Limits{}); err != nil {
+	if err := archive.UnpackForeign(r.Context(), body, size, "", dir, archive.Limits{}); err != nil {
 		return publishError(err)
 	}
 	return nil
@@ -196,8 +201,8 @@ func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 
 // dryRun answers with the files that would be published, and whether the
 // registry already has them. It refuses whatever a publication would refuse.
-func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], dir string, o depot.ModuleOptions) error {
-	plan, err := depot.PlanModule(r.Context(), os.DirFS(dir), r.at, o)
+func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], tree fs.FS, o depot.ModuleOptions) error {
+	plan, err := depot.PlanModule(r.Context(), tree, r.at, o)
 	if err != nil {
 		return publishError(err)
 	}

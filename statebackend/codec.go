@@ -117,7 +117,7 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 		size = s.expandedZstd
 		expand = unzstd
 	default:
-		return nil, fmt.Errorf("version %d of workspace %q is stored as %q, which this version cannot read: %w", m.N, m.Workspace, m.Layer.MediaType, oci.ErrUnsupported)
+		return nil, oci.Unsupported("version %d of workspace %q is stored as %q, which this version cannot read", m.N, m.Workspace, m.Layer.MediaType)
 	}
 	n, err := size(stored)
 	switch {

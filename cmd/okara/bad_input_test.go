@@ -85,14 +85,10 @@ func TestBadInput(t *testing.T) {
 		{"module with a symlink loop", badModule(func(t *testing.T, dir string) {
 			mustLink(t, "b", filepath.Join(dir, "a"))
 			mustLink(t, "a", filepath.Join(dir, "b"))
-		}), cli.ExitFailure, "a: symbolic link to b: refused"},
-		{"module with a symlink loop, dereferenced", badModule(func(t *testing.T, dir string) {
-			mustLink(t, "b", filepath.Join(dir, "a"))
-			mustLink(t, "a", filepath.Join(dir, "b"))
-		}, "--dereference"), cli.ExitFailure, "a: symbolic link to b"},
+		}), cli.ExitFailure, "a: symbolic link to b, which leads in a circle: refused"},
 		{"module with a folder that links to itself", badModule(func(t *testing.T, dir string) {
 			mustLink(t, ".", filepath.Join(dir, "again"))
-		}, "--dereference"), cli.ExitFailure, "again: symbolic link to ."},
+		}), cli.ExitFailure, "again: symbolic link to ., which leads in a circle: refused"},
 		{"module of 20,000 files", badModule(func(t *testing.T, dir string) {
 			for i := range 20_000 {
 				mustWrite(t, filepath.Join(dir, fmt.Sprintf("f%d.tf", i)), nil)
@@ -105,9 +101,8 @@ func TestBadInput(t *testing.T) {
 		// An archive of a module that another tool pushed.
 		{"module archive with ../", badArchive(newZipOf(t, module, escape)), cli.ExitFailure, `"../escaped"`},
 		{"module archive with a link", badArchive(newZipOf(t, module, link)), cli.ExitFailure, `"link"`},
-		{"module archive that is a bomb", badArchive(newZipOf(t, module, bomb)), cli.ExitFailure, `"bomb": expands to more than`},
 		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), cli.ExitFailure, `"bomb"`},
-		{"module archive of 20,000 files", badArchive(newZipOf(t, manyFiles(20_000)...)), cli.ExitFailure, "more than 10000 files"},
+		{"module archive of 60,000 files", badArchive(newZipOf(t, manyFiles(60_000)...)), cli.ExitFailure, "more than 50000 files"},
 
 		// A folder that is published as a provider.
 		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), cli.ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},

@@ -162,11 +162,12 @@ func highestRelease(l *depot.Listing) (addr.Version, bool) {
 // compare sets what has changed since the release; same reports that nothing has.
 func (c changedModules) compare(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
 	options := m.folder.of(c.options)
-	tree, err := cli.OpenOwn(m.folder.root, &options)
+	tree, err := cli.OpenOwn(ctx, m.folder.root, &options)
 	if err != nil {
 		return false, err
 	}
 	defer tree.Close()
+	cli.KeepRules(ctx, c.publisher, tree.FS(), released, &options)
 	plan, err := depot.PlanModule(ctx, tree.FS(), released, options)
 	if err != nil {
 		return false, err

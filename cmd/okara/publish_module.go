@@ -36,7 +36,8 @@ The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
 .git, .terraform and state files. Files of values (*.tfvars, .env), plans,
 private keys and what .gitignore files name, those above the folder in the same
-checkout too, are held back with a warning; --include ships them. --dry-run
+checkout too, are held back with a warning; --include ships them. What git tracks
+ships although .gitignore names it, and below examples also *.tfvars. --dry-run
 shows what would ship and what would not, and why, and whether the version is
 new, the same or in conflict in the registry or at the server, if one is given.
 A configuration that does not parse, declares something twice or uses undeclared
@@ -119,7 +120,8 @@ type moduleFlags struct {
 func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, compare with the registry, and push nothing")
 	f.StringArrayVar(&m.include, "include", nil, "ship what `GLOB` names, as in .gitignore, although it would be held back; may be repeated")
-	f.BoolVar(&m.o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
+	f.Bool("dereference", false, "")
+	_ = f.MarkDeprecated("dereference", "symbolic links inside the folder ship without it") // the flag is there
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
 	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu validate refuses")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "what other content under an existing version does: `immutable|editions`")
@@ -130,6 +132,9 @@ func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
 	policy, err := depot.ParsePolicy(m.policy)
 	if err != nil {
 		return depot.ModuleOptions{}, cli.UsageError("%w", err)
+	}
+	if m.o.Limits.Files < 1 || m.o.Limits.Files > archive.MaxFiles {
+		return depot.ModuleOptions{}, cli.UsageError("--max-files %d: want 1 to %d, which is what can be pulled", m.o.Limits.Files, archive.MaxFiles)
 	}
 	o := m.o
 	o.Policy = policy
@@ -154,11 +159,12 @@ func noteUnnamed(a *cli.App, hold *archive.HoldBack) {
 
 // publishModule publishes the publisher's own folder. Warnings are printed even on failure.
 func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
-	tree, err := cli.OpenOwn(dir, &o)
+	tree, err := cli.OpenOwn(ctx, dir, &o)
 	if err != nil {
 		return depot.Published{}, err
 	}
 	defer tree.Close()
+	cli.KeepRules(ctx, p, tree.FS(), m, &o)
 	out, err := p.PublishModule(ctx, tree.FS(), m, o)
 	out.Warnings = append(out.Warnings, cli.HeldBack(o.Hold)...)
 	return out, err
@@ -190,11 +196,14 @@ type droppedFile struct {
 // plan describes what publishing dir would ship, and the outcome at p, if p is not nil. A
 // conflict is an outcome and also an error.
 func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
-	tree, err := cli.OpenOwn(dir, &o)
+	tree, err := cli.OpenOwn(ctx, dir, &o)
 	if err != nil {
 		return modulePlan{}, err
 	}
 	defer tree.Close()
+	if p != nil {
+		cli.KeepRules(ctx, p, tree.FS(), m, &o)
+	}
 	plan, err := depot.PlanModule(ctx, tree.FS(), m, o)
 	if err != nil {
 		return modulePlan{}, err

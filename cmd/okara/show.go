@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -291,7 +292,7 @@ func describedRows(m artifact.DescribedModule) [][]string {
 		if v.Required {
 			required = " (required)"
 		}
-		rows = append(rows, []string{"input", strings.TrimSpace(v.Name + " " + joined(v.Type) + required + " " + joined(v.Description))})
+		rows = append(rows, []string{"input", strings.TrimSpace(v.Name + " " + description.TypeLine(v.Type) + required + " " + joined(v.Description))})
 	}
 	for _, o := range m.Outputs {
 		rows = append(rows, []string{"output", strings.TrimSpace(o.Name + " " + joined(o.Description))})

@@ -72,7 +72,7 @@ func TestUnpackBoundsTheListOfAZip(t *testing.T) {
 		many = append(many, entry{fmt.Sprintf("top/%d", i), "", 0})
 	}
 	b := newZip(t, many...)
-	err := archive.UnpackFolder(t.Context(), bytes.NewReader(b), int64(len(b)), "x", t.TempDir(), archive.Limits{Files: 1000, Dirs: 1000})
+	err := archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "x", t.TempDir(), archive.Limits{Files: 1000, Dirs: 1000})
 	if !errors.Is(err, archive.ErrTooLarge) || !strings.Contains(err.Error(), "list of its entries") {
 		t.Errorf("got %v", err)
 	}

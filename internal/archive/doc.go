@@ -23,11 +23,13 @@
 //
 // # Refused content
 //
-// Refused are symbolic links, devices, names that are not UTF-8 or that differ
-// only in case, and trees over the limits of [Limits]. Unpacking also refuses
-// absolute names, "..", and archives that expand too far. Names compress to
-// almost nothing in an archive, so directories count, including those that only
-// contain a file, and depth, paths and names are bounded. Ignore files are also
+// Symbolic links ship as what they lead to. Refused are links that leave the
+// tree, devices, names that are not UTF-8 or that differ only in case, and trees
+// over the limits of [Limits]. Unpacking also refuses absolute names and "..".
+// The limits are the same for packing and for unpacking, and a ratio of
+// compression is not among them: what was packed can be unpacked. Names compress
+// to almost nothing in an archive, so directories count, including those that
+// only contain a file, and depth, paths and names are bounded. Ignore files are also
 // bounded: their number, the number, length and wildcards of rules, and the
 // work of matching. The errors wrap [ErrUnsafe] or [ErrTooLarge].
 //

@@ -2,36 +2,73 @@
 
 package archive
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+)
 
 var (
 	// ErrUnsafe means that a tree or an archive contains an entry that okara
 	// does not ship: a link, an escaping name, a device.
 	ErrUnsafe = errors.New("refused")
+	// ErrOutside means that a symbolic link leaves the tree.
+	ErrOutside = errors.New("outside of the package")
 	// ErrTooLarge means that a limit was exceeded.
 	ErrTooLarge = errors.New("over the limit")
 )
 
-// Limits bound a tree or an archive. A zero field means its default.
+// MaxFiles is the default of Limits.Files.
+const MaxFiles = 50_000
+
+// maxNames bounds the total length of all names of a tree or an archive, in
+// bytes: they are kept in memory.
+const maxNames = 8 << 20
+
+// Limits bound a tree or an archive. A zero field means its default. Whatever
+// is packed within the defaults can be unpacked within them, however well it
+// compresses.
 type Limits struct {
-	Files    int   // number of files, default 10 000
-	Dirs     int   // number of directories, including those above files, default 10 000
+	Files    int   // number of files and links, default MaxFiles
+	Dirs     int   // number of directories, including those above files, default 50 000
 	Bytes    int64 // all files uncompressed, default 512 MiB
 	FileSize int64 // one file uncompressed, default 128 MiB
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Files == 0 {
-		l.Files = 10_000
-	}
-	if l.Dirs == 0 {
-		l.Dirs = 10_000
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 512 << 20
-	}
-	if l.FileSize == 0 {
-		l.FileSize = 128 << 20
-	}
+	l.Files = cmp.Or(l.Files, MaxFiles)
+	l.Dirs = cmp.Or(l.Dirs, MaxFiles)
+	l.Bytes = cmp.Or(l.Bytes, 512<<20)
+	l.FileSize = cmp.Or(l.FileSize, 128<<20)
 	return l
+}
+
+// usage is what a tree or an archive has used of its limits.
+type usage struct {
+	files, dirs, names int
+	bytes              int64
+}
+
+// add counts an entry.
+func (u *usage) add(name string, kind fs.FileMode, l Limits) error {
+	if kind.IsDir() {
+		u.dirs++
+	} else {
+		u.files++
+	}
+	switch {
+	case u.files > l.Files:
+		return fmt.Errorf("more than %d files: %w", l.Files, ErrTooLarge)
+	case u.dirs > l.Dirs:
+		return fmt.Errorf("more than %d directories: %w", l.Dirs, ErrTooLarge)
+	}
+	return u.addName(name)
+}
+
+func (u *usage) addName(name string) error {
+	if u.names += len(name); u.names > maxNames {
+		return fmt.Errorf("names of more than %d bytes: %w", maxNames, ErrTooLarge)
+	}
+	return nil
 }

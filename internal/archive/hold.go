@@ -13,12 +13,19 @@ import (
 
 // HoldBack excludes files of a publisher's own tree that are probably not meant
 // to be published: files of values and secrets by name, private keys, and files
-// ignored by .gitignore. It is not used for a tree from an archive, whose bytes
+// ignored by .gitignore, unless git tracks them. It is not used for a tree from an archive, whose bytes
 // must stay those of its origin.
 type HoldBack struct {
 	Include  []string // globs, as in .gitignore, of files that ship nevertheless
 	Checkout fs.FS    // git checkout with the tree in it, whose .gitignore files above the tree also apply; nil: none
 	At       string   // slash path of the tree in Checkout
+
+	// Tracked is the list of files in the tree that git tracks, which ship
+	// although .gitignore names them, and below examples also if they contain
+	// values. nil: unknown.
+	Tracked []string
+	// ByTracked is set by List if a file ships only because of Tracked.
+	ByTracked bool
 
 	// Named, if set, receives from List for each glob whether it matches an
 	// existing file; one map may be used for several trees.
@@ -53,12 +60,19 @@ type holder struct {
 	values  []rule
 	include []rule
 	named   map[string]bool // globs of include that match something
+	git     map[string]bool // what git tracks, with the directories above it
+	by      *bool           // see HoldBack.ByTracked
 	used    *ignoreBudget
 }
 
 // newHolder also returns the rules of the .gitignore files above the tree.
 func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []rule, err error) {
-	h = &holder{tree: tree, at: path.Clean(o.At), named: map[string]bool{}, used: used}
+	h = &holder{tree: tree, at: path.Clean(o.At), named: map[string]bool{}, git: map[string]bool{}, by: &o.ByTracked, used: used}
+	for _, name := range o.Tracked {
+		for ; !h.git[name]; name = path.Dir(name) {
+			h.git[name] = true
+		}
+	}
 	if h.values, err = parseRules(valueRules()); err != nil {
 		return nil, nil, err
 	}
@@ -140,16 +154,29 @@ func (h *holder) gitRules(dir string) ([]rule, error) {
 	return rules, err
 }
 
-// reason returns why the entry is held back, "" if it is not.
-func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
+// tracked reports whether git tracks the file, or one below the directory.
+func (h *holder) tracked(name string) bool { return h.git[name] }
+
+// isExampleValues reports whether a tracked file contains the values of an
+// example, without which it does not work.
+func (h *holder) isExampleValues(name string) bool {
+	lower := strings.ToLower(name)
+	values := strings.HasSuffix(lower, ".tfvars") || strings.HasSuffix(lower, ".tfvars.json")
+	return values && h.tracked(name) && strings.Contains("/"+name, "/examples/")
+}
+
+// reason returns why the entry is held back, "" if it is not. For a directory
+// of which git tracks something, it applies to the other entries.
+func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 	if !isDir {
 		r, ok, err := h.used.excluded(h.values, strings.ToLower(name), false)
 		if err != nil {
 			return "", err
 		}
-		if ok {
+		if ok && !h.isExampleValues(name) {
 			return "held back, holds values or secrets: " + r.source, nil
 		}
+		*h.by = *h.by || ok
 		private, err := privateKey(h.tree, name)
 		if err != nil {
 			return "", err
@@ -158,11 +185,19 @@ func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
 			return "held back, a private key", nil
 		}
 	}
-	r, ok, err := h.used.excluded(git, path.Join(h.at, name), isDir)
-	if !ok || err != nil {
-		return "", err
+	reason := at.hides
+	if reason == "" {
+		r, ok, err := h.used.excluded(at.git, path.Join(h.at, name), isDir)
+		if !ok || err != nil {
+			return "", err
+		}
+		reason = "held back, ignored by git: " + r.source
 	}
-	return "held back, ignored by git: " + r.source, nil
+	if !isDir && h.tracked(name) {
+		*h.by = true
+		return "", nil
+	}
+	return reason, nil
 }
 
 // included reports whether a glob of the publisher matches the entry. Below a

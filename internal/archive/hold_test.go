@@ -3,7 +3,6 @@
 package archive_test
 
 import (
-	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -57,6 +56,13 @@ func TestHoldBack(t *testing.T) {
 		{"above, in the checkout", newTree("main.tf", "secret.txt", "x/out.txt", "vpc/main.tf"), archive.HoldBack{At: "modules/vpc", Checkout: newTree(
 			".gitignore=vpc/\nout.txt\n/modules/vpc/secret.txt", "modules/.gitignore=!out.txt", "modules/vpc/.gitignore=main.tf")},
 			[]string{"main.tf", "x/out.txt"}, []string{"secret.txt", "vpc/"}},
+		{"what git tracks", git, archive.HoldBack{Tracked: []string{"main.tf", "build/x.txt", "sub/local.txt"}},
+			[]string{"build/x.txt", "keep.log", "main.tf", "sub/deep/local.txt", "sub/local.txt"}, []string{"a.log", "build/deep/"}},
+		{"a tracked file beside untracked ones", git, archive.HoldBack{Tracked: []string{"build/deep/y.txt"}},
+			[]string{"build/deep/y.txt", "keep.log", "main.tf", "sub/deep/local.txt"}, []string{"a.log", "build/x.txt", "sub/local.txt"}},
+		{"values of examples", newTree("main.tf", "x.tfvars", "examples/a/x.auto.tfvars", "examples/a/new.tfvars", "examples/a/.env", "examples/a/id_rsa", ".gitignore=*.tfvars"),
+			archive.HoldBack{Tracked: []string{"x.tfvars", "examples/a/x.auto.tfvars", "examples/a/.env", "examples/a/id_rsa"}},
+			[]string{"examples/a/x.auto.tfvars", "main.tf"}, []string{"examples/a/.env", "examples/a/id_rsa", "examples/a/new.tfvars", "x.tfvars"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			hold := tt.hold
@@ -70,6 +76,9 @@ func TestHoldBack(t *testing.T) {
 			}
 			if diff := cmp.Diff(held, tt.held); diff != "" {
 				t.Errorf("held back (-got +want)\n%s", diff)
+			}
+			if hold.ByTracked != (tt.hold.Tracked != nil) {
+				t.Errorf("shipped by what git tracks: %v", hold.ByTracked)
 			}
 		})
 	}
@@ -102,15 +111,5 @@ func TestHoldBackIgnored(t *testing.T) {
 		if got := paths(mustList(t, newTree("main.tf"), archive.Options{Hold: &hold})); len(got) != 1 || hold.Ignored != tt.want {
 			t.Errorf("%+v: %q ship, ignored by %q", tt, got, hold.Ignored)
 		}
-	}
-}
-
-// TestHoldBackLinks checks that a link is still refused, with any target and
-// name.
-func TestHoldBackLinks(t *testing.T) {
-	tree := newTree("main.tf")
-	tree["a.pem"] = &fstest.MapFile{Data: []byte("nowhere"), Mode: fs.ModeSymlink}
-	if _, err := archive.List(t.Context(), tree, archive.Options{Hold: &archive.HoldBack{}}); err == nil {
-		t.Error("a link ships")
 	}
 }

@@ -4,22 +4,25 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
 
 // Options configures what a tree may contain.
 type Options struct {
-	Limits      Limits
-	Dereference bool      // ship the target of a link inside the tree, instead of refusing the link
-	Ignore      []string  // rules in addition to those of ignore files; they come last and so win
-	All         bool      // exclude nothing: the tree is the content of an archive
-	Hold        *HoldBack // nil: nothing is held back
+	Limits  Limits
+	Ignore  []string  // rules in addition to those of ignore files; they come last and so win
+	All     bool      // exclude nothing: the tree is the content of an archive
+	Hold    *HoldBack // nil: nothing is held back
+	Foreign bool      // the tree cannot be changed: a link in a circle is left out, not refused
 }
 
 // Tree is the shipped part of a tree of files.
@@ -27,6 +30,7 @@ type Tree struct {
 	Files   []File    // sorted by path
 	Dropped []Dropped // sorted by path; nothing below a dropped directory
 	Bytes   int64     // sum of the sizes
+	Links   []Dropped // the links among Dropped that lead nowhere
 
 	// Read, if set, is called with the number of further bytes that were
 	// packed.
@@ -56,8 +60,9 @@ const (
 	maxName  = 255  // bytes of one element, the limit of file systems
 )
 
-// List walks tree and returns the files to ship. tree itself follows links, so
-// it should be the FS of an [os.Root], which they cannot leave.
+// List walks tree and returns the files to ship. Links ship as what they lead
+// to, and are left out if that does not exist. tree itself follows links, so it
+// must be the FS of an [os.Root], which they cannot leave, or have none.
 func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 	w := &walk{tree: tree, o: o, limits: o.Limits.withDefaults(), folded: map[string]string{}, out: &Tree{fsys: tree}}
 	rules := defaultRules()
@@ -83,7 +88,7 @@ type walk struct {
 	o      Options
 	limits Limits
 	folded map[string]string // case-folded path -> path
-	dirs   int
+	used   usage
 	ignore ignoreBudget
 	hold   *holder // nil: nothing is held back
 	held   []Dropped
@@ -92,10 +97,12 @@ type walk struct {
 
 // place is the context for the entries of a directory.
 type place struct {
-	rules []rule // of ignore files
-	git   []rule // of .gitignore files
-	links int    // number of links followed so far
-	held  bool   // a directory above is held back
+	rules []rule        // of ignore files
+	git   []rule        // of .gitignore files
+	dirs  []fs.FileInfo // the directory and those above it, through links
+	links int           // number of links followed so far
+	held  bool          // a directory above is held back
+	hides string        // why untracked files are held back here: the rule for a directory above; "": they are not
 }
 
 // list walks the whole tree.
@@ -106,7 +113,11 @@ func (w *walk) list(ctx context.Context, rules []rule) (err error) {
 			return err
 		}
 	}
-	if err := w.dir(ctx, ".", at); err != nil {
+	top, err := fs.Stat(w.tree, ".")
+	if err == nil {
+		err = w.dir(ctx, ".", top, at)
+	}
+	if err != nil {
 		return err
 	}
 	byPath := func(a, b Dropped) int { return strings.Compare(a.Path, b.Path) }
@@ -120,13 +131,16 @@ func (w *walk) list(ctx context.Context, rules []rule) (err error) {
 	return nil
 }
 
-func (w *walk) dir(ctx context.Context, dir string, at place) error {
+func (w *walk) dir(ctx context.Context, dir string, info fs.FileInfo, at place) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.dirs++; w.dirs > w.limits.Dirs+1 { // plus the tree itself
-		return fmt.Errorf("more than %d directories: %w", w.limits.Dirs, ErrTooLarge)
+	if dir != "." {
+		if err := w.used.add(dir, fs.ModeDir, w.limits); err != nil {
+			return err
+		}
 	}
+	at.dirs = append(slices.Clip(at.dirs), info)
 	at, err := w.enter(dir, at)
 	if err != nil {
 		return err
@@ -171,11 +185,8 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		if info, err = w.follow(name); err != nil {
+		if info, err = w.follow(name, &at); err != nil || info == nil {
 			return err
-		}
-		if at.links++; at.links > maxLinks {
-			return fmt.Errorf("%s: links in a loop: %w", name, ErrUnsafe)
 		}
 	}
 	if err := w.checkName(name); err != nil {
@@ -183,7 +194,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 	}
 	switch {
 	case info.IsDir():
-		return w.dir(ctx, name, at)
+		return w.dir(ctx, name, info, at)
 	case info.Mode().IsRegular():
 		return w.file(name, info)
 	}
@@ -228,12 +239,17 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 	case named:
 		return true, nil
 	}
-	reason, err := w.hold.reason(name, isDir, at.git)
-	if err != nil || reason == "" {
-		return err == nil, err
+	reason, err := w.hold.reason(name, isDir, *at)
+	switch {
+	case err != nil:
+		return false, err
+	case reason == "":
+		return true, nil
+	case isDir && w.hold.tracked(name):
+		at.hides = reason
+		return true, nil
 	}
-	w.drop(name, isDir, reason)
-	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
+	w.holdBack(name, isDir, reason)
 	at.held = true
 	return isDir && w.hold.reachesBelow(), nil
 }
@@ -258,24 +274,67 @@ func (w *walk) drop(name string, isDir bool, reason string) {
 	w.out.Dropped = append(w.out.Dropped, Dropped{name, reason})
 }
 
-// follow returns the target of the link name, if links are allowed and it stays
-// in the tree.
-func (w *walk) follow(name string) (fs.FileInfo, error) {
+// follow returns what the link name leads to, nil if the link is left out.
+func (w *walk) follow(name string, at *place) (fs.FileInfo, error) {
 	target, err := fs.ReadLink(w.tree, name)
 	if err != nil {
 		return nil, err
 	}
-	if !w.o.Dereference {
-		return nil, fmt.Errorf("%s: symbolic link to %s: %w", name, target, ErrUnsafe)
-	}
-	if path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(name), target)) {
-		return nil, fmt.Errorf("%s: symbolic link to %s leaves the tree: %w", name, target, ErrUnsafe)
+	final := w.resolve(name)
+	if path.IsAbs(target) || !fs.ValidPath(final) {
+		return nil, fmt.Errorf("%s: symbolic link to %s, which is %w: %w", name, target, ErrOutside, ErrUnsafe)
 	}
 	info, err := fs.Stat(w.tree, name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: symbolic link to %s: %v: %w", name, target, err, ErrUnsafe)
+	circle := errors.Is(err, syscall.ELOOP) || err == nil && slices.ContainsFunc(at.dirs, func(above fs.FileInfo) bool { return os.SameFile(above, info) })
+	at.links++
+	switch {
+	case circle && w.o.Foreign:
+		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, which leads in a circle", target))
+		return nil, nil
+	case circle, at.links > maxLinks:
+		return nil, fmt.Errorf("%s: symbolic link to %s, which leads in a circle: %w", name, target, ErrUnsafe)
+	case errors.Is(err, fs.ErrNotExist):
+		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, which is not there", target))
+		return nil, nil
+	case err != nil: // of os.Root: the link leaves it through another one
+		return nil, fmt.Errorf("%s: symbolic link to %s, which is %w: %w", name, target, ErrOutside, ErrUnsafe)
 	}
-	return info, nil
+	if w.hold == nil || final == name {
+		return info, nil
+	}
+	included, err := w.hold.included(name, info.IsDir(), false)
+	if err != nil || included {
+		return info, err
+	}
+	reason, err := w.hold.reason(final, info.IsDir(), *at)
+	if err != nil || reason == "" {
+		return info, err
+	}
+	w.holdBack(name, false, reason)
+	return nil, nil
+}
+
+func (w *walk) holdBack(name string, isDir bool, reason string) {
+	w.drop(name, isDir, reason)
+	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
+}
+
+// resolve returns the path that the link name finally names, which is not valid
+// if it is outside of the tree.
+func (w *walk) resolve(name string) string {
+	for range maxLinks {
+		target, err := fs.ReadLink(w.tree, name)
+		if err != nil {
+			return name
+		}
+		name = path.Join(path.Dir(name), target)
+	}
+	return name
+}
+
+func (w *walk) leaveOut(name, reason string) {
+	w.drop(name, false, reason)
+	w.out.Links = append(w.out.Links, Dropped{name, reason})
 }
 
 func (w *walk) checkName(name string) error {
@@ -312,15 +371,19 @@ func checkName(name string) error {
 	return nil
 }
 
-// Foreign returns the files whose names are invalid on Windows.
-func (t *Tree) Foreign() []string {
+// Foreign returns the files whose names are invalid on Windows, Devices those
+// that Windows takes for a drive or a device.
+func (t *Tree) Foreign() []string { return t.with(notOnWindows) }
+
+// Devices: see [Tree.Foreign].
+func (t *Tree) Devices() []string { return t.with(isDevice) }
+
+// with returns the files that have such an element in their path.
+func (t *Tree) with(is func(element string) bool) []string {
 	var names []string
 	for _, f := range t.Files {
-		for element := range strings.SplitSeq(f.Path, "/") {
-			if notOnWindows(element) {
-				names = append(names, f.Path)
-				break
-			}
+		if slices.ContainsFunc(strings.Split(f.Path, "/"), is) {
+			names = append(names, f.Path)
 		}
 	}
 	return names
@@ -330,8 +393,14 @@ func (t *Tree) Foreign() []string {
 const devices = "con prn aux nul com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
 
 func notOnWindows(element string) bool {
+	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") || isDevice(element)
+}
+
+// isDevice reports whether an element is a drive such as "C:", or a device.
+func isDevice(element string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(element), ".")
-	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
+	drive := len(element) > 1 && element[1] == ':' && unicode.IsLetter(rune(element[0]))
+	return drive || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
 }
 
 func (w *walk) file(name string, info fs.FileInfo) error {
@@ -340,10 +409,8 @@ func (w *walk) file(name string, info fs.FileInfo) error {
 	switch {
 	case info.Size() > w.limits.FileSize:
 		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, info.Size(), w.limits.FileSize, ErrTooLarge)
-	case len(w.out.Files) > w.limits.Files:
-		return fmt.Errorf("more than %d files: %w", w.limits.Files, ErrTooLarge)
 	case w.out.Bytes > w.limits.Bytes:
 		return fmt.Errorf("more than %d bytes: %w", w.limits.Bytes, ErrTooLarge)
 	}
-	return nil
+	return w.used.add(name, 0, w.limits)
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -199,7 +200,6 @@ func TestListRefuses(t *testing.T) {
 		want   error
 		text   string
 	}{
-		{"link", fstest.MapFS{"l": {Mode: fs.ModeSymlink, Data: []byte("x")}}, archive.Limits{}, archive.ErrUnsafe, "l: symbolic link to x"},
 		{"device", fstest.MapFS{"d": {Mode: fs.ModeDevice}}, archive.Limits{}, archive.ErrUnsafe, "not a regular file"},
 		{"case", fstest.MapFS{"Main.tf": {}, "main.tf": {}}, archive.Limits{}, archive.ErrUnsafe, "differ only in case"},
 		{"case of a folder", fstest.MapFS{"A/x.tf": {}, "a/y.tf": {}}, archive.Limits{}, archive.ErrUnsafe, "differ only in case"},
@@ -219,34 +219,75 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
+// TestListLinks lists links as what they lead to. What leads nowhere is left
+// out, and named; what leads outside is refused, through another link too.
 func TestListLinks(t *testing.T) {
-	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
-	for _, err := range []error{
-		os.WriteFile(outside, []byte("secret"), 0o600),
-		os.MkdirAll(filepath.Join(dir, "shared"), 0o755),
-		os.WriteFile(filepath.Join(dir, "shared", "a.tf"), []byte("a"), 0o644),
-		os.Symlink("shared/a.tf", filepath.Join(dir, "a.tf")),
-		os.Symlink("shared", filepath.Join(dir, "copy")),
+	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		links string // NAME>TARGET, separated by spaces
+		files string // that ship besides main.tf, sub/a.tf and sub/x.tfvars
+		left  string // what is said of a link that is left out
+		want  error
+	}{
+		{"copy>sub/a.tf again>copy", "again copy", "", nil},
+		{"copy>sub deep/er>../sub", "copy/a.tf deep/er/a.tf", "", nil},
+		{"AGENTS.md>CLAUDE.md", "", "AGENTS.md: symbolic link to CLAUDE.md, which is not there", nil},
+		{"sub/README.md>../docs/none.md b>sub/README.md", "", "b: symbolic link to sub/README.md, which is not there", nil},
+		{"x>" + outside, "", "", archive.ErrUnsafe},
+		{"x>../x", "", "", archive.ErrUnsafe},
+		{"here>. x>here/../secret", "", "", archive.ErrUnsafe},
+		{"x>sub/a.tf/b", "", "", archive.ErrUnsafe},
+		{"sub/all>..", "", "", archive.ErrUnsafe},
+		{"a>b b>a", "", "", archive.ErrUnsafe},
+		{"values>sub/x.tfvars more>values", "", "", nil}, // held back like its target
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	tree := mustList(t, mustRoot(t, dir), archive.Options{Dereference: true})
-	if diff := cmp.Diff(paths(tree), []string{"a.tf", "copy/a.tf", "shared/a.tf"}); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
-	for name, target := range map[string]string{"absolute": outside, "up": "../x", "loop": ".", "dangling": "none", "self": "self"} {
-		t.Run(name, func(t *testing.T) {
-			link := filepath.Join(dir, name)
-			if err := os.Symlink(target, link); err != nil {
-				t.Fatal(err)
+		t.Run(tt.links, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{"main.tf": "", "sub/a.tf": "a", "sub/x.tfvars": ""} {
+				writeFile(t, filepath.Join(dir, name), text)
 			}
-			defer os.Remove(link)
-			if _, err := archive.List(t.Context(), mustRoot(t, dir), archive.Options{Dereference: true}); !errors.Is(err, archive.ErrUnsafe) {
-				t.Errorf("got %v, want ErrUnsafe", err)
+			for _, one := range strings.Fields(tt.links) {
+				name, target, _ := strings.Cut(one, ">")
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.Symlink(target, filepath.Join(dir, name))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tree, err := archive.List(t.Context(), mustRoot(t, dir), archive.Options{Hold: &archive.HoldBack{}})
+			if !errors.Is(err, tt.want) || err != nil && strings.Contains(err.Error(), "statat") {
+				t.Fatalf("got %v, want %v", err, tt.want)
+			}
+			if err != nil {
+				return
+			}
+			got := slices.DeleteFunc(paths(tree), func(name string) bool { return name == "main.tf" || name == "sub/a.tf" })
+			if diff := cmp.Diff(got, strings.Fields(tt.files), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+			said := tt.left == ""
+			for _, l := range tree.Links {
+				said = said || l.Path+": "+l.Reason == tt.left
+			}
+			if !said || tt.left == "" && len(tree.Links) > 0 {
+				t.Errorf("left out: %v", tree.Links)
 			}
 		})
+	}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "main.tf"), "")
+	if err := errors.Join(os.Symlink(".", filepath.Join(dir, "all")), os.Symlink("self", filepath.Join(dir, "self"))); err != nil {
+		t.Fatal(err)
+	}
+	if tree := mustList(t, mustRoot(t, dir), archive.Options{Foreign: true}); len(tree.Files) != 1 || len(tree.Links) != 2 {
+		t.Errorf("of somebody else: %v, left out %v", paths(tree), tree.Links)
+	}
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -5,31 +5,29 @@ package archive
 import (
 	"archive/tar"
 	"archive/zip"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
-
-// expansion is the maximum ratio by which an archive may expand. Text
-// compresses to about a fifth; a bomb to a thousandth.
-const expansion = 20
-
-// minExpanded is the size in bytes up to which small archives may expand
-// further: a short file of one repeated line is no bomb.
-const minExpanded = 1 << 20
 
 // zipEntry is the space for one entry in the directory of a zip, in bytes: 46
 // bytes, its name and some extra fields. Package zip keeps all entries in
 // memory.
 const zipEntry = 512
+
+// tarEntry is the space for one entry in a tar besides its content, in bytes:
+// header, padding, and the records of a long name.
+const tarEntry = 4096
 
 // boundedReaderAt stops reading after a number of bytes until read is set.
 type boundedReaderAt struct {
@@ -45,48 +43,86 @@ func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	return b.r.ReadAt(p, at)
 }
 
-// Unpack writes the files of a zip or tar.gz of size bytes into the empty
-// directory dir. Entries other than regular files and directories are refused,
-// as is an archive that expands to more than the limits or twenty times its
-// size. After an error dir may contain some of the files.
+// Unpack writes the files of a zip or tar of size bytes, such as [Tree.Pack]
+// makes, into the empty directory dir. Entries other than regular files and
+// directories are refused, as is an archive over the limits. After an error dir
+// may contain some of the files.
 func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits) error {
-	return UnpackFolder(ctx, r, size, "", dir, l)
+	return (&unpacker{limits: l.withDefaults()}).unpack(ctx, r, size, dir)
 }
 
-// UnpackFolder is Unpack for the archive of a forge, in which everything is
-// below one directory. Only folder, below that directory, is written, and under
-// the same path; all other entries are skipped without a check. The folder ""
-// means all.
-func UnpackFolder(ctx context.Context, r io.ReaderAt, size int64, folder, dir string, l Limits) error {
-	root, err := os.OpenRoot(dir)
+// UnpackForeign is Unpack for an archive of somebody else, which may contain
+// symbolic links to what is in it: they are created as in [UnpackUpload]. If
+// folder is not "", it is the archive of a forge, in which everything is below
+// one directory: only folder, below that directory, is written, and under the
+// same path; all other entries are skipped without a check.
+func UnpackForeign(ctx context.Context, r io.ReaderAt, size int64, folder, dir string, l Limits) error {
+	return (&unpacker{limits: l.withDefaults(), folder: folder, links: true}).unpack(ctx, r, size, dir)
+}
+
+// unpacker is one pass over an archive.
+type unpacker struct {
+	root   *os.Root // nil: nothing is written
+	limits Limits
+	folder string // "": all
+	links  bool   // symbolic links are accepted
+	in     source // of the archive
+	used   usage
+	seen   map[string]fs.FileMode // type of each path, including the directories above it
+	later  []link
+}
+
+// link is a symbolic link, created after everything else.
+type link struct{ name, target string }
+
+func (u *unpacker) unpack(ctx context.Context, r io.ReaderAt, size int64, dir string) (err error) {
+	if u.root, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	defer u.root.Close()
+	u.in.r = io.NewSectionReader(r, 0, size)
+	plain, err := openTar(bufio.NewReader(&u.in))
+	switch {
+	case err != nil:
+		return err
+	case plain != nil:
+		err = u.tar(ctx, plain)
+	default:
+		err = u.zip(ctx, r, size)
+	}
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	l = l.withDefaults()
-	l.Bytes = min(l.Bytes, max(size*expansion, minExpanded))
-	u := &unpacker{root: root, limits: l, folder: folder, made: map[string]bool{".": true}}
-	magic := make([]byte, 4)
-	if _, err := r.ReadAt(magic, 0); err != nil {
-		return fmt.Errorf("archive of %d bytes: %w", size, ErrUnsafe)
-	}
-	switch {
-	case string(magic) == "PK\x03\x04":
-		return u.zip(ctx, r, size)
-	case magic[0] == 0x1f && magic[1] == 0x8b:
-		return u.tarGz(ctx, io.NewSectionReader(r, 0, size))
-	}
-	return fmt.Errorf("archive is neither zip nor tar.gz: %w", ErrUnsafe)
+	return u.writeLinks()
 }
 
-type unpacker struct {
-	root   *os.Root
-	limits Limits
-	folder string // "": all
-	files  int
-	bytes  int64
-	made   map[string]bool // directories
+// openTar returns the tar in an archive, whose first bytes tell the kind; nil:
+// only a zip is possible, which other bytes may precede.
+func openTar(in *bufio.Reader) (plain io.Reader, err error) {
+	start, _ := in.Peek(tarMagic + 5) // a shorter archive is no tar
+	starts := func(magic string) bool { return bytes.HasPrefix(start, []byte(magic)) }
+	switch {
+	case starts("\x1f\x8b"):
+		plain, err = gzip.NewReader(in)
+	case starts("BZh"):
+		plain = bzip2.NewReader(in)
+	case starts("\x28\xb5\x2f\xfd"):
+		plain, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
+	case starts("\xfd7zXZ\x00"):
+		return nil, fmt.Errorf("the archive is a tar.xz; zip, tar, tar.gz, tar.bz2 and tar.zst are read: %w", ErrUnsafe)
+	case len(start) > tarMagic && string(start[tarMagic:]) == "ustar":
+		plain = in
+	}
+	if err != nil {
+		return nil, fmt.Errorf("archive: %v: %w", err, ErrUnsafe)
+	}
+	return plain, nil
 }
+
+const (
+	tarMagic  = 257       // position of "ustar" in a tar
+	maxWindow = 128 << 20 // bytes that zstd may keep, its --ultra
+)
 
 // wants reports whether an entry is to be written. Its result for invalid names
 // does not matter, because wanted entries are checked.
@@ -106,6 +142,9 @@ func openZip(r io.ReaderAt, size int64, l Limits) (*zip.Reader, error) {
 		return nil, fmt.Errorf("zip: the list of its entries: %w", err)
 	}
 	from.read = true
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, fmt.Errorf("the archive is not a whole zip, tar, tar.gz, tar.bz2 or tar.zst: %w", ErrUnsafe)
+	}
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return nil, fmt.Errorf("zip: %v: %w", err, ErrUnsafe)
 	}
@@ -121,39 +160,34 @@ func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
 		if !u.wants(f.Name) {
 			continue
 		}
-		if strings.HasSuffix(f.Name, "/") {
-			if err := u.dir(f.Name); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := u.zipFile(ctx, f); err != nil {
+		if err := u.zipped(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *unpacker) zipFile(ctx context.Context, f *zip.File) error {
-	if !f.Mode().IsRegular() {
-		return fmt.Errorf("%q: %s is not a regular file: %w", f.Name, f.Mode().Type(), ErrUnsafe)
-	}
+func (u *unpacker) zipped(ctx context.Context, f *zip.File) error {
 	in, err := f.Open()
 	if err != nil {
 		return fmt.Errorf("zip: %q: %v: %w", f.Name, err, ErrUnsafe)
 	}
 	defer in.Close()
-	return u.file(ctx, f.Name, f.Mode(), in)
+	target := ""
+	if f.Mode()&fs.ModeSymlink != 0 {
+		b, err := io.ReadAll(io.LimitReader(in, maxPath+1))
+		if err != nil {
+			return fmt.Errorf("zip: %q: %v: %w", f.Name, err, ErrUnsafe)
+		}
+		target = string(b)
+	}
+	return u.entry(ctx, f.Name, f.Mode(), target, in)
 }
 
-func (u *unpacker) tarGz(ctx context.Context, r io.Reader) error {
-	gz, err := gzip.NewReader(r)
-	if err != nil {
-		return fmt.Errorf("gzip: %v: %w", err, ErrUnsafe)
-	}
-	defer gz.Close()
+// tar reads an uncompressed tar.
+func (u *unpacker) tar(ctx context.Context, in io.Reader) error {
 	// Headers and padding count too, so that a stream of only these ends.
-	limited := &io.LimitedReader{R: gz, N: u.limits.Bytes + int64(u.limits.Files)*2048 + 1}
+	limited := &io.LimitedReader{R: in, N: u.limits.Bytes + int64(u.limits.Files+u.limits.Dirs)*tarEntry + 1}
 	tr := tar.NewReader(limited)
 	for {
 		h, err := tr.Next()
@@ -163,91 +197,49 @@ func (u *unpacker) tarGz(ctx context.Context, r io.Reader) error {
 		case limited.N <= 0:
 			return fmt.Errorf("expands to more than %d bytes: %w", u.limits.Bytes, ErrTooLarge)
 		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
-			return fmt.Errorf("tar: %v: %w", err, ErrUnsafe)
+			return u.broken("tar", err)
 		}
-		if !u.wants(h.Name) {
+		if h.Typeflag == tar.TypeXGlobalHeader || !u.wants(h.Name) { // git archive writes such a header
 			continue
 		}
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = u.dir(h.Name)
-		case tar.TypeReg:
-			err = u.file(ctx, h.Name, h.FileInfo().Mode(), tr)
-		case tar.TypeXGlobalHeader: // git archive writes one
-			err = nil
-		default:
-			err = fmt.Errorf("%q: not a regular file: %w", h.Name, ErrUnsafe)
-		}
-		if err != nil {
+		if err := u.entry(ctx, h.Name, tarMode(h), h.Linkname, tr); err != nil {
 			return err
 		}
 	}
 }
 
-func (u *unpacker) dir(name string) error {
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
-	if name == "" || name == "." {
-		return nil
+// tarMode returns the type and the permissions of an entry.
+func tarMode(h *tar.Header) fs.FileMode {
+	mode := fs.FileMode(h.Mode) & fs.ModePerm
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeGNUSparse:
+		return mode
+	case tar.TypeDir:
+		return mode | fs.ModeDir
+	case tar.TypeSymlink:
+		return mode | fs.ModeSymlink
 	}
-	if err := checkName(name); err != nil {
-		return err
-	}
-	return u.mkdir(name)
+	return mode | fs.ModeIrregular
 }
 
-// mkdir creates a directory and those above it, each of which counts.
-func (u *unpacker) mkdir(name string) error {
-	var missing []string
-	for ; !u.made[name]; name = path.Dir(name) {
-		missing = append(missing, name)
+// broken returns the error for an invalid archive, or the error of reading it.
+func (u *unpacker) broken(what string, err error) error {
+	if u.in.err != nil {
+		return u.in.err
 	}
-	for _, name := range slices.Backward(missing) {
-		if len(u.made) > u.limits.Dirs { // the top directory is one of them
-			return fmt.Errorf("more than %d directories: %w", u.limits.Dirs, ErrTooLarge)
-		}
-		if err := u.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%q: %w: %w", name, err, ErrUnsafe)
-		}
-		u.made[name] = true
-	}
-	return nil
+	return fmt.Errorf("%s: %v: %w", what, err, ErrUnsafe)
 }
 
-func (u *unpacker) file(ctx context.Context, name string, mode fs.FileMode, in io.Reader) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
+// source records why reading failed, since decompressors replace the error.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
 	}
-	name = strings.TrimPrefix(name, "./")
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if u.files++; u.files > u.limits.Files {
-		return fmt.Errorf("more than %d files: %w", u.limits.Files, ErrTooLarge)
-	}
-	if err := u.mkdir(path.Dir(name)); err != nil {
-		return err
-	}
-	perm := fs.FileMode(0o644)
-	if mode&0o100 != 0 {
-		perm = 0o755
-	}
-	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-	if err != nil {
-		return fmt.Errorf("%q: %v: %w", name, err, ErrUnsafe)
-	}
-	defer func() {
-		if err2 := out.Close(); err == nil {
-			err = err2
-		}
-	}()
-	limit := min(u.limits.FileSize, u.limits.Bytes-u.bytes)
-	n, err := io.Copy(out, io.LimitReader(in, limit+1))
-	u.bytes += n
-	switch {
-	case n > limit:
-		return fmt.Errorf("%q: expands to more than %d bytes: %w", name, limit, ErrTooLarge)
-	case err != nil:
-		return fmt.Errorf("%q: %v: %w", name, err, ErrUnsafe)
-	}
-	return nil
+	return n, err
 }

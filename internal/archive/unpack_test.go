@@ -7,14 +7,19 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/seed-141914ff/okara/internal/archive"
 )
@@ -112,7 +117,7 @@ func TestUnpackRefuses(t *testing.T) {
 				if err := os.Mkdir(dir, 0o755); err != nil {
 					t.Fatal(err)
 				}
-				err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{Files: 3})
+				err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{Files: 3, Bytes: 1 << 20})
 				if !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
@@ -137,9 +142,9 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// TestUnpackFolder writes one directory of a forge's archive. Other entries are
+// TestUnpackForeign writes one directory of a forge's archive. Other entries are
 // neither written nor do they cause an error.
-func TestUnpackFolder(t *testing.T) {
+func TestUnpackForeign(t *testing.T) {
 	elsewhere := []entry{
 		{"top/link", "/etc/passwd", fs.ModeSymlink}, {"top/a/bc/x.tf", "", 0}, {"top/b/x.tf", "", 0}, {"b/x.tf", "", 0}, {"top/x.tf", "", 0}, {"../x.tf", "", 0},
 	}
@@ -150,7 +155,7 @@ func TestUnpackFolder(t *testing.T) {
 		want    error
 	}{
 		{"good", append(elsewhere, inside...), nil},
-		{"link inside", append(inside, entry{"top/a/b/l", "x", fs.ModeSymlink}), archive.ErrUnsafe},
+		{"link out of the folder", append(inside, entry{"top/a/b/l", "../../../../x", fs.ModeSymlink}), archive.ErrUnsafe},
 		{"out of the folder", append(inside, entry{"top/a/b/../../../../x.tf", "", 0}), archive.ErrUnsafe},
 		{"out of the archive", append(inside, entry{"../a/b/x.tf", "", 0}), archive.ErrUnsafe},
 		{"many files inside", append(inside, entry{"top/a/b/1", "", 0}, entry{"top/a/b/2", "", 0}), archive.ErrTooLarge},
@@ -159,7 +164,7 @@ func TestUnpackFolder(t *testing.T) {
 		for form, b := range map[string][]byte{"zip": newZip(t, tt.entries...), "tar.gz": newTarGz(t, tt.entries...)} {
 			t.Run(tt.name+"/"+form, func(t *testing.T) {
 				dir := t.TempDir()
-				err := archive.UnpackFolder(t.Context(), bytes.NewReader(b), int64(len(b)), "a/b", dir, archive.Limits{Files: 3})
+				err := archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "a/b", dir, archive.Limits{Files: 3})
 				if !errors.Is(err, tt.want) {
 					t.Fatalf("got %v, want %v", err, tt.want)
 				}
@@ -184,6 +189,110 @@ func TestUnpackFolder(t *testing.T) {
 	}
 }
 
+// TestUnpackForms unpacks each form in which archives of modules come, and names
+// what it does not read.
+func TestUnpackForms(t *testing.T) {
+	plain := gunzip(t, newTarGz(t, entry{"main.tf", "x", 0}, entry{"l", "main.tf", fs.ModeSymlink}))
+	zipped := newZip(t, entry{"main.tf", "x", 0}, entry{"l", "main.tf", fs.ModeSymlink})
+	packer, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bz2, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWeXODa0AAJ77lMmAAEBAAX2AACDhJ55ABAABAAAIIAB1CUJAAaNMhoAKpEmJkGQ00Gmyn08PONtUCW87wRl3tdpzM+myTFxMJIgMCKJM0cIIRlSQFBKCCl5GyT1cy1s8ZCbU+LK37ND8XM2SjgUbqa16og/i7kinChIcucG1oA==")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		b    []byte
+		text string // of the error; "": it is read
+	}{
+		"tar": {plain, ""}, "tar.zst": {packer.EncodeAll(plain, nil), ""}, "tar.bz2": {bz2, ""},
+		"zip after other bytes": {append([]byte("#!/bin/sh\nexit\n"), zipped...), ""},
+		"tar.xz":                {[]byte("\xfd7zXZ\x00\x00\x04"), "is a tar.xz; zip, tar"},
+		"7z":                    {[]byte("7z\xbc\xaf\x27\x1c\x00\x04"), "is not a whole zip, tar"},
+		"twice":                 {newZip(t, entry{"a", "1", 0}, entry{"./a", "2", 0}), `"a" is in the archive twice`},
+		"both":                  {newZip(t, entry{"a/b", "1", 0}, entry{"a", "2", 0}), `"a" is in the archive twice`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			err := archive.UnpackForeign(t.Context(), bytes.NewReader(tt.b), int64(len(tt.b)), "", dir, archive.Limits{})
+			if tt.text != "" {
+				if !errors.Is(err, archive.ErrUnsafe) || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("got %v, want %q", err, tt.text)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tree(t, dir), map[string]string{"main.tf": "x", "l": "-> main.tf"}); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnpackSparse reads a file with holes, as GNU tar stores it.
+func TestUnpackSparse(t *testing.T) {
+	h := make([]byte, 1024)
+	copy(h, "sparse.bin")
+	for at, text := range map[int]string{100: "0000644\x00", 124: "00000000003\x00", 136: "00000000000\x00", 156: "S", 257: "ustar  \x00", 386: "00000010000\x0000000000003\x00", 483: "00000010003\x00", 148: "        "} {
+		copy(h[at:], text)
+	}
+	sum := 0
+	for _, b := range h[:512] {
+		sum += int(b)
+	}
+	copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+	copy(h[512:], "end")
+	b := append(h, make([]byte, 1024)...)
+	dir := t.TempDir()
+	if err := archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "", dir, archive.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, dir)["sparse.bin"]; got != strings.Repeat("\x00", 4096)+"end" {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func gunzip(t *testing.T, b []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
+// TestUnpackWhatWasPacked packs trees that compress a hundredfold and have very
+// many files.
+func TestUnpackWhatWasPacked(t *testing.T) {
+	many := fstest.MapFS{}
+	for i := range 10_500 {
+		many[fmt.Sprintf("d/%d", i)] = &fstest.MapFile{}
+	}
+	for name, in := range map[string]fstest.MapFS{
+		"compresses well": {"schema.json": {Data: bytes.Repeat([]byte(`{"Type":"AWS::EC2::VPC","Required":false},`), 60_000)}},
+		"many files":      many,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPack(t, in)
+			for form, packed := range map[string]archive.PackedFile{"tar": p.Tar, "zip": p.Zip} {
+				if err := archive.Unpack(t.Context(), packed.Open(), packed.Size, t.TempDir(), archive.Limits{}); err != nil {
+					t.Errorf("%s of %d bytes: %v", form, packed.Size, err)
+				}
+			}
+			if files, err := archive.Contents(p.Zip.Open(), p.Zip.Size, archive.Limits{}); err != nil || len(files) != len(in) {
+				t.Errorf("%d files, %v", len(files), err)
+			}
+		})
+	}
+}
+
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("PK\x03\x04"))
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
@@ -192,7 +301,7 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.Mkdir(dir+"/in", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_ = archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir+"/in", archive.Limits{Files: 50, Bytes: 1 << 20})
+		_ = archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "", dir+"/in", archive.Limits{Files: 50, Bytes: 1 << 20})
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 			t.Errorf("outside: %v, %v", left, err)
 		}

@@ -163,7 +163,7 @@ func TestUploadRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := pack(t, tt.entries...)
-			l := archive.Limits{Files: 100, Bytes: 1024}
+			l := archive.Limits{Files: 100, Dirs: 100, Bytes: 1024}
 			if err := archive.UnpackUpload(t.Context(), bytes.NewReader(b), dir, l); !errors.Is(err, tt.want) {
 				t.Errorf("unpacked: %v, want %v", err, tt.want)
 			}

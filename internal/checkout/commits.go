@@ -107,6 +107,12 @@ func partOf(message string) string {
 	return addr.Patch
 }
 
+// Tracked returns the files below dir that git tracks, relative to it.
+func Tracked(ctx context.Context, dir string) ([]string, error) {
+	out, err := git(ctx, dir, "ls-files", "-z", "--", ".")
+	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), err
+}
+
 // git runs git in dir and returns what it prints.
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/description"
@@ -53,7 +55,7 @@ func OpenTree(dir string) (*os.Root, error) {
 
 // OpenOwn opens a folder of the publisher, and sets up the report of held back files
 // relative to the git checkout that contains the folder.
-func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
+func OpenOwn(ctx context.Context, dir string, o *depot.ModuleOptions) (*os.Root, error) {
 	tree, err := OpenTree(dir)
 	if err != nil {
 		return nil, err
@@ -61,9 +63,32 @@ func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
 	hold := archive.HoldBack{Include: o.Hold.Include, Named: o.Hold.Named}
 	o.Hold = &hold
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		hold.Checkout, hold.At = checkoutOf(real)
+		if hold.Checkout, hold.At = checkoutOf(real); hold.Checkout != nil {
+			hold.Tracked, _ = checkout.Tracked(ctx, real) // without git everything that .gitignore names is held back
+		}
 	}
 	return tree, nil
+}
+
+// KeepRules makes o pack as okara did before it shipped what git tracks although .gitignore
+// names it, if the version exists with that content: the folder has not changed.
+func KeepRules(ctx context.Context, to interface {
+	ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error)
+}, tree fs.FS, m addr.ModuleVersion, o *depot.ModuleOptions) {
+	hold := *o.Hold
+	if _, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Ignore: o.Ignore, Hold: &hold}); err != nil || !hold.ByTracked {
+		return
+	}
+	before := archive.HoldBack{Include: hold.Include, Checkout: hold.Checkout, At: hold.At}
+	former := *o
+	former.Hold = &before
+	plan, err := depot.PlanModule(ctx, tree, m, former)
+	if err != nil {
+		return
+	}
+	if there, err := to.ModuleThere(ctx, m, plan, former); err == nil && there {
+		o.Hold.Tracked = nil
+	}
 }
 
 // checkoutOf finds the git checkout that contains a folder, and its path there; nil: none.
@@ -149,12 +174,14 @@ func PublishHint(err error) error {
 		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, depot.ErrManifest):
 		return WithHint(err, "say which protocols the provider speaks with --protocols 5.0, as the manifest would")
+	case errors.Is(err, description.ErrAbsent):
+		return WithHint(err, "add the folder, or ship it if --dry-run lists it as left out; --force publishes the files as they are")
 	case errors.Is(err, trust.ErrUnsigned):
 		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
 	case errors.Is(err, signing.ErrNoProvider):
 		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
-		return WithHint(err, "rename the file, or leave it out with a line in .terraformignore; a link inside the folder ships with --dereference")
+		return WithHint(err, "rename the file, or leave it out with a line in .terraformignore")
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 	rest, ok := strings.CutPrefix(r.URL.Path, t.from)
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return nil, fmt.Errorf("%s through a front-end: %w", r.Method, oci.ErrUnsupported)
+		return nil, oci.Unsupported("%s through a front-end", r.Method)
 	case ok:
 	case r.Response == nil:
 		return answered(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
@@ -109,9 +109,9 @@ func (t *through) storage(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case r.URL.Scheme != "https" && t.c.o.Server.Scheme == "https":
-		return nil, fmt.Errorf("the front-end redirects to an address without TLS: %w", oci.ErrUnsupported)
+		return nil, oci.Unsupported("the front-end redirects to an address without TLS")
 	case token != "" && strings.Contains(r.URL.String(), token):
-		return nil, fmt.Errorf("the front-end redirects to an address with the token in it: %w", oci.ErrUnsupported)
+		return nil, oci.Unsupported("the front-end redirects to an address with the token in it")
 	}
 	resp, err := t.base.RoundTrip(r)
 	if err != nil || resp.StatusCode < http.StatusBadRequest {

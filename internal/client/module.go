@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -52,7 +53,13 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	if out.ContentDigest != contentDigest {
 		return depot.Published{}, fmt.Errorf("publish %s %s: packed %s, the server stored %q: %w", m.Module, m.Version, contentDigest, out.ContentDigest, oci.ErrCorrupt)
 	}
-	return out.result(status), nil
+	result := out.result(status)
+	for _, w := range plan.Warnings { // the server did not see what was left out
+		if !slices.Contains(result.Warnings, w) {
+			result.Warnings = append(result.Warnings, w)
+		}
+	}
+	return result, nil
 }
 
 // ModuleThere sends the plan as a dry run, and reports whether the version exists with
@@ -68,7 +75,7 @@ func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *de
 		return false, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
 	if out.Outcome != "new" && out.Outcome != "same" {
-		return false, fmt.Errorf("publish %s %s: the server does not compare with its registry in a dry run: %w", m.Module, m.Version, oci.ErrUnsupported)
+		return false, oci.Unsupported("publish %s %s: the server does not compare with its registry in a dry run", m.Module, m.Version)
 	}
 	return out.Outcome == "same", nil
 }

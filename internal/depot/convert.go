@@ -40,7 +40,7 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	if err := d.o.Progress.save(ctx, from, *foreign.Zip, file, to.Module.String()); err != nil {
 		return Published{}, err
 	}
-	if err := archive.Unpack(ctx, file, foreign.Zip.Size, dir, o.Limits); err != nil {
+	if err := archive.UnpackForeign(ctx, file, foreign.Zip.Size, "", dir, o.Limits); err != nil {
 		return Published{}, err
 	}
 	annotations := map[string]string{}
@@ -53,5 +53,11 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	// it was published before, so it is accepted
 	o.Annotations = annotations
 	o.AllowInvalid = true
-	return d.PublishModule(ctx, os.DirFS(dir), to, o)
+	o.Foreign = true
+	tree, err := os.OpenRoot(dir)
+	if err != nil {
+		return Published{}, err
+	}
+	defer tree.Close()
+	return d.PublishModule(ctx, tree.FS(), to, o)
 }

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -290,55 +291,95 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 	return k, err
 }
 
-// MirrorModule stores one version of a module. fetch writes it into an empty
-// directory and returns the tree and the annotations about its source. If the
-// version exists, MirrorModule succeeds without a fetch, unless o.Compare is
-// set.
-func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
+// Fetched is a module of an origin on disk.
+type Fetched struct {
+	Package     string // directory of the package
+	Dir         string // slash path of the module in it; "": the package itself
+	Annotations map[string]string
+}
+
+// FetchModule writes a module of an origin into the empty directory dir. It may
+// leave out what is not below the module's own directory, unless whole is set.
+type FetchModule func(ctx context.Context, dir string, whole bool) (Fetched, error)
+
+// MirrorModule stores one version of a module of somebody else. If the version
+// exists, it succeeds without a fetch, unless o.Compare is set. Of a module in a
+// directory of its package only this directory is stored, or the whole package
+// if the module calls others, or has links, beside it.
+func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions) (Published, error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err
 	}
-	if have, err := r.Resolve(ctx, m.Version.Tag()); err == nil {
-		out := Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}
-		if o.Compare {
-			err = sameModule(ctx, d, m, fetch, o)
-		}
-		return out, err
-	} else if !errors.Is(err, oci.ErrNotFound) {
-		return Published{}, err
-	}
-	dir, remove, err := files.TempDir(d.o.TempDir)
-	if err != nil {
-		return Published{}, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	tree, annotations, err := fetch(ctx, dir)
-	if err != nil {
-		return Published{}, fmt.Errorf("%s %s: %w", m.Module, m.Version, err)
-	}
-	o.Annotations = annotations
+	o.Foreign = true
 	o.fromOrigin = true
-	return d.PublishModule(ctx, tree, m, o)
+	var out Published
+	have, err := r.Resolve(ctx, m.Version.Tag())
+	switch {
+	case err == nil:
+		out = Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}
+		if o.Compare {
+			err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error { return d.sameModule(ctx, m, plan, o) })
+		}
+	case errors.Is(err, oci.ErrNotFound):
+		err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) (err error) {
+			out, err = d.publishPlan(ctx, r, m, plan, o)
+			return err
+		})
+	}
+	return out, err
 }
 
-// sameModule returns nil if an existing version has the content that fetch
-// writes, and else a [*ConflictError].
-func sameModule(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (err error) {
+// withFetched calls do with the plan of what an origin has.
+func (d *Depot) withFetched(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) error {
+	err := d.withTree(ctx, m, fetch, false, o, do)
+	if errors.Is(err, errBeside) {
+		err = d.withTree(ctx, m, fetch, true, o, do)
+	}
+	return err
+}
+
+// errBeside means that a module needs files beside its directory.
+var errBeside = errors.New("the module needs more than its directory")
+
+// withTree is withFetched for the module's own directory, or the whole package.
+// The error is errBeside if the directory is not sufficient.
+func (d *Depot) withTree(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, whole bool, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) (err error) {
 	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	tree, _, err := fetch(ctx, dir)
+	got, err := fetch(ctx, dir, whole)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", m.Module, m.Version, err)
+	}
+	o.Annotations = got.Annotations
+	if whole && got.Dir != "" {
+		o.Dir = got.Dir
+		o.Annotations = maps.Clone(o.Annotations)
+		o.Annotations[artifact.AnnModulePath] = got.Dir
+		got.Dir = ""
+	}
+	tree, err := os.OpenRoot(filepath.Join(got.Package, filepath.FromSlash(got.Dir)))
 	if err != nil {
 		return err
 	}
-	plan, err := PlanModule(ctx, tree, m, o)
+	defer tree.Close()
+	plan, err := PlanModule(ctx, tree.FS(), m, o)
+	if got.Dir != "" && (errors.Is(err, archive.ErrOutside) || err == nil && plan.outside) {
+		return errBeside
+	}
 	if err != nil {
 		return err
 	}
-	_, err = d.ModuleThere(ctx, m, plan, o)
+	return do(plan, o)
+}
+
+// sameModule returns nil if an existing version has the content of the plan,
+// and else a [*ConflictError].
+func (d *Depot) sameModule(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) error {
+	_, err := d.ModuleThere(ctx, m, plan, o)
 	return WithoutNext(err)
 }
 

@@ -37,7 +37,7 @@ type ModuleOptions struct {
 	Ignore      []string          // ignore rules besides those in the tree
 	Packed      bool              // the tree is the content of an archive and is published completely
 	Hold        *archive.HoldBack // files of a publisher's own tree that are excluded by default; nil: none
-	Dereference bool              // ship the targets of links
+	Foreign     bool              // the tree is somebody else's: calls of modules that it lacks are warnings
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // do not move the tag "latest"
 	Policy      Policy            // "": PolicyImmutable
@@ -55,11 +55,12 @@ type ModulePlan struct {
 	Warnings []string
 
 	description artifact.ModuleDescription
+	outside     bool // a user of the module needs files above the tree
 }
 
 // PlanModule checks a tree without a registry.
 func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
-	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold})
+	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold, Foreign: o.Foreign})
 	if err != nil {
 		return nil, err
 	}
@@ -70,20 +71,44 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	if err != nil {
 		return nil, err
 	}
-	if err := v.CheckCalls(); err != nil {
+	p := &ModulePlan{Tree: listed}
+	if err := p.checkCalls(v, o); err != nil {
 		return nil, err
 	}
 	if err := v.Check(o.Dir); err != nil && !o.AllowInvalid {
 		return nil, fmt.Errorf("module %s: %w", m.Module, err)
 	}
-	p := &ModulePlan{Tree: listed, description: v.Describe(m, o.Dir)}
+	p.description = v.Describe(m, o.Dir)
 	if kind, at := v.Backend(o.Dir); kind != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
+	}
+	if names := listed.Devices(); len(names) > 0 {
+		return nil, fmt.Errorf("Windows reads these names as drives or devices: %s: %w", text.Excerpt(strings.Join(names, ", ")), archive.ErrUnsafe)
 	}
 	if names := listed.Foreign(); len(names) > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("Windows cannot have files of these names, and unpacks nothing: %s; rename them", text.Excerpt(strings.Join(names, ", "))))
 	}
+	for _, l := range listed.Links {
+		p.Warnings = append(p.Warnings, text.Excerpt(l.Path+": "+l.Reason)+", is left out")
+	}
 	return p, nil
+}
+
+// checkCalls refuses calls of local modules that are not in the package, or
+// adds warnings about those that users do not reach or that cannot be changed.
+func (p *ModulePlan) checkCalls(v *description.Module, o ModuleOptions) error {
+	var refused []error
+	for _, c := range v.BrokenCalls(o.Dir) {
+		outside := errors.Is(c.Err, description.ErrOutside)
+		p.outside = p.outside || outside && c.Reached
+		switch {
+		case o.Foreign, !outside && (!c.Reached || o.AllowInvalid):
+			p.Warnings = append(p.Warnings, c.Err.Error())
+		default:
+			refused = append(refused, c.Err)
+		}
+	}
+	return errors.Join(refused...)
 }
 
 // Description returns the description of the module that would be published.
@@ -110,6 +135,10 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if err != nil {
 		return Published{}, err
 	}
+	return d.publishPlan(ctx, r, m, plan, o)
+}
+
+func (d *Depot) publishPlan(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) (Published, error) {
 	plan.Tree.Read = d.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, d.o.TempDir)
 	if err != nil {

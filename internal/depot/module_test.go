@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -152,10 +153,15 @@ func TestPublishModuleRefuses(t *testing.T) {
 		text string
 	}{
 		{"no configuration", fstest.MapFS{"README.md": {}}, depot.ErrNoModule, "net/vpc/aws"},
-		{"20 000 files", manyFiles(20_000), archive.ErrTooLarge, "more than 10000 files"},
+		{"60 000 files", manyFiles(60_000), archive.ErrTooLarge, "more than 50000 files"},
+		{"drive", fstest.MapFS{"main.tf": {}, "C:/x": {}}, archive.ErrUnsafe, "drives or devices: C:/x"},
+		{"device", fstest.MapFS{"main.tf": {}, "sub/aux.tf": {}}, archive.ErrUnsafe, "drives or devices: sub/aux.tf"},
+		{"absent call", fstest.MapFS{"main.tf": {Data: []byte("module \"x\" {\n  source = \"./modules/x\"\n}\n")}}, description.ErrAbsent, `main.tf:1: module "x" uses ./modules/x, which is not in the package`},
+		{"absent call of a submodule", fstest.MapFS{"main.tf": {}, "modules/a/a.tf": {Data: []byte("module \"x\" {\n  source = \"../x\"\n}\n")}}, description.ErrAbsent, `modules/a/a.tf:1`},
+		{"ignored call", fstest.MapFS{".tfignore": {Data: []byte("x/")}, "x/x.tf": {}, "main.tf": {Data: []byte("module \"x\" {\n  source = \"./x\"\n}\n")}}, description.ErrAbsent, `main.tf:1`},
 		{"configuration below only", fstest.MapFS{"sub/main.tf": {}}, depot.ErrNoModule, ""},
 		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
-		{"link", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("main.tf")}}, archive.ErrUnsafe, "l: symbolic link"},
+		{"link out", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("../x")}}, archive.ErrUnsafe, "l: symbolic link to ../x, which is outside of the package"},
 		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},
 		{"call outside from below", fstest.MapFS{"main.tf": {}, "modules/a/main.tofu": {Data: []byte("module \"x\" {\n  source = \"../../../x\"\n}\n")}}, nil, "modules/a/main.tofu:1"},
 		{"deep", fstest.MapFS{"main.tf": {}, "x/deep.tf": {Data: deep("x = ", "[")}}, syntax.ErrTooComplex, "x/deep.tf:1: nested"},

@@ -52,14 +52,20 @@ type pull struct {
 
 // module unpacks a module into the directory, which must be empty or not exist.
 // The zip is verified against its digest before it is unpacked.
-func (p pull) module(ctx context.Context, temp string) error {
+func (p pull) module(ctx context.Context, temp string) (err error) {
 	parsed, err := artifact.ParseModule(p.Manifest)
 	if err != nil {
 		return err
 	}
-	if err := emptyDir(p.dir); err != nil {
+	undo, err := emptyDir(p.dir)
+	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, undo())
+		}
+	}()
 	tmp, done, err := files.TempFile(temp)
 	if err != nil {
 		return err
@@ -71,16 +77,28 @@ func (p pull) module(ctx context.Context, temp string) error {
 	return archive.Unpack(ctx, tmp, parsed.Zip.Size, p.dir, archive.Limits{})
 }
 
-// emptyDir creates dir, or checks that it is empty.
-func emptyDir(dir string) error {
+// emptyDir creates dir, or checks that it is empty. undo removes what is written
+// into it, and dir itself if it was created.
+func emptyDir(dir string) (undo func() error, err error) {
+	_, err = os.Stat(dir)
+	created := errors.Is(err, os.ErrNotExist)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+		return nil, err
 	}
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) > 0 {
 		err = fmt.Errorf("%s is not empty: %w", dir, os.ErrExist)
 	}
-	return err
+	return func() error {
+		if created {
+			return os.RemoveAll(dir)
+		}
+		written, err := os.ReadDir(dir)
+		for _, e := range written {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+		return err
+	}, err
 }
 
 // provider writes the zips with SHA256SUMS and its current signature, in the

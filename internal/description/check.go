@@ -55,8 +55,8 @@ func (v *Module) Check(dir string) error {
 		problems = append(problems, v.configuration(at).problems()...)
 		m, _ := v.load(at)
 		for _, call := range m.ModuleCalls {
-			if strings.HasPrefix(call.Source, "./") || strings.HasPrefix(call.Source, "../") {
-				queue = append(queue, path.Join(at, call.Source))
+			if target, local := localCall(at, call.Source); local {
+				queue = append(queue, target)
 			}
 		}
 	}

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -56,12 +60,12 @@ func setDiff(what string, before, now map[string]string) []Difference {
 		case !ok:
 			all = append(all, Difference{What: what, Name: name, Change: Removed})
 		case is != was:
-			all = append(all, Difference{What: what, Name: name, Change: Changed, Detail: was + " → " + is})
+			all = append(all, Difference{What: what, Name: name, Change: Changed, Detail: text.Clip(was, maxDetail) + " → " + text.Clip(is, maxDetail)})
 		}
 	}
 	for name, is := range now {
 		if _, ok := before[name]; !ok {
-			all = append(all, Difference{What: what, Name: name, Change: Added, Detail: is})
+			all = append(all, Difference{What: what, Name: name, Change: Added, Detail: text.Clip(is, maxDetail)})
 		}
 	}
 	slices.SortFunc(all, func(x, y Difference) int { return strings.Compare(x.Name, y.Name) })
@@ -84,7 +88,7 @@ func inputTexts(d artifact.DescribedModule) map[string]string {
 		if !v.Required {
 			value = "default " + oneLine(string(v.Default))
 		}
-		texts[v.Name] = oneLine(cmp.Or(v.Type, "any")) + ", " + value + sensitive(v.Sensitive)
+		texts[v.Name] = cmp.Or(TypeLine(v.Type), "any") + ", " + value + sensitive(v.Sensitive)
 	}
 	return texts
 }
@@ -125,8 +129,23 @@ func sensitive(is bool) string {
 // maxDetail bounds one value of a difference, in bytes.
 const maxDetail = 200
 
-// oneLine returns a value without line breaks, short enough for a table. JSON
-// is written without spaces; null means that an optional input has no default.
+// TypeLine returns the type of a variable without line breaks and comments.
+func TypeLine(source string) string {
+	tokens, _ := hclsyntax.LexExpression([]byte(source), "type", hcl.InitialPos)
+	var plain strings.Builder
+	end := 0
+	for _, t := range tokens {
+		if t.Type == hclsyntax.TokenComment {
+			plain.WriteString(source[end:t.Range.Start.Byte] + " ")
+			end = t.Range.End.Byte
+		}
+	}
+	line := strings.Join(strings.Fields(plain.String()+source[end:]), " ")
+	return string(hclwrite.Format([]byte(line)))
+}
+
+// oneLine returns a value without line breaks. JSON is written without spaces;
+// null means that an optional input has no default.
 func oneLine(s string) string {
 	var value any
 	if json.Unmarshal([]byte(cmp.Or(s, "null")), &value) == nil {
@@ -134,5 +153,5 @@ func oneLine(s string) string {
 			s = string(out)
 		}
 	}
-	return text.Clip(strings.Join(strings.Fields(s), " "), maxDetail)
+	return strings.Join(strings.Fields(s), " ")
 }

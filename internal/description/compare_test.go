@@ -3,6 +3,7 @@
 package description_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -48,6 +49,11 @@ func TestCompare(t *testing.T) {
 	}
 	if d := cmp.Diff(want, description.Compare(before, now)); d != "" {
 		t.Error(d)
+	}
+	commented := now
+	commented.Inputs = bytes.ReplaceAll(now.Inputs, []byte(`"list(string)"`), []byte(`"list( # one \" of\n  /* all */ string)"`))
+	if same := description.Compare(now, commented); len(same) != 0 {
+		t.Errorf("a comment in a type: %v", same)
 	}
 	if same := description.Compare(now, now); len(same) != 0 {
 		t.Errorf("a version differs from itself: %v", same)

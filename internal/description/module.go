@@ -27,8 +27,11 @@ import (
 var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 
 // ErrOutside means that a module calls another one that is outside of the
-// package.
-var ErrOutside = errors.New("outside of the package")
+// package, and ErrAbsent that it calls one that is not in it.
+var (
+	ErrOutside = archive.ErrOutside
+	ErrAbsent  = errors.New("not in the package")
+)
 
 // maxConfiguration bounds one parsed file, in bytes.
 const maxConfiguration = 4 << 20
@@ -210,23 +213,68 @@ func (v *onePass) ReadDir(dir string) ([]os.FileInfo, error) {
 	return v.Module.ReadDir(dir)
 }
 
-// CheckCalls refuses a local module source that leaves the package, because it
-// would not exist when the package is installed.
-func (v *Module) CheckCalls() error {
-	var errs []error
-	for dir := range v.dirs {
-		m, _ := v.load(dir)
+// BrokenCall is a call of a local module that will not exist when the package
+// is installed.
+type BrokenCall struct {
+	Err     error // with file and line; wraps ErrOutside or ErrAbsent
+	Reached bool  // by users of the module in the root or of one in modules/*
+}
+
+// BrokenCalls returns the broken calls of the package, whose root module is in
+// dir, sorted by file.
+func (v *Module) BrokenCalls(dir string) []BrokenCall {
+	reached := v.reached(path.Clean(dir))
+	var broken []BrokenCall
+	for at := range v.dirs {
+		m, _ := v.load(at)
 		for _, call := range m.ModuleCalls {
-			if !strings.HasPrefix(call.Source, "./") && !strings.HasPrefix(call.Source, "../") {
+			target, local := localCall(at, call.Source)
+			if _, ok := v.dirs[target]; ok || !local {
 				continue
 			}
-			if target := path.Join(dir, call.Source); target == ".." || strings.HasPrefix(target, "../") {
-				errs = append(errs, fmt.Errorf("%s:%d: module %q uses %s, which is %w", v.real(call.Pos.Filename), call.Pos.Line, call.Name, call.Source, ErrOutside))
+			why := ErrAbsent
+			if !fs.ValidPath(target) {
+				why = ErrOutside
+			}
+			broken = append(broken, BrokenCall{
+				fmt.Errorf("%s:%d: module %q uses %s, which is %w", v.real(call.Pos.Filename), call.Pos.Line, call.Name, call.Source, why), reached[at],
+			})
+		}
+	}
+	slices.SortFunc(broken, func(a, b BrokenCall) int { return strings.Compare(a.Err.Error(), b.Err.Error()) })
+	return broken
+}
+
+// localCall returns the directory of a local module that is called in dir.
+func localCall(dir, source string) (target string, local bool) {
+	local = strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
+	return path.Join(dir, source), local
+}
+
+// reached returns the directories that users of a package reach: the root
+// module, the modules beside it and in the package's own folder modules, and
+// what these call.
+func (v *Module) reached(root string) map[string]bool {
+	seen := map[string]bool{}
+	queue := []string{root}
+	for dir := range v.dirs {
+		if above := path.Dir(dir); above == path.Join(root, "modules") || above == "modules" {
+			queue = append(queue, dir)
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		m, _ := v.load(queue[0])
+		for _, call := range m.ModuleCalls {
+			if target, local := localCall(queue[0], call.Source); local {
+				queue = append(queue, target)
 			}
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	return seen
 }
 
 // real returns the path in the tree for a presented path, for messages.

@@ -3,15 +3,16 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,32 +31,45 @@ type fetcher struct {
 	Permit func(upstream.Location) error // see Origins
 }
 
-// fetch writes the tree at l below dir, which must be empty, and returns it
-// with the annotations about its source.
-func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
+// maxFollowed bounds addresses that each answer with another one.
+const maxFollowed = 5
+
+// fetch writes the whole tree at l below dir, which must be empty.
+func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (depot.Fetched, error) {
+	for range maxFollowed {
+		got, next, err := f.follow(ctx, l, dir)
+		if next == nil {
+			return got, err
+		}
+		l = *next
+	}
+	return depot.Fetched{}, fmt.Errorf("%s: more than %d addresses that name another one: %w", publicURL(l), maxFollowed, oci.ErrCorrupt)
+}
+
+// follow is fetch unless the address answers with the next one.
+func (f fetcher) follow(ctx context.Context, l upstream.Location, dir string) (got depot.Fetched, next *upstream.Location, err error) {
 	if f.Permit != nil {
 		if err := f.Permit(l); err != nil {
-			return nil, nil, err
+			return got, nil, err
 		}
 	}
 	source := map[string]string{artifact.AnnSource: publicURL(l)}
-	var err error
 	switch l.Kind {
 	case upstream.KindGit:
 		source[artifact.AnnRevision], err = f.Git.Checkout(ctx, l, dir)
 	case upstream.KindOCI:
-		err = f.oci(ctx, l, dir)
+		l.Subdir, err = f.oci(ctx, l, dir)
 	default:
 		var body io.ReadCloser
-		if body, err = f.Client.Archive(ctx, l); err == nil {
+		if body, next, err = f.Client.Archive(ctx, l); body != nil {
 			err = f.unpack(ctx, body, dir)
 		}
 	}
-	if err != nil {
-		return nil, nil, err
+	if err != nil || next != nil {
+		return got, next, err
 	}
-	tree, err := subtree(dir, l.Subdir)
-	return tree, source, err
+	got, err = fetched(dir, l.Subdir, source)
+	return got, nil, err
 }
 
 // publicURL returns the address without user and query.
@@ -66,32 +80,37 @@ func publicURL(l upstream.Location) string {
 	return u.String()
 }
 
-func subtree(dir, sub string) (fs.FS, error) {
+// fetched describes a package below dir whose module is in the directory sub.
+func fetched(dir, sub string, source map[string]string) (f depot.Fetched, err error) {
+	f = depot.Fetched{Package: dir, Annotations: source}
 	switch sub {
 	case "":
-		return os.DirFS(dir), nil
+		return f, nil
 	case "*": // registries name the only directory in a forge's archive like this
-		top, err := stripTop(dir)
-		return os.DirFS(top), err
+		f.Package, err = stripTop(dir)
+		return f, err
 	}
 	if !filepath.IsLocal(sub) {
-		return nil, fmt.Errorf("subdirectory %q leaves the module: %w", sub, oci.ErrCorrupt)
+		return f, fmt.Errorf("subdirectory %q leaves the module: %w", sub, oci.ErrCorrupt)
 	}
-	root, err := filepath.EvalSymlinks(dir)
+	if f.Package, err = filepath.EvalSymlinks(dir); err != nil {
+		return f, err
+	}
+	target, err := filepath.EvalSymlinks(filepath.Join(f.Package, sub))
 	if err != nil {
-		return nil, err
+		return f, fmt.Errorf("the module has no directory %q: %w", sub, oci.ErrNotFound)
 	}
-	target, err := filepath.EvalSymlinks(filepath.Join(root, sub))
-	if err != nil {
-		return nil, fmt.Errorf("the module has no directory %q: %w", sub, oci.ErrNotFound)
-	}
-	if rel, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(rel) {
-		return nil, fmt.Errorf("subdirectory %q is a link that leaves the module: %w", sub, oci.ErrCorrupt)
+	below, err := filepath.Rel(f.Package, target)
+	if err != nil || !filepath.IsLocal(below) {
+		return f, fmt.Errorf("subdirectory %q is a link that leaves the module: %w", sub, oci.ErrCorrupt)
 	}
 	if info, err := os.Stat(target); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%q in the module is not a directory: %w", sub, oci.ErrNotFound)
+		return f, fmt.Errorf("%q in the module is not a directory: %w", sub, oci.ErrNotFound)
 	}
-	return os.DirFS(target), nil
+	if below != "." {
+		f.Dir = filepath.ToSlash(below)
+	}
+	return f, nil
 }
 
 // unpack unpacks a zip or tar.gz below dir. It closes body.
@@ -114,13 +133,14 @@ func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, d
 	if n > maxArchive {
 		return fmt.Errorf("the archive has more than %d bytes: %w", maxArchive, oci.ErrTooLarge)
 	}
-	return archive.UnpackFolder(ctx, file, n, folder, dir, f.Limits)
+	return archive.UnpackForeign(ctx, file, n, folder, dir, f.Limits)
 }
 
-func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) error {
+// oci also returns the directory of the module.
+func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) (sub string, err error) {
 	r, err := f.Open(l.URL.Host + l.URL.Path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	ref := l.Ref
 	if ref == "" {
@@ -128,17 +148,17 @@ func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) error
 	}
 	m, err := r.Fetch(ctx, ref)
 	if err != nil {
-		return err
+		return "", err
 	}
 	parsed, err := artifact.ParseModule(m)
 	if err != nil {
-		return err
+		return "", err
 	}
 	body, err := r.Open(ctx, *parsed.Zip)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return f.unpack(ctx, body, dir)
+	return cmp.Or(l.Subdir, parsed.Annotations[artifact.AnnModulePath]), f.unpack(ctx, body, dir)
 }
 
 // stripTop returns the only directory in dir, which forges add to the files of

@@ -116,7 +116,7 @@ func readRecord(ctx context.Context, r *oci.Repo, tag string) (*Record, error) {
 		return nil, fmt.Errorf("reading the depot's record: %w: %w", err, oci.ErrCorrupt)
 	}
 	if rec.SchemaVersion != 1 {
-		return nil, fmt.Errorf("the depot's record has version %d, this okara supports only 1: %w", rec.SchemaVersion, oci.ErrUnsupported)
+		return nil, oci.Unsupported("the depot's record has version %d, this okara supports only 1", rec.SchemaVersion)
 	}
 	if rec.Entries == nil {
 		rec.Entries = map[string]map[string]VersionRecord{}

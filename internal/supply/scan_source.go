@@ -64,7 +64,7 @@ func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Ve
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if _, _, err := fetchModule(ctx, from, e, offers[i], dir); err != nil {
+	if _, err := fetchModule(ctx, from, e, offers[i], dir, false); err != nil {
 		return fmt.Errorf("the source repository: %w", err)
 	}
 	counts, err := scanTree(ctx, it.repo, subject, dir, scan.Source, it.Scan, evidence.ScanSummary{Time: o.Now(), Source: where})

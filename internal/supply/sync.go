@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 	"sync"
@@ -265,8 +264,8 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
-		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
-			return fetchModule(ctx, from, e, o, dir)
+		fetch := func(ctx context.Context, dir string, whole bool) (depot.Fetched, error) {
+			return fetchModule(ctx, from, e, o, dir, whole)
 		}
 		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
 			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Check: c, Compare: true,
@@ -373,69 +372,72 @@ func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]of
 
 // fetchModule writes the tree of one version below dir. It is an error if a git
 // tag has moved since the versions were listed.
-func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
+func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string, whole bool) (depot.Fetched, error) {
 	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open, Permit: from.Permit}
 	l := e.Source.Location
 	l.Subdir = e.Subdir
 	switch e.Source.Kind {
 	case sourceGitHub:
-		return fetchGitHub(ctx, from, f, e, o, dir)
+		return fetchGitHub(ctx, from, f, e, o, dir, whole)
 	case SourceRegistry:
 		r, err := from.Registry(e.Source.Host, e.Source.Address)
 		if err != nil {
-			return nil, nil, err
+			return depot.Fetched{}, err
 		}
 		f.Client = r.Client
 		if l, err = r.Location(ctx, e.Source.Address, o.version); err != nil {
-			return nil, nil, err
+			return depot.Fetched{}, err
 		}
 	default:
 		l.Ref = o.ref
 	}
-	tree, source, err := f.fetch(ctx, l, dir)
-	if err == nil && o.commit != "" && source[artifact.AnnRevision] != o.commit {
-		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, source[artifact.AnnRevision], oci.ErrCorrupt)
+	got, err := f.fetch(ctx, l, dir)
+	if err == nil && o.commit != "" && got.Annotations[artifact.AnnRevision] != o.commit {
+		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, got.Annotations[artifact.AnnRevision], oci.ErrCorrupt)
 	}
-	return tree, source, err
+	return got, err
 }
 
-func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
+func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o offer, dir string, whole bool) (depot.Fetched, error) {
 	owner, name := ownerAndName(e.Source.Location.URL)
 	ref := o.commit
 	if ref == "" {
 		ref = o.ref
 	}
-	tree, err := githubTree(ctx, from, f, owner, name, ref, e.Subdir, dir)
-	if err != nil {
-		return nil, nil, err
-	}
 	source := map[string]string{artifact.AnnSource: publicURL(e.Source.Location), artifact.AnnSourceRef: o.ref}
 	if o.commit != "" {
 		source[artifact.AnnRevision] = o.commit
 	}
-	return tree, source, nil
+	got, err := githubTree(ctx, from, f, owner, name, ref, e.Subdir, dir, whole)
+	got.Annotations = source
+	return got, err
 }
 
-// githubTree writes a directory of the tree of ref below dir and returns it. If
-// the tree does not contain it, the error is ErrNoModule.
-func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, folder, dir string) (fs.FS, error) {
+// githubTree writes the tree of ref below dir, of which only a directory may be
+// complete unless whole is set. If the tree does not contain the directory, the
+// error is ErrNoModule.
+func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, folder, dir string, whole bool) (depot.Fetched, error) {
 	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
 	if err != nil {
-		return nil, err
+		return depot.Fetched{}, err
 	}
 	if folder = path.Clean(strings.Trim(folder, "/")); folder == "." {
 		folder = ""
 	}
-	if err := f.unpackFolder(ctx, body, folder, dir); err != nil {
-		return nil, err
+	wanted := folder
+	if whole {
+		wanted = ""
+	}
+	if err := f.unpackFolder(ctx, body, wanted, dir); err != nil {
+		return depot.Fetched{}, err
 	}
 	top, err := stripTop(dir)
 	if err != nil {
-		return nil, err
+		return depot.Fetched{}, err
 	}
-	tree, err := subtree(top, folder)
+	got, err := fetched(top, folder, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", depot.ErrNoModule, err)
+		return got, fmt.Errorf("%w: %w", depot.ErrNoModule, err)
 	}
-	return tree, nil
+	return got, nil
 }

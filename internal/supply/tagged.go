@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -37,15 +39,20 @@ func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) 
 		return depot.Published{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	tree, err := githubTree(ctx, from, fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
+	got, err := githubTree(ctx, from, fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir, false)
 	if err != nil {
 		return depot.Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
 	}
+	tree, err := os.OpenRoot(filepath.Join(got.Package, filepath.FromSlash(got.Dir)))
+	if err != nil {
+		return depot.Published{}, err
+	}
+	defer tree.Close()
 	o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: t.Commit, artifact.AnnSourceRef: t.Tag}}
 	for key, value := range map[string]string{artifact.AnnSource: t.URL, artifact.AnnSourcePath: t.Dir} {
 		if value != "" {
 			o.Annotations[key] = value
 		}
 	}
-	return d.PublishModule(ctx, tree, t.Module, o)
+	return d.PublishModule(ctx, tree.FS(), t.Module, o)
 }

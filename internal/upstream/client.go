@@ -57,7 +57,7 @@ func careful(h *http.Client) *http.Client {
 // the status is 200 or 204 and the caller must close the body.
 func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-		return nil, fmt.Errorf("%s: origins are read over https: %w", u.Redacted(), oci.ErrUnsupported)
+		return nil, oci.Unsupported("%s: origins are read over https", u.Redacted())
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -155,9 +155,14 @@ func (c *Client) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	return sized(resp)
+}
+
+// sized bounds the body of a download.
+func sized(resp *http.Response) (io.ReadCloser, error) {
 	if resp.ContentLength > maxPackage {
 		resp.Body.Close()
-		return nil, fmt.Errorf("%s has %d bytes: %w", where(u), resp.ContentLength, oci.ErrTooLarge)
+		return nil, fmt.Errorf("%s has %d bytes: %w", where(resp.Request.URL), resp.ContentLength, oci.ErrTooLarge)
 	}
 	return limitedBody{io.LimitReader(resp.Body, maxPackage), resp.Body, resp.ContentLength}, nil
 }

@@ -69,7 +69,7 @@ func (g *Git) check(ctx context.Context, l Location) error {
 	case l.Local && l.URL.Scheme == "file":
 		return nil
 	case !gitScheme(l.URL):
-		return fmt.Errorf("git repositories are read over https and ssh: %w", oci.ErrUnsupported)
+		return oci.Unsupported("git repositories are read over https and ssh")
 	case g.Guard == nil:
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -74,16 +73,28 @@ func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Ver
 		return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
 	}
 	defer resp.Body.Close()
-	ref := resp.Header.Get("X-Terraform-Get")
+	ref := resp.Header.Get(getHeader)
 	if ref == "" {
 		if ref, err = locationBody(resp); err != nil {
 			return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
 		}
 	}
+	l, err := parseAnswer(resp, ref)
+	if err != nil {
+		return Location{}, fmt.Errorf("%s %s: %w", m, v, err)
+	}
+	return l, nil
+}
+
+// getHeader names the address of a module in an answer.
+const getHeader = "X-Terraform-Get"
+
+// parseAnswer parses the address in an answer, which may be relative.
+func parseAnswer(resp *http.Response, ref string) (Location, error) {
 	if strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") {
 		abs, err := resp.Request.URL.Parse(ref)
 		if err != nil {
-			return Location{}, fmt.Errorf("%s %s: the registry names a bad address: %w", m, v, oci.ErrCorrupt)
+			return Location{}, fmt.Errorf("%s names a bad address: %w", where(resp.Request.URL), oci.ErrCorrupt)
 		}
 		ref = abs.String()
 	}
@@ -125,6 +136,7 @@ type Location struct {
 	Local  bool     // git: URL may be a local path
 
 	Checksum digest.Digest // archive: of its bytes; "": none given
+	Asked    bool          // archive: URL names no archive, so it is asked for another address
 }
 
 // ParseLocation parses a source address. Kinds that okara does not fetch (hg::,
@@ -139,14 +151,14 @@ func ParseLocation(s string) (Location, error) {
 	rest, sub := cutSubdir(rest)
 	u, err := url.Parse(rest)
 	if err != nil || u.Scheme == "" {
-		return Location{}, fmt.Errorf("module source %q is not an address okara can fetch: %w", redact(s), oci.ErrUnsupported)
+		return Location{}, oci.Unsupported("module source %q is not an address okara can fetch", redact(s))
 	}
 	l := Location{URL: u, Subdir: sub}
 	q := u.Query()
 	switch {
 	case forced == "git", forced == "" && (u.Scheme == "ssh" || strings.HasSuffix(u.Path, ".git")):
 		if !gitScheme(u) {
-			return Location{}, fmt.Errorf("module source %q: git repositories are read over https and ssh: %w", redact(s), oci.ErrUnsupported)
+			return Location{}, oci.Unsupported("module source %q: git repositories are read over https and ssh", redact(s))
 		}
 		l.Kind = KindGit
 		l.Ref = q.Get("ref")
@@ -164,10 +176,11 @@ func ParseLocation(s string) (Location, error) {
 		if l.Checksum, err = parseChecksum(q.Get("checksum")); err != nil {
 			return Location{}, fmt.Errorf("module source %q: %w", redact(s), err)
 		}
+		l.Asked = q.Get("archive") == "" && !hasArchiveName(u.Path)
 		q.Del("archive")
 		q.Del("checksum")
 	default:
-		return Location{}, fmt.Errorf("module source %q: okara fetches git, oci and https archives only: %w", redact(s), oci.ErrUnsupported)
+		return Location{}, oci.Unsupported("module source %q: okara fetches git, oci and https archives only", redact(s))
 	}
 	u.RawQuery = q.Encode()
 	return l, nil
@@ -188,7 +201,7 @@ func parseChecksum(s string) (digest.Digest, error) {
 		d = "sha512:" + d
 	}
 	if err := d.Validate(); err != nil {
-		return "", fmt.Errorf("okara verifies a checksum of sha256 or sha512 only, not %q: %w", s, oci.ErrUnsupported)
+		return "", oci.Unsupported("okara verifies a checksum of sha256 or sha512 only, not %q", s)
 	}
 	return d, nil
 }
@@ -277,32 +290,6 @@ func redact(s string) string {
 		return u.String()
 	}
 	return s
-}
-
-// Archive starts the download of an archive location. The caller must close it.
-// If the location has a checksum and the bytes do not match it, the read ends
-// with oci.ErrCorrupt.
-func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error) {
-	body, err := c.open(ctx, l.URL)
-	if err != nil || l.Checksum == "" {
-		return body, err
-	}
-	return &verified{body, l.Checksum.Verifier()}, nil
-}
-
-// verified returns an error at its end if the bytes do not match a checksum.
-type verified struct {
-	io.ReadCloser
-	sum digest.Verifier
-}
-
-func (v *verified) Read(p []byte) (int, error) {
-	n, err := v.ReadCloser.Read(p)
-	_, _ = v.sum.Write(p[:n]) // a hash takes everything
-	if err == io.EOF && !v.sum.Verified() {
-		err = fmt.Errorf("the archive is not the one of its checksum: %w", oci.ErrCorrupt)
-	}
-	return n, err
 }
 
 // maxPages bounds a list, with up to 100 entries per page.

@@ -69,7 +69,7 @@ func TestArchiveChecksum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := client().Archive(t.Context(), l)
+		body, _, err := client().Archive(t.Context(), l)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,8 @@ const (
 	annContentDigest = "vnd.okara.content-digest"
 	AnnSourceRef     = "vnd.okara.source-ref"
 	AnnSourcePath    = "vnd.okara.source-path"
-	AnnChanges       = "vnd.okara.changes" // changes since the previous version, one per line, at most MaxChanges bytes
+	AnnModulePath    = "vnd.okara.module-path" // directory of the module in its package, if it is not the package
+	AnnChanges       = "vnd.okara.changes"     // changes since the previous version, one per line, at most MaxChanges bytes
 
 	annProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"
 	annSignature = "vnd.okara.provider.signature" // SignatureVerified or SignatureNone

@@ -4,7 +4,10 @@ package artifact
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
+	"strings"
+	"unicode"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -94,6 +97,19 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	out.Address, _ = addr.ParseModule(image.Annotations[annAddress])
 	out.Version, _ = addr.ParseVersion(image.Annotations[AnnOkaraVersion])
 	return out, nil
+}
+
+// Suffix returns the suffix "//DIR" of addresses of the package, which leads to
+// the module in it; "" if the module is the package, or if no address can name
+// its directory.
+func (m ModuleManifest) Suffix() string {
+	dir := m.Annotations[AnnModulePath]
+	if dir == "." || !fs.ValidPath(dir) || strings.ContainsFunc(dir, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
+	}) {
+		return ""
+	}
+	return "//" + dir
 }
 
 // CheckSHA256 refuses other digest algorithms: OpenTofu does not accept them,

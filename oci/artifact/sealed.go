@@ -114,7 +114,7 @@ func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, lay
 		}
 	case s == nil && layer.MediaType == mediaType:
 	case s == nil:
-		return nil, fmt.Errorf("%s:%s is sealed, and there are no state keys: %w", r, tag, oci.ErrUnsupported)
+		return nil, oci.Unsupported("%s:%s is sealed, and there are no state keys", r, tag)
 	default:
 		return nil, fmt.Errorf("%s:%s is not sealed with the state keys: %w", r, tag, oci.ErrCorrupt)
 	}

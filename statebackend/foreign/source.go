@@ -163,7 +163,7 @@ func load(ctx context.Context, from *statebackend.Store, s State, limit int64) (
 	case "+gzip":
 		return gunzip(stored, limit)
 	}
-	return nil, fmt.Errorf("tag %s: encoding %q: %w", s.Tag, s.Encoding, oci.ErrUnsupported)
+	return nil, oci.Unsupported("tag %s: encoding %q", s.Tag, s.Encoding)
 }
 
 func gunzip(b []byte, limit int64) ([]byte, error) {
