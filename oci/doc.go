@@ -40,8 +40,8 @@
 // Retries are implemented in one http.RoundTripper (transport.go). Reads, the
 // opening of an upload and writes by digest are repeated with back-off, jitter
 // and Retry-After. An upload that breaks starts again; a download continues
-// where it broke. The PUT or DELETE of a tag is sent once. If its answer is
-// lost, or is a server error, the outcome is unknown and the error is
+// where it broke. The PUT or DELETE of a tag is sent once, and again only after
+// 429, which says that the request was refused (RFC 6585). If its answer is lost, or is a server error, the outcome is unknown and the error is
 // [ErrUncertain]. The right reaction depends on the tag, so the caller decides
 // after reading the tag.
 //

@@ -173,7 +173,7 @@ func TestTagWriteOnce(t *testing.T) {
 		{"500", ocitest.Status(500, -1), true, oci.ErrUnavailable},
 		{"504 after", ocitest.StatusAfter(504), true, oci.ErrUnavailable},
 		{"nobody listens", ocitest.Refuse, false, oci.ErrUnavailable},
-		{"429", ocitest.Status(429, 0), false, oci.ErrRateLimited},
+		{"429", ocitest.Status(429, 3600), false, oci.ErrRateLimited}, // too long to wait
 		{"403", ocitest.Status(403, -1), false, oci.ErrDenied},
 		{"413", ocitest.Status(413, -1), false, oci.ErrTooLarge},
 		{"409", ocitest.Status(409, -1), false, oci.ErrExists},
@@ -197,6 +197,30 @@ func TestTagWriteOnce(t *testing.T) {
 					t.Errorf("%d attempts, want 1", fault.Seen())
 				}
 			})
+		}
+	}
+}
+
+// TestTagWriteAfterRefusal repeats the write of a tag after 429, by which the registry refused
+// it, once the pause that it asked for is over; not after an unknown outcome that follows.
+func TestTagWriteAfterRefusal(t *testing.T) {
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		for _, want := range []error{nil, oci.ErrUncertain} {
+			refused := &ocitest.Fault{Match: ocitest.OnTag(method), Times: 2, Do: ocitest.Status(429, 0)}
+			lost := &ocitest.Fault{Match: ocitest.OnTag(method), Nth: 3, Do: ocitest.FailAfter}
+			if want == nil {
+				lost.Nth = 1 << 20
+			}
+			refused.Base = http.DefaultTransport
+			lost.Base = refused
+			r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: lost, Retry: oci.Retry{InitialBackoff: time.Millisecond}})
+			err := r.PutTag(t.Context(), "v1", mustPush(t, r, "", "again"))
+			if method == http.MethodDelete && err == nil {
+				err = r.Untag(t.Context(), "v1")
+			}
+			if want == nil && err != nil || !errors.Is(err, want) || refused.Seen() != 3 {
+				t.Errorf("%s: %v, want %v; %d attempts", method, err, want, refused.Seen())
+			}
 		}
 	}
 }
