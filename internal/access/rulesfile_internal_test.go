@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,17 @@ func TestReadRules(t *testing.T) {
 	}
 	if again, err := ParseRules(written); err != nil || !cmp.Equal(got, again) {
 		t.Errorf("what was written reads as %+v, %v", again, err)
+	}
+}
+
+// TestUnconditional names the rules that every accepted token fulfils.
+func TestUnconditional(t *testing.T) {
+	p := Policy{Rules: []Rule{
+		{Name: "all"}, {Name: "issuer", Issuer: "https://i.example"}, {Name: "group", Groups: []string{"team"}},
+		{Name: "claim", Claims: map[string]string{"sub": "x"}}, {Name: "also"},
+	}}
+	if got := p.Unconditional(); !slices.Equal(got, []string{"all", "also"}) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -153,6 +153,51 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// TestInstallKept installs from a folder that kept a release, as the action does from its
+// cache: what was changed there is not installed.
+func TestInstallKept(t *testing.T) {
+	if !hasTools("curl", "openssl") {
+		t.Skip("install.sh is run with curl and openssl, of which one is not here")
+	}
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, dir := newRelease(t, "1.2.3", []byte("#!/bin/sh\necho okara v1.2.3\n")), t.TempDir()
+	server := httptest.NewServer(r)
+	defer server.Close()
+	keep, key := filepath.Join(dir, "keep"), filepath.Join(dir, "key.pem")
+	if err := os.WriteFile(key, r.key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	install := func(bin string) (string, error) {
+		cmd := exec.Command("sh", filepath.Join(set.root, "install.sh"))
+		cmd.Env = append(os.Environ(), "OKARA_RELEASES="+server.URL, "OKARA_VERSION=1.2.3", "OKARA_KEEP="+keep, "OKARA_BIN="+filepath.Join(dir, bin), "OKARA_RELEASE_KEY="+key, "TMPDIR="+dir)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := install("fetched"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server.Close()
+	if out, err := install("kept"); err != nil || !strings.Contains(out, "okara v1.2.3") {
+		t.Errorf("from what was kept: %v: %s", err, out)
+	}
+	archives, err := filepath.Glob(filepath.Join(keep, "*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		t.Fatalf("kept are %v, %v", archives, err)
+	}
+	if err := os.WriteFile(archives[0], []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := install("changed"); err == nil || !strings.Contains(out, "is not what okara_1.2.3_SHA256SUMS says") {
+		t.Errorf("from what was changed: %v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "changed")); err == nil {
+		t.Error("what was changed is installed")
+	}
+}
+
 // TestService checks the settings in packages, as okara reads them, and the service file, with
 // systemd if it is available.
 func TestService(t *testing.T) {

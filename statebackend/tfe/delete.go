@@ -80,14 +80,14 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 }
 
 // endVariables returns the function that deletes the variables and settings of a workspace.
-// If there are any, that needs the right to set them.
+// If it has variables, that needs the right to set them.
 func (s *server) endVariables(r *http.Request, p workspaceRef, g access.Grant) (end func(context.Context) error, err error) {
 	book, err := s.book(r.Context(), p.organization)
 	if err != nil {
 		return nil, err
 	}
-	some, err := book.HasOf(r.Context(), p.workspace)
-	if err == nil && some {
+	some, err := book.Variables(r.Context(), p.workspace)
+	if err == nil && len(some) > 0 {
 		_, err = s.allow(r, rights.Run, p)
 	}
 	return func(ctx context.Context) error { return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller)) }, err

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -223,6 +224,42 @@ func TestVariablesAtOnce(t *testing.T) {
 	all.Wait()
 	if got := servers[0].want(http.StatusOK, http.MethodGet, vars, nil).items(); len(got) != 12 {
 		t.Errorf("%d variables: %s", len(got), keys(got))
+	}
+}
+
+// TestVariableRequests counts the requests of many variables: a list is one list and what
+// is not known yet, and an addition reads none again.
+func TestVariableRequests(t *testing.T) {
+	host := newRegistry(t)
+	count := &ocitest.Count{}
+	with := func() client {
+		return newScript(t, newServer(t, host, setup{via: count})).as("runner")
+	}
+	c := with()
+	vars := "workspaces/" + c.create("prod") + "/vars"
+	const many = 40
+	for i := range many {
+		c.variable(vars, fmt.Sprintf("v%d", i), "1", "terraform", nil)
+	}
+	fresh := with()
+	for _, tt := range []struct {
+		name string
+		do   func()
+		want map[string]int
+	}{
+		{"forget", func() {}, nil},
+		{"an addition", func() { c.variable(vars, "one", "1", "terraform", nil) }, map[string]int{"GET tags": 3, "PUT manifest": 1}}, // one list is that of the workspace
+		{"a list", func() { c.want(http.StatusOK, http.MethodGet, vars, nil) }, map[string]int{"GET tags": 2}},
+		{"find the workspace", func() { fresh.want(http.StatusOK, http.MethodGet, strings.TrimSuffix(vars, "/vars"), nil) }, nil},
+		{"a list of what is not known", func() { fresh.want(http.StatusOK, http.MethodGet, vars, nil) }, map[string]int{"GET tags": 2, "GET manifest": many + 1}},
+		{"once more", func() { fresh.want(http.StatusOK, http.MethodGet, vars, nil) }, map[string]int{"GET tags": 2}},
+	} {
+		tt.do()
+		got := count.Take()
+		delete(got, "GET ping")
+		if tt.want != nil && !maps.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }
 

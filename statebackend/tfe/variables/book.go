@@ -65,9 +65,10 @@ func (b Book) Former() Book { return Book{b.States, b.States, b.Sealer, b.Now, n
 
 // Known has records that were read or written; what is under a tag never changes.
 type Known struct {
-	mu   sync.Mutex // guards the fields below
-	kept map[string]record
-	size int
+	mu      sync.Mutex // guards the fields below
+	kept    map[string]record
+	size    int
+	written map[string]bool // repositories to which a record was written, so that they have the empty blob
 }
 
 const (
@@ -90,6 +91,23 @@ func (b Book) recall(t tag) (record, bool) {
 	defer b.Known.mu.Unlock()
 	r, ok := b.Known.kept[b.Repo.String()+":"+t.String()]
 	return r, ok
+}
+
+// hasEmpty reports whether a record was written to the repository before, so that it has
+// the blob that is in each manifest. now says that it has it from now on.
+func (b Book) hasEmpty(now bool) bool {
+	if b.Known == nil {
+		return false
+	}
+	b.Known.mu.Lock()
+	defer b.Known.mu.Unlock()
+	if now && b.Known.written == nil {
+		b.Known.written = map[string]bool{}
+	}
+	if now {
+		b.Known.written[b.Repo.String()] = true
+	}
+	return b.Known.written[b.Repo.String()]
 }
 
 func (b Book) keep(r record) {
@@ -211,12 +229,6 @@ func (l *Listing) Sets(ctx context.Context) ([]Set, []Use, error) {
 		return strings.Compare(a.Set+"\x00"+a.Workspace+"\x00"+a.Project, b.Set+"\x00"+b.Workspace+"\x00"+b.Project)
 	})
 	return sets, uses, nil
-}
-
-// HasOf reports whether there are variables or settings of a workspace, or uses of sets.
-func (l *Listing) HasOf(ctx context.Context, workspace string) (bool, error) {
-	records, err := l.ofWorkspace(ctx, workspace)
-	return len(records) > 0, err
 }
 
 // ofWorkspace reads what belongs to a workspace.

@@ -205,6 +205,7 @@ func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 	r.tag = t
 	r.seal = blob.Annotations
 	ann := map[string]string{annTag: t.String()}
+	blobs := []oci.Blob{blob}
 	if len(blob.Data) > 0 {
 		inside, err := json.Marshal(blob.Descriptor)
 		if err != nil {
@@ -212,6 +213,7 @@ func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 		}
 		ann[annRecord] = string(inside)
 		blob = oci.EmptyBlob()
+		blobs = nil
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: artifactVariable, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: ann,
@@ -219,15 +221,22 @@ func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if err := artifact.EnsureBlobs(ctx, b.Repo, blob); err != nil {
-		return m, err
-	}
 	b.keep(r)
+	ensure := blobs != nil || !b.hasEmpty(false)
 	for n := 1; ; n++ { // no other record uses the tag, so it may be sent again
+		if ensure {
+			if err := artifact.EnsureBlobs(ctx, b.Repo, blobs...); err != nil {
+				return m, err
+			}
+		}
 		err := b.Repo.PutTag(ctx, t.String(), m)
-		if !errors.Is(err, oci.ErrUncertain) || n == tries {
+		if err == nil {
+			b.hasEmpty(true)
+		}
+		if ensure && !errors.Is(err, oci.ErrUncertain) || err == nil || n == tries {
 			return m, err
 		}
+		ensure = true // the registry may have removed the empty blob with the last record
 	}
 }
 
