@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxAudited bounds the records that are kept to print a table or one document.
@@ -206,7 +208,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"TIME", "WHO", "DID", "OF WHAT", "OUTCOME", "FROM"}}
+	rows := [][]string{{"TIME", "WHO", "DID", "TO WHAT", "RESULT"}}
 	for _, e := range doc.Records {
 		rows = append(rows, auditRow(e))
 	}
@@ -217,26 +219,17 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	return nil
 }
 
-// auditRow is a record as a row of a table.
+// auditRow is a record as a row of a table; --json has all its fields.
 func auditRow(e *auditlog.Entry) []string {
-	subject := e.Subject
-	did := strings.TrimSpace(e.Action + " " + e.Kind)
-	if subject == "" {
-		subject = e.Mode
-	}
-	var what strings.Builder
-	what.WriteString(e.Address)
-	for _, more := range []string{e.Version, e.Detail} {
-		if more != "" {
-			what.WriteString(" " + more)
-		}
-	}
-	row := []string{cli.Timestamp(e.Time), subject, did, what.String(), e.Result(), e.ClientIP}
+	row := []string{cli.Timestamp(e.Time), cmp.Or(e.Subject, e.Mode), strings.TrimSpace(e.Action + " " + e.Kind), e.Object(), e.Result()}
 	for i, cell := range row {
-		row[i] = cli.OrDash(cell)
+		row[i] = cli.OrDash(text.Clip(cell, maxAuditCell))
 	}
 	return row
 }
+
+// maxAuditCell bounds a cell of a table, in bytes, so that most rows fit 120 columns.
+const maxAuditCell = 56
 
 // noteAudit says what the records of changes lack.
 func noteAudit(a *cli.App, from *audited) {

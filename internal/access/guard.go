@@ -260,7 +260,15 @@ func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, e
 	if c.Mode == "anonymous" {
 		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed: " + string(right.Action) + " " + string(right.Kind)}
 	}
-	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf("this token may not %s %s %s", right.Action, right.Kind, right.Address), Right: right}
+	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: mayNot(right), Right: right}
+}
+
+// mayNot says which right is needed.
+func mayNot(right rights.Right) string {
+	if right == rights.Server() {
+		return "this token may not administer the server, to which everything outside the places of modules, providers, templates and states belongs: it lacks the right " + right.String() + " (a state needs write:state:NAME, and is at state/NAME)"
+	}
+	return fmt.Sprintf("this token may not %s %s %s: it lacks the right %s", right.Action, right.Kind, right.Address, right)
 }
 
 // AllowLogin tells a client whether its token is valid. No token is needed where

@@ -4,6 +4,7 @@ package auditlog
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -46,6 +47,23 @@ func (r *Record) Result() string {
 		return r.Decision
 	}
 	return access.Outcome(r.Status)
+}
+
+// Object says in one line what an act was done to: the address, and a version or run.
+func (r *Record) Object() string {
+	object := r.Address
+	for _, more := range []struct{ word, value string }{{"", r.Version}, {"from ", r.From}} {
+		if more.value != "" {
+			object += " " + more.word + more.value
+		}
+	}
+	if r.Run > 0 {
+		object += fmt.Sprintf(" run %d", r.Run)
+	}
+	if r.Version == "" && r.Run == 0 && r.Detail != "" { // such as a tag
+		object += " " + r.Detail
+	}
+	return strings.TrimSpace(object)
 }
 
 // Entry is a record and its position: for a change, the process that made it and its

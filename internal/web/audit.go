@@ -4,10 +4,10 @@ package web
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -52,13 +52,12 @@ type auditNote struct {
 }
 
 type auditRow struct {
-	At                     site.Timestamp
-	Who, By                string // By: how the caller authenticated, and from which address
-	Action, Kind           string
-	Result                 site.Mark
-	Address, Version, Rule string
-	Detail, Digest         string
-	Place                  string // process and number
+	At           site.Timestamp
+	Who          string
+	Action, Kind string
+	Result       site.Mark
+	Object       string
+	Details      []site.Choice // name and value
 }
 
 // audits shows changes and decisions.
@@ -120,29 +119,23 @@ func noteOf(v auditlog.View) auditNote {
 
 func (a *audits) row(e *auditlog.Entry) auditRow {
 	row := auditRow{
-		At: a.clock.When(e.Time), Who: text.Block(e.Subject), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
-		Address: text.Block(e.Address), Version: text.Block(e.Version), Rule: text.Block(e.Rule), Detail: text.Block(e.Detail), Digest: text.Block(e.Digest),
+		At: a.clock.When(e.Time), Who: text.Block(cmp.Or(e.Subject, e.Mode)), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
+		Object: text.Block(e.Object()), Result: resultMark(cmp.Or(e.Result(), e.Decision)),
 	}
-	for _, part := range []string{e.Mode, e.Issuer, e.ClientIP} {
-		if part != "" && row.By != "" {
-			row.By += " · "
+	if e.Mode == ownMode {
+		row.Who = "the server"
+		if e.Subject != "" {
+			row.Who += " for " + text.Block(e.Subject)
 		}
-		row.By += text.Block(part)
 	}
-	row.Result = resultMark(cmp.Or(e.Result(), e.Decision))
-	switch {
-	case e.Mode == ownMode && row.Who != "":
-		row.By = "for " + row.Who
-		row.Who = "the server"
-	case e.Mode == ownMode:
-		row.Who = "the server"
-		row.By = "by itself"
-	case row.Who == "":
-		row.Who = row.By
-		row.By = ""
-	}
-	if e.N > 0 {
-		row.Place = fmt.Sprintf("%s %d", e.Process, e.N)
+	for _, d := range []site.Choice{
+		{Text: "Detail", Value: e.Detail}, {Text: "Lock", Value: e.Lock}, {Text: "Digest", Value: e.Digest}, {Text: "Rule", Value: e.Rule},
+		{Text: "Login", Value: strings.TrimSpace(e.Mode + " " + e.Issuer)}, {Text: "Address", Value: e.ClientIP}, {Text: "Client", Value: e.UserAgent}, {Text: "Request", Value: e.RequestID},
+	} {
+		if d.Value != "" {
+			d.Value = text.Block(d.Value)
+			row.Details = append(row.Details, d)
+		}
 	}
 	return row
 }
