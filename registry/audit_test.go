@@ -126,10 +126,10 @@ func TestAudit(t *testing.T) {
 				t.Fatalf("%q: %v", text, err)
 			}
 			fields := []string{
-				"action", "address", "client_ip", "decision", "issuer", "kind", "level", "mode", "msg", "request_id", "rule", "subject", "time", "user_agent", "version",
+				"action", "address", "client_ip", "decision", "detail", "issuer", "kind", "level", "mode", "msg", "request_id", "rule", "subject", "time", "user_agent", "version",
 			}
 			if got["msg"] != "decision" {
-				fields = append(fields, "detail", "digest", "outcome", "status")
+				fields = append(fields, "digest", "from_version", "lock_id", "outcome", "run", "status")
 			}
 			if diff := cmp.Diff(slices.Sorted(slices.Values(fields)), slices.Sorted(maps.Keys(got))); diff != "" {
 				t.Errorf("fields (-want +got):\n%s", diff)

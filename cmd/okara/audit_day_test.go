@@ -106,8 +106,8 @@ func TestRecordOfADay(t *testing.T) {
 		{"anna", "delete state web/dev", func() { d.ask(http.MethodDelete, "/state/web/dev", "", http.StatusOK) }},
 		// The API of the cloud block.
 		{"dora", "create state acme/prod", func() { d.okara("workspace", "create", "acme/prod", "--server", d.url) }},
-		{"dora", "lock state acme/prod ws", func() { workspace("lock", `{"reason":"later"}`, http.StatusOK) }},
-		{"anna", "force-unlock state acme/prod ws", func() { workspace("force-unlock", "", http.StatusOK) }},
+		{"dora", "lock state acme/prod", func() { workspace("lock", `{"reason":"later"}`, http.StatusOK) }},
+		{"anna", "force-unlock state acme/prod", func() { workspace("force-unlock", "", http.StatusOK) }},
 		{"dora", "delete state acme/prod", func() { d.okara("workspace", "delete", "acme/prod", "--server", d.url, "--yes") }},
 		// Pages and instances.
 		{"anna", "login *", func() { d.ask(http.MethodPost, "/ui/login", "token="+dayToken("anna"), http.StatusSeeOther) }},
@@ -228,9 +228,7 @@ func (d *day) lines() (lines []string) {
 			from = "from " + from
 		}
 		lock := e.Lock
-		if strings.HasPrefix(lock, "ws-") {
-			lock = "ws"
-		} else if !strings.HasPrefix(lock, "lock-") {
+		if !strings.HasPrefix(lock, "lock-") {
 			lock = "" // of a command: random
 		}
 		address := e.Address
