@@ -205,7 +205,12 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 		return false, fmt.Errorf("loading %s: %w", x, err)
 	case stored.Digest == x.Digest && x.kind == rootVersion:
 		l.fill(x.item)
-		return true, nil
+		m, err := l.manifest(ctx, x.repo, x.Descriptor)
+		if err != nil {
+			return false, err
+		}
+		parts, err := depot.LostParts(ctx, x.repo, m)
+		return len(parts) == 0, err // what the registry has lost is loaded again
 	case stored.Digest == x.Digest:
 		return true, nil
 	case x.kind == rootVersion, x.kind == rootImage:

@@ -57,6 +57,8 @@ type Published struct {
 	// platforms that are wanted and that the origin does not have.
 	Added  []addr.Platform `json:"added,omitempty"`
 	Absent []addr.Platform `json:"absent,omitempty"`
+
+	layers []oci.Descriptor // of an existing module
 }
 
 // String returns repository:tag@digest.

@@ -50,7 +50,7 @@ func (x providerPush) addPackages(ctx context.Context, stored artifact.ProviderI
 	if len(added) == 0 {
 		out.Digest = stored.Index.Digest.String()
 		out.Existing = true
-		return out, nil
+		return x.whole(ctx, out, stored)
 	}
 	pushed, err := x.artifact(added, stored.Platforms)
 	if err != nil {

@@ -65,7 +65,13 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	}
 	x := providerPush{r, p, v, nil, ProviderOptions{Check: o.Check}, d.o.Progress}
 	if stored != nil {
-		return mirrorAgain(ctx, d, x, src, *stored, o)
+		warnings, err := x.restoreMirror(ctx, d, src, *stored, o)
+		if err != nil {
+			return Published{}, err
+		}
+		out, err := mirrorAgain(ctx, d, x, src, *stored, o)
+		out.Warnings = append(warnings, out.Warnings...)
+		return out, err
 	}
 	wanted, err := wantedPlatforms(ctx, src, p, v, o.Platforms)
 	if err != nil {

@@ -172,12 +172,18 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	if err != nil {
 		return Published{}, err
 	}
-	if there.Existing {
-		return there.moved(ctx, r, o), nil
-	}
 	artifact, err := moduleArtifact(m, plan, packed, o)
 	if err != nil {
 		return Published{}, err
+	}
+	if there.Existing {
+		parts, err := lost(ctx, there.layers, r.HasBlob)
+		if err != nil {
+			return Published{}, err
+		}
+		warnings, err := restore(ctx, r, there.Tag, parts, artifact)
+		there.Warnings = append(there.Warnings, warnings...)
+		return there.moved(ctx, r, o), err
 	}
 	for i, b := range artifact.Blobs {
 		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
@@ -315,6 +321,11 @@ func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleMani
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest = stored.Manifest.Digest.String()
 		out.Existing = true
+		for _, layer := range []*oci.Descriptor{stored.Tar, stored.Zip, stored.Description} {
+			if layer != nil {
+				out.layers = append(out.layers, *layer)
+			}
+		}
 		out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
 		return out, nil
 	}

@@ -327,7 +327,7 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.Pro
 }
 
 // found completes out if the stored provider has its zips and protocols, and
-// otherwise returns the conflict.
+// otherwise returns the conflict. What the registry has lost is pushed again.
 func (x providerPush) found(ctx context.Context, l *Listing, out Published, stored artifact.ProviderIndex) (Published, error) {
 	sums := signing.Sums{}
 	for _, p := range stored.Platforms {
@@ -346,7 +346,7 @@ func (x providerPush) found(ctx context.Context, l *Listing, out Published, stor
 	out.Digest = stored.Index.Digest.String()
 	out.Existing = true
 	out.Warnings = append(out.Warnings, l.WarnYanked(x.version)...)
-	return out, nil
+	return x.whole(ctx, out, stored)
 }
 
 func protocolsText(protocols []string) string { return "protocols " + strings.Join(protocols, ", ") }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestPublishAgainRestores removes what an index names, and layers of a module,
+// as garbage collections do: publishing the same bytes again brings it back.
+func TestPublishAgainRestores(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	d, client := depottest.NewDepot(t, host, oci.Options{})
+	all := numbers(t)
+	for _, tt := range []number{all[0], all[2], all[3]} {
+		t.Run(tt.name, func(t *testing.T) {
+			first, err := tt.publish(d, "1.2.3", "# one")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))
+			m := depottest.MustFetch(t, r, "1.2.3")
+			path := "manifests"
+			var parts []oci.Descriptor
+			if index, err := m.Index(); err == nil {
+				parts = index.Manifests
+			} else if image, err := m.Image(); err == nil {
+				path = "blobs"
+				parts = image.Layers[:2]
+			}
+			for _, part := range parts {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+r.Name()+"/"+path+"/"+part.Digest.String(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil || resp.StatusCode != http.StatusAccepted {
+					t.Fatal(resp, err)
+				}
+				resp.Body.Close()
+			}
+			if lost, err := depot.LostParts(t.Context(), r, m); err != nil || len(lost) != len(parts) {
+				t.Fatalf("%d of %d parts are lost, %v", len(lost), len(parts), err)
+			}
+			again, err := tt.publish(d, "1.2.3", "# one")
+			if err != nil || again.Digest != first.Digest || !strings.Contains(strings.Join(again.Warnings, "\n"), "pushed again") {
+				t.Errorf("got %+v, %v", again, err)
+			}
+			if lost, err := depot.LostParts(t.Context(), r, m); err != nil || len(lost) > 0 {
+				t.Errorf("%d parts are lost, %v", len(lost), err)
+			}
+			if _, err := d.Verify(t.Context(), tt.item, depottest.MustVersion(t, "1.2.3"), trust.Policy{Deep: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
