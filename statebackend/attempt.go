@@ -78,7 +78,11 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 		return nil, fmt.Errorf("locking workspace %q in %s: %w", workspace, s.repo, err)
 	}
 	defer done()
+	info.Caller = callerOf(ctx)
 	if l, ok := s.Holding(workspace, info.ID); ok && !on.takeOver {
+		if isAnother(l.x.info.Caller, info.Caller) {
+			return nil, l.x.lockedBy(ctx, l.hold.Claim)
+		}
 		err := l.Check(ctx) // another process may have ended it
 		if !errors.Is(err, ErrLockLost) {
 			return l, err

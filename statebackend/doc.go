@@ -199,6 +199,15 @@
 // another client, it joins only a younger claim, of a client that has locked again; there is
 // usually none ([ErrLockEnded]).
 //
+// The id is no secret: a refused client is shown it. So a claim keeps the whole id and, where
+// a server took the lock, a hash of its caller's issuer and subject ([WithCaller]), which stay
+// while tokens change. A live claim whose tag has the hash of the id is read before it counts
+// as one of the client; one with another id or caller is a rival, and is neither joined nor
+// released. An uncontended lock meets none, so this costs it no request; to join, to repeat
+// LOCK and to release at another server read one claim more. Servers of before this rule go
+// by the hash alone, and so do all for a claim that one of those made: while both run, the
+// protection is that of before, and everything else holds.
+//
 // LOCK of an id that has a live claim cannot know whether that one had won. It competes
 // like any other attempt, beside that claim, which it names, and one number below where
 // the successor of that claim would start: if that claim is ended by force before this one
@@ -272,7 +281,15 @@
 //     being read at that time may miss a rival.
 //   - A claim is unique by 32 random bits beside 32 bits of the lock id, for one
 //     value of F.
-//   - Locks are not fair: under permanent contention a client may wait long.
+//   - Locks are not fair: under permanent contention a client may wait long. Order would
+//     cost no request of an uncontended lock, since its list shows whether anybody waits, but
+//     time in each hand-over: nobody tells a waiter that the lock is free, so it stays free
+//     until the first in line asks again. In a model of eight clients that hold the lock for
+//     1 s each, always want it, and ask at pauses that double from 1 s up to 16 s, like the
+//     tools over http, a turn takes 1.3 s and the longest of 15,000 waits was 8 minutes; in
+//     order of arrival a turn takes 9.1 s, and the longest wait is 98 s. So all are served
+//     later to bound the wait of one; and a waiter that has gone, which leaves no sign,
+//     would stop the others for as long as one is given to ask again.
 //   - Each listing costs about 100 bytes per tag; a registry without DELETE
 //     collects two tags per lock. Give each busy workspace a separate repository.
 //   - A registry that deletes manifests, leaves their tags in the list and also shows

@@ -238,7 +238,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.unlock(ctx); err != nil || !joined {
 		return err
 	}
-	_, err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed)
+	_, err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed, true)
 	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, oci.ErrNotFound) {
 		return nil // they have been ended already
 	}
@@ -379,7 +379,7 @@ func (s *reader) unpruned(ctx context.Context, l tagNames, err error) {
 // other error leaves the lock unchanged.
 func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
 	if l, ok := s.Holding(workspace, id); ok {
-		return l, nil
+		return l, l.checkCaller(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
@@ -389,9 +389,9 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	}
 	defer done()
 	if l, ok := s.Holding(workspace, id); ok {
-		return l, nil
+		return l, l.checkCaller(ctx)
 	}
-	x := s.session(workspace, LockInfo{ID: id})
+	x := s.session(workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
 	x.locks = true
 	a := s.acquirer(id)
 	a.Resume = true
@@ -400,6 +400,8 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	switch res := a.Result; {
 	case res.Won:
 		return x.won(ctx, a)
+	case res.Held:
+		return nil, another(x.lockedBy(ctx, res.By))
 	case res.Ended:
 		how, c := x.snapshot.Over(id).Standing(id, protocol.ClaimID{}, 0)
 		return nil, x.refusal(ctx, id, how, c)
@@ -448,12 +450,15 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 	l, mine := s.Holding(workspace, id)
 	sealed := int64(0)
 	if mine {
+		if err := l.checkCaller(ctx); err != nil {
+			return err
+		}
 		sealed, _ = l.beside()
 		if err := l.unlock(ctx); err != nil {
 			return err
 		}
 	}
-	_, err := s.endLock(ctx, workspace, id, sealed)
+	_, err := s.endLock(ctx, workspace, id, sealed, true)
 	if _, locked := errors.AsType[*LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
 		err = nil
 	}
@@ -479,7 +484,7 @@ func (l *writer) Latest(ctx context.Context) (Version, error) {
 // copies the head, so that such a write is not current even if nobody locks. A failure of
 // that is logged.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
-	floor, err := s.endLock(ctx, workspace, id, 0)
+	floor, err := s.endLock(ctx, workspace, id, 0, false)
 	if err != nil || floor == 0 {
 		return err
 	}
@@ -501,15 +506,18 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 const sealerLockID = "force-unlock-"
 
 // endLock ends all claims of an id, those below the number sealed cleanly. floor is the
-// first number that none of the others can write; 0: there are no others.
-func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) (floor int64, err error) {
-	x := s.session(workspace, LockInfo{})
-	f := &protocol.Forcer{LockID: id, Sealed: sealed}
+// first number that none of the others can write; 0: there are no others. With owned the
+// lock must be that of the caller, else the error is [ErrAnother].
+func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64, owned bool) (floor int64, err error) {
+	x := s.session(workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
+	f := &protocol.Forcer{LockID: id, Sealed: sealed, Owned: owned && x.info.Caller != ""}
 	x.run(ctx, f)
 	res := f.Result
 	switch {
 	case res.Err != nil:
 		return 0, fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.Err)
+	case res.Foreign != protocol.ClaimID{}:
+		return 0, another(x.lockedBy(ctx, res.Foreign))
 	case res.Ended:
 		if l, ok := s.Holding(workspace, id); ok {
 			s.locks.drop(l)

@@ -85,7 +85,9 @@ func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Re
 	case protocol.OpReadMarker:
 		r.Owner, r.Err = x.readMarker(ctx)
 	case protocol.OpReadClaim:
-		r.Joined, r.Beside, r.Err = x.readClaim(ctx, req.Claim)
+		r.Joined, r.Beside, r.Foreign, r.Err = x.readClaim(ctx, req.Claim)
+	case protocol.OpReadOwner:
+		_, _, r.Foreign, r.Err = x.readClaim(ctx, req.Claim)
 	case protocol.OpReadTombstone:
 		r.Reason, r.Err = x.readTombstone(ctx, req.Claim)
 	case protocol.OpReadPointer:
@@ -325,6 +327,7 @@ func (x *session) claim(req protocol.Request) (oci.Manifest, error) {
 	if say := x.s.o.Claim; say != nil {
 		info = say(x.claimTag(c), info)
 		info.ID = x.info.ID
+		info.Caller = x.info.Caller
 	}
 	m, err := format.NewLockManifest(format.LockManifest{
 		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
@@ -354,18 +357,20 @@ func (l tagNames) named(tag string) (c protocol.ClaimID) {
 }
 
 // readClaim adopts the holder's description from a claim of our id, and reports whether
-// that claim joined another one, and beside which one it was made.
-func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, beside protocol.ClaimID, err error) {
+// that claim joined another one, beside which one it was made, and whether it has another
+// owner.
+func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, beside protocol.ClaimID, foreign bool, err error) {
 	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
 	if err != nil {
-		return false, beside, err
+		return false, beside, false, err
 	}
 	id := x.info.ID
-	if l.Info.ID == format.ShownID(id) {
+	foreign = l.Info.ID != format.ShownID(id) || isAnother(l.Info.Caller, x.info.Caller)
+	if !foreign {
 		x.info = l.Info
 		x.info.ID = id
 	}
-	return x.named(l.Root) != protocol.ClaimID{}, x.named(l.Beside), nil
+	return x.named(l.Root) != protocol.ClaimID{}, x.named(l.Beside), foreign, nil
 }
 
 // readTombstone returns why a claim was ended by force.

@@ -289,10 +289,23 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	var own protocol.ClaimID
 	var known int64
 	if mine, ok := l.s.Holding(workspace, id); ok {
+		if err := mine.checkCaller(ctx); err != nil {
+			return err
+		}
 		own = mine.hold.Claim
 		known = mine.top()
 	}
 	how, c := x.snapshot.Standing(id, own, known)
+	x.info = LockInfo{ID: id, Caller: callerOf(ctx)}
+	if how == protocol.StandsHeld && c != own && x.info.Caller != "" {
+		_, _, foreign, err := x.readClaim(ctx, c)
+		switch {
+		case err != nil && !errors.Is(err, oci.ErrNotFound):
+			return err
+		case foreign:
+			return another(x.lockedBy(ctx, c))
+		}
+	}
 	return x.refusal(ctx, id, how, c)
 }
 

@@ -3,6 +3,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -144,6 +146,20 @@ type Caller struct {
 	scopes []rights.Scope
 	rules  []string // names of the rules that give the scopes, one to one; nil: not given by rules
 	portal bool     // a session of a portal, which counts for templates and instances only
+}
+
+// Identity tells callers apart, also when their tokens change; "" for the credential of a
+// registry, of which only itself is known.
+func (c Caller) Identity() string {
+	mode := c.Mode
+	switch {
+	case c.Mode == "pass-through":
+		return ""
+	case c.Issuer != "": // whichever way that user came
+		mode = ""
+	}
+	sum := sha256.Sum256([]byte(mode + "\x00" + c.Issuer + "\x00" + c.Subject))
+	return hex.EncodeToString(sum[:])
 }
 
 func (c Caller) may(right rights.Right) (rule string, ok bool) {

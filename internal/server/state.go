@@ -109,7 +109,7 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	}
 	rec := httpserve.NewResponse(w)
 	var made []httpbackend.Change
-	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r)
+	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r.WithContext(statebackend.WithCaller(r.Context(), grant.Identity())))
 	if action == rights.Write {
 		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}

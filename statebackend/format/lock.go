@@ -38,6 +38,7 @@ const (
 	annLockWho       = "vnd.okara.lock.who"
 	annLockRoot      = "vnd.okara.lock.root"
 	annLockBeside    = "vnd.okara.lock.beside"
+	annLockCaller    = "vnd.okara.lock.caller"
 
 	// Older tools put the lock information here.
 	annOldLockID   = "org.terraform.lock.id"
@@ -82,6 +83,7 @@ type LockInfo struct {
 	Version   string
 	Created   time.Time
 	Path      string
+	Caller    string `json:"-"` // of the server that took the lock, "": none; a claim has it beside the rest
 }
 
 // LockManifest is the content of a claim, a tombstone or a marker.
@@ -199,6 +201,7 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 			return oci.Manifest{}, fmt.Errorf("lock information of %d bytes: %w", len(info), oci.ErrTooLarge)
 		}
 		ann[annLockInfo] = string(info)
+		ann[annLockCaller] = l.Info.Caller
 	}
 	if l.Fence > 0 {
 		ann[annLockFence] = strconv.FormatInt(l.Fence, 10)
@@ -262,6 +265,7 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 			l.Info.ID = ann[key]
 		}
 	}
+	l.Info.Caller = ann[annLockCaller]
 	l.Info = l.Info.shown()
 	return l, nil
 }

@@ -64,7 +64,7 @@ func (s *Server) release(ctx context.Context, t target, id string) error {
 	if err == nil {
 		s.changed(Change{Action: "unlock", Lock: id})
 	}
-	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && uuid.Validate(id) == nil {
+	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && !errors.Is(err, statebackend.ErrAnother) && uuid.Validate(id) == nil {
 		return nil
 	}
 	return err

@@ -183,6 +183,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func status(err error) int {
+	if errors.Is(err, statebackend.ErrAnother) {
+		return http.StatusForbidden
+	}
 	for _, conflict := range [...]error{statebackend.ErrLockLost, statebackend.ErrStale, statebackend.ErrReplica, statebackend.ErrUnsealed, statebackend.ErrOwner} {
 		if errors.Is(err, conflict) {
 			return http.StatusConflict

@@ -155,7 +155,7 @@ func (s *Server) underOwnLock(r *http.Request, t target, operation string, do fu
 // overtaken turns a LockedError into a lost lock: the client believes that it holds
 // the lock itself.
 func overtaken(err error) error {
-	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
+	if _, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
 		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)
 	}
 	return err

@@ -68,6 +68,7 @@ type answered struct {
 // answers are all of these errors. The first match counts.
 func answers() []answered {
 	return []answered{
+		{statebackend.ErrAnother, http.StatusForbidden, "the lock is that of another caller"},
 		{statebackend.ErrLockLost, http.StatusConflict, "lock lost"},
 		{statebackend.ErrStale, http.StatusConflict, "state does not continue the stored one"},
 		{statebackend.ErrRecord, http.StatusUnprocessableEntity, "invalid attribute"},

@@ -170,7 +170,7 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	defer s.recent.forget(p)
 	id := lockIDOf(h, g.Caller)
 	err = at.store.Release(r.Context(), at.workspace, id)
-	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
+	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
 		if h == "" {
 			return conflict("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
 		}

@@ -331,11 +331,15 @@ func (s *common) allow(r *http.Request, action rights.Action, p workspaceRef) (a
 	if noOrganization || noWorkspace {
 		return access.Grant{}, absent("no organization or workspace can have this name")
 	}
-	if action != manage {
-		return s.o.Allow(r, action, p.organization, p.workspace)
+	manages := action == manage
+	if manages {
+		action = rights.Write
 	}
-	g, err := s.o.Allow(r, rights.Write, p.organization, p.workspace)
-	if err == nil && g.Mode == modeOfRuns {
+	g, err := s.o.Allow(r, action, p.organization, p.workspace)
+	if err == nil {
+		*r = *r.WithContext(statebackend.WithCaller(r.Context(), g.Identity()))
+	}
+	if err == nil && manages && g.Mode == modeOfRuns {
 		return access.Grant{}, refuse(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")
 	}
 	return g, err

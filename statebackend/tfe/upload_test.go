@@ -84,7 +84,7 @@ func TestAnnouncement(t *testing.T) {
 		{"empty", c, id, "", 422, "invalid attribute"},
 		{"a script without a lock", script, stable, good(), 409, ""},
 		{"a command without the lock", c, c.read("prod"), good(), 409, ""},
-		{"another subject, with the handle", c.as("admin"), id, good(), 201, ""},
+		{"another subject, with the handle", c.as("admin"), id, good(), 403, "the lock is that of another caller"},
 		{"without right", c.as("other"), id, good(), 403, "forbidden"},
 		{"who may read", c.as("reader"), id, good(), 403, "forbidden"},
 		{"without token", c.as(""), id, good(), 401, "unauthorized"},

@@ -5,6 +5,7 @@ package protocol
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -28,25 +29,29 @@ type Acquirer struct {
 	snapshot bool          // a list is the state at one instant
 	Can      Abilities
 
-	phase   acquirePhase
-	Claim   ClaimID // of the current attempt
-	Root    ClaimID // resume: the claim by which the client won
-	Beside  ClaimID // the live claim of the id beside which the current one is made; zero: none, or resume
-	live    ClaimID // resume: the one beside which the root was made
-	attempt uint32
-	moved   int      // how often the version numbers moved on during a claim
-	anewed  int      // how often it started again
-	last    Snapshot // the last list
-	marked  bool     // locked-W was there in the first list
-	doomed  []ClaimID
-	ends    []ClaimID // resume: ended claims of the id whose reason is not read yet
-	unread  error     // resume: why a claim of the id could not be read
-	waits   int       // for the current claim
-	repeats int
-	settled bool // the settling wait is over
-	release releaser
-	then    afterClaim
-	Result  Acquired
+	phase    acquirePhase
+	Claim    ClaimID // of the current attempt
+	Root     ClaimID // resume: the claim by which the client won
+	Beside   ClaimID // the live claim of the id beside which the current one is made; zero: none, or resume
+	live     ClaimID // resume: the one beside which the root was made
+	attempt  uint32
+	moved    int       // how often the version numbers moved on during a claim
+	anewed   int       // how often it started again
+	last     Snapshot  // the last list
+	marked   bool      // locked-W was there in the first list
+	promoted bool      // the repository was a replica until that list
+	known    []ClaimID // live claims that have our id and owner
+	others   []ClaimID // claims that have only its hash
+	asked    ClaimID   // whose owner is being read
+	doomed   []ClaimID
+	ends     []ClaimID // resume: ended claims of the id whose reason is not read yet
+	unread   error     // resume: why a claim of the id could not be read
+	waits    int       // for the current claim
+	repeats  int
+	settled  bool // the settling wait is over
+	release  releaser
+	then     afterClaim
+	Result   Acquired
 }
 
 // Acquired is the result of an acquirer.
@@ -79,6 +84,8 @@ const (
 	phaseStart acquirePhase = iota
 	phaseLook
 	phaseRoot
+	phaseOwner
+	phaseOwnerAgain
 	phaseMarker
 	phaseOvertake
 	phaseClaim
@@ -134,6 +141,8 @@ func (a *Acquirer) Next(r Reply) Request {
 		return a.looked(r)
 	case phaseRoot:
 		return a.readRoot(r)
+	case phaseOwner, phaseOwnerAgain:
+		return a.readOwner(r)
 	case phaseMarker:
 		return a.readMarker(r)
 	case phaseOvertake:
@@ -191,13 +200,22 @@ func (a *Acquirer) looked(r Reply) Request {
 	a.doomed = nil
 	a.unread = nil
 	a.Result = Acquired{}
-	mine := a.in(r.Snapshot)
-	ours := mine.siblings()
+	a.promoted = r.Promoted
 	if a.Resume {
 		a.Root = ClaimID{}
 		return a.join()
 	}
-	for _, c := range r.Snapshot.Live() {
+	return a.free()
+}
+
+// free decides on the first list, once it is known who owns its claims.
+func (a *Acquirer) free() Request {
+	mine := a.in(a.last)
+	if c := mine.unread(a.known); c != (ClaimID{}) && !a.TakeOver {
+		return a.askOwner(phaseOwner, c)
+	}
+	ours := mine.siblings()
+	for _, c := range a.last.Live() {
 		switch {
 		case mine.ours(c) && !a.TakeOver:
 		case a.TakeOver, a.Overdue[c] != "":
@@ -206,16 +224,42 @@ func (a *Acquirer) looked(r Reply) Request {
 			return a.end(Acquired{Held: true, By: c})
 		}
 	}
-	if r.Promoted {
+	if a.promoted {
 		// Late writes of the old primary must stay below, as if a lock there had been
 		// taken over.
-		a.doomed = append(a.doomed, ClaimID{Fence: r.Snapshot.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
+		a.doomed = append(a.doomed, ClaimID{Fence: a.last.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
 	}
-	if r.Snapshot.Marker && !a.TakeOver {
+	if a.last.Marker && !a.TakeOver {
 		a.phase = phaseMarker
 		return Request{Op: OpReadMarker}
 	}
 	return a.overtake()
+}
+
+func (a *Acquirer) askOwner(then acquirePhase, c ClaimID) Request {
+	a.phase = then
+	a.asked = c
+	return Request{Op: OpReadOwner, Claim: c}
+}
+
+// readOwner notes whose a claim is that looks like ours. One that cannot be read was
+// never acknowledged, or has ended: whose it was does not matter.
+func (a *Acquirer) readOwner(r Reply) Request {
+	again := a.phase == phaseOwnerAgain
+	switch {
+	case r.Status != StatusDone && r.Status != StatusMissing && again:
+		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
+	case r.Status != StatusDone && r.Status != StatusMissing:
+		return a.end(Acquired{Err: r.Err})
+	case r.Foreign:
+		a.others = append(slices.Clip(a.others), a.asked)
+	default:
+		a.known = append(slices.Clip(a.known), a.asked)
+	}
+	if again {
+		return a.decide()
+	}
+	return a.free()
 }
 
 func (a *Acquirer) readMarker(r Reply) Request {
@@ -316,20 +360,29 @@ func (a *Acquirer) checked(r Reply) Request {
 	if next, decided := a.unfit(r.Snapshot); decided {
 		return next
 	}
-	if a.Resume && !r.Snapshot.Alive(a.Root) {
+	return a.decide()
+}
+
+// decide is checked once the own claim is listed.
+func (a *Acquirer) decide() Request {
+	list := a.last
+	if c := a.in(list).unread(a.known); c != (ClaimID{}) && !a.Resume {
+		return a.askOwner(phaseOwnerAgain, c)
+	}
+	if a.Resume && !list.Alive(a.Root) {
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside}) // ended, or won by more than one claim
 	}
-	if a.in(r.Snapshot).beside() {
+	if a.in(list).beside() {
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
 	}
 	if a.Resume {
-		a.ends = a.in(r.Snapshot).unknownTo(a.Root, a.live)
-		return a.readEnd(r)
+		a.ends = a.in(list).unknownTo(a.Root, a.live)
+		return a.readEnd(Reply{})
 	}
-	if rivals := a.in(r.Snapshot).rivals(); len(rivals) > 0 {
-		return a.contend(r.Snapshot, rivals)
+	if rivals := a.in(list).rivals(); len(rivals) > 0 {
+		return a.contend(list, rivals)
 	}
-	if r.Snapshot.Marker && !a.marked && !a.TakeOver {
+	if list.Marker && !a.marked && !a.TakeOver {
 		a.phase = phaseMarkerAgain
 		return Request{Op: OpReadMarker}
 	}

@@ -12,13 +12,16 @@ import (
 type contest struct {
 	Snapshot
 	lockID string
-	own    ClaimID // the claim of this process; zero: none
+	own    ClaimID   // the claim of this process; zero: none
+	others []ClaimID // claims that look like ours, and have another owner
 }
 
-func (a *Acquirer) in(v Snapshot) contest { return contest{v, a.LockID, a.Claim} }
+func (a *Acquirer) in(v Snapshot) contest { return contest{v, a.LockID, a.Claim, a.others} }
 
-// ours reports whether a claim has our id.
-func (s contest) ours(c ClaimID) bool { return format.ClaimOf(c.X, s.lockID) }
+// ours reports whether a claim has our id and owner.
+func (s contest) ours(c ClaimID) bool {
+	return format.ClaimOf(c.X, s.lockID) && !slices.Contains(s.others, c)
+}
 
 // siblings returns the live claims of our id other than our own, oldest first.
 func (s contest) siblings() []ClaimID {
@@ -28,6 +31,16 @@ func (s contest) siblings() []ClaimID {
 // rivals returns the live claims of other ids, oldest first.
 func (s contest) rivals() []ClaimID {
 	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || s.ours(c) })
+}
+
+// unread returns the first live claim that looks like ours and is not in known; zero: none.
+func (s contest) unread(known []ClaimID) ClaimID {
+	for _, c := range s.siblings() {
+		if !slices.Contains(known, c) {
+			return c
+		}
+	}
+	return ClaimID{}
 }
 
 // oldest returns the oldest live claim of our id, other than our own; zero: none.

@@ -184,7 +184,7 @@ func (c *client) key(b []byte) []byte {
 	case stageSealing:
 		b = c.seal.key(append(b, c.force.LockID...))
 	case stageForcing:
-		b = appendInts(b, int(c.force.phase), c.force.repeats, c.force.rounds, c.force.waits, int(c.force.Sealed), int(c.force.Result.Floor), len(c.force.over), len(c.force.doomed))
+		b = appendInts(b, int(c.force.phase), c.force.repeats, c.force.rounds, c.force.waits, int(c.force.Sealed), int(c.force.Result.Floor), len(c.force.others), len(c.force.over), len(c.force.doomed))
 		b = append(b, c.force.LockID...)
 		for _, d := range c.force.doomed {
 			b = appendClaim(b, d)
@@ -200,7 +200,10 @@ func (a *Acquirer) key(b []byte) []byte {
 	for _, d := range a.doomed {
 		b = appendClaim(b, d)
 	}
-	b = appendInts(b, int(a.last.Newest), len(a.last.Claims), len(a.Overdue), len(a.ends))
+	b = appendInts(b, int(a.last.Newest), len(a.last.Claims), len(a.Overdue), len(a.ends), len(a.others))
+	for _, c := range a.others {
+		b = appendClaim(b, c)
+	}
 	for c := range a.Overdue { // at most one
 		b = appendClaim(b, c)
 	}

@@ -14,9 +14,14 @@ import (
 // has to skip numbers.
 type Forcer struct {
 	LockID string
+	Owned  bool  // end them only for their owner
 	Sealed int64 // claims below this number end cleanly, since a write above them is known
 
 	phase   forcePhase
+	last    Snapshot
+	known   []ClaimID // of the owner
+	others  []ClaimID // of another owner
+	asked   ClaimID   // whose owner is being read
 	doomed  []ClaimID
 	over    []ClaimID         // claims that have their tombstone
 	reason  format.LockReason // "": forced
@@ -29,11 +34,12 @@ type Forcer struct {
 
 // forced is the result of a forcer.
 type forced struct {
-	Ended bool
-	Floor int64     // the first number that no claim ended here can write; 0: none may write any more
-	Held  []ClaimID // live claims of other ids
-	Asked bool      // the marker is an older tool's lock
-	Err   error
+	Ended   bool
+	Floor   int64     // the first number that no claim ended here can write; 0: none may write any more
+	Held    []ClaimID // live claims of other ids
+	Foreign ClaimID   // the lock has another owner, by this claim; zero: it has not
+	Asked   bool      // the marker is an older tool's lock
+	Err     error
 }
 
 type forcePhase uint8
@@ -41,6 +47,7 @@ type forcePhase uint8
 const (
 	forceStart forcePhase = iota
 	forceListed
+	forceOwner
 	forceRead
 	forceEnding
 	forceMarker
@@ -60,6 +67,8 @@ func (f *Forcer) Next(r Reply) Request {
 		return f.list()
 	case forceListed:
 		return f.listed(r)
+	case forceOwner:
+		return f.readOwner(r)
 	case forceRead:
 		return f.read(r)
 	case forceEnding:
@@ -88,20 +97,30 @@ func (f *Forcer) listed(r Reply) Request {
 		f.Result.Err = r.Err
 		return f.end()
 	}
+	f.last = r.Snapshot
+	return f.choose()
+}
+
+// choose ends the claims of the id and, if it has to be theirs, of the owner.
+func (f *Forcer) choose() Request {
 	f.doomed = nil
 	f.Result.Held = nil
 	stale := false
-	for _, c := range r.Snapshot.Live() {
+	for _, c := range f.last.Live() {
 		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // LockID may be an x, for a claim that cannot be read
-		case slices.Contains(f.over, c):
+		case ours && slices.Contains(f.over, c):
 			stale = true
-		case ours:
+		case ours && f.Owned && !slices.Contains(f.known, c) && !slices.Contains(f.others, c):
+			f.phase = forceOwner
+			f.asked = c
+			return Request{Op: OpReadOwner, Claim: c}
+		case ours && !slices.Contains(f.others, c):
 			f.doomed = append(f.doomed, c)
 		default:
 			f.Result.Held = append(f.Result.Held, c)
 		}
 	}
-	f.marked = r.Snapshot.Marker
+	f.marked = f.last.Marker
 	switch {
 	case len(f.doomed) > 0:
 		return f.endAll()
@@ -110,6 +129,8 @@ func (f *Forcer) listed(r Reply) Request {
 	case f.Result.Ended && f.marked && len(f.Result.Held) == 0:
 		f.phase = forceMarked
 		return Request{Op: OpPutUnlocked}
+	case !f.Result.Ended && len(f.others) > 0:
+		f.Result.Foreign = f.others[0]
 	case f.marked && !f.Result.Ended:
 		f.phase = forceMarker
 		return Request{Op: OpReadMarker}
@@ -124,6 +145,20 @@ func (f *Forcer) endAll() Request {
 		return f.end()
 	}
 	return f.endNext()
+}
+
+// readOwner notes whose a claim is that looks like one of the owner.
+func (f *Forcer) readOwner(r Reply) Request {
+	switch {
+	case r.Status != StatusDone && r.Status != StatusMissing:
+		f.Result.Err = r.Err
+		return f.end()
+	case r.Foreign:
+		f.others = append(slices.Clip(f.others), f.asked)
+	default:
+		f.known = append(slices.Clip(f.known), f.asked)
+	}
+	return f.choose()
 }
 
 // wait pauses before the next list, since the last one does not show the tombstones yet.
@@ -170,7 +205,7 @@ func (f *Forcer) ended(r Reply) Request {
 		return f.end()
 	}
 	c := f.doomed[0]
-	f.over = append(f.over, c)
+	f.over = append(slices.Clip(f.over), c)
 	if c.Fence >= f.Sealed {
 		f.Result.Floor = max(f.Result.Floor, c.Fence+Jump)
 	}

@@ -39,6 +39,9 @@ func peopleWorlds() map[string]setup {
 	copied := forced
 	copied.older, copied.patience, copied.servers = false, 0, 1
 	list["lists, a lock is forced"] = copied
+	same := whole
+	same.same = true
+	list["lists, two callers with one id"] = same
 	refused := whole
 	refused.refusals = 1
 	list["lists, a claim is refused"] = refused

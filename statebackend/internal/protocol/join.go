@@ -20,6 +20,8 @@ func (a *Acquirer) join() Request {
 	case len(ours) > 0:
 	case a.unread != nil:
 		return a.anew(Acquired{Err: a.unread}, 0)
+	case len(a.others) > 0:
+		return a.end(Acquired{Held: true, By: a.others[0]})
 	default:
 		return a.end(Acquired{Ended: true})
 	}
@@ -39,6 +41,9 @@ func (a *Acquirer) readRoot(r Reply) Request {
 		return a.join()
 	case r.Status != StatusDone:
 		return a.end(Acquired{Err: r.Err})
+	case r.Foreign:
+		a.others = append(slices.Clip(a.others), a.Root)
+		return a.join()
 	case r.Joined:
 		return a.join()
 	}

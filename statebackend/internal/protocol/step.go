@@ -23,6 +23,7 @@ const (
 	OpList             // list the tags
 	OpReadMarker       // read locked-W
 	OpReadClaim        // read the holder from a claim, and whether it joined another
+	OpReadOwner        // read whether a claim of our id has another owner
 	OpReadTombstone    // read why the claim ended
 	OpReadParent       // read from which version version n was made
 	OpPutClaim         // write the claim, exactly once
@@ -73,6 +74,7 @@ type Reply struct {
 	Settle   time.Duration     // OpList: how long a list may lag behind
 	Promoted bool              // OpList: the repository was a replica until now
 	Joined   bool              // OpReadClaim: the claim joined another one
+	Foreign  bool              // OpReadClaim, OpReadOwner: the claim has another id with the same hash, or another caller
 	Beside   ClaimID           // OpReadClaim: the claim of the id that was live when the claim was made; zero: none
 	Reason   format.LockReason // OpReadTombstone
 	Parent   int64             // OpReadParent: 0: none

@@ -4,6 +4,7 @@ package protocol
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -67,6 +68,7 @@ type setup struct {
 	giveUps  int  // budget: persons that do not wait for an answer
 	losses   int  // budget: answers that do not reach their person, who asks again
 	patience int  // how often a server starts again
+	same     bool // the persons are different callers who send one lock id
 	brief    bool // the second person asks one server, and is done after the answer
 	reads    bool // the last write is a read, and a person that does not wait for a write continues with it
 }
@@ -200,6 +202,9 @@ func (w *world) clone(spare *world) *world {
 }
 
 func (w *world) lockID(i int) string {
+	if w.same {
+		i = 0
+	}
 	return string(rune('a' + i))
 }
 
@@ -468,6 +473,7 @@ func (w *world) serve(a act) {
 		r.Owner = OwnerOurs
 	case OpReadClaim:
 		r = w.readClaim(c.req.Claim)
+		r.Foreign = w.foreign(a.client, c.req.Claim)
 	case OpReadTombstone:
 		r.Reason, r.Status = w.readTombstone(c.req.Claim)
 	case OpReadPointer:
@@ -516,10 +522,10 @@ func (w *world) advance(i int, r Reply) {
 		case stageSealing:
 			c.req = c.seal.Next(r)
 		}
-		if c.req.Op != OpWait {
+		if c.req.Op != OpWait && c.req.Op != OpReadOwner {
 			break
 		}
-		r = Reply{} // others may act during the next request
+		r = Reply{Foreign: c.req.Op == OpReadOwner && w.foreign(i, c.req.Claim)} // others may act during the next request
 	}
 	if c.req.Op != OpDone {
 		return
@@ -575,6 +581,12 @@ func (w *world) sealedForced(i int) {
 		}
 	}
 	slices.SortFunc(w.forced, CompareClaims)
+}
+
+// foreign reports whether a claim was made for another person than the one of a slot.
+func (w *world) foreign(slot int, c ClaimID) bool {
+	base, err := strconv.ParseUint(c.X[8:], 16, 32)
+	return w.same && err == nil && w.personOf(int(base>>16)) != w.personOf(slot)
 }
 
 // rest ends a cycle.

@@ -242,7 +242,7 @@ func (w *world) write(n int) {
 
 func (w *world) endAll(n int) {
 	c := &w.clients[n]
-	c.stage, c.force = stageForcing, Forcer{LockID: w.lockID(w.personOf(n)), Sealed: c.sealed}
+	c.stage, c.force = stageForcing, Forcer{LockID: w.lockID(w.personOf(n)), Sealed: c.sealed, Owned: w.same && c.task != taskForce}
 	c.mine, c.sealed = false, 0
 	w.advance(n, Reply{})
 }
@@ -392,7 +392,8 @@ func (w *world) arrived(n int64, by ClaimID) {
 	for i := range w.people {
 		p := &w.people[i]
 		holds := !p.forced && (p.stage == personHolds || p.stage == personWrites)
-		if holds && !format.ClaimOf(by.X, w.lockID(i)) && n > p.known {
+		own := format.ClaimOf(by.X, w.lockID(i)) && !w.foreign(w.slot(i, 0), by)
+		if holds && !own && n > p.known {
 			w.violate("version %d by %v arrived above version %d of holder %s", n, by, p.known, w.lockID(i))
 		}
 	}
@@ -413,7 +414,7 @@ func (w *world) finishPeople() {
 	}
 	v := NewSnapshot(names(w.tags), worldWorkspace)
 	for _, c := range v.Live() {
-		if w.brief && !format.ClaimOf(c.X, w.lockID(0)) {
+		if w.brief && (!format.ClaimOf(c.X, w.lockID(0)) || w.foreign(0, c)) {
 			continue
 		}
 		if root := w.rootOf(c); root == (ClaimID{}) || v.Alive(root) || w.setup.crashes == 0 {

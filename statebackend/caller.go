@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrAnother says that the lock of an id was taken for another caller, or that the lock
+// that is held has another id of the same hash. The wrapping error names the holder.
+var ErrAnother = errors.New("that lock is not yours")
+
+type callerKey struct{}
+
+// WithCaller returns a context for requests of one caller of a server, by an identity that
+// stays while its tokens change; "" if it is not known. A lock that is taken with it is
+// found only by the same caller: for another one the id is held, and writes and releases
+// are ErrAnother. [Store.ForceUnlock] ends it for any. A context without caller, and a lock
+// that was taken without one, go by the id alone.
+func WithCaller(ctx context.Context, identity string) context.Context {
+	return context.WithValue(ctx, callerKey{}, identity)
+}
+
+func callerOf(ctx context.Context) string {
+	identity, _ := ctx.Value(callerKey{}).(string)
+	return identity
+}
+
+// isAnother reports whether two callers are known and differ.
+func isAnother(a, b string) bool { return a != "" && b != "" && a != b }
+
+func another(locked *LockedError) error { return fmt.Errorf("%w: %w", ErrAnother, locked) }
+
+// checkCaller refuses a caller for whom the lock was not taken.
+func (l *Lock) checkCaller(ctx context.Context) error {
+	if !isAnother(l.x.info.Caller, callerOf(ctx)) {
+		return nil
+	}
+	return another(l.x.lockedBy(ctx, l.hold.Claim))
+}
