@@ -59,6 +59,15 @@ func VersionFromGit(tag string) (dir string, v Version, err error) {
 	return dir, v, err
 }
 
+// VersionFromOrigin parses a version in the list of another registry: as for
+// OpenTofu and Terraform, missing numbers are zero.
+func VersionFromOrigin(s string) (Version, error) {
+	if full := complete("v" + strings.TrimPrefix(s, "v")); full != "" {
+		s = full
+	}
+	return ParseVersion(s)
+}
+
 // strict reports whether s has all three numbers and is otherwise valid SemVer.
 func strict(s string) bool {
 	v := "v" + s

@@ -68,6 +68,9 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 			return nil, asDangling(err)
 		}
 		parsed, err := artifact.ParseModule(raw)
+		if image, e := raw.Image(); e != nil || image.ArtifactType != artifact.ArtifactModule {
+			return nil, &danglingError{fmt.Errorf("%s:%s is no module but another artifact: %w", repository, tag, oci.ErrNotFound)}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
 		}

@@ -108,7 +108,8 @@ func TestRevoked(t *testing.T) {
 }
 
 // TestCorrupt puts manifests under version tags that are neither modules nor providers:
-// requesting them is an error that says so, and other versions are not affected.
+// requesting them is an error that says so, and other versions are not affected. What is no
+// module is no version.
 func TestCorrupt(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -118,7 +119,7 @@ func TestCorrupt(t *testing.T) {
 	}
 	_, merr := s.version(t.Context(), vpc, "2.0.0")
 	_, perr := s.providerVersion(t.Context(), dns, "2.0.0")
-	if !errors.Is(merr, oci.ErrCorrupt) || !errors.Is(perr, oci.ErrCorrupt) {
+	if !errors.Is(merr, oci.ErrNotFound) || !errors.Is(perr, oci.ErrCorrupt) {
 		t.Errorf("module: %v\nprovider: %v", merr, perr)
 	}
 	if _, err := s.version(t.Context(), vpc, "1.0.0"); err != nil {

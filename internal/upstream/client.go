@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -38,6 +39,20 @@ type Client struct {
 	HTTP      *http.Client // nil: http.DefaultClient
 	Token     TokenFunc    // nil: anonymous
 	UserAgent string
+
+	// LeftOut is called for what the list of an origin has and okara does not
+	// take, and why. It may be nil.
+	LeftOut func(text string)
+}
+
+// version parses a version that the origin lists for an address. What okara
+// cannot store is left out.
+func (c *Client) version(address, listed string) (addr.Version, bool) {
+	v, err := addr.VersionFromOrigin(listed)
+	if err != nil && c.LeftOut != nil {
+		c.LeftOut(fmt.Sprintf("%s: what the origin lists as %s is left out: %v", address, text.Excerpt(listed), err))
+	}
+	return v, err == nil
 }
 
 func (c *Client) http() *http.Client { return careful(c.HTTP) }

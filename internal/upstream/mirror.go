@@ -30,7 +30,7 @@ func (m *NetworkMirror) Versions(ctx context.Context, p addr.Provider) ([]addr.V
 		return nil, fmt.Errorf("listing the versions of %s: %w", p, err)
 	}
 	var out []addr.Version
-	for s := range doc.Versions {
+	for s := range doc.Versions { // its file is named as it is listed
 		if v, err := addr.ParseVersion(s); err == nil {
 			out = append(out, v)
 		}

@@ -53,7 +53,7 @@ func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Ve
 	}
 	var out []addr.Version
 	for _, v := range doc.Modules[0].Versions {
-		if parsed, err := addr.ParseVersion(v.Version); err == nil {
+		if parsed, ok := r.Client.version(m.String(), v.Version); ok {
 			out = append(out, parsed)
 		}
 	}

@@ -90,8 +90,8 @@ func (r *Registry) versions(ctx context.Context, p addr.Provider) (versionsDoc, 
 	return doc, nil
 }
 
-// Versions lists the versions that okara can store, highest first, without
-// those that a strict SemVer parser rejects. An unknown provider gives
+// Versions lists the versions that okara can store, highest first. 1.0 is
+// 1.0.0, as to the tools. An unknown provider gives
 // oci.ErrNotFound.
 func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
 	doc, err := r.versions(ctx, p)
@@ -100,7 +100,7 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 	}
 	var out []addr.Version
 	for _, v := range doc.Versions {
-		if parsed, err := addr.ParseVersion(v.Version); err == nil {
+		if parsed, ok := r.Client.version(p.String(), v.Version); ok {
 			out = append(out, parsed)
 		}
 	}
@@ -127,7 +127,7 @@ func (r *Registry) listed(ctx context.Context, p addr.Provider, v addr.Version) 
 		return nil, err
 	}
 	for _, have := range doc.Versions {
-		if parsed, err := addr.ParseVersion(have.Version); err != nil || parsed != v {
+		if parsed, err := addr.VersionFromOrigin(have.Version); err != nil || parsed != v {
 			continue
 		}
 		var out []addr.Platform

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// TestVersionsAsOriginsListThem: the tools take 1.0 for 1.0.0.
+func TestVersionsAsOriginsListThem(t *testing.T) {
+	const listed = `"versions":[{"version":"1.0"},{"version":"v1.1.0"},{"version":"1.2.3.4"},{"version":"1.1"},{"version":"2","platforms":[{"os":"linux","arch":"amd64"}]}]`
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		doc := "{" + listed + "}"
+		if strings.HasPrefix(r.URL.Path, "/m") {
+			doc = `{"modules":[` + doc + `]}`
+		}
+		_, _ = io.WriteString(w, doc)
+	}))
+	defer srv.Close()
+	base := func(path string) *url.URL {
+		u, err := url.Parse(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	var left []string
+	c := &upstream.Client{LeftOut: func(text string) { left = append(left, text) }}
+	p := addr.Provider{Hostname: "example.com", Namespace: "acme", Type: "dns"}
+	providers := &upstream.Registry{Client: c, Base: base("/p/")}
+	got, err := providers.Versions(t.Context(), p)
+	if err != nil || fmt.Sprint(got) != "[2.0.0 1.1.0 1.0.0]" {
+		t.Errorf("providers: %v, %v", got, err)
+	}
+	if platforms, err := providers.Platforms(t.Context(), p, got[0]); err != nil || len(platforms) != 1 {
+		t.Errorf("platforms: %v, %v", platforms, err)
+	}
+	modules := &upstream.ModuleRegistry{Client: c, Base: base("/m/")}
+	got, err = modules.Versions(t.Context(), addr.Module{Namespace: "net", Name: "vpc", System: "aws"})
+	if err != nil || fmt.Sprint(got) != "[2.0.0 1.1.0 1.0.0]" {
+		t.Errorf("modules: %v, %v", got, err)
+	}
+	if len(left) != 2 || !strings.Contains(left[0], "example.com/acme/dns: what the origin lists as 1.2.3.4 is left out") {
+		t.Errorf("left out: %q", left)
+	}
+}
