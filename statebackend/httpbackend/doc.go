@@ -36,6 +36,10 @@
 // with 423 while the workspace is locked. A write with an id whose lock was
 // overtaken is refused with 409.
 //
+// The answer 423 shows the id of the lock. With a caller in the context of its request
+// (statebackend.WithCaller), a lock is found only by the caller that took it: LOCK of
+// another one with that id is answered 423, its writes and UNLOCK 403.
+//
 // # Forced unlock
 //
 // "force-unlock" arrives as a body with only an ID from OpenTofu and as an
