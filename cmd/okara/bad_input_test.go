@@ -102,7 +102,6 @@ func TestBadInput(t *testing.T) {
 		{"module archive with ../", badArchive(newZipOf(t, module, escape)), cli.ExitFailure, `"../escaped"`},
 		{"module archive with a link", badArchive(newZipOf(t, module, link)), cli.ExitFailure, `"link"`},
 		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), cli.ExitFailure, `"bomb"`},
-		{"module archive of 60,000 files", badArchive(newZipOf(t, manyFiles(60_000)...)), cli.ExitFailure, "more than 50000 files"},
 
 		// A folder that is published as a provider.
 		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), cli.ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
