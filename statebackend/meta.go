@@ -178,16 +178,21 @@ func newVersion(m format.StateManifest) Version {
 }
 
 // Why says in words why the version was written, "" if that is not recorded. The
-// tools name their operations like OperationTypeApply.
+// tools name their operations like OperationTypeApply; OperationTypeInvalid is that of
+// commands that plan nothing. Through cloud blocks they name none.
 func (v Version) Why() string {
-	operation := strings.TrimPrefix(v.Operation, "OperationType")
-	switch {
+	switch operation := strings.TrimPrefix(v.Operation, "OperationType"); {
 	case v.Operation == format.OperationTakeover && v.Parent > 0:
 		return fmt.Sprintf("takeover, content of %d", v.Parent)
+	case operation == "Invalid":
+		return "import, or another command without a plan"
+	case operation == "tfe.v2":
+		return "a command through a cloud block"
 	case operation != v.Operation:
 		return strings.ToLower(operation)
+	default:
+		return operation
 	}
-	return operation
 }
 
 // Jump is the minimum by which version numbers skip ahead where a lock was taken

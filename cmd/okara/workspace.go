@@ -151,7 +151,7 @@ neither.
 	}
 	f.add(reg, cmd, false)
 	fl := cmd.Flags()
-	fl.StringArrayVar(&filter.Tags, "tag", nil, "only those with this `KEY` among their tags (repeatable: with all of them)")
+	fl.StringArrayVar(&filter.Tags, "tag", nil, "only those with this tag, `KEY` or KEY=VALUE (repeatable: with all of them)")
 	fl.StringVar(&filter.Project, "project", "", "only those of the project `NAME`")
 	return cmd
 }

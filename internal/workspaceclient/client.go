@@ -133,15 +133,25 @@ func (r resource) workspace(organization string) Workspace {
 // Filter selects workspaces: those with all of the tags, in the project. The zero value
 // selects all.
 type Filter struct {
-	Tags    []string
+	Tags    []string // KEY, or KEY=VALUE
 	Project string
 }
 
 // List returns the workspaces of an organization that the caller may read, by name.
 func (c *Client) List(ctx context.Context, organization string, f Filter) ([]Workspace, error) {
 	q := url.Values{"page[size]": {strconv.Itoa(pageSize)}}
-	if len(f.Tags) > 0 {
-		q.Set("search[tags]", strings.Join(f.Tags, ","))
+	var keys []string
+	for i, tag := range f.Tags {
+		key, value, _ := strings.Cut(tag, "=")
+		if value == "" {
+			keys = append(keys, key)
+			continue
+		}
+		q.Set(fmt.Sprintf("filter[tagged][%d][key]", i), key)
+		q.Set(fmt.Sprintf("filter[tagged][%d][value]", i), value)
+	}
+	if len(keys) > 0 {
+		q.Set("search[tags]", strings.Join(keys, ","))
 	}
 	if f.Project != "" {
 		q.Set("filter[project][id]", projectID(f.Project))
