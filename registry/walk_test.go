@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/mutant"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// A walk lets several publishers change one item of a registry at random, and
+// checks after each step that every number still names the content that it
+// named first, or nothing.
+type walk struct {
+	t      *testing.T
+	rnd    *rand.Rand
+	item   addr.Item
+	repo   *oci.Repo
+	depots [2]*depot.Depot // of two publishers, the first through between
+	server *client.Client
+	key    *signing.Key
+	dir    string // of bundles
+	done   map[string]int
+
+	list    *depot.Listing    // as last read
+	named   map[string]string // content by number, of a provider by number and platform
+	trail   []string
+	between func()          // called once before some request of the first publisher
+	after   int             // how many requests come first
+	moved   map[string]bool // the numbers that the step may move
+	stored  string          // bundle of this registry
+}
+
+// walkSteps is how many steps are made on one registry.
+const walkSteps = 30
+
+// walkStart is when keys exist: in a bubble it is the year 2000.
+var walkStart = time.Now()
+
+// TestWalkOfNumbers makes random walks for modules, providers and mirrored
+// providers. OKARA_TEST_STEPS makes them longer, and OKARA_TEST_REGISTRY makes
+// them on a registry that is running.
+func TestWalkOfNumbers(t *testing.T) {
+	steps := 450
+	if s := os.Getenv("OKARA_TEST_STEPS"); s != "" {
+		steps = must(strconv.Atoi(s))
+	}
+	key := depottest.NewKey(t, signing.KeyOptions{ECC: true})
+	for i, it := range []addr.Item{depottest.VPC().Item(), depottest.DNS().Item(), depottest.UpstreamDNS().Item()} {
+		t.Run(it.Kind, func(t *testing.T) {
+			done := map[string]int{}
+			foreign := newForeign(t, it, key)
+			for n := 0; n*walkSteps < steps/3 && !t.Failed(); n++ {
+				seed := uint64(n*3 + i)
+				dir := t.TempDir()
+				run := func(t *testing.T, transport http.RoundTripper) {
+					newWalk(t, it, key, transport, dir, done).run(seed, foreign)
+				}
+				if host := os.Getenv("OKARA_TEST_REGISTRY"); host != "" {
+					run(t, redirected{host})
+				} else {
+					h := ocitest.Handler(t, ocitest.Quirks{})
+					synctest.Test(t, func(t *testing.T) { run(t, ocitest.Direct{Handler: h}) })
+				}
+			}
+			if steps >= 10_000 {
+				for name := range verbs(it.Kind) {
+					if done[name] == 0 {
+						t.Errorf("%s never succeeded: %v", name, done)
+					}
+				}
+			}
+		})
+	}
+}
+
+// redirected sends all requests to one host.
+type redirected struct{ host string }
+
+func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.URL.Host = r.host
+	return http.DefaultTransport.RoundTrip(out)
+}
+
+func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundTripper, dir string, done map[string]int) *walk {
+	w := &walk{t: t, item: it, key: key, dir: dir, done: done, named: map[string]string{}, moved: map[string]bool{}}
+	o := oci.Options{Transport: transport, PlainHTTP: true}
+	layout := addr.Layout{Prefix: "walk-" + strings.ToLower(filepath.Base(filepath.Dir(dir))) + filepath.Base(dir)}
+	w.depots[1] = depot.New(depot.Options{Client: newClient(t, "registry.test", o), Layout: layout, TempDir: dir})
+	front := must(registry.New(registry.Options{
+		Kit:  service.New(service.Options{Guard: must(access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: walkKeys()}))}),
+		Keys: walkKeys(), Client: newClient(t, "registry.test", o), Layout: layout,
+	}))
+	w.server = client.New(client.Options{Server: must(url.Parse("http://okara.test")), Transport: ocitest.Direct{Handler: front}})
+	o.Transport = &interrupted{w, transport}
+	w.depots[0] = depot.New(depot.Options{Client: newClient(t, "registry.test", o), Layout: layout, TempDir: dir})
+	w.repo = must(w.depots[1].Repo(it.Repository(layout)))
+	return w
+}
+
+func walkKeys() *keyring.Ring {
+	return must(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))
+}
+
+// interrupted calls between before the request that is due.
+type interrupted struct {
+	w    *walk
+	base http.RoundTripper
+}
+
+func (i *interrupted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f := i.w.between; f != nil {
+		if i.w.after--; i.w.after < 0 {
+			i.w.between = nil
+			f()
+		}
+	}
+	return i.base.RoundTrip(r)
+}
+
+// newForeign writes a bundle of another registry, in which the numbers name
+// other content.
+func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
+	dir := t.TempDir()
+	w := newWalk(t, it, key, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, dir, map[string]int{})
+	w.rnd = rand.New(rand.NewPCG(1, 1))
+	publish := map[string]func(*depot.Depot, addr.Version, string) error{addr.KindModule: w.publishModule, addr.KindProvider: w.publishProvider, addr.KindMirror: w.mirror}[it.Kind]
+	for _, v := range []string{"1.0.0", "1.1.0"} {
+		if err := publish(w.depots[1], depottest.MustVersion(t, v), "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "foreign")
+	if err := w.save(file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (w *walk) run(seed uint64, foreign string) {
+	w.rnd = rand.New(rand.NewPCG(seed, 1))
+	w.stored = foreign
+	all := verbs(w.item.Kind)
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for range walkSteps {
+		name := names[w.rnd.IntN(len(names))]
+		if name == "yank all" && w.rnd.IntN(3) > 0 {
+			name = "undo all" // or hardly anything could be published
+		}
+		if w.rnd.IntN(4) == 0 { // another publisher comes between
+			other := names[w.rnd.IntN(len(names))]
+			w.after = w.rnd.IntN(16)
+			w.between = func() { w.do(other, all[other], w.depots[1]) }
+		}
+		w.do(name, all[name], w.depots[0])
+		w.between = nil
+		w.check()
+		if w.t.Failed() {
+			w.t.Logf("seed %d: %s", seed, strings.Join(w.trail, "; "))
+			return
+		}
+	}
+}
+
+func (w *walk) do(name string, verb verb, d *depot.Depot) {
+	v := depottest.MustVersion(w.t, []string{"1.0.0", "1.0.0+1", "1.1.0"}[w.rnd.IntN(3)])
+	text := []string{"a", "b"}[w.rnd.IntN(2)]
+	if name == "edition" {
+		w.moved[v.Number().String()] = true
+	}
+	err := verb(w, d, v, text)
+	outcome := "done"
+	if err != nil {
+		outcome = "refused: " + err.Error()
+	} else {
+		w.done[name]++
+	}
+	w.trail = append(w.trail, fmt.Sprintf("%s %s %s %s", name, v, text, outcome))
+}
+
+// check compares what the registry offers with what it offered before.
+func (w *walk) check() {
+	w.t.Helper()
+	l, err := depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.list = l
+	now := map[string]string{}
+	for _, v := range l.Versions {
+		m, err := w.repo.Fetch(w.t.Context(), v.Tag())
+		if err != nil {
+			w.t.Errorf("%s is listed: %v", v, err)
+			continue
+		}
+		if v.Edition() {
+			continue
+		}
+		for part, content := range partsOf(w.item.Kind, v, m) {
+			if before, ok := now[part]; ok && before != content {
+				w.t.Errorf("%s names two contents at once: %s and %s", part, before, content)
+			}
+			now[part] = content
+		}
+	}
+	for part, content := range now {
+		if before, ok := w.named[part]; ok && before != content && !w.moved[part] {
+			w.t.Errorf("%s named %s and names %s", part, before, content)
+		}
+		w.named[part] = content
+	}
+	clear(w.moved)
+}
+
+// partsOf returns what must never change in a version, by what clients select.
+func partsOf(kind string, v addr.Version, m oci.Manifest) map[string]string {
+	if kind == addr.KindModule {
+		return map[string]string{v.Number().String(): must(artifact.ParseModule(m)).ContentDigest}
+	}
+	parts := map[string]string{}
+	for _, p := range must(artifact.ParseProviderIndex(m)).Platforms {
+		parts[v.String()+" "+p.Platform.String()] = p.Zh
+	}
+	return parts
+}
+
+// verb is one action of a publisher, on a version and with a content that may
+// not matter to it.
+type verb func(w *walk, d *depot.Depot, v addr.Version, text string) error
+
+func verbs(kind string) map[string]verb {
+	announce := func(action string, all, untag bool) verb {
+		return func(w *walk, d *depot.Depot, v addr.Version, _ string) error {
+			an := depot.Announcement{Action: action, Version: v.String(), DeleteTag: untag}
+			if all {
+				an.Version = evidence.AllVersions
+			}
+			_, _, err := d.Announce(w.t.Context(), w.item, an)
+			return err
+		}
+	}
+	all := map[string]verb{
+		"yank": announce(evidence.ActionYank, false, false), "remove": announce(evidence.ActionYank, false, true), "undo": announce(evidence.ActionUnyank, false, false),
+		"yank all": announce(evidence.ActionYank, true, false), "undo all": announce(evidence.ActionUnyank, true, false),
+		"prune": (*walk).prune, "gc": (*walk).collect, "load": (*walk).load,
+	}
+	switch kind {
+	case addr.KindModule:
+		all["publish"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.publishModule(d, v, text) }
+		all["edition"] = (*walk).edition
+		all["hold"] = (*walk).hold
+		all["approve"] = func(w *walk, d *depot.Depot, v addr.Version, _ string) error {
+			_, err := d.Approve(w.t.Context(), w.repo, v, "")
+			return err
+		}
+		all["publish --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
+			_, err := w.server.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{})
+			return err
+		}
+		all["yank --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
+			action := map[string]string{"a": evidence.ActionYank, "b": evidence.ActionUnyank}[text]
+			_, err := w.server.Announce(w.t.Context(), "v1/modules/"+w.item.Module.String(), depot.Announcement{Action: action, Version: v.String()})
+			return err
+		}
+	case addr.KindProvider:
+		all["publish"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.publishProvider(d, v, text) }
+	case addr.KindMirror:
+		all["mirror"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.mirror(d, v, text) }
+		all["depot apply"] = (*walk).apply
+	}
+	return all
+}
+
+func walkModule(text string) fstest.MapFS {
+	return depottest.NewModule("locals { x = \"" + text + "\" }\n")
+}
+
+func (w *walk) publishModule(d *depot.Depot, v addr.Version, text string) error {
+	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{})
+	return err
+}
+
+func (w *walk) edition(d *depot.Depot, v addr.Version, text string) error {
+	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{Policy: depot.PolicyEditions})
+	return err
+}
+
+var errHeld = errors.New("held")
+
+func (w *walk) hold(d *depot.Depot, v addr.Version, text string) error {
+	check := func(context.Context, depot.Candidate) error { return errHeld }
+	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{Check: check})
+	if errors.Is(err, errHeld) {
+		return nil
+	}
+	return err
+}
+
+// publishProvider publishes or extends a version with one or two platforms.
+func (w *walk) publishProvider(d *depot.Depot, v addr.Version, text string) error {
+	dist := fstest.MapFS{"artifacts.json": {Data: []byte("[]")}}
+	for _, platform := range []string{"linux_amd64", "darwin_arm64"}[:1+w.rnd.IntN(2)] {
+		dist[signing.PackageStem(w.item.Provider, v)+platform+".zip"] = &fstest.MapFile{Data: walkZip(w.t, platform, text)}
+	}
+	_, err := d.PublishProvider(w.t.Context(), dist, w.item.Provider, v, depot.ProviderOptions{SignKey: w.key, Now: walkStart, Extend: w.rnd.IntN(2) == 0})
+	return err
+}
+
+func walkZip(t *testing.T, platform, text string) []byte {
+	return depottest.ZipOf(t, map[string]string{"terraform-provider-dns": platform + text})
+}
+
+// walkOrigin serves unsigned releases, all with the same content.
+type walkOrigin struct {
+	w         *walk
+	text      string
+	platforms []addr.Platform
+}
+
+func (w *walk) origin(text string) walkOrigin {
+	return walkOrigin{w, text, []addr.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}[:1+w.rnd.IntN(2)]}
+}
+
+func (o walkOrigin) Versions(context.Context, addr.Provider) ([]addr.Version, error) {
+	return []addr.Version{depottest.MustVersion(o.w.t, "1.0.0"), depottest.MustVersion(o.w.t, "1.1.0")}, nil
+}
+
+func (o walkOrigin) Platforms(context.Context, addr.Provider, addr.Version) ([]addr.Platform, error) {
+	return o.platforms, nil
+}
+
+func (o walkOrigin) Package(_ context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error) {
+	zip := walkZip(o.w.t, t.String(), o.text)
+	return upstream.Package{
+		Platform: t, Filename: signing.PackageName(p, v, t), Zh: digest.FromBytes(zip).Encoded(), Protocols: []string{"6.0"},
+		Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(zip)), nil },
+	}, nil
+}
+
+func (w *walk) mirror(d *depot.Depot, v addr.Version, text string) error {
+	_, err := d.MirrorProvider(w.t.Context(), w.origin(text), w.item.Provider, v, depot.MirrorOptions{AllowUnsigned: true})
+	return err
+}
+
+func (w *walk) apply(d *depot.Depot, _ addr.Version, text string) error {
+	set, err := supply.ParseSet("depot.hcl", []byte(fmt.Sprintf("provider %q {\n  versions = \">= 1.0.0\"\n  keep = %d\n  allow_unsigned = true\n}\n", w.item.Provider, 1+w.rnd.IntN(2))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	from := supply.Origins{Client: &upstream.Client{}, Provider: func(string, addr.Provider) (depot.Source, error) { return w.origin(text), nil }}
+	s := supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: func(string) (supply.Origins, error) { return from, nil }})
+	p, err := s.Plan(w.t.Context())
+	if err == nil {
+		_, err = s.Apply(w.t.Context(), p, nil)
+	}
+	return err
+}
+
+func (w *walk) prune(d *depot.Depot, _ addr.Version, _ string) error {
+	l, err := d.Versions(w.t.Context(), w.item)
+	if err != nil {
+		return err
+	}
+	gone := l.Prunable(depot.Retention{Keep: 1})
+	if len(gone) == 0 {
+		return oci.ErrNotFound
+	}
+	return depot.PruneVersions(w.t.Context(), l, gone)
+}
+
+// collect deletes the manifests that were versions and that no tag names, as a
+// registry's garbage collection does.
+func (w *walk) collect(_ *depot.Depot, _ addr.Version, _ string) error {
+	l, err := depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list)
+	if err != nil {
+		return err
+	}
+	tagged := map[digest.Digest]bool{}
+	for _, tag := range l.Tags {
+		if d, err := w.repo.Resolve(w.t.Context(), tag); err == nil {
+			tagged[d.Digest] = true
+		}
+	}
+	freed := oci.ErrNotFound
+	for _, e := range l.Events {
+		if e.Subject != "" && !tagged[e.Subject] {
+			if w.repo.Delete(w.t.Context(), oci.Descriptor{Digest: e.Subject}) == nil {
+				freed = nil
+			}
+		}
+	}
+	return freed
+}
+
+// load loads a bundle of another registry or an older one of this registry, or
+// writes one.
+func (w *walk) load(d *depot.Depot, _ addr.Version, text string) error {
+	if text == "a" && w.rnd.IntN(2) == 0 {
+		file := filepath.Join(w.dir, "own")
+		err := w.save(file)
+		if err == nil {
+			w.stored = file
+		}
+		return err
+	}
+	b, err := bundle.Open(w.stored)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	report, err := bundle.Load(w.t.Context(), d, b, bundle.LoadOptions{Trusted: w.rnd.IntN(2) == 0})
+	if err == nil && len(report.Refused)+len(report.Conflict) > 0 {
+		err = oci.ErrExists
+	}
+	return err
+}
+
+func (w *walk) save(file string) error {
+	d := w.depots[1]
+	item, err := bundle.Select(w.t.Context(), d, must(addr.ParseSelection(w.item.String()+"@>= 0.0.0")))
+	if err == nil {
+		_, err = bundle.Create(w.t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{})
+	}
+	return err
+}
+
+// TestWalkFindsMutants takes one guard after another away: a walk must find it.
+func TestWalkFindsMutants(t *testing.T) {
+	for name, g := range map[string]mutant.Guard{
+		"undo without looking":     {File: "../oci/artifact/evidence/status.go", Old: "if m.all = nil; e.Version != AllVersions {", New: "if m.all = nil; true {"},
+		"+ ignored":                {File: "../internal/depot/number.go", Old: "if kind == addr.KindModule {", New: "if false {"},
+		"pairs offered":            {File: "../internal/depot/number.go", Old: "if l.Kind != addr.KindModule {", New: "if true {"},
+		"a prune that forgets":     {File: "../internal/depot/status.go", Old: "e.Subject = m.Digest\n", New: "e.Subject = \"\"\n"},
+		"no look before the write": {File: "../internal/depot/contest.go", Old: "else if err := b.list.allows(b.version, b.root); err != nil", New: "else if false"},
+		"a bundle is believed":     {File: "../internal/bundle/root.go", Old: "if is && !included.explain(x, taken.Withdrawn)", New: "if is && false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g.Says = "named"
+			t.Setenv("OKARA_TEST_STEPS", "30000")
+			g.Check(t, "-run", "TestWalkOfNumbers", ".")
+		})
+	}
+}
