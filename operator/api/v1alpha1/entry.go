@@ -12,8 +12,8 @@ import (
 // +kubebuilder:validation:Enum=Immutable;Editions
 type Policy string
 
-// DeletionPolicy says what happens to published versions when an object is deleted.
-// +kubebuilder:validation:Enum=Keep;Yank;Delete
+// DeletionPolicy says what happens to published versions when an object is deleted. Each
+// field says which values it takes: an enumeration of the type would replace the field's.
 type DeletionPolicy string
 
 // Values of DeletionPolicy.
@@ -152,6 +152,7 @@ type RunSpec struct {
 	Suspend bool `json:"suspend,omitempty"`
 
 	// What happens to the published versions when this object is deleted: Keep them, Yank them, or Delete, which yanks them and removes their tags.
+	// +kubebuilder:validation:Enum=Keep;Yank;Delete
 	// +kubebuilder:default=Keep
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`

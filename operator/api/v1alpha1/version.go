@@ -63,6 +63,7 @@ type VersionSpec struct {
 	Auth *Auth `json:"auth,omitempty"`
 
 	// What happens to the version when this object, if it has an address, is deleted: Keep it, the default, Yank it, or Delete, which yanks it and removes its tag.
+	// +kubebuilder:validation:Enum=Keep;Yank;Delete
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 

@@ -49,6 +49,8 @@ func TestPoliciesOfRuns(t *testing.T) {
 	t.Run("managed", func(t *testing.T) { s.at(t).managedRuns() })
 	t.Run("self", func(t *testing.T) { s.at(t).selfRuns() })
 	t.Run("definitions", func(t *testing.T) { s.at(t).definitions() })
+	t.Run("data", func(t *testing.T) { s.at(t).deletionOfData() })
+	t.Run("owners", func(t *testing.T) { s.at(t).owners() })
 }
 
 // kind creates the kind Vpc as the operator, and waits until it is served.
@@ -70,7 +72,7 @@ func (s *site) kind() {
 	}
 	s.must(s.operator.Create(s.t.Context(), crd))
 	s.t.Cleanup(func() {
-		if err := s.admin.Delete(context.WithoutCancel(s.t.Context()), crd); err != nil {
+		if err := s.operator.Delete(context.WithoutCancel(s.t.Context()), crd); err != nil {
 			s.t.Error(err)
 		}
 	})
@@ -214,7 +216,7 @@ func (s *site) pools() {
 	s.refuses("okara-approver", "a claim in another's name", patch(ctx, s.tenant, member, claim("alice")))
 	s.refuses("okara-approver", "a claim in the name of a user", patch(ctx, s.tenant, member, claim(user)))
 	s.refuses("okara-approver", "a claim that says who changed it", patch(ctx, s.portal, member, `{"spec":{"owner":{"kind":"User","id":"x"},"createdBy":"`+user+`","changedBy":"alice"}}`))
-	s.refuses("okara-managed", "its labels", patch(ctx, s.tenant, member, `{"metadata":{"labels":{"okara.dev/managed":null}}}`))
+	s.refuses("okara-managed, okara-owner", "its labels", patch(ctx, s.tenant, member, `{"metadata":{"labels":{"okara.dev/managed":null}}}`))
 	s.allows("a claim", patch(ctx, s.portal, member, claim(user)))
 	s.refuses("okara-managed", "its labels by the portal", patch(ctx, s.portal, member, `{"metadata":{"labels":{"okara.dev/uid":"x"}}}`))
 	s.allows("its end", s.portal.Delete(ctx, member))
@@ -296,7 +298,7 @@ func (s *site) marksOfRuns() {
 	s.allows("abandon by the portal, which has the verb", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/abandon":"x"}},"spec":{"changedBy":"`+user+`"}}`))
 	s.refuses("okara-marks", "adopt-state by the portal", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/adopt-state":"true"}},"spec":{"changedBy":"`+user+`"}}`))
 	s.must(patch(ctx, s.operator, i, `{"metadata":{"finalizers":["okara.dev/run"]}}`))
-	s.refuses("okara-marks", "the finalizer by a tenant", patch(ctx, s.tenant, i, `{"metadata":{"finalizers":null}}`))
+	s.refuses("okara-marks, okara-owner", "the finalizer by a tenant", patch(ctx, s.tenant, i, `{"metadata":{"finalizers":null}}`))
 	if err := patch(ctx, s.portal, i, `{"metadata":{"finalizers":null}}`); !refusedBy(err, "okara-marks") && !refusedBy(err, "okara-portal") {
 		s.t.Errorf("the finalizer by the portal: %v", err)
 	}

@@ -128,6 +128,11 @@ func (s *site) untilInForce() {
 		"okara-portal": func() error {
 			return s.portal.Create(s.t.Context(), s.instance(user, finalizers("example.com/x")))
 		},
+		"okara-owner": func() error {
+			o := s.instance(user)
+			s.must(s.portal.Create(s.t.Context(), o))
+			return s.tenant.Delete(s.t.Context(), o)
+		},
 		"okara-namespace": func() error {
 			ns := s.namespace("okara.dev/runs")
 			if err := s.admin.Create(s.t.Context(), ns); err != nil {

@@ -38,7 +38,11 @@ func TestInstanceRole(t *testing.T) {
 	}
 	mine := s.instance(name)
 	s.allows("an Instance of one's own", carol.Create(ctx, mine))
-	s.allows("to look at it", carol.List(ctx, &v1alpha1.InstanceList{}, here))
+	s.allows("to look at it", carol.Get(ctx, client.ObjectKeyFromObject(mine), &v1alpha1.Instance{}))
+	others := s.instance("alice")
+	s.must(s.admin.Create(ctx, others))
+	s.refuses("okara-owner", "a change of another's", patch(ctx, carol, others, `{"spec":{"name":"mine","changedBy":"carol"}}`))
+	s.refuses("okara-owner", "the end of another's", carol.Delete(ctx, others))
 	s.allows("a change of it", patch(ctx, carol, mine, `{"spec":{"name":"mine","changedBy":"carol"}}`))
 	s.refuses("okara-approver", "another's Instance", carol.Create(ctx, s.instance("alice")))
 	s.refuses("okara-marks", "giving it up", patch(ctx, carol, mine, `{"metadata":{"annotations":{"okara.dev/abandon":"`+mine.Name+`"}},"spec":{"changedBy":"carol"}}`))
@@ -48,6 +52,7 @@ func TestInstanceRole(t *testing.T) {
 	elsewhere := s.instance(name)
 	elsewhere.Namespace = s.tenants
 	for what, err := range map[string]error{
+		"everyone's values":  carol.List(ctx, &v1alpha1.InstanceList{}, here),
 		"its status":         carol.Status().Update(ctx, mine),
 		"an Approval":        carol.Create(ctx, s.approval(name)),
 		"a Template":         carol.Create(ctx, template),

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// ownersPage is the page with the table of [site.owners], which OKARA_UPDATE writes.
+const ownersPage = "docs/kubernetes/instance-rights.md"
+
+// owners lets each caller change and delete each kind of object, with every RBAC right for
+// it, and compares the answers with the table of the page.
+func (s *site) owners() {
+	ctx := s.t.Context()
+	bob := s.as("bob", map[string][]string{"team": {"net"}}, "net")
+	callers := []struct {
+		name, id string
+		client.Client
+	}{{"anna", s.anna(), s.tenant}, {"ben, of group `net`", "bob", bob}, {"the portal", user, s.portal}, {"the operator", user, s.operator}, {"with `override`", "admin", s.admin}}
+	objects := []struct {
+		name string
+		make func() client.Object
+	}{
+		{"anna's Instance", func() client.Object { return s.instance(s.anna()) }},
+		{"an Instance of group `net`", func() client.Object { return s.instance("admin", ownedBy("Group", "net", nil)) }},
+		{"an Instance of who has the claim team `net`", func() client.Object {
+			return s.instance("admin", ownedBy("Claim", "net", map[string]v1alpha1.ClaimValue{"team": "net"}))
+		}},
+		{"an Instance of a user of the portal", func() client.Object { return s.instance(user, ownedBy("User", user, nil)) }},
+		{"a member of a pool", func() client.Object { return s.instance("", managed) }},
+		{"anna's Approval", func() client.Object { return s.approval(s.anna()) }},
+	}
+	verbs := []struct {
+		name string
+		do   func(c client.Client, o client.Object, by string) error
+	}{
+		{"change", func(c client.Client, o client.Object, by string) error {
+			return patch(ctx, c, o, `{"spec":{"name":"other","changedBy":"`+by+`"}}`)
+		}},
+		{"request", func(c client.Client, o client.Object, by string) error {
+			return patch(ctx, c, o, `{"metadata":{"annotations":{"okara.dev/cancel":"now"}},"spec":{"changedBy":"`+by+`"}}`)
+		}},
+		{"delete", func(c client.Client, o client.Object, _ string) error { return c.Delete(ctx, o) }},
+	}
+	var table strings.Builder
+	table.WriteString("| object | verb |")
+	for _, caller := range callers {
+		fmt.Fprintf(&table, " %s |", caller.name)
+	}
+	table.WriteString("\n|---|---|" + strings.Repeat("---|", len(callers)) + "\n")
+	for _, object := range objects {
+		for _, verb := range verbs {
+			fmt.Fprintf(&table, "| %s | %s |", object.name, verb.name)
+			for _, caller := range callers {
+				o := object.make()
+				s.must(s.maker(o).Create(ctx, o))
+				err := verb.do(caller.Client, o, caller.id)
+				switch {
+				case err == nil:
+					table.WriteString(" yes |")
+				case refusedBy(err, "okara-owner"):
+					table.WriteString(" no |")
+				default:
+					s.t.Errorf("%s: %s by %s: %v", object.name, verb.name, caller.name, err)
+				}
+			}
+			table.WriteString("\n")
+		}
+	}
+	s.comparePage(table.String())
+}
+
+// maker returns the caller who can create the object.
+func (s *site) maker(o client.Object) client.Client {
+	if _, ok := o.(*v1alpha1.Approval); ok {
+		return s.tenant
+	}
+	return s.admin
+}
+
+// as returns a client of a user who has a tenant's rights, groups and claims.
+func (s *site) as(user string, extra map[string][]string, groups ...string) client.Client {
+	s.t.Helper()
+	s.impersonates(user)
+	config := rest.CopyConfig(cluster.Admin(s.t))
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups, Extra: extra}
+	return s.connect(config)
+}
+
+func ownedBy(kind, id string, claims map[string]v1alpha1.ClaimValue) func(client.Object) {
+	return func(o client.Object) {
+		spec := &o.(*v1alpha1.Instance).Spec
+		spec.Owner, spec.Claims = &v1alpha1.Owner{Kind: kind, ID: id}, claims
+		if strings.HasPrefix(id, "portal:") {
+			spec.Owner.ID, spec.Owner.Issuer = "alice", "https://idp.example.com"
+		}
+	}
+}
+
+// comparePage compares the table of the page with what was answered.
+func (s *site) comparePage(table string) {
+	s.t.Helper()
+	name := filepath.Join(rig.Root(), filepath.FromSlash(ownersPage))
+	text, err := os.ReadFile(name)
+	s.must(err)
+	before, rest, _ := strings.Cut(string(text), "| object | verb |")
+	_, after, _ := strings.Cut(rest, "\n\n")
+	want := before + table + "\n" + after
+	if os.Getenv("OKARA_UPDATE") != "" {
+		s.must(os.WriteFile(name, []byte(want), 0o644))
+	} else if string(text) != want {
+		s.t.Errorf("%s has another table than the API server answers:\n%s", ownersPage, table)
+	}
+}
+
+// deletionOfData checks that nobody deletes the definitions and namespaces of objects that
+// live, and that everything can be deleted after them.
+func (s *site) deletionOfData() {
+	ctx := s.t.Context()
+	crd := func(name string) client.Object {
+		o := s.vpc()
+		o.SetAPIVersion("apiextensions.k8s.io/v1")
+		o.SetKind("CustomResourceDefinition")
+		o.SetName(name)
+		o.SetNamespace("")
+		return o
+	}
+	dry := client.DryRunAll
+	s.must(s.admin.Create(ctx, s.instance(user)))
+	def := &v1alpha1.ModuleKind{}
+	def.Name, def.Finalizers = "vpcs", []string{"test.example.com/held"}
+	def.Spec.Names = v1alpha1.KindNames{Kind: "Vpc", Plural: "vpcs", Singular: "vpc"}
+	def.Spec.Module.Address = "net/vpc/aws"
+	s.must(s.admin.Create(ctx, def))
+	def.Status.Objects = 1
+	s.must(s.admin.Status().Update(ctx, def))
+	home, release := s.namespace(""), s.namespace("")
+	home.Name, release.Name = instances, s.system
+	for what, o := range map[string]client.Object{
+		"okara-data-instances: the kind of Instances":   crd("instances.okara.dev"),
+		"okara-data-instances: their namespace":         home,
+		"okara-data-instances: the namespace of okara":  release,
+		"okara-data-kinds: the kind of ModuleKinds":     crd("modulekinds.okara.dev"),
+		"okara-data-kinds: a kind that a module became": crd("vpcs.apps.okara.dev"),
+	} {
+		policy, _, _ := strings.Cut(what, ":")
+		var last error
+		if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			last = s.admin.Delete(ctx, o, dry)
+			return refusedBy(last, policy) || o == client.Object(release) && refusedBy(last, "okara-data-kinds"), nil
+		}); err != nil {
+			s.t.Errorf("%s: %v", what, last)
+		}
+	}
+	s.allows("another kind", client.IgnoreNotFound(s.admin.Delete(ctx, crd("depots.okara.dev"), dry)))
+	s.allows("the kind of a module, by the operator", s.operator.Delete(ctx, crd("vpcs.apps.okara.dev"), dry))
+	s.must(patch(ctx, s.admin, def, `{"metadata":{"finalizers":null},"spec":{"deletion":{"orphan":"Keep"}}}`))
+	s.must(s.admin.Delete(ctx, def))
+	s.must(s.operator.DeleteAllOf(ctx, &v1alpha1.Instance{}, client.InNamespace(instances)))
+	var last error
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = s.admin.Delete(ctx, release, dry)
+		return last == nil, nil
+	}); err != nil {
+		s.t.Errorf("the namespace once all objects are gone: %v", last)
+	}
+}
