@@ -229,7 +229,7 @@ func (s *site) protectRuns() {
 	s.refuses("okara-protect", "deletion", s.tenant.Delete(ctx, i))
 	s.refuses("okara-protect", "deletion by the portal", s.portal.Delete(ctx, i))
 	s.refuses("okara-protect", "deletion by an administrator", s.admin.Delete(ctx, i))
-	s.refuses("okara-protect", "deletion of all", s.tenant.DeleteAllOf(ctx, &v1alpha1.Instance{}, client.InNamespace(instances)))
+	s.refuses("okara-protect, okara-owner", "deletion of all", s.tenant.DeleteAllOf(ctx, &v1alpha1.Instance{}, client.InNamespace(instances)))
 	s.allows("deletion by the operator, which knows the template", s.operator.Delete(ctx, i))
 	v := s.vpc(annotated("okara.dev/protect", "true"))
 	s.must(s.tenant.Create(ctx, v))
