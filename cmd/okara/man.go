@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 )
@@ -24,7 +25,9 @@ okara-publish-module.1 and so on. The folder is made if it is missing.`,
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return cli.UsageError("%w", err)
 			}
-			if err := cli.WriteManual(cmd.Root(), args[0], "okara "+a.Version, cli.BuildTime(a.Getenv)); err != nil {
+			header := &doc.GenManHeader{Title: "OKARA", Source: "okara " + a.Version, Manual: "okara"} // its date is SOURCE_DATE_EPOCH
+			cmd.Root().DisableAutoGenTag = true
+			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
 				return err
 			}
 			return a.PrintResult(map[string]string{"folder": args[0]}, "")
