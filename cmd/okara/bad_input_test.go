@@ -267,7 +267,7 @@ type badKey struct {
 // another file exists.
 func (k badKey) signs(t *testing.T, sum string) sums {
 	t.Helper()
-	s := signing.Sums{badStem + "manifest.json": strings.Repeat("1", 64)}
+	s := signing.Sums{"CHANGELOG.md": strings.Repeat("1", 64)}
 	if sum != "" {
 		s[badZip] = sum
 	}

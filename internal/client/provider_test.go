@@ -109,6 +109,7 @@ func TestProvider(t *testing.T) {
 		}
 	}
 	more := newRelease(t, "linux_amd64", "darwin_arm64", "windows_amd64")
+	more["terraform-provider-dns_1.0.0_manifest.json"] = dist["terraform-provider-dns_1.0.0_manifest.json"]
 	if _, err := c.PublishProvider(t.Context(), more, p, v, o); !errors.Is(err, oci.ErrExists) {
 		t.Errorf("one more platform: %v, want a conflict", err)
 	}

@@ -27,7 +27,7 @@ func TestCut(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&code, "data \"host\" \"of_%03d\" {}\n", i)
 	}
-	files := map[string]string{"main.tf": code.String(), "modules/part/main.tf": calls.String()}
+	files := map[string]string{"main.tf": code.String(), "x/main.tf": "", "modules/part/main.tf": calls.String(), "modules/part/x/main.tf": ""}
 	for i := range n {
 		files[fmt.Sprintf("docs/note_%03d.md", i)] = "Note.\n"
 	}

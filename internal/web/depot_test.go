@@ -155,7 +155,7 @@ func TestDepotForms(t *testing.T) {
 	if s.depots.synced != 1 || len(s.depots.approved) != 1 || s.depots.approved[0] != (web.Approval{Entry: "module net/vpc/aws", Version: "1.4.0", Digest: waitingDigest}) {
 		t.Errorf("%d runs, approved %v", s.depots.synced, s.depots.approved)
 	}
-	if got := strings.Count(s.audit.String(), `"msg":"change"`); got != 2 || !strings.Contains(s.audit.String(), `"action":"sync"`) || !strings.Contains(s.audit.String(), `"version":"1.4.0","digest":"`+waitingDigest+`","detail":"module"`) {
+	if got := strings.Count(s.audit.String(), `"msg":"change"`); got != 2 || !strings.Contains(s.audit.String(), `"action":"sync"`) || !strings.Contains(s.audit.String(), `"version":"1.4.0","from_version":"","digest":"`+waitingDigest+`","lock_id":"","run":0,"detail":"module"`) {
 		t.Errorf("%d changes are recorded: %s", got, s.audit)
 	}
 	for _, wrong := range []url.Values{form("entry", "net/vpc/aws"), form("entry", "module ../x"), form("version", "v1.4.0"), form("version", "")} {

@@ -214,7 +214,7 @@ func TestTokenLogin(t *testing.T) {
 				t.Errorf("a page after the logout: %s", resp.Status)
 			}
 			text := h.audit.String()
-			for _, want := range []string{`"action":"login","kind":"*","address":"","version":"","digest":"","detail":"","outcome":"done","decision":"allowed","rule":"session","mode":"static","subject":"anna"`, `"action":"logout"`, `"decision":"denied","rule":"","mode":"refused"`} {
+			for _, want := range []string{`"action":"login","kind":"*","address":"","version":"","from_version":"","digest":"","lock_id":"","run":0,"detail":"","outcome":"done","decision":"allowed","rule":"session","mode":"static","subject":"anna"`, `"action":"logout"`, `"decision":"denied","rule":"","mode":"refused"`} {
 				if !strings.Contains(text, want) {
 					t.Errorf("the records have no %s:\n%s", want, text)
 				}
