@@ -383,7 +383,7 @@ func (w *walk) mirror(d *depot.Depot, v addr.Version, text string) error {
 }
 
 func (w *walk) apply(d *depot.Depot, _ addr.Version, text string) error {
-	set, err := supply.ParseSet("depot.hcl", []byte(fmt.Sprintf("provider %q {\n  versions = \">= 1.0.0\"\n  keep = %d\n  allow_unsigned = true\n}\n", w.item.Provider, 1+w.rnd.IntN(2))))
+	set, err := supply.ParseSet("depot.hcl", fmt.Appendf(nil, "provider %q {\n  versions = \">= 1.0.0\"\n  keep = %d\n  allow_unsigned = true\n}\n", w.item.Provider, 1+w.rnd.IntN(2)))
 	if err != nil {
 		w.t.Fatal(err)
 	}

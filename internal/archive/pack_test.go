@@ -249,7 +249,7 @@ func TestListLinks(t *testing.T) {
 			for name, text := range map[string]string{"main.tf": "", "sub/a.tf": "a", "sub/x.tfvars": ""} {
 				writeFile(t, filepath.Join(dir, name), text)
 			}
-			for _, one := range strings.Fields(tt.links) {
+			for one := range strings.FieldsSeq(tt.links) {
 				name, target, _ := strings.Cut(one, ">")
 				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.Symlink(target, filepath.Join(dir, name))); err != nil {
 					t.Fatal(err)

@@ -51,19 +51,20 @@ func (r *Record) Result() string {
 
 // Object says in one line what an act was done to: the address, and a version or run.
 func (r *Record) Object() string {
-	object := r.Address
+	var object strings.Builder
+	object.WriteString(r.Address)
 	for _, more := range []struct{ word, value string }{{"", r.Version}, {"from ", r.From}} {
 		if more.value != "" {
-			object += " " + more.word + more.value
+			object.WriteString(" " + more.word + more.value)
 		}
 	}
 	if r.Run > 0 {
-		object += fmt.Sprintf(" run %d", r.Run)
+		object.WriteString(fmt.Sprintf(" run %d", r.Run))
 	}
 	if r.Version == "" && r.Run == 0 && r.Detail != "" { // such as a tag
-		object += " " + r.Detail
+		object.WriteString(" " + r.Detail)
 	}
-	return strings.TrimSpace(object)
+	return strings.TrimSpace(object.String())
 }
 
 // Entry is a record and its position: for a change, the process that made it and its
