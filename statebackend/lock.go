@@ -492,6 +492,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	defer cancel()
 	x := s.session(workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()})
 	x.locks = true
+	x.ttl = 2 * lockTime // if this process dies, nobody has to force its lock
 	c := &protocol.Sealer{LockID: x.info.ID, Base: rand.Uint32(), Floor: floor, Can: s.findings.abilities()}
 	x.run(ctx, c)
 	s.findings.learn(c.Can)

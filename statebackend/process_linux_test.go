@@ -4,6 +4,7 @@ package statebackend_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func work(job string) error {
 	if err != nil {
 		return err
 	}
-	s := statebackend.New(r, statebackend.Options{})
+	s := statebackend.New(r, statebackend.Options{Tool: strconv.Itoa(os.Getpid())})
 	for n := bytes.Count(done, []byte("\n")); n < cycles; {
 		tagNames := fmt.Sprintf("%s-%d-%d\n", slot, os.Getpid(), n)
 		switch err := addLine(s, dir, tagNames); {
@@ -133,7 +134,7 @@ func addLine(s *statebackend.Store, dir, text string) error {
 	defer cancel()
 	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{Info: strconv.Itoa(os.Getpid())})
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
-		if pid, _ := strconv.Atoi(e.Held.Info); pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		if pid, _ := strconv.Atoi(cmp.Or(e.Held.Info, e.Held.Who)); pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			return errors.Join(err, ignoreMissing(s.ForceUnlock(ctx, "prod", e.Held.ID)))
 		}
 		time.Sleep(rand.N(40 * time.Millisecond)) // as -lock-timeout does

@@ -28,6 +28,7 @@ type session struct {
 	tagNames
 	s    *Store
 	info LockInfo
+	ttl  time.Duration // the lease of own claims; 0: none
 
 	snapshot protocol.Snapshot                     // the last list
 	numbers  []int64                               // the versions in it, newest first
@@ -49,7 +50,7 @@ type session struct {
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
-	return &session{tagNames: tagNamesOf(workspace), s: s, info: info, claims: map[protocol.ClaimID]oci.Manifest{}}
+	return &session{tagNames: tagNamesOf(workspace), s: s, info: info, ttl: s.o.LockTTL, claims: map[protocol.ClaimID]oci.Manifest{}}
 }
 
 // run performs requests until m is done.
@@ -331,7 +332,7 @@ func (x *session) claim(req protocol.Request) (oci.Manifest, error) {
 	}
 	m, err := format.NewLockManifest(format.LockManifest{
 		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
-		Heartbeat: x.heartbeatTime(), TTL: x.s.o.LockTTL, Root: x.nameOf(req.Root), Beside: x.nameOf(req.Beside),
+		Heartbeat: x.heartbeatTime(), TTL: x.ttl, Root: x.nameOf(req.Root), Beside: x.nameOf(req.Beside),
 	})
 	if err == nil {
 		x.claims[c] = m
@@ -382,7 +383,7 @@ func (x *session) readTombstone(ctx context.Context, c protocol.ClaimID) (format
 
 // heartbeatTime returns the registry's time; zero without a lease.
 func (x *session) heartbeatTime() time.Time {
-	if x.s.o.LockTTL <= 0 {
+	if x.ttl <= 0 {
 		return time.Time{}
 	}
 	return x.date
