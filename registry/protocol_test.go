@@ -42,12 +42,12 @@ func TestModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		f := newFrontAt(t, host, nil, nil)
 		files := map[string]string{"main.tf": `output "x" { value = 1 }`, "sub/main.tf": ""}
-		for _, v := range []string{"v1.0.0", "1.2.0", "1.10.0", "2.0.0-rc.1", "1.0.0+b.1"} {
+		for _, v := range []string{"v1.0.0", "1.2.0", "1.10.0", "2.0.0-rc.1", "1.1.0+b.1"} {
 			f.module(t, "net/vpc/aws", v, files)
 		}
 		tofutest.RunModules(t, f.target(), tofutest.Module{
 			Address: "net/vpc/aws", Files: files,
-			Versions: []string{"2.0.0-rc.1", "1.10.0", "1.2.0", "1.0.0+b.1", "1.0.0"},
+			Versions: []string{"2.0.0-rc.1", "1.10.0", "1.2.0", "1.1.0+b.1", "1.0.0"},
 		})
 	})
 }

@@ -66,9 +66,9 @@ func TestPublishOrigin(t *testing.T) {
 		source, revision, ref string
 	}{
 		{"static", publisherToken, "https://said.example.com", "said", "said"},
-		{"github-tag", jwt(github, map[string]any{"repository": "acme/vpc", "sha": "abc", "ref": "refs/tags/v1.0.0"}), "https://github.com/acme/vpc", "abc", "v1.0.0"},
-		{"github-branch", jwt(github, map[string]any{"repository": "acme/vpc", "sha": "abc", "ref": "refs/heads/main"}), "https://github.com/acme/vpc", "abc", "main"},
-		{"gitlab", jwt(gitlab, map[string]any{"project_path": "acme/vpc", "sha": "abc", "ref": "v1.0.0"}), gitlab + "/acme/vpc", "abc", "v1.0.0"},
+		{"github-tag", jwt(github, map[string]any{"sub": "repo:acme/vpc:ref:refs/tags/v1.0.0", "repository": "acme/vpc", "sha": "abc", "ref": "refs/tags/v1.0.0"}), "https://github.com/acme/vpc", "abc", "v1.0.0"},
+		{"github-branch", jwt(github, map[string]any{"sub": "repo:acme/vpc:ref:refs/heads/main", "repository": "acme/vpc", "sha": "abc", "ref": "refs/heads/main"}), "https://github.com/acme/vpc", "abc", "main"},
+		{"gitlab", jwt(gitlab, map[string]any{"sub": "project_path:acme/vpc:ref_type:tag:ref:v1.0.0", "project_path": "acme/vpc", "sha": "abc", "ref": "v1.0.0"}), gitlab + "/acme/vpc", "abc", "v1.0.0"},
 		{"person", jwt(gitlab, map[string]any{"sub": "somebody"}), "https://said.example.com", "said", "said"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -234,12 +234,12 @@ func TestHookBadTrees(t *testing.T) {
 		want      string
 	}{
 		{"path out of the tree", "v1.0.0", newTree(map[string]string{"main.tf": "", "../../evil.tf": ""}), "../"},
-		{"bomb", "v1.0.0", newTree(map[string]string{"main.tf": strings.Repeat(" ", 64<<20)}), "expands to more than"},
-		{"link", "v1.0.0", newTree(map[string]string{"main.tf": "", "x@": "/etc/passwd"}), "not a regular file"},
+		{"bomb", "v1.0.0", newTree(map[string]string{"main.tf": strings.Repeat(" ", 128<<20+1)}), "expands to more than"},
+		{"link", "v1.0.0", newTree(map[string]string{"main.tf": "", "x@": "/etc/passwd"}), "not inside the archive"},
 		{"deep", "v1.0.0", newTree(map[string]string{"main.tf": "x = " + strings.Repeat("!", 500_000)}), "main.tf:1: nested more than 1000 deep"},
 		{"no module", "v1.0.0", newTree(map[string]string{"README.md": ""}), ".tf"},
 		{"broken", "v1.0.0", newTree(map[string]string{"main.tf": "a {}\n"}), "main.tf:1:1: Unsupported block type"},
-		{"no archive", "v1.0.0", []byte("<html>hello</html>"), "neither zip nor tar.gz"},
+		{"no archive", "v1.0.0", []byte("<html>hello</html>"), "is not a whole zip, tar, tar.gz"},
 		{"other content", "v0.9.0", newTree(map[string]string{"main.tf": "# moved\n"}), "already published"},
 	}
 	for _, tt := range tests {
