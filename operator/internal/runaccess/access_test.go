@@ -361,7 +361,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	s.prepare(s.run("2"))
-	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNoContent {
+	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNotFound {
 		t.Errorf("a new object reads %d", got)
 	}
 }
@@ -487,22 +487,24 @@ func TestStateOfPeople(t *testing.T) {
 }
 
 // TestErrorsTellNoToken checks that errors quote the response of okara serve, or of a
-// proxy, but contain no token.
+// proxy, but contain no token. The 404 of a proxy does not say that there is no state.
 func TestErrorsTellNoToken(t *testing.T) {
 	s := newSite(t)
-	var sent string
-	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, sent, _ = r.BasicAuth()
-		http.Error(w, "the gateway is tired", http.StatusBadGateway)
-	}))
-	defer broken.Close()
-	u, err := url.Parse(broken.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.restart(func(o *runaccess.Options) { o.FrontEnd = u })
-	_, err = s.Prepare(t.Context(), s.run("1"))
-	if err == nil || !strings.Contains(err.Error(), "the gateway is tired") || sent == "" || strings.Contains(err.Error(), sent) {
-		t.Errorf("%v", err)
+	for _, status := range []int{http.StatusBadGateway, http.StatusNotFound} {
+		var sent string
+		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, sent, _ = r.BasicAuth()
+			http.Error(w, "the gateway is tired", status)
+		}))
+		defer broken.Close()
+		u, err := url.Parse(broken.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.restart(func(o *runaccess.Options) { o.FrontEnd = u })
+		_, err = s.Prepare(t.Context(), s.run("1"))
+		if err == nil || !strings.Contains(err.Error(), "the gateway is tired") || sent == "" || strings.Contains(err.Error(), sent) {
+			t.Errorf("%d: %v", status, err)
+		}
 	}
 }

@@ -35,7 +35,8 @@ func (e *answerError) Error() string {
 }
 
 // ask sends one request for the state of a run, in the operator's name. Status 204 yields
-// no body, and 423 a [*statebackend.LockedError].
+// no body, as 404 of a GET does for a workspace that was removed. 423 yields a
+// [*statebackend.LockedError].
 func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
 	token, err := a.o.Issuer.Own(ctx, r)
 	if err != nil {
@@ -61,7 +62,7 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 		return nil, fmt.Errorf("okara serve: %s %s: %w", method, a.Address(r), err)
 	case len(b) > maxState:
 		return nil, fmt.Errorf("okara serve: %s %s: the response exceeds the maximum size of a state", method, a.Address(r))
-	case resp.StatusCode == http.StatusNoContent:
+	case resp.StatusCode == http.StatusNoContent, method == http.MethodGet && resp.StatusCode == http.StatusNotFound && ours(b):
 		return nil, nil
 	case resp.StatusCode == http.StatusOK:
 		return b, nil
@@ -72,6 +73,14 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 	}
 	const limit = 500 // of a page that a proxy may have sent
 	return nil, &answerError{method, a.Address(r), resp.StatusCode, string(bytes.TrimSpace(b[:min(len(b), limit)]))}
+}
+
+// ours reports whether a refusal is from okara serve, and not the page of a proxy.
+func ours(body []byte) bool {
+	var refusal struct {
+		Errors []string `json:"errors"`
+	}
+	return json.Unmarshal(body, &refusal) == nil && len(refusal.Errors) > 0
 }
 
 // state returns the current state of a run, or nil if there is none.
