@@ -33,6 +33,7 @@ var pages = []page{
 		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
 	}},
 	{name: "kinds.md"},
+	{name: "instance-rights.md"}, // it has no blocks: a test of the chart compares its table
 	{name: "kubernetes-operate.md", before: (*site).beforeOperate},
 	{name: "flux.md", before: (*site).beforeFlux, at: map[string]func(*site, *testing.T){
 		"kubectl get configmap tfplan-default-vpc -n team-a -o jsonpath='{.data.tfplan}'":                (*site).plan,
