@@ -83,7 +83,11 @@ func TestStatus(t *testing.T) {
 	}
 
 	everywhere(evidence.StatusEvent{Action: evidence.ActionUndeprecate, Version: evidence.AllVersions})
-	clock.add(91 * 24 * time.Hour)
+	clock.add(91 * 24 * time.Hour) // what was done to each version is taken back for each
+	look(t, []string{"1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0"})
+	for _, v := range []string{"1.0.0", "1.1.0"} {
+		everywhere(evidence.StatusEvent{Action: evidence.ActionUndeprecate, Version: v})
+	}
 	look(t, []string{"1.1.0", "1.0.0"}, nil)
 
 	everywhere(evidence.StatusEvent{Action: evidence.ActionUnyank, Version: "1.2.0"})
