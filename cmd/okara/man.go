@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 )
@@ -25,24 +24,10 @@ okara-publish-module.1 and so on. The folder is made if it is missing.`,
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return cli.UsageError("%w", err)
 			}
-			header := &doc.GenManHeader{Title: "OKARA", Source: "okara " + a.Version, Manual: "okara"} // its date is SOURCE_DATE_EPOCH
-			cmd.Root().DisableAutoGenTag = true
-			keepLines(cmd.Root())
-			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
+			if err := cli.WriteManual(cmd.Root(), args[0], "okara "+a.Version, cli.BuildTime(a.Getenv)); err != nil {
 				return err
 			}
 			return a.PrintResult(map[string]string{"folder": args[0]}, "")
 		},
-	}
-}
-
-// keepLines has the text of each command shown as it is written: cobra takes it for
-// Markdown, in which TF_TOKEN_... is emphasis.
-func keepLines(cmd *cobra.Command) {
-	if cmd.Long != "" {
-		cmd.Long = "```\n" + cmd.Long + "\n```"
-	}
-	for _, c := range cmd.Commands() {
-		keepLines(c)
 	}
 }
