@@ -62,7 +62,7 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 		return nil, fmt.Errorf("okara serve: %s %s: %w", method, a.Address(r), err)
 	case len(b) > maxState:
 		return nil, fmt.Errorf("okara serve: %s %s: the response exceeds the maximum size of a state", method, a.Address(r))
-	case resp.StatusCode == http.StatusNoContent, method == http.MethodGet && resp.StatusCode == http.StatusNotFound && ours(b):
+	case resp.StatusCode == http.StatusNoContent, method == http.MethodGet && resp.StatusCode == http.StatusNotFound && ownRefusal(b):
 		return nil, nil
 	case resp.StatusCode == http.StatusOK:
 		return b, nil
@@ -75,8 +75,8 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 	return nil, &answerError{method, a.Address(r), resp.StatusCode, string(bytes.TrimSpace(b[:min(len(b), limit)]))}
 }
 
-// ours reports whether a refusal is from okara serve, and not the page of a proxy.
-func ours(body []byte) bool {
+// ownRefusal reports whether a refusal is from okara serve, and not the page of a proxy.
+func ownRefusal(body []byte) bool {
 	var refusal struct {
 		Errors []string `json:"errors"`
 	}
