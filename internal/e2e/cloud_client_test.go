@@ -200,7 +200,7 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	if v, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("a"), Value: new("b"), Category: new(tfe.CategoryTerraform)}); err != nil || v.Value != "b" || v.Workspace == nil || v.Workspace.ID != made.ID {
 		t.Errorf("a variable: %+v, %v", v, err)
 	}
-	if _, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("b"), Value: new("b"), Category: new(tfe.CategoryEnv), Sensitive: new(true)}); err == nil || !strings.Contains(err.Error(), "no state keys") {
+	if _, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("b"), Value: new("longer than eight"), Category: new(tfe.CategoryEnv), Sensitive: new(true)}); err == nil || !strings.Contains(err.Error(), "no state keys") {
 		t.Errorf("a sensitive variable without keys: %v", err)
 	}
 	// To the provider, not found means that every workspace may read the state.

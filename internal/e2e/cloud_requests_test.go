@@ -346,17 +346,17 @@ func (s shapes) push() cloudCommand {
 // forceUnlock costs one list more than releasing the lock: it also ends what a server may
 // have claimed for the same lock since the first list.
 func (s shapes) forceUnlock(id string) cloudCommand {
-	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 9}
+	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 20} // it copies the head, as the next holder would
 }
 
 // workspaces returns the commands of a folder with many workspaces, one of them "first".
 func (s shapes) workspaces() []cloudCommand {
 	return []cloudCommand{
 		{[]string{"workspace", "list"}, join([]string{list}), 1},
-		{[]string{"workspace", "new", "second"}, join([]string{list}, s.made, s.tags), 6},
+		{[]string{"workspace", "new", "second"}, join([]string{list}, s.made, s.tags), 7},
 		{[]string{"workspace", "select", "first"}, join([]string{list}), 1},
 		{[]string{"plan"}, join([]string{read, read}, s.tags, []string{lock, current, unlock}), 9},
-		{[]string{"workspace", "delete", "second"}, join([]string{list, read}, s.tags, []string{lock, current, unlock}, s.deleted), 21},
+		{[]string{"workspace", "delete", "second"}, join([]string{list, read}, s.tags, []string{lock, current, unlock}, s.deleted), 22},
 	}
 }
 
