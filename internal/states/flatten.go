@@ -54,7 +54,7 @@ func (d *Document) check() error {
 // weigh returns how deep a valid JSON text nests, and the bytes of all paths in it, with
 // names as they are written. It looks at each byte once and allocates by depth alone.
 func weigh(text []byte) (deepest, total int) {
-	type level struct{ above, below, n int } // length of the path of the value, and of what is in it; n counts the elements of a list, -1: an object
+	type level struct{ above, n int } // length of the path of the value; n counts the elements of a list, -1: an object
 	var levels []level
 	here := 0 // length of the path of the next value
 	for i := 0; i < len(text); i++ {
