@@ -30,7 +30,6 @@ func TestBrowserAudit(t *testing.T) {
 		p.Enter()
 		p.Wait("1 to 1 of 1")
 		p.Wait("lab/vpc/failed")
-		p.Wait("by itself")
 		p.To("JSON lines")
 	}
 }
