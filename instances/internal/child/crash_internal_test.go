@@ -145,12 +145,12 @@ func TestChildLease(t *testing.T) {
 // Shows: crash K17 | the lock is forced while the child lives
 func TestChildForced(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
-		mark := filepath.Join(t.TempDir(), "mark")
-		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: runtest.State(2, 2)}}}.Module())
+		mark, over := filepath.Join(t.TempDir(), "mark"), filepath.Join(t.TempDir(), "over")
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Mark: mark}, {Interrupt: true}, {Await: over}, {State: runtest.State(2, 2)}}}.Module())
 		forced := make(chan error, 1)
 		go func() {
 			runtest.MustAppear(t, mark)
-			forced <- errors.Join(tr.force(meanwhile), os.Remove(mark))
+			forced <- errors.Join(tr.force(meanwhile), os.WriteFile(over, nil, 0o600))
 		}()
 		r, log := tr.run()
 		if err := <-forced; err != nil {

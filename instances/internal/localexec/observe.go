@@ -264,10 +264,7 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 		return run.Status{}, err
 	}
 	err = repo.PutRun(ctx, run.AttemptOf(s.Ref), records.RunFiles{Result: b, Log: log})
-	switch {
-	case errors.Is(err, oci.ErrExists):
-		return run.Status{}, nil // and that result was ignored
-	case err != nil:
+	if err != nil && !errors.Is(err, oci.ErrExists) { // the last request of a killed child may have arrived meanwhile
 		return run.Status{}, err
 	}
 	return l.result(ctx, s)
