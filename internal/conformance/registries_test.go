@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
@@ -98,16 +99,35 @@ var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:[0-9]+)`)
 // startDistribution runs the program that `make tools` builds.
 func startDistribution(t *testing.T, deletes bool) string {
 	t.Helper()
+	host, _ := serveDistribution(t, pinned(t), configure(t, deletes))
+	return host
+}
+
+// pinned is the program that `make tools` builds.
+func pinned(t *testing.T) string {
+	t.Helper()
 	program, err := filepath.Abs("../../.cache/registry/3.1.2/registry")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return program
+}
+
+// configure writes the configuration of a registry with a folder of its own.
+func configure(t *testing.T, deletes bool) (file string) {
+	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "config.yml")
+	file = filepath.Join(dir, "config.yml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, distributionConfig, filepath.Join(dir, "data"), deletes), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "serve", file)
+	return file
+}
+
+// serveDistribution starts a program; stop, which may be called again, ends it.
+func serveDistribution(t *testing.T, program, config string) (host string, stop func()) {
+	t.Helper()
+	cmd := exec.Command(program, "serve", config)
 	output, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -115,10 +135,11 @@ func startDistribution(t *testing.T, deletes bool) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v; make tools builds it", err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // killed: the error says so
 	})
+	t.Cleanup(stop)
 	addr := make(chan string, 1)
 	go func() {
 		defer close(addr)
@@ -134,5 +155,5 @@ func startDistribution(t *testing.T, deletes bool) string {
 	if !ok {
 		t.Fatal("distribution ended before it listened")
 	}
-	return host
+	return host, stop
 }

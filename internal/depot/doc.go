@@ -73,6 +73,18 @@
 // fulfils a policy; package trust describes the checks. [Depot.Examine] looks
 // for problems that make clients fail.
 //
+// # Parts of a version
+//
+// The manifests that an index names have no tag, and a few registries remove
+// what has none (docs/operate/registries.md). A tag for each of them costs no
+// request when it is published, but a provider of 15 platforms would have 18
+// tags instead of 2: each list of versions gets that many times longer, in pages
+// of 100 tags at some registries; retention rules that count tags, harmless
+// today, would push versions out; and a prune needs a DELETE for each. So parts
+// have no tag. Instead a version is called existing only after a look at each
+// part, and what is missing is pushed again from the bytes that are offered
+// (restore.go).
+//
 // # Retention
 //
 // [PruneVersions] yanks a version before it removes the tag, so that a user who

@@ -15,11 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// A registry's garbage collection may remove what a version needs and keep the
-// version: manifests that only an index names are untagged to it (distribution,
-// "garbage-collect --delete-untagged"). So a version is called existing only
-// after a look at each of its parts, and what is missing is pushed again.
-
 // LostParts returns those parts of a version that the registry does not have:
 // manifests of an index, layers of an image. It sends one HEAD for each part.
 func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descriptor, error) {
