@@ -30,12 +30,13 @@ func TestReadmeOffline(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	tree := fstest.MapFS{}
 	for name, text := range map[string]string{
-		"main.tf":        "module \"x\" {\n  source = \"git::" + forge.URL + "/net/labels.git\"\n}\n",
-		"README.md":      "# VPC\n\nMakes a private network.\n\n![plan](docs/dot.png) [notes](docs/notes.md) ![badge](" + forge.URL + "/badge.png)\n",
-		"docs/dot.png":   dot,
-		"docs/notes.md":  "Notes of the network.\n",
-		"sub/README.md":  "In a directory.\n",
-		"sub/outputs.tf": "output \"x\" {\n  value = 1\n}\n",
+		"main.tf":            "module \"x\" {\n  source = \"git::" + forge.URL + "/net/labels.git\"\n}\n",
+		"README.md":          "# VPC\n\nMakes a private network.\n\n![plan](docs/dot.png) [notes](docs/notes.md) [try it](examples/a/) ![badge](" + forge.URL + "/badge.png)\n",
+		"docs/dot.png":       dot,
+		"docs/notes.md":      "Notes of the network.\n",
+		"examples/a/main.tf": "",
+		"sub/README.md":      "In a directory.\n",
+		"sub/outputs.tf":     "output \"x\" {\n  value = 1\n}\n",
 	} {
 		tree[name] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -45,7 +46,7 @@ func TestReadmeOffline(t *testing.T) {
 	}
 	for path, has := range map[string]string{
 		"":                            "Makes a private network.",
-		"/1.0.0":                      "Makes a private network.",
+		"/1.0.0":                      `1.0.0/examples/examples/a">try it</a>`,
 		"/1.0.0/dependencies":         "labels.git",
 		"/1.0.0/files/docs/notes.md":  "Notes of the network.",
 		"/1.0.0/files/docs/dot.png":   "?raw=1",

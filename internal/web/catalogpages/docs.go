@@ -18,15 +18,16 @@ import (
 
 // docsBody is one page of a provider's documentation, with links to all pages.
 type docsBody struct {
-	Groups   []docsGroup
-	All      int    // number of pages of the version
-	Query    string // names in Groups contain it
-	Title    string
-	Sort     string // kind of page
-	Text     template.HTML
-	Contents []markdown.Heading
-	Cut      bool
-	Problem  string // why there is no documentation
+	Groups    []docsGroup
+	All       int    // number of pages of the version
+	Query     string // names in Groups contain it
+	Title     string
+	Sort      string // kind of page
+	Text      template.HTML
+	Contents  []markdown.Heading
+	Cut       bool
+	AsWritten bool   // Text is not rendered
+	Problem   string // why there is no documentation
 }
 
 // docsGroup has the pages of a kind, or of a subcategory of it.
@@ -68,7 +69,7 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 	query := text.Clip(r.URL.Query().Get("q"), maxQuery)
 	return docsBody{
 		Groups: docsGroups(docs.Docs, typ, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, typ), Sort: string(p.Kind),
-		Text: doc.HTML, Contents: doc.Headings, Cut: p.Cut || doc.Cut,
+		Text: doc.HTML, Contents: doc.Headings, Cut: p.Cut || doc.Cut, AsWritten: doc.AsWritten,
 	}, nil
 }
 

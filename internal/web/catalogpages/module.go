@@ -49,16 +49,17 @@ type moduleBody struct {
 
 // dirBody describes one directory with configuration.
 type dirBody struct {
-	Path     string
-	Readme   template.HTML
-	Contents []markdown.Heading
-	Cut      bool // the readme is truncated
-	Inputs   inputs
-	Outputs  []output
-	Managed  []resources
-	Data     []resources
-	Tool     []string // required versions of the tool
-	Calls    []call
+	Path      string
+	Readme    template.HTML
+	Contents  []markdown.Heading
+	Cut       bool // the readme is truncated
+	AsWritten bool // the readme is not rendered
+	Inputs    inputs
+	Outputs   []output
+	Managed   []resources
+	Data      []resources
+	Tool      []string // required versions of the tool
+	Calls     []call
 
 	OutputPages, ResourcePages, CallPages site.Pages // of pages that cut these lists
 }
@@ -195,7 +196,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 	}
 	switch body.Tab {
 	case "readme":
-		s.read(r, body.Base, &body.dirBody, x.d.Root)
+		s.read(r, &body, x.d.Root)
 	case "inputs":
 		body.Inputs.cut(r)
 		body.Outputs = nil
@@ -439,25 +440,33 @@ func (s *modules) callPath(r *site.Request, source string) string {
 }
 
 // read renders the readme of a directory.
-func (s *modules) read(r *site.Request, base string, b *dirBody, d artifact.DescribedModule) {
+func (s *modules) read(r *site.Request, b *moduleBody, d artifact.DescribedModule) {
 	if d.Readme == nil || d.Readme.Text == "" {
 		return
 	}
-	doc := s.text.Render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
+	doc := s.text.Render(d.Readme.Text, s.inArchive(r, b, path.Dir(d.Readme.Path)))
 	b.Readme = doc.HTML
 	b.Contents = doc.Headings
 	b.Cut = d.Readme.Truncated || doc.Cut
+	b.AsWritten = doc.AsWritten
 }
 
-// inArchive returns the location of a text in a directory of a module.
-func (s *modules) inArchive(r *site.Request, base, dir string) markdown.Location {
+// inArchive returns the location of a text in a directory of a module. Links to a
+// submodule or an example lead to its page.
+func (s *modules) inArchive(r *site.Request, b *moduleBody, dir string) markdown.Location {
 	if s.files.archives == nil {
 		return markdown.Location{}
 	}
-	root := site.Up(r.URL.Path) + base + "/files/"
+	up := site.Up(r.URL.Path)
+	root := up + b.Base + "/files/"
 	return markdown.Location{Key: root + dir, Dir: dir, File: func(name string, image bool) string {
 		if image {
 			return root + site.EscapePath(name) + "?raw=1"
+		}
+		for _, d := range slices.Concat(b.Submodules, b.Examples) {
+			if name == d.Text || name == d.Text+"/README.md" {
+				return up + d.Href
+			}
 		}
 		return root + site.EscapePath(name)
 	}}

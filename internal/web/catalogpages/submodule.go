@@ -56,7 +56,7 @@ func (s *modules) submodule(r *site.Request) (*site.Page, error) {
 	body.Inputs.cut(r)
 	body.cut(r)
 	s.describe(&body.dirBody)
-	s.read(r, body.Base, &body.dirBody, all[i])
+	s.read(r, &body.moduleBody, all[i])
 	if s.files.archives != nil {
 		body.Files = body.Base + "/files/" + site.EscapePath(at)
 	}

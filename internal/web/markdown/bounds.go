@@ -4,143 +4,107 @@ package markdown
 
 import (
 	"bytes"
+	"slices"
 
-	"github.com/yuin/goldmark"
+	emojiast "github.com/yuin/goldmark-emoji/ast"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
 )
 
-// Bounds where goldmark takes more than linear time or space: an opening mark is matched
-// against the whole rest of the paragraph, each emphasis mark against all marks before
-// it, and a table row with missing cells is filled up.
+// The budget of a text, where goldmark takes more than linear time or space. A mark may be
+// matched against the whole rest of its paragraph, a table row with missing cells is
+// filled up, and each escaped pipe in code is compared with all others. When the budget
+// is spent, further marks and tables are text.
 const (
-	maxMarks  = 1000   // of each kind in a paragraph; further ones are text
-	maxFilled = 10_000 // cells of a text that its rows lack; further tables are text
-	maxEscape = 2_000  // escaped pipes in a paragraph that could be a table
+	maxWork       = 128 << 20 // bytes that are looked at
+	cellWork      = 12 << 10  // of a cell that is filled up
+	escapeWork    = 32 << 10  // of an escaped pipe in a table
+	maxReferences = 4000      // references, footnotes and what names those, each compared with all others
 )
 
-// counted limits how many times a parser of inlines is called in each paragraph.
-type counted struct {
-	parser.InlineParser
-	key parser.ContextKey
-	max int
+// workKey holds what a text has cost.
+var workKey = parser.NewContextKey()
+
+// spend takes n from the budget of a text; false: it is spent.
+func spend(pc parser.Context, n int) bool {
+	work, _ := pc.ComputeIfAbsent(workKey, func() any { return new(int) }).(*int)
+	*work += n
+	return *work <= maxWork
 }
 
-// tally is the number of calls in a paragraph.
-type tally struct {
-	in ast.Node
-	n  int
+// boundedParser makes the parsers of inlines and tables that are added to it pay from the
+// budget.
+type boundedParser struct{ parser.Parser }
+
+// AddOptions implements parser.Parser.
+func (b boundedParser) AddOptions(options ...parser.Option) {
+	c := parser.NewConfig()
+	for _, o := range options {
+		o.SetParserOption(c)
+	}
+	for i, v := range c.InlineParsers {
+		if p, ok := v.Value.(parser.InlineParser); ok {
+			c.InlineParsers[i].Value = boundedInline{p}
+		}
+	}
+	for i, v := range c.ParagraphTransformers {
+		if p, ok := v.Value.(parser.ParagraphTransformer); ok {
+			c.ParagraphTransformers[i].Value = boundedTable{p}
+		}
+	}
+	b.Parser.AddOptions(parser.WithBlockParsers(c.BlockParsers...), parser.WithInlineParsers(c.InlineParsers...),
+		parser.WithParagraphTransformers(c.ParagraphTransformers...), parser.WithASTTransformers(c.ASTTransformers...))
 }
 
-func newCounted(p parser.InlineParser) counted {
-	return counted{p, parser.NewContextKey(), maxMarks}
-}
+// boundedInline pays for the paragraph at each call that may look at all of it, now or
+// when the paragraph ends.
+type boundedInline struct{ parser.InlineParser }
 
 // Parse implements parser.InlineParser.
-func (c counted) Parse(in ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	m, ok := pc.Get(c.key).(*tally)
-	if !ok || m.in != in {
-		m = &tally{in: in}
-		pc.Set(c.key, m)
+func (b boundedInline) Parse(in ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	if !spend(pc, 0) {
+		return nil // it is text
 	}
-	if m.n++; m.n > c.max {
-		return nil // another parser may handle it, or it is text
+	line, _ := block.PeekLine()
+	word, _, _ := bytes.Cut(line[1:], []byte{' '})
+	node := b.InlineParser.Parse(in, block, pc)
+	switch n := node.(type) {
+	case nil:
+		if !slices.Contains(b.Trigger(), ']') {
+			spend(pc, len(word))
+			return nil
+		}
+	case *ast.RawHTML, *ast.CodeSpan, *ast.AutoLink, *emojiast.Emoji, *extast.FootnoteLink:
+		return node // nothing looks at its text again
+	case *parser.Delimiter:
+		if !n.CanClose {
+			return node
+		}
 	}
-	return c.InlineParser.Parse(in, block, pc)
+	lines := in.Lines()
+	spend(pc, lines.At(lines.Len()-1).Stop-lines.At(0).Start)
+	return node
 }
 
 // CloseBlock implements parser.CloseBlocker.
-func (c counted) CloseBlock(in ast.Node, block text.Reader, pc parser.Context) {
-	if p, ok := c.InlineParser.(parser.CloseBlocker); ok {
+func (b boundedInline) CloseBlock(in ast.Node, block text.Reader, pc parser.Context) {
+	if p, ok := b.InlineParser.(parser.CloseBlocker); ok {
 		p.CloseBlock(in, block, pc)
 	}
 }
 
-// inlineParsers wraps the inline parsers of goldmark in counted.
-func inlineParsers(all []util.PrioritizedValue) []util.PrioritizedValue {
-	for i, v := range all {
-		if p, ok := v.Value.(parser.InlineParser); ok {
-			all[i].Value = newCounted(p)
-		}
-	}
-	return all
-}
-
-// boundedParser returns the default parser of goldmark with bounds.
-func boundedParser() parser.Parser {
-	return parser.NewParser(
-		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
-		parser.WithInlineParsers(inlineParsers(parser.DefaultInlineParsers())...),
-		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
-		parser.WithAutoHeadingID(),
-	)
-}
-
-// github extends goldmark to GitHub's Markdown, with bounds.
-type github struct{}
-
-// Extend implements goldmark.Extender.
-func (github) Extend(m goldmark.Markdown) {
-	strike{}.Extend(m)
-	extension.Linkify.Extend(m)
-	extension.TaskList.Extend(m)
-	m.Parser().AddOptions(
-		parser.WithParagraphTransformers(util.Prioritized(smallTables{extension.NewTableParagraphTransformer(), parser.NewContextKey()}, 200)),
-		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0), util.Prioritized(callouts{}, 100)),
-	)
-	m.Renderer().AddOptions(renderer.WithNodeRenderers(
-		util.Prioritized(tasks{}, 400), // before the renderer of the extension
-		util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500),
-	))
-}
-
-// tasks renders the check boxes of task lists with a label for screen readers.
-type tasks struct{}
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (tasks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(extast.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		box := `<input type="checkbox" disabled="" aria-label="to do"> `
-		if n.(*extast.TaskCheckBox).IsChecked {
-			box = `<input type="checkbox" disabled="" checked="" aria-label="done"> `
-		}
-		if entering {
-			_, _ = w.WriteString(box) // writes to memory do not fail
-		}
-		return ast.WalkContinue, nil
-	})
-}
-
-// strike adds strikethrough.
-type strike struct{}
-
-// Extend implements goldmark.Extender.
-func (strike) Extend(m goldmark.Markdown) {
-	m.Parser().AddOptions(parser.WithInlineParsers(util.Prioritized(newCounted(extension.NewStrikethroughParser()), 500)))
-	m.Renderer().AddOptions(renderer.WithNodeRenderers(util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)))
-}
-
-// smallTables skips tables that would have far more cells than their text.
-type smallTables struct {
-	parser.ParagraphTransformer
-	filled parser.ContextKey
-}
+// boundedTable pays for the cells that a table has beyond its text.
+type boundedTable struct{ parser.ParagraphTransformer }
 
 // Transform implements parser.ParagraphTransformer.
-func (s smallTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
-	lines := p.Lines()
-	src := reader.Source()
+func (b boundedTable) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
 	columns := 0
 	escaped := 0
 	pipes := 0
-	for i := range lines.Len() {
-		at := lines.At(i)
-		line := at.Value(src)
+	for _, at := range p.Lines().Sliced(0, p.Lines().Len()) {
+		line := at.Value(reader.Source())
 		n := bytes.Count(line, []byte{'|'})
 		pipes += n
 		escaped += bytes.Count(line, []byte(`\|`))
@@ -148,14 +112,7 @@ func (s smallTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.C
 			columns = max(columns, n+1)
 		}
 	}
-	if columns == 0 {
-		return
+	if columns > 0 && spend(pc, max(0, columns*p.Lines().Len()-pipes)*cellWork+escaped*escapeWork) {
+		b.ParagraphTransformer.Transform(p, reader, pc)
 	}
-	filled, _ := pc.Get(s.filled).(int)
-	filled += max(0, columns*lines.Len()-pipes)
-	if filled > maxFilled || escaped > maxEscape {
-		return
-	}
-	pc.Set(s.filled, filled)
-	s.ParagraphTransformer.Transform(p, reader, pc)
 }

@@ -37,6 +37,9 @@ func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering 
 		line := f.Lines().At(i)
 		b.Write(line.Value(src))
 	}
+	if string(f.Language(src)) == "mermaid" { // drawing it takes a browser and scripts
+		_, _ = w.WriteString("<p><em>Mermaid diagram, as text:</em></p>\n") // writes to memory do not fail
+	}
 	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && color(w, by, b.String()) == nil {
 		return ast.WalkSkipChildren, nil
 	}

@@ -27,14 +27,14 @@ func newInline() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithParser(parser.NewParser(
 			parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1000)),
-			parser.WithInlineParsers(inlineParsers([]util.PrioritizedValue{
+			parser.WithInlineParsers(
 				util.Prioritized(parser.NewCodeSpanParser(), 100),
 				util.Prioritized(parser.NewLinkParser(), 200),
 				util.Prioritized(parser.NewAutoLinkParser(), 300),
 				util.Prioritized(parser.NewEmphasisParser(), 500),
-			})...),
+			),
 		)),
-		goldmark.WithExtensions(strike{}, extension.Linkify),
+		goldmark.WithExtensions(extension.Strikethrough, extension.Linkify),
 	)
 }
 
@@ -70,12 +70,12 @@ func (m *Renderer) describe(source string) template.HTML {
 		return escaped(source)
 	}
 	src := []byte(text.Block(strings.TrimSpace(source)))
-	doc := m.inline.Parser().Parse(gmtext.NewReader(src))
+	doc := m.inline().Parser().Parse(gmtext.NewReader(src))
 	var b bytes.Buffer
-	if m.inline.Renderer().Render(&b, src, doc) != nil {
+	if m.inline().Renderer().Render(&b, src, doc) != nil {
 		return escaped(source)
 	}
-	safe := bytes.TrimSpace(m.policy().SanitizeBytes(rewriteLinks(b.Bytes(), Location{}, nil, nil)))
+	safe := bytes.TrimSpace(m.policy().SanitizeBytes(rewriteTags(b.Bytes(), Location{}, nil)))
 	if doc.ChildCount() == 1 {
 		safe = bytes.TrimSuffix(bytes.TrimPrefix(safe, []byte("<p>")), []byte("</p>"))
 	}

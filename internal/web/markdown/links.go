@@ -4,12 +4,15 @@ package markdown
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // linkRel marks a link as content of other authors.
@@ -28,7 +31,8 @@ type Location struct {
 // isRelative reports whether a link is a relative path.
 func isRelative(u *url.URL) bool { return !u.IsAbs() && u.Host == "" && u.Path != "" }
 
-// of returns the page of the target of a relative link. A link cannot leave the archive.
+// of returns the page of the target of a relative link, with its anchor. A link cannot
+// leave the archive.
 func (p Location) of(link string, image bool) string {
 	u, err := url.Parse(link)
 	if err != nil || !isRelative(u) || p.File == nil {
@@ -41,13 +45,29 @@ func (p Location) of(link string, image bool) string {
 	if name == "." || name == ".." || strings.HasPrefix(name, "../") {
 		return ""
 	}
-	return p.File(name, image)
+	to := p.File(name, image)
+	switch {
+	case to == "" || u.Fragment == "" || image:
+		return to
+	case lineAnchor().MatchString(u.Fragment):
+		line, _, _ := strings.Cut(u.Fragment, "-")
+		return to + "#" + line
+	}
+	return to + anchor(u.Fragment)
 }
 
-// rewriteLinks replaces the addresses of links and images of a text by those on this
-// server. The result is not safe yet: the policy that follows allows only addresses that
-// this function can produce.
-func rewriteLinks(text []byte, at Location, anchors map[string]bool, images ImageHosts) []byte {
+// lineAnchor matches the anchors of lines, or of several: L10 and L10-L20.
+var lineAnchor = text.Pattern(`^L[0-9]{1,6}(-L?[0-9]{1,6})?$`)
+
+// anchor returns the link to an ID of the text.
+func anchor(id string) string {
+	return (&url.URL{Fragment: idPrefix + strings.TrimPrefix(id, idPrefix)}).String()
+}
+
+// rewriteTags replaces the addresses of links and images of a text by those on this
+// server, and the IDs by those with a prefix. The result is not safe yet: the policy that
+// follows allows only addresses and IDs that this function can produce.
+func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 	var out bytes.Buffer
 	inLink := 0
 	for z := html.NewTokenizer(bytes.NewReader(text)); ; {
@@ -57,17 +77,39 @@ func rewriteLinks(text []byte, at Location, anchors map[string]bool, images Imag
 		}
 		raw := slices.Clone(z.Raw()) // TagName and TagAttr change it
 		name, _ := z.TagName()
-		switch tag := string(name); {
-		case kind == html.EndTagToken && tag == "a":
+		tag := string(name)
+		if kind == html.EndTagToken && tag == "a" {
 			inLink = max(inLink-1, 0)
+		}
+		if kind == html.EndTagToken && tag == "h1" {
+			raw = []byte("</h2>")
+		}
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
 			out.Write(raw)
-		case kind != html.StartTagToken && kind != html.SelfClosingTagToken, tag != "a" && tag != "img":
-			out.Write(raw)
-		case tag == "a":
+			continue
+		}
+		a := attributes(z)
+		switch tag {
+		case "a":
 			inLink++
-			out.WriteString(newLink(attributes(z), at, anchors))
+			out.WriteString(newLink(a, at))
+		case "img":
+			out.WriteString(newImage(a, at, images, inLink > 0))
+		case "source":
+			out.WriteString(newSource(a, at, images))
+		case "input": // of a task list
+			label := "to do"
+			if _, done := a["checked"]; done {
+				label = "done"
+			}
+			out.WriteString(strings.TrimRight(string(raw), "/ >") + ` aria-label="` + label + `">`)
+		case "h1": // the page has one
+			out.WriteString(startTag("h2", "align", a["align"]))
 		default:
-			out.WriteString(newImage(attributes(z), at, images, inLink > 0))
+			if id := a["id"]; id != "" && !strings.HasPrefix(id, idPrefix) {
+				out.WriteString(startTag("a", "id", idPrefix+id) + "</a>")
+			}
+			out.Write(raw)
 		}
 	}
 }
@@ -85,43 +127,59 @@ func attributes(z *html.Tokenizer) map[string]string {
 	}
 }
 
-// newLink returns the start tag of a link.
-func newLink(a map[string]string, at Location, anchors map[string]bool) string {
+// newLink returns the start tag of a link, or of an anchor.
+func newLink(a map[string]string, at Location) string {
 	href := strings.TrimSpace(a["href"])
-	anchor, inside := strings.CutPrefix(href, "#")
+	id := cmp.Or(a["id"], a["name"])
+	if id != "" {
+		id = idPrefix + strings.TrimPrefix(id, idPrefix)
+	}
+	inside, ok := strings.CutPrefix(href, "#")
 	switch {
-	case inside && anchors[anchor]:
-		return startTag("a", "href", "#md-"+anchor)
-	case inside || href == "":
-		return "<a>"
+	case ok && inside != "":
+		if name, err := url.PathUnescape(inside); err == nil {
+			inside = name
+		}
+		return startTag("a", "id", id, "href", anchor(inside))
 	case absolute(href):
-		return startTag("a", "href", href, "rel", linkRel)
+		return startTag("a", "id", id, "href", href, "rel", linkRel)
 	}
-	if to := at.of(href, false); to != "" {
-		return startTag("a", "href", to)
-	}
-	return "<a>"
+	return startTag("a", "id", id, "href", at.of(href, false))
 }
 
-// newImage returns an image of the archive or of a listed host, or a link to an image
-// elsewhere: pages load nothing from other hosts.
+// imageAt returns the address of an image of the archive or of a listed host; "" if pages
+// do not show it: they load nothing from other hosts.
+func imageAt(src string, at Location, images ImageHosts) string {
+	if absolute(src) {
+		return images.of(src)
+	}
+	return at.of(src, true)
+}
+
+// newImage returns an image, or a link to one elsewhere.
 func newImage(a map[string]string, at Location, images ImageHosts, inLink bool) string {
 	src := strings.TrimSpace(a["src"])
 	alt := a["alt"]
-	to := images.of(src)
-	if !absolute(src) {
-		to = at.of(src, true)
+	if to := imageAt(src, at, images); to != "" {
+		return startTag("img", "src", to, "alt", alt, "width", a["width"], "height", a["height"], "align", a["align"])
 	}
-	if to != "" {
-		return startTag("img", "src", to, "alt", alt, "width", a["width"], "height", a["height"])
-	}
-	if alt == "" {
-		alt = "image"
-	}
+	alt = cmp.Or(alt, "image")
 	if inLink || !absolute(src) {
 		return html.EscapeString(alt)
 	}
 	return startTag("a", "href", src, "rel", linkRel) + html.EscapeString(alt) + "</a>"
+}
+
+// newSource returns another form of an image, for dark or light screens; "" if it is not
+// shown.
+func newSource(a map[string]string, at Location, images ImageHosts) string {
+	for src := range strings.FieldsSeq(a["srcset"]) { // the first one
+		if to := imageAt(strings.TrimRight(src, ","), at, images); to != "" {
+			return startTag("source", "media", a["media"], "srcset", to)
+		}
+		break
+	}
+	return ""
 }
 
 // absolute reports whether a link has a scheme or a host.

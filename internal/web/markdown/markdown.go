@@ -8,13 +8,19 @@ import (
 	"html"
 	"html/template"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/microcosm-cc/bluemonday"
 	"github.com/yuin/goldmark"
+	emoji "github.com/yuin/goldmark-emoji"
+	emojiast "github.com/yuin/goldmark-emoji/ast"
 	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	mdhtml "github.com/yuin/goldmark/renderer/html"
 	gmtext "github.com/yuin/goldmark/text"
@@ -24,37 +30,41 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
+// idPrefix begins the IDs of a text, so that they differ from those of the page.
+const idPrefix = "md-"
+
 // Bounds of untrusted texts. Texts beyond them are shown as they were written, or not at
 // all.
 const (
-	maxSource   = 256 << 10              // bytes
-	maxLine     = 10000                  // bytes
-	maxNesting  = 32                     // of quotes and lists
-	maxColored  = 64 << 10               // bytes of one code block
-	colorLine   = 2000                   // bytes: rules look at a line, and some look ahead in it
-	rendering   = 2                      // concurrent renders
-	renderTime  = 200 * time.Millisecond // per text; then it is shown as written
-	maxContents = 100                    // headings
-	keptBytes   = 64 << 20               // of rendered texts
+	maxSource   = 256 << 10 // bytes
+	maxLine     = 64 << 10  // bytes
+	maxNesting  = 32        // of quotes and lists
+	maxColored  = 64 << 10  // bytes of one code block
+	colorLine   = 2000      // bytes: rules look at a line, and some look ahead in it
+	rendering   = 2         // concurrent renders
+	waiting     = 32        // renders that wait for those; further texts are shown as written
+	maxContents = 100       // headings
+	keptBytes   = 64 << 20  // of rendered texts
 )
 
 // Renderer renders untrusted texts. It is safe for concurrent use.
 type Renderer struct {
-	md       goldmark.Markdown
-	inline   goldmark.Markdown         // for descriptions
-	policy   func() *bluemonday.Policy // created when a text is first rendered
-	limiter  chan struct{}
+	md       func() goldmark.Markdown // made when a text is first rendered, as the next two
+	inline   func() goldmark.Markdown // for descriptions
+	policy   func() *bluemonday.Policy
+	limiter  chan struct{} // renders at work
+	queue    chan struct{} // those, and renders that wait
 	images   ImageHosts
 	rendered *cache.Cache[Rendered]
-	now      func() time.Time
 }
 
 // Rendered is a text as HTML.
 type Rendered struct {
-	HTML     template.HTML
-	Headings []Heading
-	Cut      bool
-	parts    []template.HTML // one for each of several texts
+	HTML      template.HTML
+	Headings  []Heading
+	Cut       bool
+	AsWritten bool            // it was not parsed
+	parts     []template.HTML // one for each of several texts
 }
 
 // Heading is an entry of a table of contents.
@@ -66,24 +76,37 @@ type Heading struct {
 // New returns a renderer with an empty cache; images are the other hosts whose images it
 // keeps.
 func New(now func() time.Time, images ImageHosts) *Renderer {
-	md := goldmark.New(
-		goldmark.WithParser(boundedParser()),
-		goldmark.WithExtensions(github{}),
-		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // newPolicy makes the output safe
-	)
 	return &Renderer{
-		md: md, inline: newInline(), policy: sync.OnceValue(func() *bluemonday.Policy { return newPolicy(images) }), images: images, limiter: make(chan struct{}, rendering), now: now,
+		md: sync.OnceValue(newMarkdown), inline: sync.OnceValue(newInline), policy: sync.OnceValue(func() *bluemonday.Policy { return newPolicy(images) }), images: images,
+		limiter: make(chan struct{}, rendering), queue: make(chan struct{}, rendering+waiting),
 		rendered: cache.New("page", keptBytes, Rendered.size, now, func(string, string) {}),
 	}
+}
+
+// newMarkdown returns a parser and renderer of what GitHub renders, and of definition
+// lists. The policy makes its output safe.
+func newMarkdown() goldmark.Markdown {
+	blocks := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...))
+	return goldmark.New(
+		goldmark.WithParser(boundedParser{blocks}),
+		goldmark.WithParserOptions(parser.WithInlineParsers(parser.DefaultInlineParsers()...)),
+		goldmark.WithExtensions(
+			extension.Linkify, extension.Strikethrough, extension.TaskList, extension.DefinitionList, emoji.Emoji, callouts{},
+			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+			extension.NewFootnote(extension.WithFootnoteIDPrefix(idPrefix)),
+		),
+		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))),
+	)
 }
 
 // newPolicy allows text, and nothing that is active or looks like a part of okara.
 func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p := bluemonday.NewPolicy()
-	p.AllowElements("h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "ul", "ol", "li", "em", "strong", "b", "i", "del",
-		"kbd", "sub", "sup", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "span", "div", "input")
-	p.AllowAttrs("id").Matching(regexp.MustCompile(`^md-[\p{L}\p{N}_-]+$`)).OnElements("h2", "h3", "h4", "h5", "h6")
-	p.AllowAttrs("align").Matching(regexp.MustCompile(`^(left|right|center)$`)).OnElements("th", "td")
+	p.AllowElements(strings.Fields(`h2 h3 h4 h5 h6 p br hr blockquote pre code ul ol li em strong b i del s strike ins mark small q cite abbr samp tt var wbr
+		kbd sub sup details summary table caption thead tbody tfoot tr th td dl dt dd span div input figure figcaption picture source img`)...)
+	p.AllowAttrs("id").Matching(regexp.MustCompile(`^`+idPrefix+`[\p{L}\p{N}:._-]+$`)).OnElements("h2", "h3", "h4", "h5", "h6", "a", "li", "sup")
+	p.AllowAttrs("align").Matching(regexp.MustCompile(`^(?i:left|right|center|middle|top)$`)).OnElements("th", "td", "tr", "table", "p", "div", "img", "h2", "h3", "h4", "h5", "h6")
+	p.AllowAttrs("colspan", "rowspan").Matching(regexp.MustCompile(`^[0-9]{1,2}$`)).OnElements("th", "td")
 	p.AllowAttrs("class").Matching(regexp.MustCompile(`^(language-[\w-]{1,30}|chroma|[a-z]{1,3}[0-9]?)$`)).OnElements("code", "pre", "span")
 	p.AllowAttrs("class").Matching(regexp.MustCompile(`^callout (info|warn|stop)$`)).OnElements("blockquote")
 	p.AllowAttrs("open").Matching(regexp.MustCompile(`^$`)).OnElements("details")
@@ -91,15 +114,16 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
 	p.AllowAttrs("aria-label").Matching(regexp.MustCompile(`^(done|to do)$`)).OnElements("input")
 	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
-	p.AllowElements("img")
 	p.AllowAttrs("alt").OnElements("img")
-	p.AllowAttrs("width", "height").Matching(regexp.MustCompile(`^[0-9]{1,4}$`)).OnElements("img")
+	p.AllowAttrs("width", "height").Matching(regexp.MustCompile(`^[0-9]{1,4}(px|%)?$`)).OnElements("img", "th", "td", "table")
 	p.AllowAttrs("src").Matching(images.sources()).OnElements("img")
-	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#md-|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
+	p.AllowAttrs("srcset").Matching(images.sources()).OnElements("source")
+	p.AllowAttrs("media").Matching(regexp.MustCompile(`^\(prefers-color-scheme: ?(dark|light)\)$`)).OnElements("source")
+	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#` + idPrefix + `|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.RequireParseableURLs(true)
-	p.AllowRelativeURLs(true) // only those of rewriteLinks match the patterns
+	p.AllowRelativeURLs(true) // only those of rewriteTags match the patterns
 	return p
 }
 
@@ -127,37 +151,32 @@ func (r Rendered) size() int {
 	return n
 }
 
-// once returns the cached text or renders it, if the limiter has a place. After
-// renderTime the text is plain instead: shown as it was written.
-func (m *Renderer) once(source, how string, plain, render func() Rendered) Rendered {
+// once returns the cached text or renders it, when the limiter has a place. If too many
+// wait for one, or the render fails, the text is plain: shown as it was written, and
+// rendered at the next request.
+func (m *Renderer) once(source, how string, plain, render func() Rendered) (r Rendered) {
 	sum := sha256.Sum256([]byte(how + "\x00" + source))
 	key := string(sum[:])
 	if r, ok := m.rendered.Peek(key); ok {
 		return r
 	}
 	select {
-	case m.limiter <- struct{}{}:
+	case m.queue <- struct{}{}:
+		defer func() { <-m.queue }()
 	default:
-		return plain() // busy: not cached
+		return plain()
 	}
-	done := make(chan Rendered, 1)
-	go func() {
-		defer func() { <-m.limiter }() // a render that hangs keeps its place
-		defer func() {
-			if recover() != nil {
-				done <- plain()
-			}
-		}()
-		done <- render()
+	m.limiter <- struct{}{}
+	defer func() { <-m.limiter }()
+	if r, ok := m.rendered.Peek(key); ok { // by another request
+		return r
+	}
+	defer func() {
+		if recover() != nil {
+			r = plain()
+		}
 	}()
-	late := time.NewTimer(renderTime)
-	defer late.Stop()
-	var r Rendered
-	select {
-	case r = <-done:
-	case <-late.C:
-		r = plain()
-	}
+	r = render()
 	m.rendered.Put(key, r)
 	return r
 }
@@ -168,24 +187,25 @@ func asWritten(source string) Rendered {
 	if cut {
 		source = strings.ToValidUTF8(source[:maxSource], "")
 	}
-	return Rendered{HTML: template.HTML("<pre>" + html.EscapeString(text.Block(source)) + "</pre>"), Cut: cut} // escaped
+	return Rendered{HTML: template.HTML("<pre>" + html.EscapeString(text.Block(source)) + "</pre>"), Cut: cut, AsWritten: true} // escaped
 }
 
 func (m *Renderer) make(source string, at Location) Rendered {
-	if len(source) > maxSource || nested(source) {
+	if len(source) > maxSource || nested(source) || strings.Count(source, "[^")+strings.Count(source, "]:") > maxReferences {
 		return asWritten(source)
 	}
 	src := []byte(text.Block(source))
-	doc := m.md.Parser().Parse(gmtext.NewReader(src))
-	headings, anchors, title := normalizeHeadings(doc, src)
-	if title != nil {
+	doc := m.md().Parser().Parse(gmtext.NewReader(src))
+	title, _ := doc.FirstChild().(*ast.Heading)
+	if title != nil && title.Level == 1 {
 		doc.RemoveChild(doc, title) // the page shows that heading itself
 	}
+	headings := normalizeHeadings(doc, src)
 	var b bytes.Buffer
-	if m.md.Renderer().Render(&b, src, doc) != nil {
+	if m.md().Renderer().Render(&b, src, doc) != nil {
 		return asWritten(source)
 	}
-	safe := m.policy().SanitizeBytes(rewriteLinks(b.Bytes(), at, anchors, m.images))
+	safe := m.policy().SanitizeBytes(rewriteTags(b.Bytes(), at, m.images))
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 
@@ -198,78 +218,82 @@ func nested(source string) bool {
 		}
 		depth := 0
 		for _, c := range line {
-			if c == '>' || c == '-' || c == '*' || c == '+' {
+			if strings.ContainsRune(">-*+:.)", c) {
 				depth++
-			} else if c != ' ' && c != '\t' {
+			} else if !strings.ContainsRune(" \t0123456789", c) {
 				break
 			}
 		}
-		if indent := len(line) - len(strings.TrimLeft(line, " \t")); depth > maxNesting && strings.Trim(line, "-* \t") != "" || indent > 8*maxNesting {
+		if indent := len(line) - len(strings.TrimLeft(line, " \t")); depth > maxNesting && strings.Trim(line, ".:-* \t") != "" || indent > 8*maxNesting {
 			return true
 		}
 	}
 	return false
 }
 
-// normalizeHeadings moves the headings below that of the page, gives their IDs a prefix,
-// and returns the table of contents. Title is a first heading of level one, which the
-// page has already.
-func normalizeHeadings(doc ast.Node, src []byte) (contents []Heading, anchors map[string]bool, title ast.Node) {
+// normalizeHeadings moves the headings below that of the page, without gaps between their
+// levels, gives them the IDs that GitHub gives, with a prefix, and returns the table of
+// contents.
+func normalizeHeadings(doc ast.Node, src []byte) (contents []Heading) {
 	var headings []*ast.Heading
-	stop := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		if n, ok := n.(*ast.Heading); ok {
-			if n.Level == 1 && n == doc.FirstChild() {
-				title = n
-				return ast.WalkSkipChildren, nil
-			}
-			headings = append(headings, n)
+	highest := 6
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function never returns an error
+		if h, ok := n.(*ast.Heading); ok && entering {
+			headings = append(headings, h)
+			highest = min(highest, h.Level)
 		}
 		return ast.WalkContinue, nil
 	})
-	if stop != nil {
-		return nil, nil, nil
-	}
-	contents, anchors = leveled(headings, src)
-	return contents, anchors, title
-}
-
-// leveled gives headings levels from two on, without gaps. Anchors are their original
-// IDs.
-func leveled(headings []*ast.Heading, src []byte) (contents []Heading, anchors map[string]bool) {
-	anchors = map[string]bool{}
-	highest := 6
+	used := map[string]int{}
 	last := 1
-	for _, h := range headings {
-		highest = min(highest, h.Level)
-	}
 	for _, h := range headings {
 		h.Level = min(h.Level-highest+2, last+1, 6)
 		last = h.Level
-		id := ""
-		if raw, ok := h.AttributeString("id"); ok {
-			b, _ := raw.([]byte)
-			anchors[string(b)] = true
-			id = "md-" + string(b)
+		title, name := plain(h, src)
+		id := strings.Map(idRune, name)
+		if n := used[id]; n > 0 {
+			used[id]++
+			id += "-" + strconv.Itoa(n)
+		}
+		used[id]++
+		if id = idPrefix + id; id != idPrefix {
 			h.SetAttributeString("id", []byte(id))
 		}
 		if h.Level <= 3 && len(contents) < maxContents {
-			contents = append(contents, Heading{h.Level, id, plain(h, src)})
+			contents = append(contents, Heading{h.Level, id, title})
 		}
 	}
-	return contents, anchors
+	return contents
 }
 
-// plain returns the text of a node.
-func plain(n ast.Node, src []byte) string {
-	var b strings.Builder
-	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if t, ok := n.(*ast.Text); ok && entering {
-			b.Write(t.Segment.Value(src))
+// idRune returns what becomes of a character of a heading in its ID.
+func idRune(r rune) rune {
+	switch {
+	case unicode.IsLetter(r), unicode.IsNumber(r), r == '_', r == '-':
+		return unicode.ToLower(r)
+	case r == ' ':
+		return '-'
+	}
+	return -1
+}
+
+// plain returns the text of a node, and the same with the names of emoji.
+func plain(n ast.Node, src []byte) (title, name string) {
+	var text, named strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function never returns an error
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				text.Write(n.Segment.Value(src))
+				named.Write(n.Segment.Value(src))
+			}
+		case *emojiast.Emoji:
+			if entering {
+				text.WriteString(string(n.Value.Unicode))
+				named.Write(n.ShortName)
+			}
 		}
 		return ast.WalkContinue, nil
 	})
-	return b.String()
+	return text.String(), named.String()
 }
