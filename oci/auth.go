@@ -28,7 +28,6 @@ import (
 type session struct {
 	host, name string
 	o          Options
-	realms     realms
 	secrets    secrets
 	tokens     *tokenCache
 	follow     *auth.Client // follows redirects of GET and HEAD
@@ -53,7 +52,7 @@ func (s *session) String() string {
 }
 
 func newSession(c *Client, name string) *session {
-	s := &session{host: c.host, name: name, o: c.o, realms: c.transport.realms}
+	s := &session{host: c.host, name: name, o: c.o}
 	s.tokens = &tokenCache{secrets: &s.secrets, schemes: map[string]auth.Scheme{}, tokens: map[string]token{}, now: time.Now}
 	s.tokens.alone = s.userAlone
 	header := http.Header{}
@@ -155,7 +154,7 @@ func (s *session) actions() []string {
 	if s.narrow {
 		return nil
 	}
-	return s.o.Actions
+	return slices.Clone(s.o.Actions)
 }
 
 // renewed replaces the credential that was refused with err and reports whether
@@ -303,8 +302,8 @@ func (c *tokenCache) GetScheme(_ context.Context, registry string) (auth.Scheme,
 
 func (c *tokenCache) GetToken(ctx context.Context, registry string, scheme auth.Scheme, scopes string) (string, error) {
 	value, err := c.find(registry, scheme, scopes)
-	if tried, ok := ctx.Value(triedToken{}).(*string); ok {
-		*tried = value
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		x.tried = value
 	}
 	return value, err
 }
@@ -376,22 +375,17 @@ func (c *tokenCache) drop() {
 	c.epoch++
 }
 
-// triedToken is the context key under which a request records the token that it
-// was sent with, as a *string. The library passes nothing else from looking up
-// a token to replacing it.
-type triedToken struct{}
-
 // newer returns a token that arrived after the request was sent: if many
 // parallel requests are refused, one of them fetches a token for all.
 func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
-	tried, ok := ctx.Value(triedToken{}).(*string)
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
 		return "", false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, ok := c.tokens[key]
-	return t.value, ok && c.fresh(t) && t.value != *tried
+	return t.value, ok && c.fresh(t) && t.value != x.tried
 }
 
 // covers reports whether a token with the scopes have is sufficient for the

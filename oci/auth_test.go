@@ -218,20 +218,20 @@ func TestTokenServerInside(t *testing.T) {
 	t.Run("no token in the answer", func(t *testing.T) {
 		empty := &ocitest.Fault{Match: ocitest.On("", "token"), Times: -1, Do: ocitest.Respond("application/json", "{}")}
 		_, err := newRepo(t, host, oci.Options{Credential: login("u", "password"), Transport: empty}).Fetch(t.Context(), "v1")
-		if err == nil || !strings.Contains(err.Error(), `"http://localhost:`+port+`/token`) || strings.Contains(err.Error(), "okara-token-server") {
+		if err == nil || !strings.Contains(err.Error(), `"http://localhost:`+port+`/token`) {
 			t.Errorf("got %v, want the token server's URL", err)
 		}
 	})
 	t.Run("registry outside", func(t *testing.T) {
 		r := newRepo(t, "192.0.2.1", oci.Options{PlainHTTP: true, Credential: login("u", "password"), Transport: redial{host}})
-		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "loopback") {
+		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "blocked prefix") {
 			t.Errorf("got %v, want a refusal of the token server", err)
 		}
 	})
 	t.Run("metadata service", func(t *testing.T) {
 		issuer.Realm = "http://169.254.169.254/token"
 		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
-		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "link-local") {
+		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "blocked prefix") {
 			t.Errorf("got %v, want a refusal of the token server", err)
 		}
 	})

@@ -4,30 +4,34 @@ package oci
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // conn sends the requests of one repository, with the credential of its
-// session.
+// session. Without a name it sends those that are about the registry itself.
 type conn struct {
 	c    *Client
 	name string
 	s    *session
 }
 
-// request is one call of the distribution API on this repository.
+// request is one call of the distribution API.
 type request struct {
 	method string
-	path   string // below /v2/<name>/
+	path   string // below /v2/<name>/, or below /v2/ without a name
 	query  url.Values
 	url    *url.URL // replaces path and query: a URL that the registry returned
 	header http.Header
@@ -63,6 +67,105 @@ func (k *conn) done(ctx context.Context, q request) (*http.Response, error) {
 	discard(resp)
 	return resp, nil
 }
+
+// errCut marks a small body that was cut off, which is read again.
+var errCut = errors.New("the answer broke off")
+
+// read returns the answer to a quick request with its whole body, which has at
+// most limit bytes. An answer that breaks off is requested again.
+func (k *conn) read(ctx context.Context, q request, limit int64) (*http.Response, []byte, error) {
+	for attempt := 1; ; attempt++ {
+		resp, body, err := k.readOnce(ctx, q, limit)
+		if !errors.Is(err, errCut) || attempt >= k.c.o.Retry.MaxAttempts || ctx.Err() != nil {
+			return resp, body, err
+		}
+		if ended := text.Wait(ctx, backoff(k.c.o.Retry.InitialBackoff, k.c.o.Retry.MaxBackoff, attempt)); ended != nil {
+			return nil, nil, fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+func (k *conn) readOnce(ctx context.Context, q request, limit int64) (*http.Response, []byte, error) {
+	resp, cancel, err := k.quick(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer cancel()
+	defer resp.Body.Close()
+	var body []byte
+	if resp.ContentLength <= limit {
+		body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	}
+	switch {
+	case resp.ContentLength > limit || int64(len(body)) > limit:
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	case err != nil:
+		err = fmt.Errorf("%w: %w: %w", ErrUnavailable, errCut, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", q.method, safeURL(resp.Request.URL), err)
+	}
+	return resp, body, err
+}
+
+// maxPages bounds the pages of one list.
+const maxPages = 100_000
+
+// pages reads a list page by page and follows the Link headers to the last one.
+// A repeated link ends the list, because some registries repeat their last link
+// for ever.
+func (k *conn) pages(ctx context.Context, q request, limit int64, use func(*http.Response, []byte) error) error {
+	seen := map[string]bool{}
+	for range maxPages {
+		resp, body, err := k.read(ctx, q, limit)
+		if err == nil {
+			err = use(resp, body)
+		}
+		if err != nil {
+			return err
+		}
+		next, err := nextPage(resp.Request.URL, strings.Join(resp.Header.Values("Link"), ", "))
+		if err != nil {
+			return fmt.Errorf("GET %s: %w: %w", safeURL(resp.Request.URL), ErrCorrupt, err)
+		}
+		if next == nil || seen[next.String()] {
+			return nil
+		}
+		seen[next.String()] = true
+		q.url = next
+	}
+	return fmt.Errorf("GET %s: %w: more than %d pages", safeURL(q.url), ErrTooLarge, maxPages)
+}
+
+// decodePage decodes one page of a list.
+func decodePage(resp *http.Response, body []byte, list any) error {
+	if isHTML(resp.Header) {
+		return notRegistry(resp)
+	}
+	if err := json.Unmarshal(body, list); err != nil {
+		return fmt.Errorf("GET %s: %w: answered with something else than a list: %w", safeURL(resp.Request.URL), ErrCorrupt, err)
+	}
+	return nil
+}
+
+// nextPage returns the URL of rel="next" in a Link header (RFC 8288), nil if
+// there is none.
+func nextPage(base *url.URL, link string) (*url.URL, error) {
+	match := nextLink().FindStringSubmatch(link)
+	if match == nil {
+		return nil, nil
+	}
+	u, err := follow(base, match[1])
+	if err != nil {
+		return nil, fmt.Errorf("link %q: %w", match[1], err)
+	}
+	if u.Host != base.Host {
+		return nil, fmt.Errorf("link to another host %q", u.Host)
+	}
+	return u, nil
+}
+
+var nextLink = text.Pattern(`(?i)<([^<>]+)>[^<]*;\s*rel\s*=\s*(?:next\s*(?:[;,]|$)|"(?:[^"<]*\s)?next[\s"])`)
 
 // discard reads a short rest of the body, so that the connection can be reused,
 // and closes it.
@@ -115,14 +218,16 @@ func refused(ctx context.Context, err error) bool {
 }
 
 func (k *conn) sendOnce(ctx context.Context, q request) (*http.Response, error) {
-	req, err := k.newRequest(ctx, q)
+	x := newExchange()
+	req, err := k.newRequest(context.WithValue(ctx, exchangeKey{}, x), q)
 	if err != nil {
 		return nil, err
 	}
-	client := k.s.follow
+	client := *k.s.follow
 	if q.stay {
-		client = k.s.stay
+		client = *k.s.stay
 	}
+	client.BlockedRealmPrefixes = x.blocked
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, k.s.requestError(q.method, req.URL, err)
@@ -151,14 +256,9 @@ func (k *conn) newRequest(ctx context.Context, q request) (*http.Request, error)
 	host := apiHost(k.c.host)
 	u := q.url
 	if u == nil {
-		u = &url.URL{Scheme: k.c.scheme.get(ctx), Host: host, Path: "/v2/" + k.name + "/" + q.path, RawQuery: q.query.Encode()}
+		u = &url.URL{Scheme: k.c.scheme.get(ctx), Host: host, Path: path.Join("/v2", k.name) + "/" + q.path, RawQuery: q.query.Encode()}
 	}
-	scopes := []string{k.scope(q)}
-	if q.reads != "" {
-		scopes = append(scopes, "repository:"+q.reads+":pull")
-	}
-	ctx = context.WithValue(auth.WithScopesForHost(ctx, host, scopes...), triedToken{}, new(string))
-	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), nil)
+	req, err := http.NewRequestWithContext(auth.WithScopesForHost(ctx, host, k.scopes(q)...), q.method, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", q.method, safeURL(u), err)
 	}
@@ -187,21 +287,27 @@ type contentError struct{ error }
 func (e *contentError) Error() string { return "open content: " + e.error.Error() }
 func (e *contentError) Unwrap() error { return e.error }
 
-// scope returns the scope that a token for the request must have for this
-// repository: no more than the request needs, plus Options.Actions.
-func (k *conn) scope(q request) string {
-	var actions []string
+// scopes returns what a token for the request must allow: no more than the
+// request needs, plus Options.Actions. For a request about the registry itself,
+// the challenge says it.
+func (k *conn) scopes(q request) []string {
+	if k.name == "" {
+		return nil
+	}
+	actions := k.s.actions()
 	switch q.method {
 	case http.MethodGet, http.MethodHead:
-		actions = []string{"pull"}
+		actions = append(actions, auth.ActionPull)
 	case http.MethodDelete:
-		actions = []string{"delete"}
+		actions = append(actions, auth.ActionDelete)
 	default:
-		actions = []string{"pull", "push"}
+		actions = append(actions, auth.ActionPull, auth.ActionPush)
 	}
-	actions = append(actions, k.s.actions()...)
-	slices.Sort(actions)
-	return "repository:" + k.name + ":" + strings.Join(slices.Compact(actions), ",")
+	scopes := []string{auth.ScopeRepository(k.name, actions...)}
+	if q.reads != "" {
+		scopes = append(scopes, auth.ScopeRepository(q.reads, auth.ActionPull))
+	}
+	return scopes
 }
 
 // follow resolves a Location or Link of an answer. On the registry's own host

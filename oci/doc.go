@@ -41,7 +41,8 @@
 // opening of an upload and writes by digest are repeated with back-off, jitter
 // and Retry-After. An upload that breaks starts again; a download continues
 // where it broke. The PUT or DELETE of a tag is sent once, and again only after
-// 429, which says that the request was refused (RFC 6585). If its answer is lost, or is a server error, the outcome is unknown and the error is
+// 429, which says that the request was refused (RFC 6585). If its answer is
+// lost, or is a server error, the outcome is unknown and the error is
 // [ErrUncertain]. The right reaction depends on the tag, so the caller decides
 // after reading the tag.
 //
@@ -77,12 +78,29 @@
 // the registry's own host name, or if the registry is on a private address as
 // well (realm.go).
 //
-// # Alternatives considered
+// # What oras-go lacks
 //
-// The repository type of oras-go writes a tag with a GET and a PUT, asks before
-// it pushes, and repeats every PUT in its retrying client. It allows neither
-// the request counts nor the single attempt that the lock relies on. Only the
-// authentication client of oras-go is used, because a mistake there would leak
-// credentials. A chunked upload would save bytes when a large push breaks, but
-// registries differ most in chunked uploads, and starting again always works.
+// Authentication is oras-go's, since a mistake there would leak credentials;
+// its token cache is replaced (auth.go). Its remote.Repository is not used. In
+// version 2.7.0:
+//
+//   - A blob takes a POST and a PUT, never the POST alone, and comes from an
+//     io.Reader, which a second attempt cannot open again. A Location on another
+//     host is an error; here it gets the bytes and no credential.
+//   - A download does not continue after a break, accepts compressed bytes, and
+//     cannot pass a redirect on.
+//   - A HEAD without a digest or a size is an error; here a GET follows. A GET
+//     without a size costs a HEAD.
+//   - The first Link is followed whatever its rel, also when it repeats, and one
+//     with the scheme of a proxy is refused. Date and Age of a list are lost. A
+//     page that breaks off is not read again; one that is too large looks like
+//     broken JSON.
+//   - The fallback index is not read again after it was written, and an answer
+//     once without the referrers API switches the repository for good.
+//   - A tag cannot be deleted without its manifest.
+//   - What is wrong with an answer is an error without a type, so that
+//     [ErrCorrupt] could not be told from the rest.
+//
+// A chunked upload would save bytes when a large push breaks, but registries
+// differ most in chunked uploads, and starting again always works.
 package oci

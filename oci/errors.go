@@ -136,10 +136,7 @@ func (s *session) responseError(resp *http.Response) error {
 	defer resp.Body.Close()
 	e := &ResponseError{
 		Method: resp.Request.Method, URL: safeURL(resp.Request.URL), Status: resp.StatusCode,
-		RetryAfter: retryAfter(resp, time.Now()),
-	}
-	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		e.Date = t
+		RetryAfter: retryAfter(resp, time.Now()), Date: dateOf(resp),
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // partial text is enough for the message
 	e.Codes, e.Message = parseErrors(body)
@@ -298,7 +295,7 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 // clean returns err itself unless its text has to be changed.
 func (s *session) clean(err error) error {
 	message := err.Error()
-	if clean := s.secrets.redact(s.realms.restoreURLs(message)); clean != message {
+	if clean := s.secrets.redact(message); clean != message {
 		return &cleanError{text: clean, err: err}
 	}
 	return err
@@ -315,9 +312,6 @@ func (e *cleanError) Unwrap() error { return e.err }
 
 // tokenError returns the error for a refusal of a token server.
 func (s *session) tokenError(e *errcode.ErrorResponse) error {
-	if u, ok := s.realms.real(e.URL); ok {
-		e.URL = u
-	}
 	r := &ResponseError{Method: e.Method, URL: safeURL(e.URL), Status: e.StatusCode}
 	var texts []string
 	for _, x := range e.Errors {
@@ -359,6 +353,12 @@ func safeURL(u *url.URL) string {
 		return ""
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// dateOf returns the Date header, zero if there is none.
+func dateOf(resp *http.Response) time.Time {
+	t, _ := http.ParseTime(resp.Header.Get("Date"))
+	return t
 }
 
 // retryAfter parses the Retry-After header, which is seconds or a date (RFC

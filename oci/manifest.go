@@ -232,49 +232,17 @@ func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Manifest{}, err
 	}
-	for attempt := 1; ; attempt++ {
-		m, err := r.fetch(ctx, ref)
-		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
-			return m, err
-		}
-		if err := text.Wait(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
-			return Manifest{}, fmt.Errorf("manifest %s of %s: %w", ref, r, err)
-		}
-	}
-}
-
-func (r *Repo) fetch(ctx context.Context, ref string) (Manifest, error) {
-	resp, cancel, err := r.quick(ctx, request{
+	resp, body, err := r.read(ctx, request{
 		method: http.MethodGet, path: "manifests/" + ref,
 		header: http.Header{"Accept": {acceptManifests}, "Accept-Encoding": {"identity"}},
-	})
-	if err != nil {
+	}, MaxManifest)
+	switch {
+	case resp != nil && isHTML(resp.Header):
+		return Manifest{}, notRegistry(resp)
+	case err != nil:
 		return Manifest{}, err
 	}
-	defer cancel()
-	defer resp.Body.Close()
-	if isHTML(resp.Header) {
-		return Manifest{}, notRegistry(resp)
-	}
-	body, err := readManifest(resp)
-	if err != nil {
-		return Manifest{}, fmt.Errorf("manifest %s of %s: %w", ref, r, err)
-	}
 	return verify(r, ref, resp, body)
-}
-
-func readManifest(resp *http.Response) ([]byte, error) {
-	if resp.ContentLength > MaxManifest {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, resp.ContentLength, MaxManifest)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", ErrUnavailable, errCut, err)
-	}
-	if len(body) > MaxManifest {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxManifest)
-	}
-	return body, nil
 }
 
 // verify compares the bytes with the requested digest, or else with the digest

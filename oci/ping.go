@@ -4,9 +4,8 @@ package oci
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 )
 
 // Ping requests the root of the API with the client's credentials for no
@@ -16,22 +15,37 @@ import (
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
-	s := c.session("")
-	u := &url.URL{Scheme: c.scheme.get(ctx), Host: apiHost(c.host), Path: "/v2/"}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	k := conn{c: c, s: c.session("")}
+	resp, err := k.sendOnce(ctx, request{method: http.MethodGet})
 	if err != nil {
-		return fmt.Errorf("GET %s: %w", safeURL(u), err)
-	}
-	resp, err := s.follow.Do(req)
-	if err != nil {
-		return s.requestError(http.MethodGet, u, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return s.responseError(resp)
+		return err
 	}
 	discard(resp)
 	if isHTML(resp.Header) {
 		return notRegistry(resp)
 	}
 	return nil
+}
+
+// Repositories lists all repositories of the host that the client can see,
+// sorted. Most hosted registries do not support this list and answer with
+// ErrNotFound, ErrUnsupported or ErrDenied.
+func (c *Client) Repositories(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
+	defer cancel()
+	var names []string
+	k := conn{c: c, s: c.session("")}
+	err := k.pages(ctx, request{method: http.MethodGet, path: "_catalog"}, maxTagPage, func(resp *http.Response, body []byte) error {
+		var page struct {
+			Repositories []string `json:"repositories"`
+		}
+		err := decodePage(resp, body, &page)
+		names = append(names, page.Repositories...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,9 +21,9 @@ import (
 // type unless that is empty. It uses the referrers API, or the fallback tag of
 // the specification if the registry has no such API.
 func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
-	all, err := referrers{r}.byAPI(ctx, subject, artifactType)
+	all, err := r.listReferrers(ctx, subject, artifactType)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnsupported) {
-		all, err = referrers{r}.byTag(ctx, subject)
+		all, err = r.fetchFallback(ctx, subject)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("referrers of %s: %w", subject.Digest, err)
@@ -34,58 +33,23 @@ func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType s
 	}), nil
 }
 
-// referrers reads the referrers of manifests in a repository.
-type referrers struct{ *Repo }
-
-func (r referrers) byAPI(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
+// listReferrers reads the referrers API.
+func (r *Repo) listReferrers(ctx context.Context, subject Descriptor, artifactType string) (all []Descriptor, err error) {
 	q := request{method: http.MethodGet, path: "referrers/" + subject.Digest.String(), header: http.Header{"Accept": {ocispec.MediaTypeImageIndex}}}
 	if artifactType != "" {
 		q.query = url.Values{"artifactType": {artifactType}}
 	}
-	var all []Descriptor
-	seen := map[string]bool{}
-	for range maxTagPages {
-		page, next, err := r.page(ctx, q)
-		if err != nil {
-			return nil, err
+	err = r.pages(ctx, q, MaxManifest, func(resp *http.Response, body []byte) error {
+		// A registry that routes this path elsewhere does not have the API.
+		if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
+			return fmt.Errorf("%w: answered with %q", ErrUnsupported, text.Excerpt(t))
 		}
-		all = append(all, page...)
-		if next == nil || seen[next.String()] {
-			return all, nil
-		}
-		seen[next.String()] = true
-		q.url = next
-	}
-	return nil, fmt.Errorf("%w: more than %d pages", ErrTooLarge, maxTagPages)
-}
-
-func (r referrers) page(ctx context.Context, q request) ([]Descriptor, *url.URL, error) {
-	resp, cancel, err := r.quick(ctx, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer cancel()
-	defer resp.Body.Close()
-	// A registry that routes this path elsewhere does not have the API.
-	if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
-		return nil, nil, fmt.Errorf("%w: answered with %q", ErrUnsupported, text.Excerpt(t))
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if len(body) > MaxManifest {
-		return nil, nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxManifest)
-	}
-	var i ocispec.Index
-	if err := json.Unmarshal(body, &i); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	next, err := nextPage(resp.Request.URL, strings.Join(resp.Header.Values("Link"), ", "))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return i.Manifests, next, nil
+		var page ocispec.Index
+		err := decodePage(resp, body, &page)
+		all = append(all, page.Manifests...)
+		return err
+	})
+	return all, err
 }
 
 // fallbackTag returns the tag that lists referrers without the API
@@ -94,10 +58,10 @@ func fallbackTag(subject Descriptor) string {
 	return strings.ReplaceAll(subject.Digest.String(), ":", "-")
 }
 
-// byTag reads the fallback index. GHCR has been seen to write a wrong artifact
+// fetchFallback reads the fallback index. GHCR has been seen to write a wrong artifact
 // type into it, so callers to which the type matters have to read the
 // manifests.
-func (r referrers) byTag(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
+func (r *Repo) fetchFallback(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
 	m, err := r.Fetch(ctx, fallbackTag(subject))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
@@ -127,7 +91,7 @@ func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) 
 		return nil
 	}
 	for range fallbackTries {
-		all, err := referrers{r}.byTag(ctx, subject)
+		all, err := r.fetchFallback(ctx, subject)
 		if err != nil {
 			return fmt.Errorf("referrers of %s: %w", subject.Digest, err)
 		}

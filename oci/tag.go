@@ -4,17 +4,12 @@ package oci
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
-	"net/url"
-	"strings"
+	"slices"
 	"time"
-
-	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -26,8 +21,6 @@ const (
 	// memory.
 	maxSnapshotTags = 200_000
 	maxSnapshotSize = 64 << 20
-	// maxTagPages bounds the pages of one list.
-	maxTagPages = 100_000
 )
 
 // TagList is the list of tags from one sequence of requests.
@@ -42,20 +35,17 @@ type TagList struct {
 // does not exist, the error is ErrNotFound.
 func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := map[string]bool{}
-		for p, err := range (tagPages{r}).all(ctx) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, t := range p.tags {
-				if !seen[t] {
-					seen[t] = true
-					if !yield(t, nil) {
-						return
-					}
+		stopped := errors.New("stopped")
+		err := r.listTags(ctx, func(_ *http.Response, tags []string) error {
+			for _, t := range tags {
+				if !yield(t, nil) {
+					return stopped
 				}
 			}
+			return nil
+		})
+		if err != nil && err != stopped {
+			yield("", err)
 		}
 	}
 }
@@ -64,164 +54,45 @@ func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 	var l TagList
 	size := 0
-	seen := map[string]bool{}
-	for p, err := range (tagPages{r}).all(ctx) {
-		if err != nil {
-			return TagList{}, err
-		}
+	err := r.listTags(ctx, func(resp *http.Response, tags []string) error {
 		if l.Pages++; l.Pages == 1 {
-			l.Date = p.date
+			l.Date = dateOf(resp)
 		}
-		l.Cached = l.Cached || p.cached
-		for _, t := range p.tags {
-			if !seen[t] {
-				seen[t] = true
-				size += len(t)
-				l.Tags = append(l.Tags, t)
-			}
+		l.Cached = l.Cached || resp.Header.Get("Age") != ""
+		l.Tags = append(l.Tags, tags...)
+		for _, t := range tags {
+			size += len(t)
 		}
 		if len(l.Tags) > maxSnapshotTags || size > maxSnapshotSize {
-			return TagList{}, fmt.Errorf("list tags of %s: more than %d, or %d MiB of them: %w", r, maxSnapshotTags, maxSnapshotSize>>20, ErrTooLarge)
+			return fmt.Errorf("list tags of %s: more than %d, or %d MiB of them: %w", r, maxSnapshotTags, maxSnapshotSize>>20, ErrTooLarge)
 		}
+		return nil
+	})
+	if err != nil {
+		return TagList{}, err
 	}
 	return l, nil
 }
 
-type tagPage struct {
-	tags   []string
-	date   time.Time
-	cached bool
-	next   string // the Link header
-	url    *url.URL
-}
-
-// tagPages reads the tag list of a repository page by page.
-type tagPages struct{ *Repo }
-
-// all follows the Link headers to the last page. The first request has no
-// parameter n, because registries treat it differently. A repeated link ends
-// the list, because some registries repeat their last link for ever.
-func (r tagPages) all(ctx context.Context) iter.Seq2[tagPage, error] {
-	return func(yield func(tagPage, error) bool) {
-		q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
-		seen := map[string]bool{}
-		for range maxTagPages {
-			p, err := r.page(ctx, q)
-			if err != nil || !yield(p, nil) {
-				if err != nil {
-					yield(tagPage{}, err)
-				}
-				return
-			}
-			u, err := nextPage(p.url, p.next)
-			if err != nil {
-				yield(tagPage{}, fmt.Errorf("list tags of %s: %w: %w", r, ErrCorrupt, err))
-				return
-			}
-			if u == nil || seen[u.String()] {
-				return
-			}
-			seen[u.String()] = true
-			q.url = u
+// listTags calls use for each page of the list, with the tags that no earlier
+// page had. The first request has no parameter n, because registries treat it
+// differently.
+func (r *Repo) listTags(ctx context.Context, use func(resp *http.Response, tags []string) error) error {
+	q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
+	seen := map[string]bool{}
+	return r.pages(ctx, q, maxTagPage, func(resp *http.Response, body []byte) error {
+		var page struct {
+			Tags []string `json:"tags"`
 		}
-		yield(tagPage{}, fmt.Errorf("list tags of %s: %w: more than %d pages", r, ErrTooLarge, maxTagPages))
-	}
-}
-
-// page reads one page, and reads it again if the answer is cut off.
-func (r tagPages) page(ctx context.Context, q request) (tagPage, error) {
-	for attempt := 1; ; attempt++ {
-		p, err := r.read(ctx, q)
-		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
-			return p, err
+		if err := decodePage(resp, body, &page); err != nil {
+			return err
 		}
-		if err := text.Wait(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
-			return tagPage{}, fmt.Errorf("list tags of %s: %w", r, err)
-		}
-	}
-}
-
-// errCut marks a small body that was cut off, which is read again.
-var errCut = errors.New("the answer broke off")
-
-func (r tagPages) read(ctx context.Context, q request) (tagPage, error) {
-	resp, cancel, err := r.quick(ctx, q)
-	if err != nil {
-		return tagPage{}, err
-	}
-	defer cancel()
-	defer resp.Body.Close()
-	if isHTML(resp.Header) {
-		return tagPage{}, notRegistry(resp)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTagPage+1))
-	if err != nil {
-		return tagPage{}, fmt.Errorf("list tags of %s: %w: %w: %w", r, ErrUnavailable, errCut, err)
-	}
-	if len(body) > maxTagPage {
-		return tagPage{}, fmt.Errorf("list tags of %s: %w: more than %d bytes", r, ErrTooLarge, maxTagPage)
-	}
-	var doc struct {
-		Tags []string `json:"tags"`
-	}
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return tagPage{}, fmt.Errorf("list tags of %s: %w: %s answered with something else than a tag list: %w", r, ErrCorrupt, r.c.host, err)
-	}
-	p := tagPage{tags: doc.Tags, cached: resp.Header.Get("Age") != "", next: strings.Join(resp.Header.Values("Link"), ", "), url: resp.Request.URL}
-	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		p.date = t
-	}
-	return p, nil
-}
-
-// nextPage returns the URL of rel="next" in a Link header, nil if there is
-// none.
-func nextPage(base *url.URL, link string) (*url.URL, error) {
-	target := nextLink(link)
-	if target == "" {
-		return nil, nil
-	}
-	u, err := follow(base, target)
-	if err != nil {
-		return nil, fmt.Errorf("link %q: %w", target, err)
-	}
-	if u.Host != base.Host {
-		return nil, fmt.Errorf("link to another host %q", u.Host)
-	}
-	return u, nil
-}
-
-// nextLink parses RFC 8288: <target>; param; param, <target>...
-func nextLink(h string) string {
-	for {
-		open := strings.IndexByte(h, '<')
-		if open < 0 {
-			return ""
-		}
-		h = h[open+1:]
-		end := strings.IndexByte(h, '>')
-		if end < 0 {
-			return ""
-		}
-		target := h[:end]
-		h = h[end+1:]
-		params := h
-		if i := strings.IndexByte(h, '<'); i >= 0 {
-			params = h[:i]
-			h = h[i:]
-		}
-		for p := range strings.SplitSeq(strings.TrimRight(params, ", \t"), ";") {
-			k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
-			if !strings.EqualFold(strings.TrimSpace(k), "rel") {
-				continue
-			}
-			for rel := range strings.FieldsSeq(strings.Trim(strings.TrimSpace(v), `"`)) {
-				if strings.EqualFold(rel, "next") {
-					return target
-				}
-			}
-		}
-	}
+		return use(resp, slices.DeleteFunc(page.Tags, func(t string) bool {
+			known := seen[t]
+			seen[t] = true
+			return known
+		}))
+	})
 }
 
 // PutTag points a tag at a manifest with exactly one PUT. Only a PUT that

@@ -37,7 +37,6 @@ type transport struct {
 	logger   *slog.Logger
 	answered atomic.Bool // some request got an answer, so the address is right
 	recent   recentPushes
-	realms   realms
 }
 
 func newTransport(o Options) *transport {
@@ -45,11 +44,10 @@ func newTransport(o Options) *transport {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return &transport{base: o.Transport, retry: o.Retry, logger: l, realms: newRealms()}
+	return &transport{base: o.Transport, retry: o.Retry, logger: l}
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = t.realms.restore(req)
 	for attempt := 1; ; attempt++ {
 		resp, sent, err := t.attempt(req, attempt)
 		wait, again := t.again(req, resp, err, attempt)
@@ -92,7 +90,9 @@ func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response
 	if err == nil {
 		t.answered.Store(true)
 		resp.Request = req
-		t.realms.disguise(req, resp)
+		if x, ok := req.Context().Value(exchangeKey{}).(*exchange); ok {
+			x.admitInside(resp)
+		}
 	}
 	return resp, connected.Load() || !failedToConnect(err), err
 }

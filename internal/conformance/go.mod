@@ -16,7 +16,7 @@ require (
 	github.com/olareg/olareg v0.1.2
 	github.com/opencontainers/image-spec v1.1.1
 	github.com/seed-141914ff/okara v0.0.0
-	oras.land/oras-go/v2 v2.6.4
+	oras.land/oras-go/v2 v2.7.0
 )
 
 require (
