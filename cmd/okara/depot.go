@@ -182,3 +182,10 @@ func counted(a *cli.App, p *supply.Plan) func(supply.Result) {
 	step := a.Steps("versions", len(p.Steps))
 	return func(supply.Result) { step() }
 }
+
+// noteLeftOut warns about what origins list and a plan does not take.
+func noteLeftOut(a *cli.App, p *supply.Plan) {
+	for _, d := range p.LeftOut {
+		a.Note("warning: %s: %s of the origin is left out: %s", d.Entry, d.Version, d.Reason)
+	}
+}

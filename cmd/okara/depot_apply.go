@@ -66,6 +66,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 	for _, d := range drift {
 		up.Note("drift: %s", d)
 	}
+	noteLeftOut(up.App, p)
 	up.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
 	if len(drift) > 0 {
 		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))

@@ -21,8 +21,9 @@ func newDepotPlan(up *upstreams) *cobra.Command {
 		Long: `Show what a run would publish, approve, scan and prune, and why.
 
 It names every difference between the depot file and the registry: what is missing,
-platforms that a version lacks included, what differs, and as "kept" what the
-registry has and the file does not ask for.`,
+platforms that a version lacks included, what differs, as "kept" what the registry
+has and the file does not ask for, and as "left out" what the origin lists and
+cannot be taken.`,
 		Example: `  okara depot plan -f depot.hcl
   okara depot plan --used-by infra/ --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
@@ -58,6 +59,9 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	}
 	for _, k := range p.Kept {
 		rows = append(rows, []string{"kept", k.Entry, k.Version, k.Reason})
+	}
+	for _, d := range p.LeftOut {
+		rows = append(rows, []string{"left out", d.Entry, d.Version, d.Reason})
 	}
 	text := ""
 	if len(rows) > 1 {

@@ -172,6 +172,7 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 	for _, r := range results {
 		m.took(r)
 	}
+	noteLeftOut(m.up.App, p)
 	m.order(slices.Concat(args, m.o.lockFiles))
 	return m.results, nil
 }

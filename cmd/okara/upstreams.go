@@ -78,7 +78,7 @@ func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
 		return nil, err
 	}
 	up.guard.Named(named...)
-	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.HostToken, UserAgent: up.UserAgent(), LeftOut: func(text string) { up.Note("warning: %s", text) }}, nil
+	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.HostToken, UserAgent: up.UserAgent()}, nil
 }
 
 // openOrigin is OpenRepo for a repository that may be named by an origin.

@@ -204,6 +204,9 @@ func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 	}
 	p, err := s.Plan(ctx)
 	if err == nil {
+		for _, d := range p.LeftOut {
+			r.log.Warn("depot: left out", "entry", d.Entry, "version", d.Version, "reason", d.Reason)
+		}
 		_, err = s.Apply(ctx, p, r.note)
 	}
 	if lost := context.Cause(ctx); lost != nil {

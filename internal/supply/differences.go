@@ -37,6 +37,24 @@ func (it item) kept(l *depot.Listing, offers []offer, steps []Step) []Difference
 	return kept
 }
 
+// Omitted returns, after a run, what the origin of an entry lists and the registry
+// does not get, and the platforms that an entry wants and its origin lacks.
+func (p *Plan) Omitted(entry string) []Difference {
+	var out []Difference
+	for _, d := range p.LeftOut {
+		if d.Entry == entry {
+			out = append(out, d)
+		}
+	}
+	known := p.Known(entry)
+	for _, version := range slices.Sorted(maps.Keys(known)) {
+		if absent := known[version].Absent; len(absent) > 0 {
+			out = append(out, Difference{entry, version, absentText(absent)})
+		}
+	}
+	return out
+}
+
 // byKey returns the entries of a set, with the platforms of providers.
 func (s *Set) byKey() map[string]item {
 	all := map[string]item{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -109,6 +110,8 @@ type Plan struct {
 	Steps []Step       `json:"steps"`
 	Kept  []Difference `json:"kept,omitempty"` // in the registry, and no run removes it
 
+	LeftOut []Difference `json:"left_out,omitempty"` // listed by the origin, and no run takes it
+
 	records  map[string]*Record        // by entry; nil if it could not be read
 	listings map[string]*depot.Listing // like records
 }
@@ -146,39 +149,38 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := make([][]Step, len(items))
+	found := make([]entryPlan, len(items))
 	records := make([]*Record, len(items))
-	listings := make([]*depot.Listing, len(items))
-	kept := make([][]Difference, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
 	for i, it := range items {
 		g.Go(func() error {
-			var found []Step
 			rec, err := s.record(gctx, it.key, common)
 			if err == nil {
 				records[i] = rec
-				found, kept[i], listings[i], err = s.plan(gctx, it, rec)
+				found[i], err = s.plan(gctx, it, rec)
 			}
 			if err != nil && gctx.Err() == nil {
-				found = []Step{failedStep(err)}
+				found[i].steps = []Step{failedStep(err)}
 				err = nil
 			}
-			for j := range found {
-				found[j].Entry = it.key
-				found[j].Where = it.Where
+			for j := range found[i].steps {
+				found[i].steps[j].Entry = it.key
+				found[i].steps[j].Where = it.Where
 			}
-			steps[i] = found
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Steps: slices.Concat(steps...), Kept: slices.Concat(kept...), records: map[string]*Record{}, listings: map[string]*depot.Listing{}}
+	p := &Plan{records: map[string]*Record{}, listings: map[string]*depot.Listing{}}
 	for i, it := range items {
+		p.Steps = append(p.Steps, found[i].steps...)
+		p.Kept = append(p.Kept, found[i].kept...)
+		p.LeftOut = append(p.LeftOut, found[i].left...)
 		p.records[it.key] = records[i]
-		p.listings[it.key] = listings[i]
+		p.listings[it.key] = found[i].listing
 	}
 	if common != nil { // not that of a single entry
 		p.Kept = append(p.Kept, s.o.Set.unlisted(common)...)
@@ -208,57 +210,67 @@ func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Rec
 
 func failedStep(err error) Step { return Step{Action: actionFailed, Reason: err.Error(), err: err} }
 
-// plan decides on every version of one entry, and returns the versions in the
-// registry that it leaves alone, with the registry's list.
-func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, []Difference, *depot.Listing, error) {
+// entryPlan is the part of a plan that is about one entry.
+type entryPlan struct {
+	steps      []Step
+	kept, left []Difference
+	listing    *depot.Listing // of the registry
+}
+
+// plan decides on every version of one entry.
+func (s *Syncer) plan(ctx context.Context, it item, rec *Record) (p entryPlan, err error) {
 	var offers []offer
 	for _, v := range it.Exact {
 		offers = append(offers, offer{version: v})
 	}
-	var err error
 	if len(offers) == 0 {
-		if offers, err = it.list(ctx); err != nil {
-			return nil, nil, nil, err
+		leave := func(listed string, why error) {
+			p.left = append(p.left, Difference{it.key, text.Excerpt(listed), why.Error()})
+		}
+		if offers, err = it.list(upstream.ReportLeftOut(ctx, leave)); err != nil {
+			return p, err
 		}
 	}
-	l, err := depot.ReadListing(ctx, it.repo, it.kind, nil)
-	if err != nil {
-		return nil, nil, nil, err
+	if p.listing, err = depot.ReadListing(ctx, it.repo, it.kind, nil); err != nil {
+		return p, err
 	}
 	keep := s.retention(it, rec)
-	wanted := it.wanted(offers, l, keep)
+	wanted, twice := it.wanted(offers, p.listing, keep)
+	p.left = append(p.left, twice...)
 	if s.o.Once && len(wanted) == 0 {
 		address, versions, _ := strings.Cut(it.Where, "@")
-		return nil, nil, nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
+		return p, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
 	}
-	steps := make([]Step, len(wanted))
+	p.steps = make([]Step, len(wanted))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
 	for i, o := range wanted {
 		g.Go(func() (err error) {
-			steps[i], err = s.step(gctx, it, o, l, rec)
-			steps[i].version = o.version
-			steps[i].Version = o.version.String()
+			p.steps[i], err = s.step(gctx, it, o, p.listing, rec)
+			p.steps[i].version = o.version
+			p.steps[i].Version = o.version.String()
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, nil, nil, err
+		return p, err
 	}
-	steps = append(steps, s.prunable(it, with(l, s.coming(it, l, steps)), keep)...)
-	if s.o.Once {
-		return steps, nil, l, nil
+	p.steps = append(p.steps, s.prunable(it, with(p.listing, s.coming(it, p.listing, p.steps)), keep)...)
+	if !s.o.Once {
+		p.kept = it.kept(p.listing, offers, p.steps)
 	}
-	return steps, it.kept(l, offers, steps), l, nil
+	return p, nil
 }
 
 // wanted returns the offers that the entry's constraint and limit select and
 // that retention would not remove again at once, highest first. Versions that
-// were removed from l are included but do not count towards the limit.
-func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []offer {
+// were removed from l are included but do not count towards the limit. twice are
+// selected offers with the number of another one.
+func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) (wanted []offer, twice []Difference) {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
 		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.pinned(o.version)
 	})
+	offers, twice = it.withoutPairs(offers, l)
 	slices.SortFunc(offers, func(a, b offer) int { return b.version.Compare(a.version) })
 	offers = slices.CompactFunc(offers, func(a, b offer) bool { return a.version == b.version })
 	free := 0
@@ -270,7 +282,7 @@ func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []
 		return beyond
 	})
 	if it.Keep == 0 {
-		return offers
+		return offers, twice
 	}
 	coming := make([]addr.Version, len(offers))
 	for i, o := range offers {
@@ -278,7 +290,31 @@ func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []
 	}
 	keep.Pinned = it.pinned
 	removed := with(l, coming).Prunable(keep)
-	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) })
+	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) }), twice
+}
+
+// withoutPairs keeps one of a module's versions that differ only after "+", which
+// are one version to OpenTofu and Terraform: the one in the registry, or the
+// first of the origin.
+func (it item) withoutPairs(offers []offer, l *depot.Listing) (kept []offer, twice []Difference) {
+	if it.kind != addr.KindModule {
+		return offers, nil
+	}
+	first := map[addr.Version]addr.Version{}
+	for _, o := range offers {
+		number := o.version.Number()
+		if _, ok := first[number]; !ok || slices.Contains(l.Versions, o.version) {
+			first[number] = o.version
+		}
+	}
+	for _, o := range offers {
+		if winner := first[o.version.Number()]; winner == o.version {
+			kept = append(kept, o)
+		} else {
+			twice = append(twice, Difference{it.key, o.version.String(), fmt.Sprintf("to OpenTofu and Terraform it is %s, because they ignore what follows \"+\"", winner)})
+		}
+	}
+	return kept, twice
 }
 
 // step decides on one wanted version.

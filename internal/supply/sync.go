@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -333,12 +334,18 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 	var offers []offer
 	for _, t := range tags {
 		rest, ok := strings.CutPrefix(t.Name, e.Source.TagPrefix)
-		if dir, v, err := addr.VersionFromGit(rest); ok && err == nil && dir == "" {
+		switch dir, v, err := addr.VersionFromGit(rest); {
+		case ok && err == nil && dir == "":
 			offers = append(offers, offer{version: v, ref: t.Name, commit: t.Commit})
+		case ok && err != nil && likeVersion().MatchString(rest):
+			upstream.LeaveOut(ctx, t.Name, err)
 		}
 	}
 	return offers, err
 }
+
+// likeVersion matches a tag that is meant as a version, such as v1.2.3.4.
+var likeVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v?[0-9]+\.[0-9]`) })
 
 func registryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offer, error) {
 	r, err := from.Registry(src.Host, src.Address)

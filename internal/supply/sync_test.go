@@ -214,6 +214,34 @@ func TestSyncFollowsTags(t *testing.T) {
 	r.want(r.versions(), "1.0.0", "1.1.0", "1.2.0")
 }
 
+// TestSyncTakesOneOfAPair: versions of a module that differ only after "+" are
+// one version to the tools.
+func TestSyncTakesOneOfAPair(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0+2")
+	leftOut := func(r *runner, want ...string) {
+		t.Helper()
+		p, err := r.syncer(moduleEntry(o, "")).Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range p.LeftOut {
+			reason, _, _ := strings.Cut(d.Reason, ",")
+			got = append(got, d.Version+": "+reason)
+		}
+		r.want(got, want...)
+	}
+	r.want(r.apply(moduleEntry(o, "")), "publish 1.0.0+2 published")
+	for _, tag := range []string{"v1.0.0+10", "v1.1.0", "v1.2.3.4", "nightly"} {
+		o.tag(tag, "# "+tag)
+	}
+	bad := `v1.2.3.4: git tag "v1.2.3.4": does not end in a semantic version such as v1.2.3`
+	leftOut(newRunner(t), bad, "1.0.0+2: to OpenTofu and Terraform it is 1.0.0+10")
+	leftOut(r, bad, "1.0.0+10: to OpenTofu and Terraform it is 1.0.0+2")
+	r.want(r.apply(moduleEntry(o, "")), "publish 1.1.0 published", "present 1.0.0+2")
+	r.want(r.versions(), "1.0.0_2", "1.1.0")
+}
+
 func TestSyncIgnores(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t)
 	if err := os.WriteFile(filepath.Join(o.dir, "notes.md"), []byte("private"), 0o600); err != nil {

@@ -39,18 +39,29 @@ type Client struct {
 	HTTP      *http.Client // nil: http.DefaultClient
 	Token     TokenFunc    // nil: anonymous
 	UserAgent string
-
-	// LeftOut is called for what the list of an origin has and okara does not
-	// take, and why. It may be nil.
-	LeftOut func(text string)
 }
 
-// version parses a version that the origin lists for an address. What okara
-// cannot store is left out.
-func (c *Client) version(address, listed string) (addr.Version, bool) {
-	v, err := addr.VersionFromOrigin(listed)
-	if err != nil && c.LeftOut != nil {
-		c.LeftOut(fmt.Sprintf("%s: what the origin lists as %s is left out: %v", address, text.Excerpt(listed), err))
+// leftOut is the key of the function of [ReportLeftOut] in a context.
+type leftOut struct{}
+
+// ReportLeftOut returns a context in which report is called for each version
+// that an origin lists and okara cannot store.
+func ReportLeftOut(ctx context.Context, report func(listed string, why error)) context.Context {
+	return context.WithValue(ctx, leftOut{}, report)
+}
+
+// LeaveOut calls the function of [ReportLeftOut], if there is one.
+func LeaveOut(ctx context.Context, listed string, why error) {
+	if report, ok := ctx.Value(leftOut{}).(func(string, error)); ok {
+		report(listed, why)
+	}
+}
+
+// takeVersion parses a version that an origin lists, or leaves it out.
+func takeVersion(ctx context.Context, listed string, parse func(string) (addr.Version, error)) (addr.Version, bool) {
+	v, err := parse(listed)
+	if err != nil {
+		LeaveOut(ctx, listed, err)
 	}
 	return v, err == nil
 }

@@ -23,7 +23,8 @@ type NetworkMirror struct {
 	Base   *url.URL
 }
 
-// Versions lists the keys of index.json that are versions, highest first.
+// Versions lists the keys of index.json that are complete versions, highest
+// first. The tools leave out 1.0 there.
 func (m *NetworkMirror) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
 	var doc struct{ Versions map[string]struct{} }
 	if _, err := m.Client.json(ctx, m.url(p, "index.json"), &doc); err != nil {
@@ -31,7 +32,7 @@ func (m *NetworkMirror) Versions(ctx context.Context, p addr.Provider) ([]addr.V
 	}
 	var out []addr.Version
 	for s := range doc.Versions { // its file is named as it is listed
-		if v, err := addr.ParseVersion(s); err == nil {
+		if v, ok := takeVersion(ctx, s, addr.ParseVersion); ok {
 			out = append(out, v)
 		}
 	}

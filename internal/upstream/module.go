@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,8 +34,9 @@ func (r *ModuleRegistry) base(ctx context.Context) (*url.URL, error) {
 	return r.Client.service(ctx, r.Host, "modules.v1")
 }
 
-// Versions lists the versions that okara can store, highest first. An unknown
-// module gives oci.ErrNotFound.
+// Versions lists the versions that okara can store, highest first; those that
+// differ only after "+" in the origin's order. An unknown module gives
+// oci.ErrNotFound.
 func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Version, error) {
 	base, err := r.base(ctx)
 	if err != nil {
@@ -53,11 +55,12 @@ func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Ve
 	}
 	var out []addr.Version
 	for _, v := range doc.Modules[0].Versions {
-		if parsed, ok := r.Client.version(m.String(), v.Version); ok {
+		if parsed, ok := takeVersion(ctx, v.Version, addr.VersionFromOrigin); ok {
 			out = append(out, parsed)
 		}
 	}
-	return sortVersions(out), nil
+	slices.SortStableFunc(out, func(a, b addr.Version) int { return b.Number().Compare(a.Number()) })
+	return slices.Compact(out), nil
 }
 
 // Location returns the location of the tree of one version. It accepts both

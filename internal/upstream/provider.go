@@ -100,7 +100,7 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 	}
 	var out []addr.Version
 	for _, v := range doc.Versions {
-		if parsed, ok := r.Client.version(p.String(), v.Version); ok {
+		if parsed, ok := takeVersion(ctx, v.Version, addr.VersionFromOrigin); ok {
 			out = append(out, parsed)
 		}
 	}

@@ -5,6 +5,7 @@ package registryctl
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -23,5 +24,17 @@ func TestEntryOfAVersion(t *testing.T) {
 	e = entryOf(&v1alpha1.Version{Spec: v1alpha1.VersionSpec{Address: "hashicorp/aws", Version: "1.0.0", Platforms: []string{"linux_amd64"}}})
 	if e.err != nil || len(e.set.Providers) != 1 || len(e.set.Providers[0].Platforms) != 1 || e.set.Providers[0].Platforms[0].String() != "linux_amd64" {
 		t.Errorf("%v, %+v", e.err, e.set)
+	}
+}
+
+// TestOmittedIsSaid checks that a status says what a run left out.
+func TestOmittedIsSaid(t *testing.T) {
+	v := (&found{}).verdict()
+	if got := omit(v, nil); got.Message != v.Message {
+		t.Errorf("got %q", got.Message)
+	}
+	got := omit(v, []supply.Difference{{Version: "1.2.3.4", Reason: "no version"}, {Version: "1.0.0", Reason: "the origin has no package for plan9_arm"}})
+	if want := v.Message + "; left out: 1.2.3.4: no version; 1.0.0: the origin has no package for plan9_arm"; got.Message != want {
+		t.Errorf("got %q", got.Message)
 	}
 }

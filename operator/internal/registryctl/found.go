@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
@@ -108,6 +110,19 @@ func (f *found) fill(s *v1alpha1.EntryStatus) {
 	if s.Truncated {
 		s.Versions = f.all[:maxVersions]
 	}
+}
+
+// omit adds to a verdict what a run left out, and why.
+func omit(v verdict.Verdict, omitted []supply.Difference) verdict.Verdict {
+	if len(omitted) == 0 {
+		return v
+	}
+	var parts []string
+	for _, d := range omitted {
+		parts = append(parts, d.Version+": "+d.Reason)
+	}
+	v.Message += "; left out: " + text.Clip(strings.Join(parts, "; "), maxNote)
+	return v
 }
 
 // unmatched is the verdict when the origin has no version that the entry wants.
