@@ -13,8 +13,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-
-	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // ErrInvalid means that clients cannot load a configuration.
@@ -52,7 +50,9 @@ func (v *Module) Check(dir string) error {
 			continue
 		}
 		seen[at] = true
-		problems = append(problems, v.configuration(at).problems()...)
+		if f, ok := v.folders[at]; ok {
+			problems = append(problems, f.problems...)
+		}
 		m, _ := v.load(at)
 		for _, call := range m.ModuleCalls {
 			if target, local := localCall(at, call.Source); local {
@@ -84,60 +84,30 @@ func (v *Module) Check(dir string) error {
 type configuration struct {
 	files    []parsedFile
 	broken   hcl.Diagnostics
-	partly   bool // a file was not read, so its declarations are unknown
 	declared map[string]map[string]bool
 }
 
-type parsedFile struct {
-	content  *hcl.BodyContent
-	override bool // its blocks modify those of other files
-}
-
-func (v *Module) configuration(dir string) *configuration {
-	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}}}
-	for _, name := range v.dirs[dir] {
-		if strings.HasPrefix(name, ".") {
-			continue // clients do not read it
-		}
-		src, err := v.read(path.Join(dir, name))
-		if err != nil {
-			c.partly = true
-			continue
-		}
-		file, diags := syntax.Parse(src, v.real(path.Join(dir, name)))
-		if diags.HasErrors() || file == nil {
-			c.add(diags)
-			c.partly = true
-			continue
-		}
-		content, diags := file.Body.Content(fileSchema())
-		c.add(diags)
-		stem, _, _ := strings.Cut(name, ".tf")
-		c.files = append(c.files, parsedFile{content, stem == "override" || strings.HasSuffix(stem, "_override")})
-	}
-	return c
-}
-
-// add keeps the errors that have a position.
-func (c *configuration) add(diags hcl.Diagnostics) {
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError && d.Subject != nil {
-			c.broken = append(c.broken, d)
-		}
-	}
-}
-
-// problems returns the problems of the configuration. If it names its language
+// findProblems returns the problems of the files of a directory. If one names its language
 // version, it may be for a newer client than those known here, so only syntax
 // errors count.
-func (c *configuration) problems() hcl.Diagnostics {
-	for _, f := range c.files {
-		if len(f.content.Blocks.OfType("language")) > 0 {
-			return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" })
+func findProblems(files []parsedFile) hcl.Diagnostics {
+	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}}}
+	partly, language := false, false // partly: a file was not read, so its declarations are unknown
+	for _, f := range files {
+		c.add(f.diags)
+		c.add(f.unknown)
+		if f.content == nil {
+			partly = true
+			continue
 		}
+		c.files = append(c.files, f)
+		language = language || len(f.content.Blocks.OfType("language")) > 0
+	}
+	if language {
+		return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" })
 	}
 	c.declarations()
-	if c.partly || len(c.broken) > 0 {
+	if partly || len(c.broken) > 0 {
 		return c.broken
 	}
 	for _, f := range c.files {
@@ -148,6 +118,15 @@ func (c *configuration) problems() hcl.Diagnostics {
 		}
 	}
 	return c.broken
+}
+
+// add keeps the errors that have a position.
+func (c *configuration) add(diags hcl.Diagnostics) {
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError && d.Subject != nil {
+			c.broken = append(c.broken, d)
+		}
+	}
 }
 
 // declarations records the variables and local values, and duplicates among

@@ -59,7 +59,7 @@ func (v *Module) module(root, dir string, d *artifact.ModuleDescription) artifac
 			problem.Severity = "warning"
 		}
 		if p.Pos != nil {
-			problem.Path = v.real(p.Pos.Filename)
+			problem.Path = p.Pos.Filename
 			problem.Line = p.Pos.Line
 		}
 		d.Diagnostics = append(d.Diagnostics, problem)

@@ -23,7 +23,10 @@ type schema map[string]any
 
 // inputs returns the variables of a module as the JSON Schema of an object.
 func (v *Module) inputs(dir string, m *tfconfig.Module) json.RawMessage {
-	flags := v.variableFlags(dir)
+	var flags map[string]variableFlags
+	if f, ok := v.folders[dir]; ok {
+		flags = f.flags
+	}
 	properties := schema{}
 	required := []string{}
 	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
@@ -161,13 +164,14 @@ type variableFlags struct {
 	validation             []validationRule
 }
 
-func (v *Module) variableFlags(dir string) map[string]variableFlags {
-	flags := map[string]variableFlags{}
+// readVariables adds what a file says of variables.
+func (f *folder) readVariables(file *hcl.File) {
 	outer := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}}
 	inner := &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
 	}
-	v.blocks(dir, outer, func(_ string, src []byte, b *hcl.Block) {
+	variables, _, _ := file.Body.PartialContent(outer)
+	for _, b := range variables.Blocks {
 		content, _, _ := b.Body.PartialContent(inner)
 		is := func(name string, want bool) bool {
 			attribute, ok := content.Attributes[name]
@@ -178,15 +182,14 @@ func (v *Module) variableFlags(dir string) map[string]variableFlags {
 			isBool := !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull()
 			return isBool && value.True() == want
 		}
-		f := variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
+		flags := variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
 		for _, block := range content.Blocks {
-			if rule, ok := validation(block, src); ok && len(f.validation) < maxValidations {
-				f.validation = append(f.validation, rule)
+			if rule, ok := validation(block, file.Bytes); ok && len(flags.validation) < maxValidations {
+				flags.validation = append(flags.validation, rule)
 			}
 		}
-		flags[b.Labels[0]] = f
-	})
-	return flags
+		f.flags[b.Labels[0]] = flags
+	}
 }
 
 // validationRule is a validation block of a variable, as it is written.

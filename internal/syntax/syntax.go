@@ -32,14 +32,23 @@ var ErrTooComplex = errors.New("too complex")
 // Parse parses a file in HCL, or in JSON if its name ends in .json. The file is
 // nil if the text exceeds a bound, and for JSON also if it is invalid.
 func Parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
-	src, err := Source(src, name)
+	file, diags, _ := ParseSource(src, name)
+	return file, diags
+}
+
+// ParseSource is [Parse] with the reason for which a file is nil as an error too. It wraps
+// [ErrTooComplex], or is a [*json.SyntaxError] preceded by file and line.
+func ParseSource(src []byte, name string) (*hcl.File, hcl.Diagnostics, error) {
+	src, err := checkSource(src, name)
 	if err != nil {
-		return nil, diagnostics(err, name)
+		return nil, diagnostics(err, name), err
 	}
 	if path.Ext(name) == ".json" {
-		return hcljson.Parse(src, name)
+		file, diags := hcljson.Parse(src, name)
+		return file, diags, nil
 	}
-	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	return file, diags, nil
 }
 
 // ParseBody parses a file in HCL whose values are computed while it is read.
@@ -95,10 +104,9 @@ func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	return hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 }
 
-// Source checks a file and returns the text to be parsed in its place: the same
-// text, for JSON with escapes for non-ASCII characters. The error wraps
-// [ErrTooComplex], or is a [*json.SyntaxError] preceded by file and line.
-func Source(src []byte, name string) ([]byte, error) {
+// checkSource checks a file and returns the text to be parsed in its place: the same
+// text, for JSON with escapes for non-ASCII characters.
+func checkSource(src []byte, name string) ([]byte, error) {
 	if path.Ext(name) == ".json" {
 		return checkJSON(src, name)
 	}

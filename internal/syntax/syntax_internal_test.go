@@ -64,7 +64,7 @@ func TestDeepIsRefused(t *testing.T) {
 			if file != nil && !diags.HasErrors() || !strings.HasPrefix(diags.Error(), tt.file+":") {
 				t.Errorf("got %v", diags)
 			}
-			if _, err := Source([]byte(tt.text), tt.file); !errors.Is(err, ErrTooComplex) && !strings.Contains(err.Error(), "exceeded max depth") {
+			if _, err := checkSource([]byte(tt.text), tt.file); !errors.Is(err, ErrTooComplex) && !strings.Contains(err.Error(), "exceeded max depth") {
 				t.Errorf("got %v, want ErrTooComplex", err)
 			}
 		})
@@ -87,7 +87,7 @@ func TestOtherBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := Source([]byte(tt.text), tt.file); !errors.Is(err, ErrTooComplex) {
+			if _, err := checkSource([]byte(tt.text), tt.file); !errors.Is(err, ErrTooComplex) {
 				t.Errorf("got %v, want ErrTooComplex", err)
 			}
 		})

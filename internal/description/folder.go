@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/terraform-config-inspect/tfconfig"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// maxConfiguration bounds one parsed file, in bytes.
+const maxConfiguration = 4 << 20
+
+// folder is what the files of one directory declare. Each file is parsed once, and its
+// syntax tree is dropped.
+type folder struct {
+	module   *tfconfig.Module
+	diags    tfconfig.Diagnostics
+	flags    map[string]variableFlags // by variable
+	backend  string                   // type of the first backend or cloud block; "" for none
+	at       string                   // file and line of it
+	problems hcl.Diagnostics          // what tofu validate would refuse
+}
+
+// parsedFile is one file of a directory.
+type parsedFile struct {
+	*hcl.File // nil: it cannot be read
+	diags     hcl.Diagnostics
+	content   *hcl.BodyContent // nil if it has errors
+	unknown   hcl.Diagnostics  // what else is wrong, which the description leaves out
+	override  bool             // its blocks modify those of other files
+}
+
+// readFolder parses the files of a directory, in the order of the tools. The error is
+// [syntax.ErrTooComplex] for files whose processing would crash this process or take hours.
+func (v *Module) readFolder(dir string) (*folder, error) {
+	var errs []error
+	var files, overrides []parsedFile
+	for _, name := range v.dirs[dir] {
+		p, err := v.parse(path.Join(dir, name))
+		stem, _, _ := strings.Cut(name, ".tf")
+		p.override = stem == "override" || strings.HasSuffix(stem, "_override")
+		switch {
+		case errors.Is(err, syntax.ErrTooComplex):
+			errs = append(errs, err)
+		case strings.HasPrefix(name, "."): // the tools do not read it
+		case p.override:
+			overrides = append(overrides, p)
+		default:
+			files = append(files, p)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	files = append(files, overrides...)
+	f := &folder{flags: map[string]variableFlags{}}
+	f.inspect(dir, files)
+	for _, p := range files {
+		if p.File != nil {
+			f.readVariables(p.File)
+			f.findBackend(p.File)
+		}
+	}
+	f.problems = findProblems(files)
+	return f, nil
+}
+
+// parse parses one file. The error, which is also a diagnostic, is why it cannot be read.
+func (v *Module) parse(shown string) (p parsedFile, err error) {
+	if p.File, p.diags, err = v.parseSource(v.files[shown]); err != nil {
+		p.unknown = p.diags
+		p.diags = hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Failed to read file", Detail: fmt.Sprintf("The configuration file %q could not be read.", shown),
+		}}
+	}
+	if p.File != nil && !p.diags.HasErrors() {
+		p.content, p.unknown = p.Body.Content(fileSchema())
+	}
+	return p, err
+}
+
+func (v *Module) parseSource(name string) (*hcl.File, hcl.Diagnostics, error) {
+	info, err := fs.Stat(v.tree, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() > maxConfiguration {
+		return nil, nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, info.Size(), maxConfiguration)
+	}
+	src, err := fs.ReadFile(v.tree, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, diags, err := syntax.ParseSource(src, name)
+	if err == nil && file != nil {
+		err = checkEvaluated(file)
+	}
+	return file, diags, err
+}
+
+// checkEvaluated bounds the work of the values that terraform-config-inspect evaluates.
+func checkEvaluated(file *hcl.File) error {
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok {
+		return nil
+	}
+	for _, b := range body.Blocks {
+		bodies := []*hclsyntax.Block{b}
+		if b.Type == "terraform" {
+			bodies = append(bodies, b.Body.Blocks...)
+		}
+		for _, in := range bodies {
+			for _, a := range in.Body.Attributes {
+				if evaluated(b.Type, a.Name) {
+					if err := syntax.CheckValue(a.Expr); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// evaluated reports whether an argument is evaluated for the description of a
+// module.
+func evaluated(block, argument string) bool {
+	switch block {
+	case "variable", "terraform":
+		return true
+	case "output":
+		return argument != "value"
+	}
+	switch argument {
+	case "provider", "source", "version", "alias":
+		return true
+	}
+	return false
+}
+
+// inspect reads the declarations. It recovers from a panic of the library, which is caused by
+// a default that is too large for a float64.
+func (f *folder) inspect(dir string, files []parsedFile) {
+	var diags hcl.Diagnostics
+	defer func() {
+		if p := recover(); p != nil {
+			f.module = tfconfig.NewModule(dir)
+			diags = hcl.Diagnostics{{Severity: hcl.DiagError, Summary: fmt.Sprintf("Cannot be described: %v", p)}}
+		}
+		f.keepDiagnostics(diags)
+	}()
+	f.module = tfconfig.NewModule(dir)
+	for _, p := range files {
+		diags = append(diags, p.diags...)
+		if p.File != nil {
+			diags = append(diags, tfconfig.LoadModuleFromFile(p.File, f.module)...)
+		}
+	}
+	for _, resources := range []map[string]*tfconfig.Resource{f.module.ManagedResources, f.module.DataResources} {
+		for _, r := range resources { // whose provider nothing else names
+			if _, ok := f.module.RequiredProviders[r.Provider.Name]; !ok {
+				f.module.RequiredProviders[r.Provider.Name] = &tfconfig.ProviderRequirement{}
+			}
+		}
+	}
+}
+
+func (f *folder) keepDiagnostics(diags hcl.Diagnostics) {
+	for _, d := range diags {
+		kept := tfconfig.Diagnostic{Severity: tfconfig.DiagError, Summary: d.Summary, Detail: d.Detail}
+		if d.Severity == hcl.DiagWarning {
+			kept.Severity = tfconfig.DiagWarning
+		}
+		if d.Subject != nil {
+			kept.Pos = &tfconfig.SourcePos{Filename: d.Subject.Filename, Line: d.Subject.Start.Line}
+		}
+		f.diags = append(f.diags, kept)
+	}
+}
+
+// findBackend finds the first backend or cloud block.
+func (f *folder) findBackend(file *hcl.File) {
+	inner := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}}}
+	content, _, _ := file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}})
+	for _, b := range content.Blocks {
+		content, _, _ := b.Body.PartialContent(inner)
+		for _, found := range content.Blocks {
+			if f.backend == "" {
+				f.backend = found.Type
+				f.at = fmt.Sprintf("%s:%d", found.DefRange.Filename, found.DefRange.Start.Line)
+			}
+		}
+	}
+}
