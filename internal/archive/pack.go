@@ -83,15 +83,19 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 // ContentDigest returns the digest that Pack would compute.
 func (t *Tree) ContentDigest(ctx context.Context) (string, error) {
 	content := sha256.New()
-	err := t.write(ctx, content, io.Discard)
+	err := t.write(ctx, content, nil)
 	return digest(content), err
 }
 
+// write writes the entries as tar and, if zipball is not nil, as zip.
 func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
-	w := &packer{tar: tar.NewWriter(tarball), zip: zip.NewWriter(zipball), dirs: map[string]bool{}}
-	w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(out, flate.BestCompression)
-	})
+	w := &packer{tar: tar.NewWriter(tarball), dirs: map[string]bool{}}
+	if zipball != nil {
+		w.zip = zip.NewWriter(zipball)
+		w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
+			return flate.NewWriter(out, flate.BestCompression)
+		})
+	}
 	for _, f := range t.Files {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -103,7 +107,7 @@ func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
 			t.Read(f.Size)
 		}
 	}
-	if err := w.tar.Close(); err != nil {
+	if err := w.tar.Close(); err != nil || w.zip == nil {
 		return err
 	}
 	return w.zip.Close()
@@ -112,7 +116,7 @@ func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
 // packer writes the same entries to a tar and a zip stream.
 type packer struct {
 	tar  *tar.Writer
-	zip  *zip.Writer
+	zip  *zip.Writer     // nil: none is wanted
 	dirs map[string]bool // directories written so far
 }
 
@@ -165,6 +169,9 @@ func (w *packer) header(name string, mode fs.FileMode, size int64) (io.Writer, e
 	}
 	if err := w.tar.WriteHeader(th); err != nil {
 		return nil, err
+	}
+	if w.zip == nil {
+		return io.Discard, nil
 	}
 	zh.SetMode(mode)
 	//lint:ignore SA1019 the field Modified would add an extra field to every entry

@@ -328,8 +328,11 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 			err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error { return d.sameModule(ctx, m, plan, o) })
 		}
 	case errors.Is(err, oci.ErrNotFound):
-		err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) (err error) {
-			out, err = d.publishPlan(ctx, r, m, plan, o)
+		err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
+			s, err := d.standingOf(ctx, m, plan.Tree, o)
+			if err == nil {
+				out, err = d.publishPlan(ctx, m, plan, s, o)
+			}
 			return err
 		})
 	}

@@ -60,13 +60,23 @@ type ModulePlan struct {
 
 // PlanModule checks a tree without a registry.
 func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
-	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold, Foreign: o.Foreign})
+	listed, err := listTree(ctx, tree, m, o)
 	if err != nil {
 		return nil, err
 	}
-	if !hasModule(listed, o.Dir) {
-		return nil, fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
+	return planTree(tree, listed, m, o)
+}
+
+// listTree lists what would ship, with the module itself.
+func listTree(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*archive.Tree, error) {
+	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold, Foreign: o.Foreign})
+	if err == nil && !hasModule(listed, o.Dir) {
+		err = fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
 	}
+	return listed, err
+}
+
+func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
 	v, err := description.NewModule(tree, listed)
 	if err != nil {
 		return nil, err
@@ -124,32 +134,83 @@ func hasModule(t *archive.Tree, dir string) bool {
 }
 
 // PublishModule stores the tree as a version of a module. If the version exists
-// with the same content, it succeeds without a push; other content is a
-// *ConflictError.
+// with the same content, it succeeds without a push, and without reading the
+// configuration; other content is a *ConflictError.
 func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
-	r, err := d.Repo(d.o.Layout.Module(m.Module))
+	listed, err := listTree(ctx, tree, m, o)
 	if err != nil {
 		return Published{}, err
 	}
-	plan, err := PlanModule(ctx, tree, m, o)
+	s, err := d.standingOf(ctx, m, listed, o)
 	if err != nil {
 		return Published{}, err
 	}
-	return d.publishPlan(ctx, r, m, plan, o)
+	if s.there.Existing && len(s.lost) == 0 {
+		out := s.there.moved(ctx, s.listing.Repository, o)
+		out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item())...)
+		return out, nil
+	}
+	plan, err := planTree(tree, listed, m, o)
+	if err != nil {
+		return Published{}, err
+	}
+	return d.publishPlan(ctx, m, plan, s, o)
 }
 
-func (d *Depot) publishPlan(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) (Published, error) {
+// standing is what a registry has of a version that is to be published.
+type standing struct {
+	listing *Listing
+	there   Published
+	lost    []oci.Descriptor // parts of an existing version that are missing
+}
+
+// standingOf compares a tree with the registry. Its error is the conflict that publishing
+// would cause.
+func (d *Depot) standingOf(ctx context.Context, m addr.ModuleVersion, tree *archive.Tree, o ModuleOptions) (standing, error) {
+	contentDigest, err := tree.ContentDigest(ctx)
+	if err != nil {
+		return standing{}, err
+	}
+	s, err := d.look(ctx, m, contentDigest, o)
+	if err == nil && s.there.Existing {
+		s.lost, err = lost(ctx, s.there.layers, s.listing.Repository.HasBlob)
+	}
+	if err != nil {
+		if o.fromOrigin {
+			err = WithoutNext(err)
+		}
+		return standing{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
+	}
+	return s, nil
+}
+
+func (d *Depot) look(ctx context.Context, m addr.ModuleVersion, contentDigest string, o ModuleOptions) (s standing, err error) {
+	r, err := d.Repo(d.o.Layout.Module(m.Module))
+	if err != nil {
+		return standing{}, err
+	}
+	if s.listing, err = ReadListing(ctx, r, addr.KindModule, nil); err != nil {
+		return standing{}, err
+	}
+	s.there, err = s.listing.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o)
+	return s, err
+}
+
+func (d *Depot) publishPlan(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, s standing, o ModuleOptions) (Published, error) {
 	plan.Tree.Read = d.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}
 	defer packed.Close()
+	if packed.ContentDigest != s.there.ContentDigest {
+		return Published{}, fmt.Errorf("publish %s %s: the files changed while they were read; publish again when they no longer change", m.Module, m.Version)
+	}
 	if packed.Tar.Size > maxFluxTar {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("the package has %d bytes; tofu-controller takes less than 4 MiB by default", packed.Tar.Size))
 	}
-	defer d.lock(r.String())()
-	out, err := d.pushModule(ctx, r, m, plan, packed, o)
+	defer d.lock(s.listing.Repository.String())()
+	out, err := d.pushModule(ctx, m, plan, packed, s, o)
 	if o.fromOrigin {
 		err = WithoutNext(err)
 	}
@@ -162,28 +223,17 @@ func (d *Depot) publishPlan(ctx context.Context, r *oci.Repo, m addr.ModuleVersi
 
 // pushModule pushes missing content, and the version tag after everything that
 // it needs.
-func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (Published, error) {
-	out := Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: packed.ContentDigest, Warnings: plan.Warnings}
-	l, err := ReadListing(ctx, r, addr.KindModule, nil)
-	if err != nil {
-		return Published{}, err
-	}
-	there, err := l.there(ctx, m.Version, out, o)
-	if err != nil {
-		return Published{}, err
-	}
+func (d *Depot) pushModule(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, s standing, o ModuleOptions) (Published, error) {
+	l, r, out := s.listing, s.listing.Repository, s.there
+	out.Warnings = append(slices.Clone(plan.Warnings), out.Warnings...)
 	artifact, err := moduleArtifact(m, plan, packed, o)
 	if err != nil {
 		return Published{}, err
 	}
-	if there.Existing {
-		parts, err := lost(ctx, there.layers, r.HasBlob)
-		if err != nil {
-			return Published{}, err
-		}
-		warnings, err := restore(ctx, r, there.Tag, parts, artifact)
-		there.Warnings = append(there.Warnings, warnings...)
-		return there.moved(ctx, r, o), err
+	if out.Existing {
+		warnings, err := restore(ctx, r, out.Tag, s.lost, artifact)
+		out.Warnings = append(out.Warnings, warnings...)
+		return out.moved(ctx, r, o), err
 	}
 	for i, b := range artifact.Blobs {
 		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
@@ -198,7 +248,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
-	stored, err := storedModule(ctx, r, out.Tag)
+	stored, err := storedModule(ctx, r, s.there.Tag)
 	if err == nil && stored != nil {
 		there, err := found(l, m.Version, out, *stored)
 		if err != nil {
@@ -283,16 +333,8 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	if err != nil {
 		return false, err
 	}
-	r, err := d.Repo(d.o.Layout.Module(m.Module))
-	if err != nil {
-		return false, err
-	}
-	l, err := ReadListing(ctx, r, addr.KindModule, nil)
-	if err != nil {
-		return false, err
-	}
-	out, err := l.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o)
-	return out.Existing, err
+	s, err := d.look(ctx, m, contentDigest, o)
+	return s.there.Existing, err
 }
 
 // there completes out if the module exists with its content. The error is the
