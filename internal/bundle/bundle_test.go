@@ -105,6 +105,10 @@ func TestBundle(t *testing.T) {
 		if !bytes.Equal(mustRead(t, file), mustRead(t, again)) {
 			t.Error("the same content gave two bundles")
 		}
+		const written = "sha256:d8950e6c14353582cfa8385aecefd7a4567b2f8943257c4f829c35628e21d9da" // by 6129cd06
+		if got := digest.FromBytes(mustRead(t, file)); got != written {
+			t.Errorf("the bundle is %s, earlier releases wrote %s", got, written)
+		}
 		b := mustOpenBundle(t, file)
 		if _, err := b.Verify(t.Context()); err != nil {
 			t.Fatal(err)

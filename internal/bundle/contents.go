@@ -75,7 +75,7 @@ func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 // measure fills in the properties from the manifests below a root, and returns
 // how many blobs it reached.
 func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reached int, err error) {
-	w := walk{b: b, seen: map[digest.Digest]bool{}, missing: func(oci.Descriptor) error { return nil }}
+	w := walk{b: b, seen: map[digest.Digest]bool{}}
 	seen := map[digest.Digest]bool{}
 	w.visit = func(m oci.Manifest, blobs []oci.Descriptor) error {
 		for _, d := range append(blobs, m.Descriptor) {

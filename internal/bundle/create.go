@@ -90,14 +90,14 @@ func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o Cr
 // parallel is how many requests for one bundle run concurrently.
 const parallel = 8
 
-func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions) (content, Report, error) {
+func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions) (contents, Report, error) {
 	c := collector{seen: map[digest.Digest]blob{}, roots: map[string]oci.Descriptor{}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, item := range items {
 		check, err := policyCheck(ctx, d, item, o.Policy)
 		if err != nil {
-			return content{}, Report{}, errors.Join(err, g.Wait())
+			return contents{}, Report{}, errors.Join(err, g.Wait())
 		}
 		for _, tag := range item.Tags {
 			g.Go(func() error {
@@ -109,7 +109,7 @@ func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions)
 		}
 	}
 	if err := g.Wait(); err != nil {
-		return content{}, Report{}, err
+		return contents{}, Report{}, err
 	}
 	return c.plan(o.Since)
 }
@@ -169,8 +169,8 @@ func (c *collector) addRoot(m oci.Manifest, name string) {
 }
 
 // plan orders the collected blobs.
-func (c *collector) plan(since map[digest.Digest]bool) (content, Report, error) {
-	var plan content
+func (c *collector) plan(since map[digest.Digest]bool) (contents, Report, error) {
+	var plan contents
 	var required []string
 	report := Report{Tags: len(c.roots)}
 	for d, b := range c.seen {

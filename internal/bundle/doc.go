@@ -42,5 +42,15 @@
 // most eight levels, and a file requests at most 2^21 blobs in repositories.
 // Memory use does not grow with the size of blobs.
 //
+// # What oras-go lacks
+//
+// Manifests are checked with its content package. Of the rest, in version
+// 2.7.0: content/oci writes a directory, so that a bundle would be on the disk
+// twice. Its reader of a tar accepts links, other files and names that occur
+// twice, has no bound, tells neither positions nor the list of blobs, and opens
+// the file again for each blob. CopyGraph copies one root at a time, a manifest
+// as soon as its blobs are there, keeps the manifests of a root in memory and
+// does not bound their depth.
+//
 // Reference: OCI image layout specification.
 package bundle

@@ -108,10 +108,11 @@ func (l *loader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.scope(ctx, wanted); err != nil {
+	jobs, err := l.plan(ctx, wanted)
+	if err != nil {
 		return err
 	}
-	if err := l.blobs(ctx, wanted); err != nil {
+	if err := l.blobs(ctx, jobs); err != nil {
 		return err
 	}
 	// Referrers one by one: on a registry without the referrers API, concurrent
@@ -142,38 +143,55 @@ func (l *loader) fill(it addr.Item) {
 	l.filled[it] = true
 }
 
-// blobs pushes the blobs that the roots need, in the order of the file.
-func (l *loader) blobs(ctx context.Context, roots []root) error {
-	type job struct {
-		root root
-		blob oci.Descriptor
-	}
+// job is a blob that a root needs.
+type job struct {
+	root root
+	blob oci.Descriptor
+}
+
+// plan finds the blobs that the roots need, in the order of the file, and what
+// is new with the bundle.
+func (l *loader) plan(ctx context.Context, roots []root) ([]job, error) {
 	var jobs []job
-	var total int64
+	l.fresh = scope{map[string]bool{}, map[string]bool{}}
 	seen := map[blobRef]bool{}
 	walked := map[*oci.Repo]map[digest.Digest]bool{}
-	for _, x := range roots {
+	for _, x := range slices.SortedStableFunc(slices.Values(roots), func(a, b root) int { return cmp.Compare(b.kind, a.kind) }) { // versions first
+		isNew := x.kind == rootVersion || x.kind == rootImage
+		if isNew {
+			l.fresh.versions[x.repo.Name()+":"+x.tag] = true
+		}
 		if walked[x.repo] == nil {
 			walked[x.repo] = map[digest.Digest]bool{}
 		}
-		w := walk{b: l.b, seen: walked[x.repo], missing: func(oci.Descriptor) error { return nil }}
-		w.visit = func(_ oci.Manifest, blobs []oci.Descriptor) error {
+		w := walk{b: l.b, seen: walked[x.repo]}
+		w.visit = func(m oci.Manifest, blobs []oci.Descriptor) error {
+			if isNew {
+				l.fresh.reached[x.repo.Name()+"@"+m.Digest.String()] = true
+			}
 			for _, blob := range blobs {
 				if p := (blobRef{x.repo.Name(), blob.Digest}); !seen[p] {
 					seen[p] = true
 					jobs = append(jobs, job{x, blob})
-					total = total + blob.Size
 				}
 			}
-			return bounded(len(seen))
+			return bounded(len(seen) + len(l.fresh.reached))
 		}
 		if err := w.from(ctx, x.Descriptor); err != nil {
-			return fmt.Errorf("loading %s: %w", x, err)
+			return nil, fmt.Errorf("loading %s: %w", x, err)
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int {
 		return cmp.Compare(l.b.blobs[a.blob.Digest].offset, l.b.blobs[b.blob.Digest].offset)
 	})
+	return jobs, nil
+}
+
+func (l *loader) blobs(ctx context.Context, jobs []job) error {
+	var total int64
+	for _, j := range jobs {
+		total += j.blob.Size
+	}
 	progress := l.d.Options().Progress.Of(filepath.Base(l.b.file.Name()), total)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -290,13 +308,18 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 	if !ok {
 		return fmt.Errorf("tag %q is not a version: %w", x.tag, oci.ErrCorrupt)
 	}
-	err := l.fulfils(ctx, x, v, m, listing)
-	if errors.Is(err, trust.ErrUntrusted) {
-		l.note(&l.report.Refused, "%v", err)
-		return nil
+	if l.policy != nil {
+		switch err := trust.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy); {
+		case errors.Is(err, trust.ErrUntrusted):
+			l.note(&l.report.Refused, "%v", err)
+			return nil
+		case err != nil:
+			return err
+		}
 	}
-	if err == nil {
-		err = l.putVersion(ctx, x, v, m)
+	warnings, err := depot.PutVersion(ctx, l.before[x.repo], v, m)
+	for _, w := range warnings {
+		l.note(&l.report.Warnings, "%s", w)
 	}
 	if other, ok := errors.AsType[*depot.ConflictError](err); ok {
 		l.note(&l.report.Refused, "%v", other)
@@ -310,22 +333,6 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		l.fill(x.item)
 	}
 	return err
-}
-
-func (l *loader) putVersion(ctx context.Context, x root, v addr.Version, m oci.Manifest) error {
-	warnings, err := depot.PutVersion(ctx, l.before[x.repo], v, m)
-	for _, w := range warnings {
-		l.note(&l.report.Warnings, "%s", w)
-	}
-	return err
-}
-
-// fulfils checks a version against the policy, if there is one.
-func (l *loader) fulfils(ctx context.Context, x root, v addr.Version, m oci.Manifest, listing *depot.Listing) error {
-	if l.policy == nil {
-		return nil
-	}
-	return trust.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy)
 }
 
 // manifest reads a manifest from the bundle, or else from the registry, which

@@ -15,6 +15,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -183,18 +185,10 @@ func parseReference(d oci.Descriptor) (reference, error) {
 		return reference{repository: repo}, nil
 	}
 	repo, tag, ok := strings.Cut(name, ":")
-	if !ok || repo == "" || !legalTag(tag) {
+	if !ok || repo == "" || (registry.Reference{Reference: tag}).ValidateReferenceAsTag() != nil {
 		return reference{}, fmt.Errorf("index.json: %q is not REPOSITORY:TAG: %w", name, oci.ErrCorrupt)
 	}
 	return reference{repo, tag}, nil
-}
-
-// legalTag checks the grammar of a tag in the OCI distribution specification.
-func legalTag(tag string) bool {
-	if tag == "" || len(tag) > 128 || tag[0] == '.' || tag[0] == '-' {
-		return false
-	}
-	return strings.Trim(tag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
 // checked returns a function that reads a blob. It checks the bytes first.
@@ -222,12 +216,10 @@ func (b *File) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	if s.size > oci.MaxManifest {
 		return oci.Manifest{}, fmt.Errorf("manifest %s has %d bytes: %w", d.Digest, s.size, oci.ErrTooLarge)
 	}
-	raw := make([]byte, s.size)
-	if _, err := b.file.ReadAt(raw, s.offset); err != nil {
+	d = oci.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: s.size}
+	raw, err := content.ReadAll(io.NewSectionReader(b.file, s.offset, s.size), d)
+	if err != nil {
 		return oci.Manifest{}, fmt.Errorf("manifest %s: %w: %w", d.Digest, err, oci.ErrCorrupt)
 	}
-	if digest.FromBytes(raw) != d.Digest {
-		return oci.Manifest{}, fmt.Errorf("manifest %s: %w: %w", d.Digest, errOtherDigest, oci.ErrCorrupt)
-	}
-	return oci.Manifest{Descriptor: oci.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: s.size}, Bytes: raw}, nil
+	return oci.Manifest{Descriptor: d, Bytes: raw}, nil
 }

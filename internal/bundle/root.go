@@ -289,31 +289,6 @@ type scope struct {
 	reached  map[string]bool // REPOSITORY@DIGEST of the content of the versions
 }
 
-func (l *loader) scope(ctx context.Context, wanted []root) error {
-	l.fresh = scope{map[string]bool{}, map[string]bool{}}
-	seen := map[*oci.Repo]map[digest.Digest]bool{}
-	for _, x := range wanted {
-		if x.kind != rootVersion && x.kind != rootImage {
-			continue
-		}
-		l.fresh.versions[x.repo.Name()+":"+x.tag] = true
-		if seen[x.repo] == nil {
-			seen[x.repo] = map[digest.Digest]bool{}
-		}
-		w := walk{
-			b: l.b, seen: seen[x.repo], missing: func(oci.Descriptor) error { return nil },
-			visit: func(m oci.Manifest, _ []oci.Descriptor) error {
-				l.fresh.reached[x.repo.Name()+"@"+m.Digest.String()] = true
-				return bounded(len(l.fresh.reached))
-			},
-		}
-		if err := w.from(ctx, x.Descriptor); err != nil {
-			return fmt.Errorf("loading %s: %w", x, err)
-		}
-	}
-	return nil
-}
-
 // vouched checks that a manifest, under any tag, refers only to content that is
 // new with the bundle, unless the bundle is authenticated.
 func (l *loader) vouched(x root, m oci.Manifest) error {

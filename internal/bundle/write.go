@@ -20,8 +20,8 @@ import (
 
 const layoutFile = `{"imageLayoutVersion":"1.0.0"}`
 
-// content is the content of a bundle.
-type content struct {
+// contents is what a bundle is written from.
+type contents struct {
 	index    []byte
 	blobs    []blob      // by digest
 	progress func(int64) // called with the number of bytes in the file
@@ -49,7 +49,7 @@ const tarBlock = 512
 func padded(size int64) int64 { return tarBlock + (size+tarBlock-1)/tarBlock*tarBlock }
 
 // write completes the tar in f and returns how many blobs were already there.
-func (p content) write(ctx context.Context, f *os.File) (resumed int, err error) {
+func (p contents) write(ctx context.Context, f *os.File) (resumed int, err error) {
 	var head bytes.Buffer
 	w := tar.NewWriter(&head)
 	for _, file := range []struct {
@@ -93,7 +93,7 @@ func (p content) write(ctx context.Context, f *os.File) (resumed int, err error)
 // resume returns how many blobs of an earlier run are complete. If the file
 // starts differently, it belongs to another bundle and everything is written
 // again.
-func (p content) resume(ctx context.Context, f *os.File, head []byte) (blobs int, offset int64, err error) {
+func (p contents) resume(ctx context.Context, f *os.File, head []byte) (blobs int, offset int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, 0, err
@@ -124,7 +124,7 @@ func blobIntact(ctx context.Context, f *os.File, at int64, d oci.Descriptor) err
 	v := d.Digest.Verifier()
 	n, err := io.Copy(v, oci.Interruptible(ctx, io.NewSectionReader(f, at, d.Size)))
 	if err == nil && (n != d.Size || !v.Verified()) {
-		err = fmt.Errorf("%w: %w", errOtherDigest, oci.ErrCorrupt)
+		err = fmt.Errorf("its bytes have another digest: %w", oci.ErrCorrupt)
 	}
 	return err
 }
