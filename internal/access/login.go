@@ -5,13 +5,10 @@ package access
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -20,6 +17,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 
 	"github.com/seed-141914ff/okara/internal/cache"
 )
@@ -49,12 +49,11 @@ const (
 	loginLastPort = 10010
 	loginPrefix   = "okl_"
 
-	stateTTL       = 10 * time.Minute
-	codeTTL        = time.Minute
-	defaultLogin   = 7 * 24 * time.Hour
-	maxLogin       = 90 * 24 * time.Hour
-	maxLoginToken  = 16 << 10
-	maxLoginAnswer = 1 << 20
+	stateTTL      = 10 * time.Minute
+	codeTTL       = time.Minute
+	defaultLogin  = 7 * 24 * time.Hour
+	maxLogin      = 90 * 24 * time.Hour
+	maxLoginToken = 16 << 10
 )
 
 func (l *Login) validate() error {
@@ -125,32 +124,24 @@ type dialog struct{ *Guard }
 type client struct{ id, secret string }
 
 // redirect returns the URL at the issuer where the user logs in with a browser.
-func (g dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (*url.URL, error) {
+func (g dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (string, error) {
+	c, err := g.config(ctx, by)
+	if err != nil {
+		return "", err
+	}
+	return c.AuthCodeURL(state, oauth2.SetAuthURLParam("nonce", nonce), oauth2.S256ChallengeOption(verifier)), nil
+}
+
+func (g dialog) config(ctx context.Context, by client) (*oauth2.Config, error) {
 	at, err := g.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	to, err := url.Parse(at.authorize)
-	if err != nil {
-		return nil, err
-	}
-	scopes := []string{"openid"}
-	for _, s := range g.o.Login.Scopes {
-		if s != "openid" {
-			scopes = append(scopes, s)
-		}
-	}
-	ask := to.Query()
-	ask.Set("response_type", "code")
-	ask.Set("client_id", by.id)
-	ask.Set("redirect_uri", g.callbackURL())
-	ask.Set("scope", strings.Join(scopes, " "))
-	ask.Set("state", state)
-	ask.Set("nonce", nonce)
-	ask.Set("code_challenge", challengeOf(verifier))
-	ask.Set("code_challenge_method", "S256")
-	to.RawQuery = ask.Encode()
-	return to, nil
+	scopes := slices.DeleteFunc(slices.Clone(g.o.Login.Scopes), func(s string) bool { return s == oidc.ScopeOpenID })
+	return &oauth2.Config{
+		ClientID: by.id, ClientSecret: by.secret, RedirectURL: g.callbackURL(), Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
+		Endpoint: oauth2.Endpoint{AuthURL: at.authorize, TokenURL: at.token, AuthStyle: oauth2.AuthStyleInParams},
+	}, nil
 }
 
 func (g dialog) callbackURL() string {
@@ -173,12 +164,6 @@ func checkRedirect(redirect string) error {
 		return fmt.Errorf("redirect_uri is not http://localhost:PORT/login with a port from %d to %d", loginPort, loginLastPort)
 	}
 	return nil
-}
-
-// challengeOf returns the S256 challenge of a PKCE verifier (RFC 7636).
-func challengeOf(verifier string) string {
-	sum := sha256.Sum256([]byte(verifier))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // Service returns the login section of the discovery document for the tools. They log in
@@ -256,24 +241,17 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 		answer.Set("code", code)
 	}
 	to.RawQuery = answer.Encode()
-	sendBrowser(w, to)
+	sendBrowser(w, to.String())
 	return nil
 }
 
 // identify exchanges the issuer's code for an ID token and verifies it.
 func (g dialog) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
-	at, err := g.endpoint(ctx)
+	c, err := g.config(ctx, by)
 	if err != nil {
 		return identity{}, "", err
 	}
-	form := url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {g.callbackURL()},
-		"client_id": {by.id}, "code_verifier": {verifier},
-	}
-	if by.secret != "" {
-		form.Set("client_secret", by.secret)
-	}
-	token, err := g.idToken(ctx, at.token, form)
+	token, err := g.idToken(ctx, c, code, verifier)
 	var id identity
 	if err == nil {
 		now := g.rules.Load()
@@ -289,31 +267,21 @@ func (g dialog) identify(ctx context.Context, by client, code, verifier, nonce s
 	return id, token, nil
 }
 
-func (g dialog) idToken(ctx context.Context, endpoint string, form url.Values) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("Accept", "application/json")
+func (g dialog) idToken(ctx context.Context, c *oauth2.Config, code, verifier string) (string, error) {
 	client := *g.rules.Load().issuers.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the form has secrets in it
-	resp, err := client.Do(r)
+	got, err := c.Exchange(context.WithValue(ctx, oauth2.HTTPClient, &client), code, oauth2.VerifierOption(verifier))
+	if no, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return "", fmt.Errorf("token endpoint: %s", no.Response.Status) // its body may have secrets in it
+	}
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("token endpoint: %s", resp.Status)
+	token, _ := got.Extra("id_token").(string)
+	if token == "" {
+		return "", errors.New("token endpoint: no id_token")
 	}
-	var doc struct {
-		IDToken string `json:"id_token"`
-	}
-	err = json.NewDecoder(io.LimitReader(resp.Body, maxLoginAnswer)).Decode(&doc)
-	if err == nil && doc.IDToken == "" {
-		err = errors.New("token endpoint: no id_token")
-	}
-	return doc.IDToken, err
+	return token, nil
 }
 
 // slim keeps only the claims that rules can use.
@@ -344,7 +312,7 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	}
 	var code loginCode
 	err := g.o.Keyring.Open("login code", r.PostForm.Get("code"), &code)
-	verified := subtle.ConstantTimeCompare([]byte(challengeOf(r.PostForm.Get("code_verifier"))), []byte(code.Challenge)) == 1
+	verified := subtle.ConstantTimeCompare([]byte(oauth2.S256ChallengeFromVerifier(r.PostForm.Get("code_verifier"))), []byte(code.Challenge)) == 1
 	if err != nil || g.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
 		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
@@ -415,11 +383,11 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	return t.identity, good
 }
 
-func sendBrowser(w http.ResponseWriter, to *url.URL) {
+func sendBrowser(w http.ResponseWriter, to string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Location", to.String())
+	h.Set("Location", to)
 	w.WriteHeader(http.StatusFound)
 }
 

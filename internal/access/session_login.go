@@ -99,19 +99,19 @@ type browserState struct {
 // Begin begins a login and returns the URL at the issuer to which the browser must go.
 // The cookie binds the login to this browser, so that an attacker cannot make the
 // browser complete a login that the attacker began.
-func (g BrowserLogins) Begin(r *http.Request, back string) (to *url.URL, cookie *http.Cookie, err error) {
+func (g BrowserLogins) Begin(r *http.Request, back string) (to string, cookie *http.Cookie, err error) {
 	by, ok := g.client()
 	if !ok {
-		return nil, nil, badLogin(errors.New("there is no issuer of logins for browsers"))
+		return "", nil, badLogin(errors.New("there is no issuer of logins for browsers"))
 	}
 	st := browserState{Return: back, Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.now().Add(stateTTL).Unix()}
 	sealed, err := g.o.Sessions.Keyring.Seal(browserPurpose, st)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	to, err = dialog(g).redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	return to, g.o.Sessions.Cookie(r, loginCookie, stateHash(sealed), stateTTL), nil
 }

@@ -60,7 +60,7 @@ func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	site.Secure(w.Header())
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", at.String())
+	w.Header().Set("Location", at)
 	w.WriteHeader(http.StatusFound)
 	return nil
 }

@@ -49,7 +49,7 @@ func (i *Issuer) token(t testing.TB, w http.ResponseWriter, r *http.Request) {
 		if i.Says != nil {
 			i.Says(claims)
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"id_token": i.Sign(t, claims), "token_type": "Bearer"})
+		_ = json.NewEncoder(w).Encode(map[string]any{"id_token": i.Sign(t, claims), "access_token": "unused", "token_type": "Bearer"})
 		return
 	}
 	http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
