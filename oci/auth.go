@@ -116,7 +116,7 @@ func (s *session) find(ctx context.Context) (Credential, error) {
 	}
 	c, err := s.o.Credential(ctx, s.host, s.name)
 	if err != nil {
-		return Credential{}, &credentialError{s.host, s.name, err}
+		return Credential{}, &credentialError{fmt.Errorf("find credentials for %s: %w", s, err)}
 	}
 	s.secrets.addCredential(c)
 	return c, nil

@@ -267,6 +267,23 @@ func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte,
 	return buf.Bytes(), nil
 }
 
+// Stat returns the descriptor, with the size, of a blob of which only the
+// digest is known. ErrNotFound: the repository does not have it.
+func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
+	if err := d.Validate(); err != nil {
+		return Descriptor{}, fmt.Errorf("blob %q of %s: %w: %w", d, r, ErrNotFound, err)
+	}
+	q := request{method: http.MethodHead, path: "blobs/" + d.String(), header: http.Header{"Accept-Encoding": {"identity"}}}
+	resp, err := r.done(ctx, q)
+	if err != nil {
+		return Descriptor{}, err
+	}
+	if resp.ContentLength < 0 {
+		return Descriptor{}, fmt.Errorf("blob %s of %s: %w: the registry does not tell its size", d, r, ErrUnsupported)
+	}
+	return Descriptor{MediaType: "application/octet-stream", Digest: d, Size: resp.ContentLength}, nil
+}
+
 // HasBlob reports whether the repository has the blob, with one HEAD.
 func (r *Repo) HasBlob(ctx context.Context, d Descriptor) (bool, error) {
 	_, err := r.done(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})

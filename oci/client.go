@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"oras.land/oras-go/v2/registry"
+
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -107,7 +109,7 @@ func New(prefix string, o Options) (*Client, error) {
 	if err := checkHost(prefix, host); err != nil {
 		return nil, err
 	}
-	if strings.Contains(prefix, "/") && !nameRE().MatchString(path) {
+	if strings.Contains(prefix, "/") && !isName(path) {
 		return nil, fmt.Errorf("parse registry %q: %q is not a repository path: %s", prefix, path, nameRule)
 	}
 	o.Retry = o.Retry.withDefaults()
@@ -157,7 +159,7 @@ func (c *Client) Repo(name string) (*Repo, error) {
 	if c.prefix != "" {
 		full = c.prefix + "/" + name
 	}
-	if !nameRE().MatchString(name) {
+	if !isName(name) {
 		if tag := strings.LastIndexAny(name, ":@"); tag > 0 {
 			return nil, fmt.Errorf("repository name %q: remove %q, no tag or digest belongs here", name, name[tag:])
 		}
@@ -178,13 +180,11 @@ const (
 	maxSessions = 4096
 )
 
-// Grammar of repository names and tags: OCI distribution specification 1.1,
-// "Pulling manifests".
-var (
-	nameRE = text.Pattern(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
-	tagRE  = text.Pattern(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
-	hostRE = text.Pattern(`^([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
-)
+func isName(s string) bool { return registry.Reference{Repository: s}.ValidateRepository() == nil }
+
+func isTag(s string) bool { return registry.Reference{Reference: s}.ValidateReferenceAsTag() == nil }
+
+var hostRE = text.Pattern(`^([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
 
 func checkHost(whole, host string) error {
 	switch {
@@ -200,23 +200,10 @@ func checkHost(whole, host string) error {
 	return nil
 }
 
+var leadingUserinfo = text.Pattern(`^([^/@]*://)?[^/]*@`)
+
 // cutUserinfo removes "user:password@" from text that goes into a message.
-func cutUserinfo(s string) string {
-	head := ""
-	rest := s
-	if i := strings.Index(s, "://"); i >= 0 {
-		head = s[:i+3]
-		rest = s[i+3:]
-	}
-	host, path, _ := strings.Cut(rest, "/")
-	if i := strings.LastIndex(host, "@"); i >= 0 {
-		host = "***" + host[i:]
-	}
-	if path != "" {
-		path = "/" + path
-	}
-	return head + host + path
-}
+func cutUserinfo(s string) string { return leadingUserinfo().ReplaceAllString(s, "${1}***@") }
 
 // apiHost returns the host of a registry's API, which for Docker Hub differs
 // from the host that users write.

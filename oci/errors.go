@@ -334,17 +334,10 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	return fmt.Errorf("get a token for %s: %w", s, r)
 }
 
-// credentialError wraps an error of the credential function.
-type credentialError struct {
-	host, name string
-	err        error
-}
+// credentialError is an error of the credential function.
+type credentialError struct{ error }
 
-func (e *credentialError) Error() string {
-	return fmt.Sprintf("find credentials for %s/%s: %v", e.host, e.name, e.err)
-}
-
-func (e *credentialError) Unwrap() error { return e.err }
+func (e *credentialError) Unwrap() error { return e.error }
 
 // safeURL formats a URL without userinfo and query, in which upload sessions,
 // presigned blobs and token servers carry secrets.

@@ -204,7 +204,7 @@ func (r *Repo) checkRef(ref string) error {
 		}
 		return nil
 	}
-	if !tagRE().MatchString(ref) {
+	if !isTag(ref) {
 		return fmt.Errorf("reference %q of %s: %w: no tag can have this name", ref, r, ErrNotFound)
 	}
 	return nil

@@ -25,7 +25,7 @@ func (r *Repo) String() string { return r.c.host + "/" + r.name }
 // suffix behind it. It sends no request.
 func (r *Repo) Beside(suffix string) (*Repo, error) {
 	name := r.name + suffix
-	if !nameRE().MatchString(name) || len(name) > maxName {
+	if !isName(name) || len(name) > maxName {
 		return nil, fmt.Errorf("repository name %q: %s, %d characters at most", name, nameRule, maxName)
 	}
 	return &Repo{conn{c: r.c, name: name, s: r.c.session(name)}}, nil

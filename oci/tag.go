@@ -100,7 +100,7 @@ func (r *Repo) listTags(ctx context.Context, use func(resp *http.Response, tags 
 // after waiting for a blob that is being pushed. If the answer is lost, the
 // error is ErrUncertain: read the tag before anything else.
 func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
-	if !tagRE().MatchString(tag) {
+	if !isTag(tag) {
 		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
 	}
 	return r.put(ctx, tag, m)
@@ -110,7 +110,7 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 // do not support this: ErrUnsupported. If the answer is lost, the error is
 // ErrUncertain.
 func (r *Repo) Untag(ctx context.Context, tag string) error {
-	if !tagRE().MatchString(tag) { // a digest does not match either: deleting it would remove the manifest
+	if !isTag(tag) { // a digest does not match either: deleting it would remove the manifest
 		return fmt.Errorf("tag %q of %s: %w: no tag can have this name", tag, r, ErrNotFound)
 	}
 	return r.delete(ctx, tag)
