@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -20,9 +22,10 @@ import (
 )
 
 // bidPrefix is the tag prefix of a bid:
-// okara-publish-<version>-<digest>-<nonce>, with the version as 16 hexadecimal
-// digits of its hash. A further tag with the suffix bidEnd marks a bid as
-// withdrawn if the registry cannot delete it.
+// okara-publish-<version>-<digest>-<nonce>, with the version, or the version and
+// the index that is extended, as 16 hexadecimal digits of their hash. A further
+// tag with the suffix bidEnd marks a bid as withdrawn if the registry cannot
+// delete it.
 const (
 	bidPrefix = "okara-publish-"
 	bidEnd    = "-x"
@@ -61,6 +64,7 @@ type bid struct {
 	repo     *oci.Repo
 	version  addr.Version
 	root     oci.Manifest
+	replaces digest.Digest // the index that root extends; "": the version is new
 	tag      string
 	manifest oci.Manifest
 	late     bool     // the bid may arrive after it was removed
@@ -92,6 +96,9 @@ type putOptions struct {
 	// with its tag. Then the bid shows whether the registry serves unsigned
 	// manifests.
 	fresh bool
+	// replaces is the index that m extends; "": the version is new. If the
+	// version does not name it any more, the error is ErrTaken.
+	replaces digest.Digest
 	// written is called once the version exists, while other publishers still
 	// see the bid. tags are those from before; old means that they do not show
 	// the bid.
@@ -103,7 +110,7 @@ type putOptions struct {
 func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
 	r := l.Repository
 	tag := v.Tag()
-	b, err := newBid(l, v, m)
+	b, err := newBid(l, v, o.replaces, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,7 +135,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 		return nil, nil, err
 	}
 	tags = b.list.Tags
-	done, err := putOnce(ctx, r, tag, m, !shown)
+	done, err := b.write(ctx, !shown)
 	if err == nil && !shown {
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
 	}
@@ -141,14 +148,23 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 	return tags, warnings, err
 }
 
-func newBid(l *Listing, v addr.Version, root oci.Manifest) (*bid, error) {
-	b := &bid{repo: l.Repository, version: v, root: root, list: l}
+func newBid(l *Listing, v addr.Version, replaces digest.Digest, root oci.Manifest) (*bid, error) {
+	b := &bid{repo: l.Repository, version: v, replaces: replaces, root: root, list: l}
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
-	b.tag = bidPrefix + numberHash(l.Kind, v) + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
+	b.tag = bidPrefix + b.hash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
 	var err error
 	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag})
 	return b, err
+}
+
+// hash returns what rivals have in common: the number, or the index that they
+// extend. So a bid has no effect once the version names another index.
+func (b *bid) hash() string {
+	if b.replaces == "" {
+		return numberHash(b.list.Kind, b.version)
+	}
+	return digest.FromString(b.version.Tag() + "@" + b.replaces.String()).Encoded()[:bidHash]
 }
 
 // numberHash returns the hash of the number of v: publishers of versions with
@@ -167,6 +183,23 @@ func (b *bid) put(ctx context.Context) error {
 	return err
 }
 
+// write points the version at the manifest.
+func (b *bid) write(ctx context.Context, look bool) (done bool, err error) {
+	if b.replaces == "" {
+		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
+	}
+	putErr := b.repo.PutTag(ctx, b.version.Tag(), b.root)
+	back, err := b.repo.Resolve(ctx, b.version.Tag())
+	done = !errors.Is(putErr, oci.ErrUncertain)
+	switch {
+	case err != nil:
+		return done, errors.Join(putErr, err)
+	case back.Digest == b.root.Digest:
+		return true, nil
+	}
+	return done, fmt.Errorf("%s:%s still points to %s: %w", b.repo, b.version.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr)) // immutable tags
+}
+
 // alone returns nil once a list shows the bid and no active bid for another
 // manifest. It checks the version only if the list shows it. Of several
 // bidders, the one with the smallest digest waits for the others to withdraw.
@@ -182,7 +215,7 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 		if b.list, err = b.list.with(ctx, list.Tags); err != nil {
 			return false, err
 		}
-		if b.list.has(b.version) {
+		if b.replaces != "" || b.list.has(b.version) {
 			if there, err := b.there(ctx); there || err != nil {
 				return true, err
 			}
@@ -218,7 +251,7 @@ func (b *bid) digest() string { return b.root.Digest.Encoded() }
 func (b *bid) rivals(tags []string) []string {
 	var found []string
 	for _, tag := range tags {
-		digest, ok := bidFor(tag, numberHash(b.list.Kind, b.version))
+		digest, ok := bidFor(tag, b.hash())
 		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) {
 			found = append(found, digest)
 		}
@@ -242,10 +275,10 @@ func (b *bid) there(ctx context.Context) (bool, error) {
 	switch have, err := b.repo.Resolve(ctx, b.version.Tag()); {
 	case err == nil && have.Digest == b.root.Digest:
 		return true, nil
-	case err == nil:
-		return false, ErrTaken
-	case errors.Is(err, oci.ErrNotFound):
+	case err == nil && have.Digest == b.replaces, b.replaces == "" && errors.Is(err, oci.ErrNotFound):
 		return false, nil
+	case err == nil, errors.Is(err, oci.ErrNotFound):
+		return false, ErrTaken
 	default:
 		return false, err
 	}

@@ -47,6 +47,12 @@
 // within some seconds, the version is written as if there were no rival, with a
 // warning, and read back.
 //
+// Platforms are added to a version of a provider in the same way: publishers that
+// extend the same index bid against each other, and who loses extends what the
+// winner wrote. The index that was replaced keeps a tag. Signatures and reports
+// that name its digest stay with it, and are not taken for those of the new one,
+// which has content that nobody signed.
+//
 // "The same content" of a module is an equal digest of the uncompressed tar, of
 // a provider an equal set of zips. Compressed bytes may differ between
 // compressors.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -66,7 +65,9 @@ func (x providerPush) addPackages(ctx context.Context, stored artifact.ProviderI
 	if err := x.o.Check.run(ctx, Candidate{Repo: x.repo, Root: pushed.Root, Packages: added, Signers: x.plan.signers}); err != nil {
 		return out, err
 	}
-	return out, moveIndex(ctx, x.repo, x.version, stored.Index, pushed.Root)
+	warnings, err := x.moveIndex(ctx, stored.Index, pushed.Root)
+	out.Warnings = append(slices.Clone(out.Warnings), warnings...)
+	return out, err
 }
 
 // addedPackages returns the packages of platforms that stored does not have.
@@ -86,27 +87,42 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 	return added, nil
 }
 
+// errMoved means that a version was extended or removed since it was read.
+var errMoved = fmt.Errorf("the version changed meanwhile; repeat the command: %w", oci.ErrExists)
+
+// untilStill repeats f, which extends a version, while another publisher does so
+// at the same time.
+func untilStill(f func() (Published, error)) (out Published, err error) {
+	for range 4 {
+		if out, err = f(); !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	return out, err
+}
+
 // moveIndex points the version at next after tagging the index that is
-// replaced.
-func moveIndex(ctx context.Context, r *oci.Repo, v addr.Version, previous oci.Descriptor, next oci.Manifest) error {
-	old, err := r.Fetch(ctx, previous.Digest.String())
+// replaced. Of several publishers that extend the same index one writes, as for
+// a new version; for the others the error is errMoved. Signatures and reports
+// stay those of the replaced index, since they name its digest.
+func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, next oci.Manifest) (warnings []string, err error) {
+	old, err := x.repo.Fetch(ctx, previous.Digest.String())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tag := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
-	if err := keep(ctx, r, tag, old); errors.Is(err, ErrTaken) {
-		return fmt.Errorf("%s holds another index: %w", tag, oci.ErrExists)
+	if err := keep(ctx, x.repo, tag, old); errors.Is(err, ErrTaken) {
+		return nil, fmt.Errorf("%s holds another index: %w", tag, oci.ErrExists)
 	} else if err != nil {
-		return err
+		return nil, err
 	}
-	putErr := r.PutTag(ctx, v.Tag(), next)
-	back, err := r.Resolve(ctx, v.Tag())
-	switch {
-	case err != nil:
-		return errors.Join(putErr, err)
-	case back.Digest == next.Digest:
-		return nil
+	l := &Listing{Repository: x.repo, Kind: x.provider.Item().Kind}
+	tags, warnings, err := putVersion(ctx, l, x.version, next, putOptions{replaces: previous.Digest})
+	if errors.Is(err, ErrTaken) {
+		err = fmt.Errorf("%s:%s: %w", x.repo, x.version.Tag(), errMoved)
 	}
-	// The registry enforces immutable tags, or a concurrent extension won.
-	return fmt.Errorf("%s:%s still points to %s: %w", r, v.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr))
+	if slices.Contains(tags, "sha256-"+previous.Digest.Encoded()+".sig") {
+		warnings = append(warnings, fmt.Sprintf("the signatures of %s name the index before, %s; sign it again", x.version, previous.Digest))
+	}
+	return warnings, err
 }

@@ -130,13 +130,6 @@ func growMirror(ctx context.Context, d *Depot, x providerPush, src Source, store
 		return Published{}, err
 	}
 	defer d.lock(x.repo.String())()
-	again, err := storedProvider(ctx, x.repo, x.version.Tag())
-	if err != nil {
-		return Published{}, err
-	}
-	if again == nil || again.Index.Digest != stored.Index.Digest {
-		return Published{}, fmt.Errorf("%s:%s moved meanwhile; repeat the command: %w", x.repo, x.version.Tag(), oci.ErrExists)
-	}
 	added := x.plan.Packages
 	if made {
 		if err := x.plan.remakeSums(ctx, x.repo, stored); err != nil {

@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
@@ -18,10 +22,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 const growRepo = "p/mirror/registry.example.com/acme/dns"
@@ -60,10 +66,20 @@ func TestMirrorGrows(t *testing.T) {
 			first := mirror(linux)
 			r := depottest.MustRepo(t, client, growRepo)
 			before := growIndex(t, r)
+			payload, err := evidence.CosignPayload(r.String(), before.Index.Digest)
+			if err == nil {
+				_, err = evidence.AddCosignSignature(t.Context(), r, before.Index, evidence.CosignSignature{Payload: payload, Signature: []byte("x")})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			opened := src.Opened.Load()
 			second := mirror(linux, darwin, addr.Platform{OS: "plan9", Arch: "arm"})
 			if second.Existing || !slices.Equal(second.Added, []addr.Platform{darwin}) || len(second.Warnings) == 0 || !strings.Contains(second.Warnings[len(second.Warnings)-1], "plan9_arm") {
 				t.Errorf("second %+v", second)
+			}
+			if text := strings.Join(second.Warnings, "\n"); !strings.Contains(text, "signatures of 1.2.3 name the index before, "+first.Digest) {
+				t.Errorf("the signatures: %s", text)
 			}
 			if n := src.Opened.Load() - opened; signed && n != 1 {
 				t.Errorf("%d downloads for one platform", n)
@@ -147,4 +163,106 @@ func TestMirrorGrowsOnlyTheSameRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// before calls do before the request with the number n, counted from 0.
+type before struct {
+	base http.RoundTripper
+	n    atomic.Int64
+	do   func()
+}
+
+func (b *before) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.n.Add(-1) == -1 {
+		b.do()
+	}
+	return b.base.RoundTrip(r)
+}
+
+// TestTwoGrowAtOnce lets one publisher add a platform before each request of
+// another one that adds another platform: who succeeded has his platform in the
+// version, and afterwards both can.
+func TestTwoGrowAtOnce(t *testing.T) {
+	v := depottest.MustVersion(t, "1.2.3")
+	var key *signing.Key
+	var release, unsigned *depottest.Release
+	synctest.Test(t, func(t *testing.T) { // at the time of the bubbles below
+		key = depottest.NewKey(t, signing.KeyOptions{Name: "A"})
+		release = depottest.NewRelease(t, key, "linux_amd64", "darwin_arm64", "windows_amd64")
+		unsigned = depottest.NewRelease(t, key, "linux_amd64", "darwin_arm64", "windows_amd64")
+	})
+	unsigned.Change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
+	mirror := func(src depot.Source) func(*testing.T, *depot.Depot, ...string) error {
+		return func(t *testing.T, d *depot.Depot, platforms ...string) error {
+			o := depot.MirrorOptions{AllowUnsigned: true}
+			for _, s := range platforms {
+				o.Platforms = append(o.Platforms, mustPlatform(t, s))
+			}
+			_, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, o)
+			return err
+		}
+	}
+	for name, tt := range map[string]struct {
+		repository string
+		grow       func(*testing.T, *depot.Depot, ...string) error
+	}{
+		"signed":   {growRepo, mirror(release)},
+		"unsigned": {growRepo, mirror(unsigned)},
+		"extended": {depottest.ProviderRepo, func(t *testing.T, d *depot.Depot, platforms ...string) error {
+			_, err := d.PublishProvider(t.Context(), depottest.NewDist(t, platforms...), depottest.DNS(), v, depot.ProviderOptions{SignKey: key, Extend: true})
+			return err
+		}},
+	} {
+		for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
+			if q.NoDelete && name != "signed" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, no deletes %t", name, q.NoDelete), func(t *testing.T) {
+				between := true
+				for n := 0; between && !t.Failed(); n++ {
+					between = false
+					withoutWaits(t, ocitest.Handler(t, q), func(t *testing.T, registry http.RoundTripper) {
+						second, client := newDepot(t, oci.Options{Transport: registry})
+						if err := tt.grow(t, second, "linux_amd64"); err != nil {
+							t.Fatal(err)
+						}
+						var other error
+						hook := &before{base: registry, do: func() {
+							between = true
+							other = tt.grow(t, second, "linux_amd64", "windows_amd64")
+						}}
+						hook.n.Store(int64(n))
+						first, _ := newDepot(t, oci.Options{Transport: hook})
+						has := func(when, platform string, err error) {
+							t.Helper()
+							x := growIndex(t, depottest.MustRepo(t, client, tt.repository))
+							is := func(p artifact.ProviderPlatform) bool { return p.Platform.String() == platform }
+							if err == nil && !slices.ContainsFunc(x.Platforms, is) {
+								t.Errorf("%s, before request %d: %s is lost", when, n, platform)
+							}
+						}
+						err := tt.grow(t, first, "linux_amd64", "darwin_arm64")
+						has("at once", "darwin_arm64", err)
+						if between {
+							has("at once", "windows_amd64", other)
+						}
+						if err := tt.grow(t, second, "linux_amd64", "darwin_arm64", "windows_amd64"); err != nil {
+							t.Errorf("then, before request %d: %v", n, err)
+						}
+						has("then", "darwin_arm64", nil)
+						has("then", "windows_amd64", nil)
+					})
+				}
+			})
+		}
+	}
+}
+
+func mustPlatform(t *testing.T, s string) addr.Platform {
+	t.Helper()
+	p, err := addr.ParsePlatform(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

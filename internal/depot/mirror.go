@@ -59,11 +59,18 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	if err != nil {
 		return Published{}, err
 	}
-	stored, err := storedProvider(ctx, r, v.Tag())
+	return untilStill(func() (Published, error) {
+		return d.mirrorProvider(ctx, src, providerPush{r, p, v, nil, ProviderOptions{Check: o.Check}, d.o.Progress}, o)
+	})
+}
+
+func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, o MirrorOptions) (Published, error) {
+	p := x.provider
+	v := x.version
+	stored, err := storedProvider(ctx, x.repo, v.Tag())
 	if err != nil {
 		return Published{}, err
 	}
-	x := providerPush{r, p, v, nil, ProviderOptions{Check: o.Check}, d.o.Progress}
 	if stored != nil {
 		warnings, err := x.restoreMirror(ctx, d, src, *stored, o)
 		if err != nil {

@@ -165,7 +165,7 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 // catalog.
 func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error) {
 	defer d.lock(x.repo.String())()
-	out, err := x.push(ctx)
+	out, err := untilStill(func() (Published, error) { return x.push(ctx) })
 	if x.provider.Hostname != "" {
 		err = WithoutNext(err)
 	}
