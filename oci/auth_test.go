@@ -229,10 +229,11 @@ func TestTokenServerInside(t *testing.T) {
 		}
 	})
 	t.Run("metadata service", func(t *testing.T) {
-		issuer.Realm = "http://169.254.169.254/token"
-		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
-		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "blocked prefix") {
-			t.Errorf("got %v, want a refusal of the token server", err)
+		for _, issuer.Realm = range []string{"http://169.254.169.254/token", "http://[fd00:ec2::254]/token", "http://100.100.100.200/token"} {
+			r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
+			if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "blocked prefix") {
+				t.Errorf("got %v, want a refusal of the token server %s", err, issuer.Realm)
+			}
 		}
 	})
 }

@@ -179,6 +179,9 @@ func discard(resp *http.Response) {
 func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 	_, generation := k.s.inUse()
 	resp, err := k.sendOnce(ctx, q)
+	if k.name == "" { // many registries refuse these requests to everybody
+		return resp, err
+	}
 	// A refusal is definite: nothing happened, so even a tag may be sent again.
 	if errors.Is(err, ErrDenied) && refused(ctx, err) && k.s.narrowed() {
 		resp, err = k.sendOnce(ctx, q)

@@ -13,18 +13,12 @@ import (
 // registries refuse the root to everyone although a repository is public,
 // others accept any credential.
 func (c *Client) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
-	defer cancel()
 	k := conn{c: c, s: c.session("")}
-	resp, err := k.sendOnce(ctx, request{method: http.MethodGet})
-	if err != nil {
-		return err
+	resp, err := k.done(ctx, request{method: http.MethodGet})
+	if err == nil && isHTML(resp.Header) {
+		err = notRegistry(resp)
 	}
-	discard(resp)
-	if isHTML(resp.Header) {
-		return notRegistry(resp)
-	}
-	return nil
+	return err
 }
 
 // Repositories lists all repositories of the host that the client can see,

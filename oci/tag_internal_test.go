@@ -25,6 +25,7 @@ func TestNextPage(t *testing.T) {
 		{"upper case", `</x>; REL="NEXT"`, "https://registry.example.com/x"},
 		{"second of two", `</first>; rel="prev", </x>; rel="next"`, "https://registry.example.com/x"},
 		{"two relations", `</x>; title="a"; rel="last next"`, "https://registry.example.com/x"},
+		{"a longer relation", `</x>; rel=next-page, </y>; rel="up-next"`, ""},
 		{"another relation", `</x>; rel="prev"`, ""},
 		{"another host", `<https://evil.example.com/x>; rel="next"`, "!"},
 		{"another scheme", `<file:///etc/passwd>; rel="next"`, "!"},
