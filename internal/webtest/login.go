@@ -49,6 +49,7 @@ func (i *Issuer) token(t testing.TB, w http.ResponseWriter, r *http.Request) {
 		if i.Says != nil {
 			i.Says(claims)
 		}
+		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"id_token": i.Sign(t, claims), "access_token": "unused", "token_type": "Bearer"})
 		return
 	}
