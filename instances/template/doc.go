@@ -20,9 +20,10 @@
 // # Rendering
 //
 // Inputs of the module, and the [Connection] shown to users, are HCL templates over a
-// [Scope]: parameters, the [Owner], claims, settings of the server, outputs. A separate
-// evaluator knows a short list of functions and limits the size of values; a value is
-// never read as an expression. [Render] and [RenderConnection] fill them in.
+// [Scope]: parameters, the [Owner], claims, settings of the server, outputs. They
+// are evaluated by hclsyntax with a short list of functions, after their nodes and the size
+// of what they name were checked, since hclsyntax 2.25.0 bounds nothing; a value is never
+// read as an expression. [Render] and [RenderConnection] fill them in.
 //
 // Package lifecycle handles what happens to a launch. Package templatesource loads
 // templates.

@@ -15,133 +15,56 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// evaluator computes expressions. Each intermediate value is limited to maxValue.
+// evaluator computes expressions.
 type evaluator struct {
 	context hcl.EvalContext
 }
 
+// value computes an expression. The values in it are limited to maxValue together, so
+// that no operator can make more of them; [bounded] limits functions.
 func (v *evaluator) value(e hclsyntax.Expression) (cty.Value, error) {
-	val, err := v.compute(e)
-	if err != nil {
-		return cty.NilVal, err
+	switch e := e.(type) {
+	case *hclsyntax.TemplateWrapExpr:
+		return v.value(e.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		return v.value(e.Expression)
+	case *hclsyntax.ConditionalExpr: // the types of its results may differ
+		val, err := v.value(e.Condition)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		yes, err := convert.Convert(val, cty.Bool)
+		if err != nil || yes.IsNull() {
+			return cty.NilVal, errors.New("a condition is neither true nor false")
+		}
+		if yes.True() {
+			return v.value(e.TrueResult)
+		}
+		return v.value(e.FalseResult)
+	}
+	total := 0
+	_ = hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics { // the function returns none
+		switch n := n.(type) {
+		case *hclsyntax.LiteralValueExpr:
+			total += valueSize(n.Val)
+		case *hclsyntax.ScopeTraversalExpr:
+			if val, diags := n.Traversal.TraverseAbs(&v.context); !diags.HasErrors() {
+				total += valueSize(val)
+			}
+		}
+		return nil
+	})
+	if total > maxValue {
+		return cty.NilVal, fmt.Errorf("values of %d bytes, at most %d", total, maxValue)
+	}
+	val, diags := e.Value(&v.context)
+	if diags.HasErrors() {
+		return cty.NilVal, diagnosed(diags)
 	}
 	if n := valueSize(val); n > maxValue {
 		return cty.NilVal, fmt.Errorf("a value of %d bytes, at most %d", n, maxValue)
 	}
 	return val, nil
-}
-
-func (v *evaluator) compute(e hclsyntax.Expression) (cty.Value, error) {
-	switch e := e.(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return e.Val, nil
-	case *hclsyntax.TemplateWrapExpr:
-		return v.value(e.Wrapped)
-	case *hclsyntax.ParenthesesExpr:
-		return v.value(e.Expression)
-	case *hclsyntax.TemplateExpr:
-		text, err := v.text(e.Parts, nil)
-		return cty.StringVal(text), err
-	case *hclsyntax.ScopeTraversalExpr:
-		val, diags := e.Traversal.TraverseAbs(&v.context)
-		if diags.HasErrors() {
-			return cty.NilVal, fmt.Errorf("%s.%s: %w", e.Traversal.RootName(), second(e.Traversal), diagnosed(diags))
-		}
-		return val, nil
-	case *hclsyntax.FunctionCallExpr:
-		args, err := v.values(e.Args)
-		if err != nil {
-			return cty.NilVal, err
-		}
-		val, err := call(e.Name, args)
-		if err != nil {
-			return cty.NilVal, fmt.Errorf("%s: %w", e.Name, err)
-		}
-		return val, nil
-	case *hclsyntax.ConditionalExpr:
-		return v.choose(e)
-	case *hclsyntax.BinaryOpExpr:
-		sides, err := v.values([]hclsyntax.Expression{e.LHS, e.RHS})
-		if err != nil {
-			return cty.NilVal, err
-		}
-		return computed(&hclsyntax.BinaryOpExpr{LHS: literal(sides[0]), Op: e.Op, RHS: literal(sides[1])})
-	case *hclsyntax.UnaryOpExpr:
-		val, err := v.value(e.Val)
-		if err != nil {
-			return cty.NilVal, err
-		}
-		return computed(&hclsyntax.UnaryOpExpr{Op: e.Op, Val: literal(val)})
-	case *hclsyntax.TupleConsExpr:
-		list, err := v.values(e.Exprs)
-		return cty.TupleVal(list), err
-	case *hclsyntax.ObjectConsExpr:
-		return v.object(e)
-	}
-	return cty.NilVal, errors.New("no part of a template's expressions") // parseExpression refuses other nodes
-}
-
-func literal(v cty.Value) hclsyntax.Expression { return &hclsyntax.LiteralValueExpr{Val: v} }
-
-// computed applies an operator to literal values.
-func computed(e hclsyntax.Expression) (cty.Value, error) {
-	val, diags := e.Value(nil)
-	if diags.HasErrors() {
-		return cty.NilVal, diagnosed(diags)
-	}
-	return val, nil
-}
-
-// values computes a list, whose total size is limited to maxValue too.
-func (v *evaluator) values(list []hclsyntax.Expression) ([]cty.Value, error) {
-	var out []cty.Value
-	total := 0
-	for _, e := range list {
-		val, err := v.value(e)
-		if err != nil {
-			return nil, err
-		}
-		if total += valueSize(val); total > maxValue {
-			return nil, fmt.Errorf("values of more than %d bytes", maxValue)
-		}
-		out = append(out, val)
-	}
-	return out, nil
-}
-
-func (v *evaluator) choose(e *hclsyntax.ConditionalExpr) (cty.Value, error) {
-	val, err := v.value(e.Condition)
-	if err != nil {
-		return cty.NilVal, err
-	}
-	yes, err := convert.Convert(val, cty.Bool)
-	if err != nil || yes.IsNull() {
-		return cty.NilVal, errors.New("a condition is neither true nor false")
-	}
-	if yes.True() {
-		return v.value(e.TrueResult)
-	}
-	return v.value(e.FalseResult)
-}
-
-func (v *evaluator) object(e *hclsyntax.ObjectConsExpr) (cty.Value, error) {
-	attributes := map[string]cty.Value{}
-	total := 0
-	for _, item := range e.Items {
-		key, err := objectKey(item.KeyExpr)
-		if err != nil {
-			return cty.NilVal, err
-		}
-		val, err := v.value(item.ValueExpr)
-		if err != nil {
-			return cty.NilVal, err
-		}
-		if total += len(key) + valueSize(val); total > maxValue {
-			return cty.NilVal, fmt.Errorf("an object of more than %d bytes", maxValue)
-		}
-		attributes[key] = val
-	}
-	return cty.ObjectVal(attributes), nil
 }
 
 // text joins the parts of a template. If change is not nil, it may replace each part that

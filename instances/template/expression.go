@@ -17,9 +17,8 @@ import (
 
 const (
 	maxExpression = 4 << 10  // text of one expression, in bytes
-	maxValue      = 64 << 10 // size of any intermediate value
+	maxValue      = 64 << 10 // size of the values in an expression, of the arguments of a function, of a result
 	maxResult     = 4 << 10  // size of the result
-	maxArguments  = 32       // of a function
 )
 
 // Names with which references in expressions begin.
@@ -65,9 +64,13 @@ func parseTree(text string) (hclsyntax.Expression, error) {
 // string.
 func diagnosed(diags hcl.Diagnostics) error {
 	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			return errors.New(strings.TrimSuffix(d.Summary+": "+d.Detail, "."))
+		if d.Severity != hcl.DiagError {
+			continue
 		}
+		if e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr); ok {
+			return fmt.Errorf("%s.%s: %s", e.Traversal.RootName(), second(e.Traversal), strings.TrimSuffix(d.Detail, "."))
+		}
+		return errors.New(strings.TrimSuffix(d.Summary+": "+d.Detail, "."))
 	}
 	return diags
 }

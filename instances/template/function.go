@@ -11,110 +11,69 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// arity returns how many arguments a function takes. No function reads files, the
-// environment, the clock or the network.
-func arity(name string) (minimum, limit int, ok bool) {
-	switch name {
-	case "lower", "upper", "jsonencode", "urlencode":
-		return 1, 1, true
-	case "join", "trim":
-		return 2, 2, true
-	case "replace", "substr":
-		return 3, 3, true
-	case "format":
-		return 1, maxArguments, true
+// functions returns what expressions can call. No function reads files, the environment,
+// the clock or the network.
+func functions() map[string]function.Function {
+	urlencode := function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "str", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.StringVal(url.QueryEscape(args[0].AsString())), nil
+		},
+	})
+	repeats := func(args []cty.Value) int {
+		return strings.Count(args[0].AsString(), args[1].AsString()) * len(args[2].AsString())
 	}
-	return 0, 0, false
+	separators := func(args []cty.Value) int { return valueSize(args[0]) * args[1].LengthInt() }
+	return map[string]function.Function{
+		"lower": bounded(stdlib.LowerFunc, nil), "upper": bounded(stdlib.UpperFunc, nil), "trim": bounded(stdlib.TrimFunc, nil), "substr": bounded(stdlib.SubstrFunc, nil),
+		"format":     bounded(stdlib.FormatFunc, nil), // checkFormat bounds widths
+		"jsonencode": bounded(stdlib.JSONEncodeFunc, nil), "urlencode": bounded(urlencode, nil),
+		"join": bounded(stdlib.JoinFunc, separators), "replace": bounded(stdlib.ReplaceFunc, repeats),
+	}
 }
 
-// call computes a function. Its arguments have at most maxValue bytes together.
-func call(name string, args []cty.Value) (cty.Value, error) {
-	switch name {
-	case "format":
-		return stdlib.Format(args[0], args[1:]...) // checkFormat bounds widths
-	case "jsonencode":
-		return stdlib.JSONEncode(args[0])
-	case "substr":
-		return substr(args)
-	case "join":
-		return join(args)
-	}
-	var text [3]string
-	for i, a := range args {
-		s, err := asText(a)
-		if err != nil {
-			return cty.NilVal, err
-		}
-		text[i] = s
-	}
-	switch name {
-	case "lower":
-		return cty.StringVal(strings.ToLower(text[0])), nil
-	case "upper":
-		return cty.StringVal(strings.ToUpper(text[0])), nil
-	case "trim":
-		return cty.StringVal(strings.Trim(text[0], text[1])), nil
-	case "urlencode":
-		return cty.StringVal(url.QueryEscape(text[0])), nil
-	case "replace":
-		if n := strings.Count(text[0], text[1])*len(text[2]) + len(text[0]); n > maxValue {
-			return cty.NilVal, fmt.Errorf("text of more than %d bytes", maxValue)
-		}
-		return cty.StringVal(strings.ReplaceAll(text[0], text[1], text[2])), nil
-	}
-	return cty.NilVal, errors.New("there is no such function") // parseExpression refuses others
-}
-
-func substr(args []cty.Value) (cty.Value, error) {
-	s, err := asText(args[0])
-	if err != nil {
-		return cty.NilVal, err
-	}
-	if args[1].Type() != cty.Number || args[2].Type() != cty.Number || args[1].IsNull() || args[2].IsNull() {
-		return cty.NilVal, errors.New("offset and length are numbers")
-	}
-	return stdlib.Substr(cty.StringVal(s), args[1], args[2])
-}
-
-func join(args []cty.Value) (cty.Value, error) {
-	between, err := asText(args[0])
-	if err != nil {
-		return cty.NilVal, err
-	}
-	list := args[1]
-	if list.IsNull() || !list.Type().IsTupleType() && !list.Type().IsListType() && !list.Type().IsSetType() {
-		return cty.NilVal, errors.New("what is joined is a list")
-	}
-	var b strings.Builder
-	for i, element := range list.AsValueSlice() {
-		text, err := asText(element)
-		if err != nil {
-			return cty.NilVal, err
-		}
-		if i > 0 {
-			b.WriteString(between)
-		}
-		b.WriteString(text)
-		if b.Len() > maxValue {
-			return cty.NilVal, fmt.Errorf("text of more than %d bytes", maxValue)
-		}
-	}
-	return cty.StringVal(b.String()), nil
+// bounded returns the function with a bound on its arguments together, and on how much
+// larger its result is, if that can be more than a few times.
+func bounded(f function.Function, grows func(args []cty.Value) int) function.Function {
+	return function.New(&function.Spec{
+		Params: f.Params(), VarParam: f.VarParam(), Type: f.ReturnTypeForValues,
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			n := 0
+			for _, a := range args {
+				n += valueSize(a)
+			}
+			if grows != nil {
+				n += grows(args)
+			}
+			if n > maxValue {
+				return cty.NilVal, fmt.Errorf("values of more than %d bytes", maxValue)
+			}
+			return f.Call(args)
+		},
+	})
 }
 
 // checkCall refuses unknown functions, and formats that could grow without bound.
 func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	n := len(e.Args)
-	minimum, limit, ok := arity(e.Name)
+	f, ok := functions()[e.Name]
+	minimum := 0
+	if ok {
+		minimum = len(f.Params())
+	}
+	if e.Name == "join" {
+		minimum = 2
+	}
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no function %s; there are lower, upper, replace, format, join, trim, substr, jsonencode and urlencode", e.Name)
 	case e.ExpandFinal:
 		return fmt.Errorf("%s: write out its arguments instead of …", e.Name)
-	case n < minimum || n > limit:
+	case n < minimum || n > minimum && e.Name != "format":
 		return fmt.Errorf("%s has %d arguments, not %d", e.Name, minimum, n)
 	case e.Name != "format":
 		return nil

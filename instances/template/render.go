@@ -130,7 +130,7 @@ func (s Scope) evaluator(t *Template) (*evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &evaluator{hcl.EvalContext{Variables: variables}}, nil
+	return &evaluator{hcl.EvalContext{Variables: variables, Functions: functions()}}, nil
 }
 
 // render fills in one input: the strings in it, at any depth, are templates.

@@ -71,7 +71,7 @@ func TestFunctions(t *testing.T) {
 	for expression, want := range map[string]string{
 		`lower("AbC")`: `"abc"`, `upper("AbC")`: `"ABC"`, `replace("a.b.c", ".", "-")`: `"a-b-c"`, `replace("aa", "/a/", "b")`: `"aa"`,
 		`format("%s-%03d-%v%%", id, 7, true)`: `"k7m2p9x4tq-007-true%"`, `join("-", ["a", 1, true])`: `"a-1-true"`, `trim("--a-", "-")`: `"a"`, `substr("hello", 1, 3)`: `"ell"`,
-		`jsonencode({ a = [1, "b"] })`: `"{\"a\":[1,\"b\"]}"`, `urlencode("a b/ü")`: `"a+b%2F%C3%BC"`,
+		`jsonencode({ a = [1, "b"] })`: `"{\"a\":[1,\"b\"]}"`, `urlencode("a b/ü")`: `"a+b%2F%C3%BC"`, `format("%d%s", 1, "x")`: `"1x"`, `join("-", [lower("A"), parameters.p])`: `"a-x"`, `[parameters.p == "y" ? claims.gone : 1]`: "[1]",
 		`1 + 2 * 3`: "7", `!true`: "false", `-(1)`: "-1", `parameters.p == "x" ? [1] : "no"`: "[1]", `template`: `"a/b"`, `owner.kind`: `"user"`, `claims.c`: `"x"`, `config.domain`: `"example.com"`, `config["domain"]`: `"example.com"`,
 	} {
 		got, err := template.Render(open(t, "parameter \"p\" {\n}\ninputs = {\n x = "+expression+"\n}"), scope("x"))
@@ -97,6 +97,8 @@ func TestGrowth(t *testing.T) {
 		"format":             `format("` + strings.Repeat("%s", 31) + `"` + strings.Repeat(", parameters.p", 31) + `)`,
 		"numbers":            `"${1e300` + strings.Repeat("*1e300", 90) + `}"`,
 		"result":             `parameters.p`,
+		"quotes":             strings.Repeat("jsonencode(", 40) + `"\""` + strings.Repeat(")", 40),
+		"encoded twice":      `urlencode(urlencode(urlencode("` + p(7) + `")))`,
 	} {
 		got, err := template.Render(open(t, "parameter \"p\" {\n}\ninputs = {\n x = "+expression+"\n}"), scope(big))
 		if err == nil || !strings.HasPrefix(err.Error(), "template a/b: inputs.x: ") {
@@ -108,17 +110,17 @@ func TestGrowth(t *testing.T) {
 // Shows: platform 7
 func TestRenderErrors(t *testing.T) {
 	for expression, want := range map[string]string{
-		`"a${parameters.n}"`:               "null cannot be part of a text",
-		`"a${parameters.l}"`:               "only text, numbers and booleans",
+		`"a${parameters.n}"`:               "parameters.n: The expression result is null",
+		`"a${parameters.l}"`:               "parameters.l: Cannot include the given value in a string template",
 		`parameters.n ? 1 : 2`:             "neither true nor false",
-		`substr("a", parameters.l, 1)`:     "offset and length are numbers",
-		`join(",", "a")`:                   "what is joined is a list",
+		`substr("a", parameters.l, 1)`:     "number required",
+		`join(",", "a")`:                   "list of string required",
 		`parameters.l.x`:                   "parameters.l",
 		`config.gone`:                      "config.gone",
 		`1 + parameters.l`:                 "number",
 		`1 / 0`:                            "infinity",
 		`claims.gone`:                      "claims.gone",
-		`format("%d", "x")`:                "format: ",
+		`format("%d", "x")`:                `"format" failed`,
 		`"${jsonencode(parameters.gone)}"`: "parameters.gone",
 	} {
 		s := scope("x")
