@@ -32,6 +32,7 @@ interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara ./instances/commands && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
 	OKARA_TEST_FAULTS=1 go test -count=1 -run 'TestTofuFaultMatrix' -v ./cmd/okara
+	OKARA_TEST_LOCKS=1000 go test -count=1 -timeout 1h -parallel 8 -run 'TestHistories' -v ./statebackend/tfe
 	cd internal/e2e && OKARA_TEST_SERVERS=200 go test -count=1 -timeout 6h -run 'TestServers' -v .
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
 	cd internal/e2e && OKARA_TEST_STATES="$(CURDIR)/$(STATES)" go test -count=1 -timeout 2h -run 'TestStateStore' .

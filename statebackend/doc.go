@@ -253,7 +253,8 @@
 // whichever servers answer it, and sharedtag.pml why one shared tag is not enough.
 //
 // "Who forces copies the head" is a rule of TestRules, and FORCE_ONLY in claims.pml; what
-// an overtaken holder is told is checked by the explorer and by TestSimulate.
+// an overtaken holder is told is checked by the explorer and by TestSimulate. TestHistories
+// of package tfe records what clients of http, cloud and okara tofu see behind a bad network.
 //
 // TestRules and servers.pml agree on what each rule of the hand-over prevents: the old
 // claim ended first (a write of the holder is refused), no look at older claims (a

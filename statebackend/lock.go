@@ -140,7 +140,8 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 	switch {
 	case res.Lost && errors.Is(res.Err, protocol.ErrNumbersUsed):
 		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.workspace, l.s.repo, res.Err, ErrLockLost)
-	case res.Lost && res.Stored: // just before the lock was ended
+	case res.Lost && res.Stored: // just before the lock was ended; its holder reads what it wrote
+		l.head = &m
 		return newVersion(m), nil
 	case res.Lost:
 		return Version{}, l.overtaken(ctx, kept, res)

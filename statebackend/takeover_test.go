@@ -119,6 +119,9 @@ func TestForcedWrite(t *testing.T) {
 		la := mustLock(t, a, "prod", "a")
 		mustPut(t, la, []byte("a1"))
 		mustPut(t, la, []byte("a2"))
+		if got, _, err := la.Get(t.Context()); err != nil || string(got) != "a2" {
+			t.Errorf("the holder reads %q after it wrote a2, %v", got, err)
+		}
 		if _, err := la.Put(t.Context(), []byte("a3")); !forced || !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 3, which is not current:") {
 			t.Errorf("put after the end of the lock: %v, forced: %v", err, forced)
 		}

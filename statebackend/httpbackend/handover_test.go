@@ -5,12 +5,9 @@ package httpbackend_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,9 +48,6 @@ func (r *replicas) ask(server int, method, query, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// any returns a server, as a load balancer picks it.
-func (r *replicas) any() int { return rand.N(len(r.servers)) }
-
 // persist sends a request up to four times, as both tools do after 429 and 5xx.
 func (r *replicas) persist(server func() int, method, query, body string) (status int, answer string) {
 	for range 4 {
@@ -63,89 +57,6 @@ func (r *replicas) persist(server func() int, method, query, body string) (statu
 		time.Sleep(time.Second)
 	}
 	return status, answer
-}
-
-// slow delays each request by a different time.
-type slow struct{ base http.RoundTripper }
-
-func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
-	time.Sleep(rand.N(20 * time.Millisecond))
-	resp, err := s.base.RoundTrip(r)
-	time.Sleep(rand.N(20 * time.Millisecond))
-	return resp, err
-}
-
-// A run holds a lock through one server and works through others, while three more
-// runs request the lock all the time: from the answer to LOCK until UNLOCK is sent
-// no other run gets it, and no write is refused.
-//
-// Shows: servers 2 | a holder whose requests go to other servers, while three others wait
-func TestNobodyElseGetsTheLock(t *testing.T) {
-	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
-		for round := range 25 {
-			h := ocitest.Handler(t, q)
-			synctest.Test(t, func(t *testing.T) {
-				r := newReplicas(t, 2+round%2, func(int) http.RoundTripper { return slow{ocitest.Direct{Handler: h}} })
-				r.holdAmongWaiters(t)
-			})
-			if t.Failed() {
-				t.Fatalf("round %d", round)
-			}
-		}
-	}
-}
-
-func (r *replicas) holdAmongWaiters(t *testing.T) {
-	const id = "holder"
-	if status, answer := r.ask(0, "LOCK", "", lockBody(id)); status != http.StatusOK {
-		t.Fatalf("LOCK: %d %s", status, answer)
-	}
-	var working atomic.Bool
-	working.Store(true)
-	var waiters sync.WaitGroup
-	for i := range 3 {
-		waiters.Go(func() { r.wait(t, fmt.Sprint("waiter-", i), &working) })
-	}
-	for serial := range 4 {
-		time.Sleep(rand.N(200 * time.Millisecond))
-		server := 1
-		if serial > 1 {
-			server = r.any()
-		}
-		if status, answer := r.ask(server, http.MethodPost, "ID="+id, stateOf("a", serial+1)); status != http.StatusOK {
-			t.Errorf("write %d of the holder: %d %s", serial, status, answer)
-		}
-	}
-	working.Store(false)
-	if status, answer := r.ask(r.any(), "UNLOCK", "", lockBody(id)); status != http.StatusOK {
-		t.Errorf("UNLOCK: %d %s", status, answer)
-	}
-	waiters.Wait()
-	if status, answer := r.ask(0, http.MethodGet, "", ""); status != http.StatusOK || answer != stateOf("a", 4) {
-		t.Errorf("the state: %d %.80s", status, answer)
-	}
-}
-
-// wait requests the lock until it gets it, and releases it.
-func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
-	for range 1000 {
-		status, answer := r.ask(r.any(), "LOCK", "", lockBody(id))
-		switch {
-		case status == http.StatusOK && working.Load():
-			t.Errorf("%s got the lock while the holder works", id)
-			return
-		case status == http.StatusOK:
-			if status, answer := r.ask(r.any(), "UNLOCK", "", lockBody(id)); status != http.StatusOK {
-				t.Errorf("UNLOCK of %s: %d %s", id, status, answer)
-			}
-			return
-		case status != http.StatusLocked:
-			t.Errorf("LOCK of %s: %d %s", id, status, answer)
-			return
-		}
-		time.Sleep(rand.N(50 * time.Millisecond))
-	}
-	t.Errorf("%s never got the lock", id)
 }
 
 // TestFaultMatrix breaks every request to the registry once, in every way, while one

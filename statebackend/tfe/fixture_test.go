@@ -67,6 +67,15 @@ func tokenOf(caller string) string { return "oks_" + caller + "_" + strings.Repe
 // call stands for another process.
 func newServer(t testing.TB, host string, o setup) string {
 	t.Helper()
+	h, _ := newHandler(t, host, o)
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// newHandler returns the handler of such a server, and its stores.
+func newHandler(t testing.TB, host string, o setup) (http.Handler, *stores) {
+	t.Helper()
 	if o.clock == nil {
 		o.clock = &clock{}
 	}
@@ -135,9 +144,7 @@ func newServer(t testing.TB, host string, o setup) string {
 	if o.wrap != nil {
 		h = o.wrap(h)
 	}
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s.URL
+	return h, stores
 }
 
 // stores are the stores of one process.

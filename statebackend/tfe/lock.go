@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -239,7 +240,11 @@ func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 		return conflict("workspace is not locked", "workspace %q is not locked", p)
 	}
 	defer s.recent.forget(p)
-	if err := at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID); err != nil {
+	err = at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID)
+	if errors.Is(err, oci.ErrNotFound) { // released meanwhile
+		return conflict("workspace is not locked", "workspace %q is not locked", p)
+	}
+	if err != nil {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "force-unlock", Lock: held.Info.ID, Status: http.StatusOK})
