@@ -12,9 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
 // TestBadUsage runs typical mistyped command lines. Each row has a command line, its exit
@@ -185,6 +188,9 @@ func TestBadUsage(t *testing.T) {
 		{"sign net/vpc/aws@1.0.0 --cosign-key DIR/none --registry REGISTRY", cli.ExitUsage, "no such file", "`okara keys new` makes one"},
 		{"verify net/vpc/aws@1.0.0 --cosign-key KEYS/okara-cosign.key --registry REGISTRY", cli.ExitUsage, "this is a private key", "name the public key"},
 		{"TMPDIR=DIR/none publish module MODULE net/tmp/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no such file", "temporary files cannot be made in DIR/none; name another directory with TMPDIR"},
+		{"publish module LOOP net/vpc/aws 1.2.0 --registry REGISTRY", cli.ExitFailure, "a: symbolic link to b, which leads in a circle: refused", ""},
+		{"publish provider UNSAFE acme/dns 1.0.0 --sign-key KEYS/ID.asc --registry REGISTRY", cli.ExitFailure, `unsafe path "../escaped"`, ""},
+		{"publish provider RELEASE acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "SHA256SUMS is not signed", ""},
 		{"bundle load CUT --registry REGISTRY", cli.ExitFailure, "CUT: the file ends too early", "copy it once more"},
 		{"bundle show CUT", cli.ExitFailure, "CUT: the file ends too early", "copy it once more"},
 		{"serve --listen REGISTRY --storage DIR/storage", cli.ExitFailure, "address already in use", "end it, or name another one with --listen"},
@@ -202,6 +208,34 @@ func TestBadUsage(t *testing.T) {
 		{"sign net/vpc/aws --registry REGISTRY", cli.ExitUsage, "no key given", "usage: okara sign"},
 	} {
 		t.Run(row.line, func(t *testing.T) { u.check(t, row.line, row.code, row.reason, row.hint) })
+	}
+}
+
+// writes is a registry that counts the requests that change it.
+type writes struct {
+	host string
+	n    atomic.Int64
+}
+
+func newWrites(t *testing.T) *writes {
+	t.Helper()
+	w := &writes{}
+	registry := ocitest.Handler(t, ocitest.Quirks{})
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.n.Add(1)
+		}
+		registry.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	w.host = strings.TrimPrefix(server.URL, "http://")
+	return w
+}
+
+func mustWrite(t *testing.T, file string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -234,8 +268,15 @@ func newBadUsage(t *testing.T) badUsage {
 	if err := os.Truncate(cut, 4096); err != nil { // between two of its files
 		t.Fatal(err)
 	}
+	unsafe, loop := t.TempDir(), newModuleDir(t)
+	mustWrite(t, filepath.Join(unsafe, "terraform-provider-dns_1.0.0_linux_amd64.zip"), depottest.NewZip(t, depottest.File("terraform-provider-dns", "", 0o755), depottest.File("../escaped", "", 0o644)))
+	for target, name := range map[string]string{"b": "a", "a": "b"} {
+		if err := os.Symlink(target, filepath.Join(loop, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return badUsage{registry, strings.NewReplacer(
-		"PUBLIC", filepath.Join(keys, "okara-cosign.pub"), "KEYS", keys, "ID", id, "SETTINGS", settings, "CUT", cut, "FOLDER", t.TempDir(), "TMPDIR", "TMPDIR",
+		"PUBLIC", filepath.Join(keys, "okara-cosign.pub"), "KEYS", keys, "ID", id, "SETTINGS", settings, "CUT", cut, "FOLDER", t.TempDir(), "UNSAFE", unsafe, "LOOP", loop, "RELEASE", newRelease(t, 1, 100), "TMPDIR", "TMPDIR",
 		"REGISTRY", registry.host, "MODULE", module, "DIR", dir, "TEXT", text, "EMPTY", empty, "TLS", strings.TrimPrefix(tls.URL, "https://"),
 		"LOGIN", newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`),
 		"DENIES", newAnswer(t, http.StatusForbidden, `{"errors":[{"code":"DENIED","message":"policy says no"}]}`),
@@ -294,10 +335,11 @@ func literal(names *strings.Replacer, text string) string {
 func TestPartlyHint(t *testing.T) {
 	u := newBadUsage(t)
 	for line, want := range map[string]string{
-		"mirror acme/dns --from https://TLS --registry REGISTRY": "hint: name the CA that signed its certificate with --ca-file",
-		"mirror TLS/acme/dns --registry REGISTRY":                "hint: it speaks https",
+		"mirror acme/dns --from https://TLS --registry REGISTRY":               "hint: name the CA that signed its certificate with --ca-file",
+		"mirror TLS/acme/dns --registry REGISTRY":                              "hint: it speaks https",
+		"mirror net/vpc/aws --openpgp-key KEYS/ID.pub.asc --registry REGISTRY": "refused: not verified: a module has no OpenPGP signature",
 	} {
-		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitPartly || !strings.Contains(o.err, want) {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitPartly || !strings.Contains(o.out+o.err, want) {
 			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
 		}
 	}

@@ -10,11 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -138,15 +136,3 @@ func countPublished(t *testing.T, audit string, published map[string]int) {
 	}
 }
 
-func TestServeDepotRefusesABrokenFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "depot.hcl")
-	if err := os.WriteFile(file, []byte("module \"x\" {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
-	code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--depot", file}, strings.NewReader(""), &log, &log, getenv)
-	if code != cli.ExitUsage || !strings.Contains(log.String(), "depot.hcl:1") {
-		t.Errorf("exit code %d: %s", code, log.String())
-	}
-}

@@ -28,7 +28,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 const (
@@ -260,48 +259,3 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// TestServeGitHubRefuses shows that errors in the configuration are reported with file and
-// line.
-func TestServeGitHubRefuses(t *testing.T) {
-	dir := t.TempDir()
-	secret, token := writeSecret(t, dir, "secret", []byte(hookSecret)), writeSecret(t, dir, "token", []byte(acmeToken))
-	open := filepath.Join(dir, "open")
-	if err := os.WriteFile(open, []byte(acmeToken), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	owner := func(lines ...string) string {
-		return "\ngithub \"acme\" {\n secret_files = [\"" + secret + "\"]\n" + strings.Join(lines, "\n") + "\n}\n"
-	}
-	good := owner("token_file = \"" + token + "\"")
-	tests := []struct{ name, config, want string }{
-		{"no secret", "github \"acme\" {\n token_file = \"" + token + "\"\n}\n", ":1: github \"acme\": needs the secret"},
-		{"short secret", "github \"acme\" {\n token_file = \"" + token + "\"\n secret_env = \"SHORT\"\n}\n", ":1: github \"acme\": a webhook secret"},
-		{"secret in the file", "github \"acme\" {\n token = \"x\"\n}\n", ":2"},
-		{"no token", owner(), ":2: github \"acme\": want one of"},
-		{"two tokens", owner("token_file = \""+token+"\"", "token_env = \"T\""), ":2: github \"acme\": want one of"},
-		{"no such variable", owner("token_env = \"NONE\""), ":2: github \"acme\": the variable NONE is empty"},
-		{"no such file", owner("token_file = \"" + dir + "/none\""), "none"},
-		{"file for all", owner("token_file = \"" + open + "\""), "hint: chmod 600"},
-		{"half an app", owner("app_id = 1"), ":2: github \"acme\": app_id needs"},
-		{"no key", owner("app_id = 1", "installation_id = 2", "private_key_file = \""+token+"\""), "not a PEM file"},
-		{"plain http", owner("token_file = \""+token+"\"", "api_url = \"http://github.example.com\""), "api_url"},
-		{"twice", good + good, ":7: github \"acme\" appears twice"},
-		{"hook of nobody", good + "hook \"other/x\" {\n module = \"a/b/c\"\n}\n", ":6: hook \"other/x\": there is no github block"},
-		{"hook without owner", good + "hook \"x\" {\n module = \"a/b/c\"\n}\n", ":6: hook \"x\": want OWNER/REPOSITORY"},
-		{"hook address", good + "hook \"acme/x\" {\n module = \"a/b\"\n}\n", ":6: repository x: "},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			config := writeSecret(t, t.TempDir(), "okara.hcl", []byte(tt.config))
-			var out, errOut bytes.Buffer
-			getenv := func(k string) string { return map[string]string{"SHORT": "x"}[k] }
-			code := run(t.Context(), []string{"serve", "--storage", filepath.Join(t.TempDir(), "s"), "--config", config}, strings.NewReader(""), &out, &errOut, getenv)
-			if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) || !strings.Contains(errOut.String(), "okara.hcl:") || out.Len() > 0 {
-				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), cli.ExitUsage, tt.want)
-			}
-			if strings.Contains(errOut.String(), acmeToken) || strings.Contains(errOut.String(), hookSecret) {
-				t.Errorf("a secret was printed: %s", errOut.String())
-			}
-		})
-	}
-}

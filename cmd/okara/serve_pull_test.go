@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // pulling returns a configuration file with one pull_through block.
@@ -27,37 +25,6 @@ func pulling(t *testing.T, providers, body string) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// TestServePullThroughRefuses shows that errors in a pull_through block are reported with file
-// and line.
-func TestServePullThroughRefuses(t *testing.T) {
-	for _, tt := range []struct{ name, providers, body, want string }{
-		{"two segments", "hashicorp/*", "", `"hashicorp/*" is not HOSTNAME/NAMESPACE/TYPE`},
-		{"any depth", "registry.opentofu.org/**", "", "is not HOSTNAME"},
-		{"any depth, in three", "registry.opentofu.org/**/x", "", "is not HOSTNAME"},
-		{"an empty segment", "/hashicorp/aws", "", "is not HOSTNAME"},
-		{"capitals", "registry.opentofu.org/HashiCorp/*", "", "capital letters"},
-		{"no host name", "registry_opentofu/hashicorp/*", "", "provider host"},
-		{"versions", "*/hashicorp/*", `versions = "new"`, "version constraint"},
-		{"platform", "*/hashicorp/*", `platforms = ["linux"]`, "OS_ARCH"},
-		{"from a path", "*/hashicorp/*", `from = "/srv/mirror"`, "neither the HOST"},
-		{"from http", "*/hashicorp/*", `from = "http://mirror.example.com/"`, "neither the HOST"},
-		{"from nowhere", "*/hashicorp/*", `from = "https:///x"`, "not the address of a network mirror"},
-		{"from with a password", "*/hashicorp/*", `from = "https://a:b@example.com/"`, "not the address of a network mirror"},
-		{"private address", "*/hashicorp/*", `private = ["https://10.0.0.1"]`, "not HOST or HOST:PORT"},
-		{"all private addresses", "*/hashicorp/*", `private = ["*"]`, "not HOST or HOST:PORT"},
-		{"a policy that comes too late", "*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]", "before it can be"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var out, errOut bytes.Buffer
-			args := []string{"serve", "--storage", t.TempDir(), "--config", pulling(t, tt.providers, tt.body)}
-			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if text := errOut.String(); code != cli.ExitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "before") {
-				t.Errorf("exit %d with %q, want %d with %q", code, text, cli.ExitUsage, tt.want)
-			}
-		})
-	}
 }
 
 // TestServePullThroughConfig uses every setting of the block.

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -106,25 +105,6 @@ rule "operators" {
 	}
 	put("rules.json", "{}")
 	waitFor(t, "a rule that is gone", func() bool { return ask("net", token("carol", "", "people")) == http.StatusForbidden })
-}
-
-// TestServeRefusesABrokenRulesFile: at startup there are no earlier rules.
-func TestServeRefusesABrokenRulesFile(t *testing.T) {
-	for name, text := range map[string]string{"broken.json": `{"rules": [{}]}`, "none.json": ""} {
-		file := filepath.Join(t.TempDir(), name)
-		if text != "" {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		config := newFile(t, "okara.hcl", fmt.Sprintf("rules_file = %q\n", file))
-		var log strings.Builder
-		getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
-		code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir(), "--config", config}, strings.NewReader(""), &log, &log, getenv)
-		if code != cli.ExitUsage || !strings.Contains(log.String(), "okara.hcl:1") || !strings.Contains(log.String(), name) {
-			t.Errorf("%s: exit code %d: %s", name, code, log.String())
-		}
-	}
 }
 
 // page returns the content of a page.

@@ -176,67 +176,6 @@ func TestServeTokens(t *testing.T) {
 	}
 }
 
-// TestServeRefuses shows the refusal of wrong settings: one message with advice, the exit code
-// of usage errors, and nothing left behind.
-func TestServeRefuses(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	tests := []struct {
-		name string
-		args []string
-		want string
-	}{
-		{"open to the network", []string{"--listen", "0.0.0.0:0"}, "hint: give --token-file"},
-		{"every address", []string{"--listen", ":0"}, "no setting grants access"},
-		{"no address", []string{"--listen", "nonsense"}, "--listen"},
-		{"no such token file", []string{"--token-file", filepath.Join(dir, "none")}, "none"},
-		{"empty token file", []string{"--token-file", write("empty", "\n# nothing\n")}, "no token"},
-		{"token without scope", []string{"--token-file", write("scopeless", "\n"+serveToken+"\n")}, "scopeless:2: token ci has no scope"},
-		{"bad scope", []string{"--token-file", write("badscope", serveToken+" eat:module:**\n")}, "badscope:1: scope"},
-		{"short token", []string{"--token-file", write("short", "oks_ci_x read:module:**\n")}, "short:1"},
-		{"certificate without key", []string{"--tls-cert", "x"}, "tls-key"},
-		{"both certificates", []string{"--tls-cert", "x", "--tls-key", "y", "--tls-self-signed"}, "tls-self-signed"},
-		{"redirect", []string{"--archive-redirect", "sometimes"}, "redirect"},
-		{"config syntax", []string{"--config", write("a.hcl", "listen = \n")}, "a.hcl:1"},
-		{"config unknown", []string{"--config", write("b.hcl", "\nlisten = \"127.0.0.1:0\"\ncolour = 1\n")}, "b.hcl:3"},
-		{"config type", []string{"--config", write("c.hcl", "proxies = 7\n")}, "c.hcl:1"},
-		{"config scope", []string{"--config", write("d.hcl", "\ntoken \"ci\" {\n sha256 = \""+strings.Repeat("ab", 32)+"\"\n scopes = [\"x\"]\n}\n")}, "d.hcl:2: scope"},
-		{"config hash", []string{"--config", write("e.hcl", "token \"ci\" {\n sha256 = \"abc\"\n scopes = []\n}\n")}, "e.hcl:1: sha256"},
-		{"config network", []string{"--config", write("f.hcl", "\n\nproxies = [\"10\"]\n")}, "f.hcl:3"},
-		{"config duration", []string{"--config", write("g.hcl", "cache {\n tag_ttl = \"soon\"\n}\n")}, "g.hcl:1"},
-		{"cache size", []string{"--cache-blobs", "20 GiB"}, "\"20 GiB\" is not a size"},
-		{"config cache size", []string{"--config", write("j.hcl", "\ncache {\n blobs = \"99999999TiB\"\n}\n")}, "j.hcl:2: blobs \"99999999TiB\" is not a size"},
-		{"config login", []string{"--config", write("h.hcl", "login {\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "h.hcl:1: login needs public_url"},
-		{"config login mode", []string{"--config", write("l1.hcl", "\nlogin {\n mode = \"x\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "l1.hcl:2: the login mode"},
-		{"config direct login", []string{"--config", write("l2.hcl", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "l2.hcl:1: a direct login needs a block issuer \"https://i\""},
-		{"config direct login with a lifetime", []string{"--config", write("l3.hcl", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n token_ttl = \"1h\"\n}\n")}, "l3.hcl:1: a direct login has no"},
-		{"config requirement", []string{"--config", write("r1.hcl", "\nrequire \"module\" {\n checks = [\"openpgp\"]\n}\n")}, "r1.hcl:2: require module: modules have no OpenPGP"},
-		{"config requirement twice", []string{"--config", write("r2.hcl", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n")}, "r2.hcl:4: a second block"},
-		{"config requirement without its key", []string{"--config", write("r3.hcl", "require \"provider\" {\n checks = [\"openpgp\"]\n openpgp_keys = [\"none.asc\"]\n}\n")}, "none.asc"},
-		{"config requirement of nothing", []string{"--config", write("r4.hcl", "require \"mirror\" {}\n")}, "r4.hcl:1: require mirror: nothing is required"},
-		{"config revoked key", []string{"--config", write("k.hcl", "\nrevoked_keys = [\"DEADBEEF\"]\n")}, "k.hcl:2: revoked key \"DEADBEEF\" is not"},
-		{"config grace", []string{"--config", write("grace.hcl", "\ngrace = \"soon\"\n")}, "grace.hcl:2: grace"},
-		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var out, errOut bytes.Buffer
-			storage := filepath.Join(t.TempDir(), "s")
-			args := append([]string{"serve", "--storage", storage}, tt.args...)
-			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
-				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), cli.ExitUsage, tt.want)
-			}
-		})
-	}
-}
-
 // TestServeConfig runs a server with a file that uses every setting, and shows that a flag
 // takes precedence.
 func TestServeConfig(t *testing.T) {
