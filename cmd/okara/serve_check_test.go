@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestServeRefuses gives wrong settings to a start and to --check: one message with the line
@@ -29,9 +30,7 @@ func TestServeRefuses(t *testing.T) {
 	storage := filepath.Join(c.home, "storage")
 	secret, token := c.file(t, "secret", hookSecret), c.file(t, "token", acmeToken)
 	open := c.file(t, "open", acmeToken)
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(open, 0o644))
 	cert := c.file(t, "cert.pem", "no certificate\n")
 	owner := func(lines ...string) string {
 		return "\ngithub \"acme\" {\n secret_files = [\"" + secret + "\"]\n" + strings.Join(lines, "\n") + "\n}\n"
@@ -119,11 +118,11 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.env = map[string]string{"SHORT": "x"}
-			args := append([]string{"serve", "--storage", storage}, tt.args...)
+			args := append([]string{"serve"}, tt.args...)
 			if tt.config != "" {
 				args = append(args, "--config", c.file(t, "okara.hcl", tt.config))
 			}
-			for _, how := range [][]string{nil, {"--check"}} {
+			for _, how := range [][]string{{"--storage", filepath.Join(t.TempDir(), "s")}, {"--check", "--storage", storage}} {
 				code, out, errOut := c.run(t, append(args, how...)...)
 				if code != cli.ExitUsage || !matches(t, tt.want, errOut) || out != "" || strings.Contains(errOut, acmeToken) || strings.Contains(errOut, hookSecret) {
 					t.Errorf("%v: exit %d, stdout %q, stderr %q; want %q", how, code, out, errOut, tt.want)
@@ -171,17 +170,14 @@ func TestServeCheckBeside(t *testing.T) {
 
 func filesBelow(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		info, err := e.Info()
 		all = append(all, fmt.Sprint(path, info.Mode(), info.ModTime()))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
