@@ -14,7 +14,7 @@ const module = "github.com/seed-141914ff/okara"
 
 // testOnly lists packages that may be imported only by _test.go files, by each other and
 // by the test modules.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "instances/internal/runtest", "internal/webtest", "internal/mutant", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "instances/internal/runtest", "internal/webtest", "internal/mutant", "internal/must", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
 
 // mounts lists the packages outside of instances and the operator that depend on the
 // platform: the command that mounts it, and the assembly of the pages.

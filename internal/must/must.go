@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package must has the calls of tests that have to succeed: an error ends the test.
+package must
+
+import "testing"
+
+// Get returns the value of a call: must.Get(os.ReadFile(name))(t).
+func Get[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Succeed(t, err)
+		return v
+	}
+}
+
+// GetBoth returns the two values of a call.
+func GetBoth[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) {
+		t.Helper()
+		Succeed(t, err)
+		return a, b
+	}
+}
+
+// Succeed ends the test if a call that has no value returned an error.
+func Succeed(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Fixed returns the value of a call that cannot fail, where there is no test: it panics.
+func Fixed[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
