@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -108,14 +109,8 @@ func TestAbandonedClaim(t *testing.T) {
 
 func checkTombstone(t *testing.T, h http.Handler) {
 	t.Helper()
-	r, err := oci.OpenRepo(abandonedHost+"/infra/state", oci.Options{Transport: direct{h}, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := r.Fetch(t.Context(), strings.Replace(abandonedClaim, "locked", "unlocked", 1)+"-f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(abandonedHost+"/infra/state", oci.Options{Transport: direct{h}, PlainHTTP: true}))(t)
+	m := must.Get(r.Fetch(t.Context(), strings.Replace(abandonedClaim, "locked", "unlocked", 1)+"-f"))(t)
 	if l, err := format.ParseLock(m); err != nil || l.Reason != format.ReasonAbandoned {
 		t.Errorf("tombstone %+v, %v", l, err)
 	}
@@ -211,9 +206,7 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 			if err != nil || len(held) != 1 || !held[0].Unreadable || held[0].Workspace != ws || held[0].Info.ID != abandonedX {
 				t.Fatalf("locks: %+v, %v", held, err)
 			}
-			if err := s.ForceUnlock(t.Context(), ws, held[0].Info.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.ForceUnlock(t.Context(), ws, held[0].Info.ID))
 			l = mustLock(t, s, ws, "b")
 			mustPut(t, l, []byte("b"))
 			mustUnlock(t, l)
@@ -233,9 +226,7 @@ func TestDanglingVersion(t *testing.T) {
 		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{StrictReads: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		mustPut(t, mustLock(t, s, "prod", "killed"), []byte("one"))
 		g.Add("infra/state", "state-prod-v2")
-		if err := s.ForceUnlock(t.Context(), "prod", "killed"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.ForceUnlock(t.Context(), "prod", "killed"))
 		_, _, gerr := s.Get(t.Context(), "prod")
 		_, lerr := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
 		for _, err := range []error{gerr, lerr} {
@@ -243,10 +234,7 @@ func TestDanglingVersion(t *testing.T) {
 				t.Errorf("a version that cannot be read: %v", err)
 			}
 		}
-		l, err := s.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
 		if !strings.Contains(log.String(), "state-prod-v2") {
 			t.Errorf("the log does not name the version: %s", log.String())
 		}
@@ -275,10 +263,7 @@ func TestVersionBeingWritten(t *testing.T) {
 				mustPut(t, l, []byte("one"))
 			})
 			reader := newStore(t, abandonedHost, direct{g}, statebackend.Options{StrictReads: strict})
-			list, err := reader.List(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(reader.List(t.Context()))(t)
 			writing.Go(func() {
 				if v, err := reader.Current(t.Context(), "prod"); err != nil || v.N != 1 {
 					t.Errorf("strict %t: current %+v, %v", strict, v, err)
@@ -340,10 +325,7 @@ func TestDanglingFirstVersion(t *testing.T) {
 		if len(names) != 1 || names[0] != "prod" {
 			t.Errorf("workspaces %q, want the one that cannot be read, too", names)
 		}
-		l, err := s.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
 		mustPut(t, l, []byte("one"))
 		mustUnlock(t, l)
 	})

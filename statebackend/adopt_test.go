@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -27,9 +28,7 @@ import (
 func mustFailOver(t *testing.T, old, copied *statebackend.Store) {
 	t.Helper()
 	mustWrite(t, old, 1, 2, 3)
-	if _, err := old.Replicate(t.Context(), copied, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(old.Replicate(t.Context(), copied, "prod"))(t)
 	mustWrite(t, old, 4, 5)
 	mustTakeOver(t, copied, 6)
 }
@@ -37,10 +36,7 @@ func mustFailOver(t *testing.T, old, copied *statebackend.Store) {
 // mustTakeOver takes the workspace over, and writes a state.
 func mustTakeOver(t *testing.T, s *statebackend.Store, serial int) {
 	t.Helper()
-	l, err := s.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"}))(t)
 	mustPut(t, l, replicaState(serial))
 	mustUnlock(t, l)
 }
@@ -48,10 +44,7 @@ func mustTakeOver(t *testing.T, s *statebackend.Store, serial int) {
 // mustAdopt makes dst a copy of src, and returns how many versions were copied.
 func mustAdopt(t *testing.T, src, dst *statebackend.Store, kept ...int64) int {
 	t.Helper()
-	copied, got, err := src.Adopt(t.Context(), dst, "prod", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	copied, got := must.GetBoth(src.Adopt(t.Context(), dst, "prod", false))(t)
 	if diff := cmp.Diff(kept, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("kept (-want +got):\n%s", diff)
 	}
@@ -61,10 +54,7 @@ func mustAdopt(t *testing.T, src, dst *statebackend.Store, kept ...int64) int {
 // serial reads the serial of the current state.
 func serial(t *testing.T, s *statebackend.Store) uint64 {
 	t.Helper()
-	_, v, err := s.Get(t.Context(), "prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, v := must.GetBoth(s.Get(t.Context(), "prod"))(t)
 	return v.Serial
 }
 
@@ -116,10 +106,7 @@ func TestFailBack(t *testing.T) {
 
 func newestOf(t *testing.T, s *statebackend.Store) int64 {
 	t.Helper()
-	v, err := s.Current(t.Context(), "prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(s.Current(t.Context(), "prod"))(t)
 	return v.N
 }
 
@@ -182,10 +169,7 @@ func TestFailBackResumes(t *testing.T) {
 func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 	began := time.Now()
 	open := func(name string, transport http.RoundTripper) *statebackend.Store {
-		r, err := oci.OpenRepo(abandonedHost+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(oci.OpenRepo(abandonedHost+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 		return statebackend.New(r, statebackend.Options{Tool: "test", Uptime: func() time.Duration { return time.Since(began) }})
 	}
 	old, now := open("infra/state", direct{h}), open("dr/state", direct{h})
@@ -199,9 +183,7 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 	}
 	now = open("dr/state", direct{h})
 	if held, err := now.Held(t.Context(), "prod"); err == nil && held != nil { // the run could not release the lock that it took to move above
-		if err := now.ForceUnlock(t.Context(), "prod", held.Info.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, now.ForceUnlock(t.Context(), "prod", held.Info.ID))
 	}
 	_, kept, err := now.Adopt(t.Context(), old, "prod", false)
 	if err != nil || len(kept) < 4 || kept[0] != above || kept[len(kept)-1] != 4 {
@@ -220,9 +202,7 @@ func TestAdoptRefuses(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustWrite(t, old, 1)
-	if _, err := old.Replicate(t.Context(), now, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(old.Replicate(t.Context(), now, "prod"))(t)
 	refused := func(src, dst *statebackend.Store, want statebackend.RemedyKind) {
 		t.Helper()
 		_, _, err := src.Adopt(t.Context(), dst, "prod", false)
@@ -234,9 +214,7 @@ func TestAdoptRefuses(t *testing.T) {
 	refused(now, old, statebackend.RemedyPromote) // nothing was taken over
 	mustTakeOver(t, now, 2)
 	other := replicaStore(t, host, "third/state", nil)
-	if _, err := now.Replicate(t.Context(), other, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(now.Replicate(t.Context(), other, "prod"))(t)
 	refused(old, other, statebackend.RemedyPromote) // a copy of a third repository
 	refused(now, replicaStore(t, strings.Replace(host, "127.0.0.1", "localhost", 1), "dr/state", nil), 0)
 	mustWrite(t, now, 3) // it did not become a copy of itself
@@ -247,9 +225,7 @@ func TestAdoptRefuses(t *testing.T) {
 	if !ok || locked.Held.ID != dead.Info().ID {
 		t.Fatalf("adopting what somebody holds: %v", err)
 	}
-	if err := replicaStore(t, host, "infra/state", nil).ForceUnlock(t.Context(), "prod", locked.Held.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, replicaStore(t, host, "infra/state", nil).ForceUnlock(t.Context(), "prod", locked.Held.ID))
 	mustAdopt(t, now, old)
 
 	if _, err := other.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
@@ -355,9 +331,7 @@ func TestAdoptSealed(t *testing.T) {
 	old := sealedStore(t, host, "infra/state", statebackend.Options{})
 	now := sealedStore(t, host, "dr/state", statebackend.Options{Primary: "infra/state"})
 	mustStore(t, old, "prod", secret(1, "one"))
-	if _, err := old.Replicate(t.Context(), now, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(old.Replicate(t.Context(), now, "prod"))(t)
 	mustStore(t, old, "prod", secret(2, "lost"))
 	l, err := now.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"})
 	if err != nil {
@@ -393,13 +367,9 @@ func TestReplicateDiverged(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustWrite(t, src, 1, 2)
-	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
 	for _, tag := range []string{"state-prod-v2", "state-prod"} {
-		if err := src.Repo().Untag(t.Context(), tag); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, src.Repo().Untag(t.Context(), tag))
 	}
 	src = replicaStore(t, host, "infra/state", nil)
 	mustWrite(t, src, 7)
@@ -423,24 +393,16 @@ func TestReplicaIsPruned(t *testing.T) {
 		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 		mustFailOver(t, old, now)
 		mustAdopt(t, now, old, 5, 4)
-		r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true}))(t)
 		copied := statebackend.New(r, statebackend.Options{MaxVersions: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for i := range 4 {
 			mustWrite(t, now, 7+i)
-			if _, err := now.Replicate(t.Context(), copied, "prod"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(now.Replicate(t.Context(), copied, "prod"))(t)
 		}
 		if got := serial(t, old); got != 10 {
 			t.Errorf("the copy reads serial %d", got)
 		}
-		list, err := copied.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(copied.List(t.Context()))(t)
 		left := list.Numbers("prod")
 		if strings.HasSuffix(t.Name(), "/no-delete") {
 			if strings.Count(log.String(), "could not be removed") != 1 {
@@ -461,16 +423,10 @@ func TestReplicateNewest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := replicaStore(t, host, "infra/state", nil)
 	mustWrite(t, src, 1, 2, 3, 4)
-	r, err := oci.OpenRepo(host+"/dr/state", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/dr/state", oci.Options{PlainHTTP: true}))(t)
 	dst := statebackend.New(r, statebackend.Options{MaxVersions: 2})
 	for range 2 {
-		got, err := src.Replicate(t.Context(), dst, "prod")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
 		if list, err := dst.List(t.Context()); err != nil || len(list.Numbers("prod")) != 2 || serial(t, dst) != 4 {
 			t.Errorf("copied %v: %v, %v", got, list.Numbers("prod"), err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -14,11 +15,7 @@ import (
 // sample is a typical state: some hundred resources of a few types.
 func sample(t testing.TB) []byte {
 	t.Helper()
-	b, err := os.ReadFile("testdata/large.tfstate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(os.ReadFile("testdata/large.tfstate"))(t)
 }
 
 func TestSampleShrinks(t *testing.T) {
@@ -97,19 +94,14 @@ func BenchmarkBudget(b *testing.B) {
 		l := mustLock(b, s, "prod", "a")
 		b.Run("put/"+name, func(b *testing.B) {
 			for b.Loop() {
-				release, err := s.Reserve(b.Context(), int64(len(state)))
-				if err != nil {
-					b.Fatal(err)
-				}
+				release := must.Get(s.Reserve(b.Context(), int64(len(state))))(b)
 				mustPut(b, l, state)
 				release()
 			}
 		})
 		b.Run("get/"+name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.View(b.Context(), "prod", func([]byte, statebackend.Version) error { return nil }); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(s.View(b.Context(), "prod", func([]byte, statebackend.Version) error { return nil }))(b)
 			}
 		})
 		mustUnlock(b, l)

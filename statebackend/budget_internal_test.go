@@ -7,6 +7,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -25,14 +26,8 @@ func (watched) Open(_ context.Context, sealed []byte, _ map[string]string, aad [
 
 // A takeover seals the current state again, which counts against the budget until then.
 func TestTakeOverBudget(t *testing.T) {
-	c, err := oci.New(ocitest.New(t, ocitest.Quirks{})+"/acme", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.Repo("state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{})+"/acme", oci.Options{PlainHTTP: true}))(t)
+	r := must.Get(c.Repo("state"))(t)
 	b := NewBudget(1 << 20)
 	free := 0
 	s := New(r, Options{Budget: b, Sealer: watched{func() {
@@ -41,17 +36,10 @@ func TestTakeOverBudget(t *testing.T) {
 			free++
 		}
 	}}})
-	l, err := s.Lock(t.Context(), "prod", LockInfo{ID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Put(t.Context(), []byte(`{"version":4,"serial":1,"lineage":"l"}`)); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Lock(t.Context(), "prod", LockInfo{ID: "a"}))(t)
+	must.Get(l.Put(t.Context(), []byte(`{"version":4,"serial":1,"lineage":"l"}`)))(t)
 	free = 0 // during the write of a state that the caller has reserved
-	if _, err := s.TakeOver(t.Context(), "prod", LockInfo{ID: "b"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.TakeOver(t.Context(), "prod", LockInfo{ID: "b"}))(t)
 	if free > 0 {
 		t.Error("nothing of the budget is held while the head is sealed anew")
 	}

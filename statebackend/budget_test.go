@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -93,10 +94,7 @@ func TestBudgetWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := s.Reserve(t.Context(), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(s.Reserve(t.Context(), -1))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Reserve(ctx, 1); !errors.Is(err, context.Canceled) {
@@ -119,20 +117,13 @@ func TestBudgetWait(t *testing.T) {
 func TestExpandedSize(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{MaxState: 1 << 20, Budget: statebackend.NewBudget(1 << 20)})
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewWriter(nil))(t)
 	defer z.Close()
 	gz := func(b []byte) []byte {
 		var buf bytes.Buffer
 		w := gzip.NewWriter(&buf)
-		if _, err := w.Write(b); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(b))(t)
+		must.Succeed(t, w.Close())
 		return buf.Bytes()
 	}
 	small, large := bombState(1<<10), bombState(2<<20)
@@ -152,18 +143,11 @@ func TestExpandedSize(t *testing.T) {
 		{"gzip, short", "+gzip", []byte("{}"), oci.ErrCorrupt},
 	} {
 		blob := format.StateLayer(tc.encoding, tc.stored)
-		m, err := format.NewStateManifest(format.StateManifest{Workspace: "prod", N: 1, Layer: blob.Descriptor})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(format.NewStateManifest(format.StateManifest{Workspace: "prod", N: 1, Layer: blob.Descriptor}))(t)
 		for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-			if err := s.Repo().PushBlob(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Repo().PushBlob(t.Context(), b))
 		}
-		if err := s.Repo().PutTag(t.Context(), "state-prod-v1", m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Repo().PutTag(t.Context(), "state-prod-v1", m))
 		got, _, err := s.GetVersion(t.Context(), "prod", 1)
 		if !errors.Is(err, tc.want) || tc.want == nil && !bytes.Equal(got, small) || tc.want != nil && strings.Contains(string(got), "version") {
 			t.Errorf("%s: %d bytes, %v, want %v", tc.name, len(got), err, tc.want)

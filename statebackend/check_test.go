@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -37,9 +38,7 @@ func TestLockCheck(t *testing.T) {
 		if n := c.Take(); n["GET tags"] != pages || sum(n) != pages {
 			t.Errorf("requests %v, want one list", n)
 		}
-		if err := newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", "a"))
 		if err := l.Check(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("forced: %v", err)
 		}
@@ -83,9 +82,7 @@ func TestStoreCheck(t *testing.T) {
 		if err := there.Check(t.Context(), "prod", "other"); !isLockedBy(err, "run") || errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("held by another: %v", err)
 		}
-		if err := there.ForceUnlock(t.Context(), "prod", "run"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, there.ForceUnlock(t.Context(), "prod", "run"))
 		check("forced", here, "run", statebackend.ErrLockEnded)
 		check("forced elsewhere", there, "run", statebackend.ErrLockEnded)
 		next := mustLock(t, there, "prod", "next")
@@ -103,13 +100,8 @@ func TestStoreCheckAbove(t *testing.T) {
 	l := mustLock(t, s, "prod", "run")
 	mustPut(t, l, testState(1, 0))
 	r := s.Repo()
-	m, err := r.Fetch(t.Context(), "state-prod-v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), "state-prod-v2", m); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(r.Fetch(t.Context(), "state-prod-v1"))(t)
+	must.Succeed(t, r.PutTag(t.Context(), "state-prod-v2", m))
 	if err := s.Check(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrLockEnded) {
 		t.Errorf("by the id: %v", err)
 	}
@@ -128,9 +120,7 @@ func TestStoreCheckRemoved(t *testing.T) {
 	mustLock(t, s, "prod", "run")
 	for _, tag := range mustTags(t, s) {
 		if strings.HasPrefix(tag, "locked-prod-") {
-			if err := s.Repo().Untag(t.Context(), tag); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Repo().Untag(t.Context(), tag))
 		}
 	}
 	if err := s.Check(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrNotHeld) {
@@ -143,10 +133,7 @@ func TestStoreCheckRemoved(t *testing.T) {
 
 func mustTags(t *testing.T, s *statebackend.Store) []string {
 	t.Helper()
-	l, err := s.Repo().Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Repo().Snapshot(t.Context()))(t)
 	return l.Tags
 }
 
@@ -280,9 +267,5 @@ func TestLockBegunOlderTool(t *testing.T) {
 
 func mustList(t *testing.T, s *statebackend.Store) *statebackend.Listing {
 	t.Helper()
-	l, err := s.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(s.List(t.Context()))(t)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -21,14 +22,8 @@ import (
 func newSealer(t *testing.T, key string) statebackend.Sealer {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(strings.Repeat(key, 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e, err := envelope.New(envelope.Options{Keys: []string{file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	must.Succeed(t, os.WriteFile(file, []byte(strings.Repeat(key, 32)), 0o600))
+	return must.Get(envelope.New(envelope.Options{Keys: []string{file}}))(t)
 }
 
 func TestEncryption(t *testing.T) {
@@ -42,10 +37,7 @@ func TestEncryption(t *testing.T) {
 		t.Errorf("version: %+v, want it encrypted after compression", v)
 	}
 	// The successor of an overtaken lock copies blob and origin unchanged.
-	l, err := newStore(t, host, nil, sealed).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l = must.Get(newStore(t, host, nil, sealed).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
 	if got, v, err := l.Get(t.Context()); err != nil || !bytes.Equal(got, want) || v.N < 100_000 {
 		t.Errorf("sealed head: %d bytes, %+v, %v", len(got), v, err)
 	}
@@ -100,17 +92,12 @@ func TestEncryptionBindsWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sm, err := format.ParseState(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sm := must.Get(format.ParseState(m))(t)
 	sm.Workspace, sm.Origin.Workspace = "dev", "dev"
 	if m, err = format.NewStateManifest(sm); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Repo().PutTag(t.Context(), "state-dev", m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Repo().PutTag(t.Context(), "state-dev", m))
 	if got, _, err := s.Get(t.Context(), "dev"); err == nil {
 		t.Errorf("read %q of another workspace", got)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -150,10 +151,7 @@ func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := l.Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, _ := must.GetBoth(l.Get(t.Context()))(t)
 	if s := string(got); s != "new" && (s != "old" || acked) {
 		t.Errorf("state %q, acknowledged: %t", s, acked)
 	}

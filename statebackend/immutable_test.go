@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -136,9 +137,7 @@ func TestPointerRequests(t *testing.T) {
 	}
 	c := &ocitest.Count{}
 	read(newStore(t, host, c, statebackend.Options{}), c, map[string]int{"GET manifest": 1, "GET tags": 1})
-	if err := s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: format.PointerMoves}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: format.PointerMoves}))
 	reader := newStore(t, host, c, statebackend.Options{})
 	read(reader, c, map[string]int{"GET manifest": 2, "GET tags": 1})
 	read(reader, c, map[string]int{"GET manifest": 1})
@@ -156,9 +155,7 @@ func TestLaterVerdicts(t *testing.T) {
 		if i == 2 {
 			g.Refuse(ocitest.Refusals{})
 		}
-		if err := s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}))
 		if v, err := s.Verdict(t.Context()); err != nil || v.Pointer != want {
 			t.Errorf("verdict %d: %+v, %v", i, v, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -49,9 +50,7 @@ func TestAbandon(t *testing.T) {
 		if got := l.Versions(); got != 1 {
 			t.Errorf("%d versions", got)
 		}
-		if err := l.Abandon(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, l.Abandon(t.Context()))
 		if _, err := l.Put(t.Context(), []byte("late")); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("a late write: %v", err)
 		}
@@ -124,10 +123,7 @@ func TestLeaseOfEmptyRepository(t *testing.T) {
 		if _, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); err == nil {
 			t.Fatal("locked by who was killed")
 		}
-		l, err := polls(t, newStore(t, abandonedHost, direct{h}, statebackend.Options{}), "b", 10*time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(polls(t, newStore(t, abandonedHost, direct{h}, statebackend.Options{}), "b", 10*time.Minute))(t)
 		mustUnlock(t, l)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -68,10 +69,7 @@ func TestLease(t *testing.T) {
 				if age, ttl := la.Lease(); age < time.Minute || ttl != time.Minute {
 					t.Errorf("the holder counts %v of %v", age, ttl)
 				}
-				lb, err := polls(t, b, "b", 2*time.Minute)
-				if err != nil {
-					t.Fatal(err)
-				}
+				lb := must.Get(polls(t, b, "b", 2*time.Minute))(t)
 				if got, _, err := lb.Get(t.Context()); err != nil || string(got) != "a1" {
 					t.Errorf("head of the successor: %q, %v", got, err)
 				}
@@ -179,10 +177,7 @@ func TestLeaseSuspended(t *testing.T) {
 			t.Errorf("age %v of a lease that is kept", age)
 		}
 		g.closed.Store(true)
-		lb, err := polls(t, b, "b", 3*time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lb := must.Get(polls(t, b, "b", 3*time.Minute))(t)
 		mustPut(t, lb, []byte("b"))
 		mustUnlock(t, lb)
 		time.Sleep(8 * 24 * time.Hour)

@@ -7,17 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 func mustListing(t *testing.T, s *statebackend.Store) *statebackend.Listing {
 	t.Helper()
-	l, err := s.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(s.List(t.Context()))(t)
 }
 
 func checkNumbers(t *testing.T, l *statebackend.Listing, workspace string, want ...int64) {
@@ -30,10 +27,7 @@ func checkNumbers(t *testing.T, l *statebackend.Listing, workspace string, want 
 // mustHeads returns the newest version of each workspace.
 func mustHeads(t *testing.T, l *statebackend.Listing) map[string]int64 {
 	t.Helper()
-	list, err := l.Heads(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(l.Heads(t.Context()))(t)
 	heads := map[string]int64{}
 	for _, h := range list {
 		heads[h.Workspace] = h.N
@@ -119,9 +113,7 @@ func TestListingDangling(t *testing.T) {
 func TestListingJump(t *testing.T) {
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{PageSize: 2}), nil, statebackend.Options{})
 	mustPut(t, mustLock(t, s, "prod", "killed"), testState(1, 0))
-	if err := s.ForceUnlock(t.Context(), "prod", "killed"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.ForceUnlock(t.Context(), "prod", "killed"))
 	l := mustLock(t, s, "prod", "b")
 	next := mustPut(t, l, testState(2, 0)).N
 	mustUnlock(t, l)
@@ -136,9 +128,7 @@ func TestListingReplica(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustWrite(t, src, 1, 2)
-	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
 	mustWrite(t, src, 3)
 	if mustListing(t, src).Replica() || !mustListing(t, dst).Replica() {
 		t.Error("not the copy says that it is one")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -28,10 +29,7 @@ func sealedStore(t *testing.T, host, name string, o statebackend.Options) *state
 
 func openStore(t *testing.T, host, name string, o statebackend.Options) *statebackend.Store {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/"+name, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/"+name, oci.Options{PlainHTTP: true}))(t)
 	return statebackend.New(r, o)
 }
 
@@ -56,27 +54,17 @@ func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.
 	if err != nil {
 		t.Fatal(err)
 	}
-	sm, err := format.ParseState(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := from.Repo().ReadBlob(t.Context(), sm.Layer, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sm := must.Get(format.ParseState(m))(t)
+	stored := must.Get(from.Repo().ReadBlob(t.Context(), sm.Layer, 1<<20))(t)
 	change(&sm)
 	for _, b := range []oci.Blob{oci.EmptyBlob(), oci.BytesBlob(sm.Layer.MediaType, stored)} {
-		if err := to.Repo().PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, to.Repo().PushBlob(t.Context(), b))
 	}
 	if m, err = format.NewStateManifest(sm); err != nil {
 		t.Fatal(err)
 	}
 	for _, tag := range tags {
-		if err := to.Repo().PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, to.Repo().PutTag(t.Context(), tag, m))
 	}
 }
 
@@ -96,9 +84,7 @@ func TestSealedStateStaysInItsPlace(t *testing.T) {
 	mustStore(t, plain, "prod", secret(1, "p1"), secret(2, "p2"), secret(9, "forged"))
 	deleted := openStore(t, host, "infra/deleted", statebackend.Options{})
 	l := mustLock(t, deleted, "prod", "x")
-	if err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Delete(t.Context()))
 	mustUnlock(t, l)
 	for i, tc := range []struct {
 		name  string
@@ -175,24 +161,16 @@ func TestTakeOverSealsAnew(t *testing.T) {
 	s := sealedStore(t, host, "infra/state", statebackend.Options{})
 	mustStore(t, s, "prod", secret(1, "one"))
 	mustLock(t, s, "prod", "gone")
-	l, err := sealedStore(t, host, "infra/state", statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(sealedStore(t, host, "infra/state", statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
 	state, v, err := l.Get(t.Context())
 	if err != nil || !bytes.Equal(state, secret(1, "one")) || v.N < 100_000 || !v.Encrypted || v.Serial != 1 {
 		t.Errorf("%q, %+v, %v", state, v, err)
 	}
-	m, err := s.Repo().Fetch(t.Context(), fmt.Sprintf("state-prod-v%d", v.N))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(s.Repo().Fetch(t.Context(), fmt.Sprintf("state-prod-v%d", v.N)))(t)
 	if sm, err := format.ParseState(m); err != nil || sm.Origin.Version != v.N || sm.Origin.Repository != "infra/state" {
 		t.Errorf("origin %+v, %v", sm.Origin, err)
 	}
-	if err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Delete(t.Context()))
 	mustUnlock(t, l)
 	mustLock(t, s, "prod", "gone again")
 	if l, err = sealedStore(t, host, "infra/state", statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "c"}); err != nil {
@@ -230,10 +208,7 @@ func TestUnsealed(t *testing.T) {
 	if _, err := strict.TakeOver(t.Context(), "prod", statebackend.LockInfo{}); !errors.Is(err, statebackend.ErrUnsealed) {
 		t.Errorf("takeover: %v", err)
 	}
-	l, err := sealedStore(t, host, "infra/state", statebackend.Options{Unsealed: true}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "push"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(sealedStore(t, host, "infra/state", statebackend.Options{Unsealed: true}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "push"}))(t)
 	if _, _, err := strict.Get(t.Context(), "prod"); !errors.Is(err, statebackend.ErrUnsealed) {
 		t.Errorf("the takeover vouched for a state in clear: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -21,13 +22,8 @@ func TestRegressedPointer(t *testing.T) {
 			mustPut(t, l, []byte(state))
 			mustUnlock(t, l)
 		}
-		old, err := s.Repo().Fetch(t.Context(), "state-prod-v1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Repo().PutTag(t.Context(), "state-prod", old); err != nil {
-			t.Fatal(err)
-		}
+		old := must.Get(s.Repo().Fetch(t.Context(), "state-prod-v1"))(t)
+		must.Succeed(t, s.Repo().PutTag(t.Context(), "state-prod", old))
 		if got := mustGet(t, strict, "prod"); got != "2" {
 			t.Errorf("strict read: %q", got)
 		}

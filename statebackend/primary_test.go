@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -21,9 +22,7 @@ func TestPrimary(t *testing.T) {
 	src := sealedStore(t, host, "infra/state", statebackend.Options{})
 	mustStore(t, src, "prod", secret(1, "one"), secret(2, "two"))
 	plain := openStore(t, host, "dr/state", statebackend.Options{})
-	if _, err := openStore(t, host, "infra/state", statebackend.Options{}).Replicate(t.Context(), plain, "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(openStore(t, host, "infra/state", statebackend.Options{}).Replicate(t.Context(), plain, "prod"))(t)
 	alone := sealedStore(t, host, "dr/state", statebackend.Options{})
 	if _, _, err := alone.Get(t.Context(), "prod"); !errors.Is(err, statebackend.ErrUnsealed) {
 		t.Errorf("a copy whose original nobody named: %v", err)
@@ -78,9 +77,7 @@ func TestReseal(t *testing.T) {
 	dst := sealedStore(t, host, "dr/state", statebackend.Options{})
 	mustStore(t, src, "prod", secret(1, "one"), secret(2, "two"))
 	l := mustLock(t, src, "prod", "delete")
-	if err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Delete(t.Context()))
 	mustUnlock(t, l)
 	mustStore(t, src, "prod", secret(4, "four"))
 	if copied, err := src.Reseal(t.Context(), dst, "prod"); err != nil || len(copied) != 4 {

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -64,10 +65,7 @@ func TestWorker(t *testing.T) {
 
 func worker(t testing.TB, host, dir, job string, slot int) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	cmd := exec.Command(exe, "-test.run=^TestWorker$")
 	cmd.Env = append(os.Environ(), envWorker+"="+job, envHost+"="+host, envDir+"="+dir, fmt.Sprint(envSlot, "=", slot),
 		"GOGC=100") // as outside of tests, whose own processes may collect garbage less often
@@ -77,10 +75,7 @@ func worker(t testing.TB, host, dir, job string, slot int) *exec.Cmd {
 // serveDir serves distribution on a directory, as in a deployment.
 func serveDir(t testing.TB, deletes bool) string {
 	t.Helper()
-	h, err := embedded.New(t.TempDir(), embedded.Options{DisableDelete: !deletes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(embedded.New(t.TempDir(), embedded.Options{DisableDelete: !deletes}))(t)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return strings.TrimPrefix(s.URL, "http://")
@@ -249,20 +244,11 @@ func killAtRandom(mu *sync.Mutex, running map[int]*os.Process, kills int, finish
 // checkLines compares the state with the lines that were acknowledged to the workers.
 func checkLines(t *testing.T, s *statebackend.Store, dir string, want int) {
 	t.Helper()
-	state, _, err := s.Get(t.Context(), "prod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	logs, err := filepath.Glob(filepath.Join(dir, "log-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	state, _ := must.GetBoth(s.Get(t.Context(), "prod"))(t)
+	logs := must.Get(filepath.Glob(filepath.Join(dir, "log-*")))(t)
 	acked := 0
 	for _, name := range logs {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		for tagNames := range strings.Lines(string(b)) {
 			acked++
 			if !bytes.Contains(state, []byte(tagNames)) {
@@ -336,9 +322,7 @@ func TestStoppedInPut(t *testing.T) {
 				cmd := worker(t, host, t.TempDir(), fmt.Sprint("stop ", at), 0)
 				var out bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &out
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, cmd.Start())
 				ended := false
 				t.Cleanup(func() { // a stopped process would stay forever
 					if !ended {
@@ -352,9 +336,7 @@ func TestStoppedInPut(t *testing.T) {
 				}
 				l = mustLock(t, s, "prod", "successor")
 				mustPut(t, l, []byte("successor"))
-				if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, cmd.Process.Signal(syscall.SIGCONT))
 				err := cmd.Wait()
 				ended = true
 				before := strings.Contains(out.String(), "version 2 lost false: <nil>") // it was there before the end of the lock, and is in the copy

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -36,9 +37,7 @@ func TestResumeBesideDanglingClaim(t *testing.T) {
 		}
 		mustPut(t, l, []byte("1"))
 		c := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
-		if err := c.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)))
 		if l, err = c.Resume(t.Context(), "prod", "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -60,18 +59,11 @@ func TestResumeAfterSecondLock(t *testing.T) {
 		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 		mustLock(t, a, "prod", "a")
 		_, m := claimOf(t, a)
-		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
 		mustLock(t, b, "prod", "a")
 		late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: 1, X: format.ClaimX("a", 7)}
-		if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
-			t.Fatal(err)
-		}
-		l, err := newStore(t, host, nil, statebackend.Options{}).Resume(t.Context(), "prod", "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Repo().PutTag(t.Context(), late.String(), m))
+		l := must.Get(newStore(t, host, nil, statebackend.Options{}).Resume(t.Context(), "prod", "a"))(t)
 		mustPut(t, l, []byte("1"))
 	})
 }
@@ -94,9 +86,7 @@ func TestResumedWhileRegistryAway(t *testing.T) {
 			})
 		}
 		mustLock(t, a, "prod", "a")
-		if err := put(b, "1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, put(b, "1"))
 		f.Nth = f.Seen() + 2 // the list by which the lock is joined again
 		if err := put(a, "2"); !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("the registry is away: %v", err)
@@ -121,19 +111,12 @@ func TestLockAgainBesideOrphan(t *testing.T) {
 		a, b, c := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 		mustLock(t, a, "prod", "a")
 		tag, _ := claimOf(t, a)
-		if _, err := b.Resume(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
-		end, err := format.NewLockManifest(format.LockManifest{
+		must.Get(b.Resume(t.Context(), "prod", "a"))(t)
+		end := must.Get(format.NewLockManifest(format.LockManifest{
 			Kind: format.KindTombstone, Workspace: "prod", Fence: tag.N, Nonce: tag.X, Reason: format.ReasonForced, Created: time.Now(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		tag.Kind = format.ForceTombstone
-		if err := a.Repo().PutTag(t.Context(), tag.String(), end); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Repo().PutTag(t.Context(), tag.String(), end))
 		l := mustLock(t, b, "prod", "a")
 		if _, err := c.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "c"}); !isLockedBy(err, "a") {
 			t.Errorf("lock beside the second lock: %v", err)
@@ -145,16 +128,10 @@ func TestLockAgainBesideOrphan(t *testing.T) {
 // claimOf returns the claim of prod with the highest number.
 func claimOf(t *testing.T, s *statebackend.Store) (format.StateTag, oci.Manifest) {
 	t.Helper()
-	list, err := s.Repo().Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(s.Repo().Snapshot(t.Context()))(t)
 	claims := slices.DeleteFunc(list.Tags, func(tag string) bool { return !strings.HasPrefix(tag, "locked-prod-") })
 	newest := slices.Max(claims)
-	m, err := s.Repo().Fetch(t.Context(), newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(s.Repo().Fetch(t.Context(), newest))(t)
 	tag, _ := format.ParseStateTag(newest)
 	return tag, m
 }
@@ -182,9 +159,7 @@ func TestLateSeal(t *testing.T) {
 		mustPut(t, mustLock(t, first, "prod", "first"), []byte("1"))
 		forced, m := claimOf(t, first) // as an older program ends it, without a copy
 		forced.Kind = format.ForceTombstone
-		if err := first.Repo().PutTag(t.Context(), forced.String(), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, first.Repo().PutTag(t.Context(), forced.String(), m))
 		fast, slow := &beforePut{}, &beforePut{}
 		a, b := newStore(t, host, fast, statebackend.Options{}), newStore(t, host, slow, statebackend.Options{})
 		at, goOn, done := make(chan struct{}), make(chan struct{}), make(chan *statebackend.Lock, 1)

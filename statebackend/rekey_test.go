@@ -7,6 +7,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -37,16 +38,11 @@ func TestRekey(t *testing.T) {
 		mustPut(t, l, []byte("one"))
 		mustPut(t, l, []byte("two"))
 		mustUnlock(t, l)
-		first, err := before.Repo().Resolve(t.Context(), "state-prod-v1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(before.Repo().Resolve(t.Context(), "state-prod-v1"))(t)
 
 		l = mustLock(t, newStore(t, host, nil, statebackend.Options{Sealer: twoKeys{old, next}}), "prod", "b")
 		for _, n := range []int64{2, 1} {
-			if err := l.Rekey(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, l.Rekey(t.Context(), n))
 		}
 		if err := l.Rekey(t.Context(), 3); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("a version that is not there: %v", err)
@@ -81,14 +77,8 @@ func TestRekeyOvertaken(t *testing.T) {
 	s := newStore(t, host, nil, key)
 	l := mustLock(t, s, "prod", "a")
 	mustPut(t, l, []byte("one"))
-	taken, err := newStore(t, host, nil, key).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := s.Repo().Resolve(t.Context(), "state-prod-v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(newStore(t, host, nil, key).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
+	before := must.Get(s.Repo().Resolve(t.Context(), "state-prod-v1"))(t)
 	if err := l.Rekey(t.Context(), 1); !errors.Is(err, statebackend.ErrLockLost) {
 		t.Errorf("got %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -20,10 +21,7 @@ import (
 // replicaStore opens a repository of a registry over a transport.
 func replicaStore(t *testing.T, host, name string, transport http.RoundTripper) *statebackend.Store {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	return statebackend.New(r, statebackend.Options{Tool: "test"})
 }
 
@@ -34,18 +32,11 @@ func replicaState(serial int) []byte {
 // mustWrite writes states with these serials under one lock.
 func mustWrite(t *testing.T, s *statebackend.Store, serials ...int) {
 	t.Helper()
-	l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{Who: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Lock(t.Context(), "prod", statebackend.LockInfo{Who: "test"}))(t)
 	for _, serial := range serials {
-		if _, err := l.Put(t.Context(), replicaState(serial)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Put(t.Context(), replicaState(serial)))(t)
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Unlock(t.Context()))
 }
 
 // Shows: copies 1 | a replica is read-only, follows its source, resumes after an interruption, and
@@ -82,9 +73,7 @@ func TestReplicaIsReadOnly(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := replicaStore(t, host, "infra/state", nil)
 	mustWrite(t, src, 1, 2)
-	if _, err := src.Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(src.Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "prod"))(t)
 	dst := replicaStore(t, host, "dr/state", nil) // another process
 	if _, err := dst.Lock(t.Context(), "prod", statebackend.LockInfo{}); !errors.Is(err, statebackend.ErrReplica) {
 		t.Fatalf("lock in a replica: %v", err)
@@ -92,16 +81,9 @@ func TestReplicaIsReadOnly(t *testing.T) {
 	if state, _, err := dst.Get(t.Context(), "prod"); err != nil || !bytes.Equal(state, replicaState(2)) {
 		t.Errorf("read of a replica: %v", err)
 	}
-	l, err := dst.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Put(t.Context(), replicaState(3)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(dst.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"}))(t)
+	must.Get(l.Put(t.Context(), replicaState(3)))(t)
+	must.Succeed(t, l.Unlock(t.Context()))
 	if _, err := src.Replicate(t.Context(), dst, "prod"); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("replicating into a repository that was taken over: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -69,10 +70,7 @@ func TestReplicateMounts(t *testing.T) {
 		c := &ocitest.Count{}
 		host := ocitest.New(t, ocitest.Quirks{NoMount: !mounts})
 		src, dst := replicaStore(t, host, "infra/source", c), replicaStore(t, host, "infra/copy", c)
-		l, err := src.Lock(t.Context(), "prod", statebackend.LockInfo{Who: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(src.Lock(t.Context(), "prod", statebackend.LockInfo{Who: "test"}))(t)
 		var states [][]byte
 		for serial := range 3 {
 			states = append(states, testState(serial+1, 100))
@@ -80,9 +78,7 @@ func TestReplicateMounts(t *testing.T) {
 		}
 		mustUnlock(t, l)
 		c.Take()
-		if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
 		got := c.Take()
 		if moved := got["GET blob"]; mounts != (moved == 0) || moved > 3 {
 			t.Errorf("mounts %v: %v", mounts, got)

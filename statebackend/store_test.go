@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,44 +26,28 @@ import (
 
 func newStore(t testing.TB, host string, transport http.RoundTripper, o statebackend.Options) *statebackend.Store {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{Transport: transport, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{Transport: transport, PlainHTTP: true}))(t)
 	return statebackend.New(r, o)
 }
 
 func mustLock(t testing.TB, s *statebackend.Store, ws, id string) *statebackend.Lock {
 	t.Helper()
-	l, err := s.Lock(t.Context(), ws, statebackend.LockInfo{ID: id, Who: "alice@" + id, Operation: "OperationTypeApply"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(s.Lock(t.Context(), ws, statebackend.LockInfo{ID: id, Who: "alice@" + id, Operation: "OperationTypeApply"}))(t)
 }
 
 func mustPut(t testing.TB, l *statebackend.Lock, state []byte) statebackend.Version {
 	t.Helper()
-	v, err := l.Put(t.Context(), state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(l.Put(t.Context(), state))(t)
 }
 
 func mustUnlock(t testing.TB, l *statebackend.Lock) {
 	t.Helper()
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Unlock(t.Context()))
 }
 
 func mustGet(t testing.TB, s *statebackend.Store, ws string) string {
 	t.Helper()
-	state, _, err := s.Get(t.Context(), ws)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state, _ := must.GetBoth(s.Get(t.Context(), ws))(t)
 	return string(state)
 }
 
@@ -115,9 +100,7 @@ func TestStoreLifeCycle(t *testing.T) {
 
 func testDelete(t *testing.T, s *statebackend.Store) {
 	l := mustLock(t, s, "prod", "del")
-	if err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Delete(t.Context()))
 	mustUnlock(t, l)
 	if _, _, err := s.Get(t.Context(), "prod"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("get after delete: %v", err)
@@ -314,24 +297,16 @@ func TestPrune(t *testing.T) {
 func TestPruneFreesManifests(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
-	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true}))(t)
 	var versions []oci.Descriptor
 	for i := range 4 {
 		l := mustLock(t, s, "prod", fmt.Sprint(i))
 		mustPut(t, l, fmt.Append(nil, i))
 		mustUnlock(t, l)
-		m, err := r.Fetch(t.Context(), fmt.Sprint("state-prod-v", i+1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(r.Fetch(t.Context(), fmt.Sprint("state-prod-v", i+1)))(t)
 		versions = append(versions, m.Descriptor)
 		if i == 1 {
-			if err := r.PutTag(t.Context(), "before-migration", m); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PutTag(t.Context(), "before-migration", m))
 		}
 	}
 	if gone, err := s.Prune(t.Context(), "prod", 1); err != nil || !slices.Equal(gone, []int64{1, 2, 3}) {
@@ -388,17 +363,12 @@ func TestCleanUp(t *testing.T) {
 		a, b := newStore(t, host, nil, o), newStore(t, host, nil, o)
 		la := mustLock(t, a, "prod", "a")
 		mustPut(t, la, []byte("a"))
-		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
 		apply := func(id string) int {
 			l := mustLock(t, b, "prod", id)
 			mustPut(t, l, []byte(id))
 			mustUnlock(t, l)
-			tags, err := b.Repo().Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tags := must.Get(b.Repo().Snapshot(t.Context()))(t)
 			n := 0
 			for _, tag := range tags.Tags {
 				if st, ok := format.ParseStateTag(tag); ok && (st.Kind == format.LockClaim || st.Kind == format.ForceTombstone) {

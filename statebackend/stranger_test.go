@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -54,13 +55,8 @@ func TestForgedNumbers(t *testing.T) {
 		s := newStore(t, host, nil, statebackend.Options{})
 		mustStore(t, s, "prod", testState(1, 10))
 		mustStore(t, s, "dev", testState(1, 10))
-		m, err := s.Repo().Fetch(t.Context(), "state-prod-v1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(s.Repo().Fetch(t.Context(), "state-prod-v1"))(t)
+		must.Succeed(t, s.Repo().PutTag(t.Context(), tag, m))
 		for _, lock := range []func() (*statebackend.Lock, error){
 			func() (*statebackend.Lock, error) { return s.Lock(t.Context(), "prod", statebackend.LockInfo{}) },
 			func() (*statebackend.Lock, error) { return s.TakeOver(t.Context(), "prod", statebackend.LockInfo{}) },

@@ -12,6 +12,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -86,9 +87,7 @@ func TestForceUnlock(t *testing.T) {
 		if err := b.ForceUnlock(t.Context(), "prod", "x"); !isLockedBy(err, "a") {
 			t.Errorf("unknown id, held workspace: %v", err)
 		}
-		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
 		lb := mustLock(t, b, "prod", "b")
 		mustPut(t, lb, []byte("b1"))
 		if _, err := la.Put(t.Context(), []byte("a1")); !errors.Is(err, statebackend.ErrLockLost) {
@@ -155,9 +154,7 @@ func TestForcedByOlder(t *testing.T) {
 		mustPut(t, la, []byte("a1"))
 		c, m := claimOf(t, a)
 		c.Kind = format.ForceTombstone
-		if err := a.Repo().PutTag(t.Context(), c.String(), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Repo().PutTag(t.Context(), c.String(), m))
 		if _, err := la.Put(t.Context(), []byte("a2")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 2, and the next lock decides") {
 			t.Errorf("put of the forced holder: %v", err)
 		}
@@ -180,22 +177,16 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 		_, m := claimOf(t, a)
 		mustLock(t, c, "prod", "a") // repeated, beside that claim
 		_, beside := claimOf(t, a)
-		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
 		lb := mustLock(t, b, "prod", "b")
 		for n, m := range map[int64]oci.Manifest{1: m, 500_000: beside} {
 			late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: n, X: format.ClaimX("a", 7)}
-			if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, a.Repo().PutTag(t.Context(), late.String(), m))
 			d := newStore(t, host, nil, statebackend.Options{})
 			if _, err := d.Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
 				t.Errorf("the forced lock is resumed by a late claim %d: %v", n, err)
 			}
-			if err := b.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, b.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)))
 		}
 		mustPut(t, lb, []byte("b1"))
 		mustUnlock(t, lb)
@@ -219,15 +210,11 @@ func TestUnreadableTombstone(t *testing.T) {
 	g.Add("infra/state", tag.String())
 	ended := func() {
 		t.Helper()
-		if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Repo().PutTag(t.Context(), late.String(), m))
 		if _, err := s().Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
 			t.Errorf("a late claim is joined: %v", err)
 		}
-		if err := a.ForceUnlock(t.Context(), "prod", late.X); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.ForceUnlock(t.Context(), "prod", late.X))
 	}
 	ended()
 	l := mustLock(t, s(), "prod", "b")
@@ -249,10 +236,7 @@ func TestResume(t *testing.T) {
 			t.Error("the same id in the same process is another lock")
 		}
 		mustPut(t, la, []byte("1"))
-		lb, err := b.Resume(t.Context(), "prod", "run")
-		if err != nil {
-			t.Fatal(err)
-		}
+		lb := must.Get(b.Resume(t.Context(), "prod", "run"))(t)
 		if got := lb.Info().Who; got != "alice@run" {
 			t.Errorf("who: %q", got)
 		}
@@ -282,10 +266,7 @@ func TestTakeOverBeforeFirstWrite(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 	la := mustLock(t, a, "prod", "a")
-	lb, err := b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lb := must.Get(b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
 	mustPut(t, lb, []byte("b"))
 	if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 1, which is not current:") {
 		t.Errorf("put of the overtaken holder: %v", err)
@@ -312,7 +293,7 @@ func TestLockReleasedMeanwhile(t *testing.T) {
 // lockByOlderTool writes the lock "old" of prod by carol, and returns its manifest.
 func lockByOlderTool(t *testing.T, s *statebackend.Store) oci.Manifest {
 	t.Helper()
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.terraform.lock.v1",
 		Config:       ocispec.DescriptorEmptyJSON,
 		Layers:       []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
@@ -320,16 +301,9 @@ func lockByOlderTool(t *testing.T, s *statebackend.Store) oci.Manifest {
 			"org.terraform.workspace": "prod", "org.terraform.lock.id": "old",
 			"org.terraform.lock.info": `{"ID":"old","Who":"carol@ci"}`,
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Repo().PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Repo().PutTag(t.Context(), "locked-prod", m); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	must.Succeed(t, s.Repo().PushBlob(t.Context(), oci.EmptyBlob()))
+	must.Succeed(t, s.Repo().PutTag(t.Context(), "locked-prod", m))
 	return m
 }
 
@@ -345,9 +319,7 @@ func TestOlderToolsLock(t *testing.T) {
 	if err := s.ForceUnlock(t.Context(), "prod", "new"); !isLockedBy(err, "old") {
 		t.Errorf("wrong id: %v", err)
 	}
-	if err := s.ForceUnlock(t.Context(), "prod", "old"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.ForceUnlock(t.Context(), "prod", "old"))
 	l := mustLock(t, s, "prod", "new")
 	if _, err := s.Repo().Resolve(t.Context(), "locked-prod"); err != nil {
 		t.Errorf("the marker of our lock: %v", err)
@@ -355,9 +327,7 @@ func TestOlderToolsLock(t *testing.T) {
 	mustUnlock(t, l)
 	// Unlock in the way of a registry that cannot delete.
 	for _, tag := range []string{"locked-prod", "unlocked-prod"} {
-		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Repo().PutTag(t.Context(), tag, m))
 	}
 	mustUnlock(t, mustLock(t, s, "prod", "next"))
 }

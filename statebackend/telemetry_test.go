@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -40,10 +41,7 @@ func TestTelemetryHasNoState(t *testing.T) {
 	count := &ocitest.Count{Base: refused}
 	var text bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{Transport: count, PlainHTTP: true, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{Transport: count, PlainHTTP: true, Logger: logger}))(t)
 	s := statebackend.New(r, statebackend.Options{Compression: "none", Logger: logger})
 	l := mustLock(t, s, "prod", "a")
 	mustPut(t, l, []byte(secret))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -35,9 +36,7 @@ func serveRegistry(host, dir string) error {
 func startRegistry(t *testing.T, host, dir string) *exec.Cmd {
 	t.Helper()
 	cmd := worker(t, host, dir, "registry", 0)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may be gone already
 		_ = cmd.Wait()
@@ -56,9 +55,7 @@ func startRegistry(t *testing.T, host, dir string) *exec.Cmd {
 
 func stopRegistry(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 }
 
@@ -87,10 +84,7 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	free.Close()
 	registry := startRegistry(t, host, dir)
 	w := warned{slog.NewTextHandler(os.Stderr, nil), make(chan string, 1)}
-	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 2, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 2, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}}))(t)
 	s := statebackend.New(r, statebackend.Options{Logger: slog.New(w)})
 
 	push := func(ctx context.Context, away func()) chan error {
@@ -149,9 +143,7 @@ func TestRegistryRolledBack(t *testing.T) {
 	mustPut(t, l, testState(1, 100))
 	mustUnlock(t, l)
 	stopRegistry(t, registry)
-	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(backup, os.DirFS(dir)))
 	registry = startRegistry(t, host, dir)
 	l = mustLock(t, s, "prod", "holder")
 	mustPut(t, l, testState(2, 100))

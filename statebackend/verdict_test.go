@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,9 +26,7 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("no verdict: %v", err)
 	}
 	want := format.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
-	if err := s.RecordVerdict(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.RecordVerdict(t.Context(), want))
 	if got, err := s.Verdict(t.Context()); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("verdict (-want +got):\n%s, %v", cmp.Diff(want, got), err)
 	}
@@ -43,9 +42,7 @@ func TestVerdict(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{UnsafeLocking: true}), "prod", "override"))
 
 	want.Locking, want.DeleteDigest, want.DigestDropsTags = statebackend.LockingExact, true, true
-	if err := s.RecordVerdict(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.RecordVerdict(t.Context(), want))
 	s = newStore(t, host, c, statebackend.Options{})
 	l := mustLock(t, s, "prod", "exact")
 	c.Take()
@@ -105,9 +102,7 @@ func TestStaleList(t *testing.T) {
 				t.Errorf("lock: %v", err)
 			}
 			for range tc.late {
-				if _, err := s.Repo().Snapshot(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(s.Repo().Snapshot(t.Context()))(t)
 			}
 			if held, err := s.Locks(t.Context()); err != nil || len(held) > 0 {
 				t.Errorf("locks left: %v, %v", held, err)
@@ -123,16 +118,9 @@ func TestCachedListIsRefused(t *testing.T) {
 		return err
 	}
 	// A repository that does not exist yet has no list that could be cached.
-	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}, Root: mustVerdict(t)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), "other", mustVerdict(t)); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true}))(t)
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}, Root: mustVerdict(t)}))(t)
+	must.Succeed(t, r.PutTag(t.Context(), "other", mustVerdict(t)))
 	if err := mustLockFail(statebackend.Options{}); !errors.Is(err, statebackend.ErrUnsafe) {
 		t.Errorf("lock: %v", err)
 	}
@@ -143,9 +131,5 @@ func TestCachedListIsRefused(t *testing.T) {
 
 func mustVerdict(t *testing.T) oci.Manifest {
 	t.Helper()
-	m, err := format.NewVerdict(format.Verdict{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(format.NewVerdict(format.Verdict{}))(t)
 }

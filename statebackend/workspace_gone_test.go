@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -48,10 +49,7 @@ func TestWorkspaceUnread(t *testing.T) {
 	t.Run("state", func(t *testing.T) {
 		s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{})
 		r := mustRecord(t, s, "other", func(r *statebackend.Record) { r.Description = "one" })
-		m, err := s.Repo().Fetch(t.Context(), r.Tag)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(s.Repo().Fetch(t.Context(), r.Tag))(t)
 		tag := format.StateTag{Kind: format.StateNumbered, Fragment: format.StateFragment("prod"), N: 1}
 		if err := s.Repo().PutTag(t.Context(), tag.String(), m); err != nil { // the form that a later okara may write
 			t.Fatal(err)

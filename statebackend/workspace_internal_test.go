@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // TestMaxWorkspaces refuses one more workspace, but not a change of an existing one.
 func TestMaxWorkspaces(t *testing.T) {
-	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true}))(t)
 	s := New(r, Options{})
 	if s.maxWorkspaces != 5000 {
 		t.Errorf("at most %d workspaces", s.maxWorkspaces)
@@ -28,9 +26,7 @@ func TestMaxWorkspaces(t *testing.T) {
 	}
 	underLock := func(ws string, do func(*Lock) error) {
 		t.Helper()
-		if err := s.Hold(t.Context(), ws, LockInfo{ID: "x"}, do); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Hold(t.Context(), ws, LockInfo{ID: "x"}, do))
 	}
 	underLock("by another door", func(l *Lock) error {
 		_, err := l.Put(t.Context(), []byte(`{"version":4,"serial":1,"lineage":"l"}`))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -21,23 +22,13 @@ import (
 
 func mustRecord(t testing.TB, s *statebackend.Store, ws string, change func(r *statebackend.Record)) statebackend.Record {
 	t.Helper()
-	r, err := s.ChangeRecord(t.Context(), ws, func(r *statebackend.Record) error { change(r); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(s.ChangeRecord(t.Context(), ws, func(r *statebackend.Record) error { change(r); return nil }))(t)
 }
 
 func mustWorkspace(t testing.TB, s *statebackend.Store, ws string) statebackend.Workspace {
 	t.Helper()
-	l, err := s.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := l.Workspace(t.Context(), ws)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.List(t.Context()))(t)
+	w := must.Get(l.Workspace(t.Context(), ws))(t)
 	if ok, err := l.Exists(t.Context(), ws); err != nil || ok != w.Exists() {
 		t.Errorf("%s exists: %t, %v; the workspace says %t", ws, ok, err, w.Exists())
 	}
@@ -47,10 +38,7 @@ func mustWorkspace(t testing.TB, s *statebackend.Store, ws string) statebackend.
 // shown returns the listed description of each workspace.
 func shown(t *testing.T, s *statebackend.Store) map[string]string {
 	t.Helper()
-	list, err := mustListing(t, s).Workspaces(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(mustListing(t, s).Workspaces(t.Context()))(t)
 	if !slices.IsSortedFunc(list, func(a, b statebackend.Workspace) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("not in order: %v", list)
 	}
@@ -177,10 +165,7 @@ func TestRecordNewest(t *testing.T) {
 	l := mustListing(t, s)
 	var race []statebackend.Record // two servers that change it at once
 	for _, text := range []string{"left", "right"} {
-		r, err := l.Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = text; return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(l.Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = text; return nil }))(t)
 		race = append(race, r)
 	}
 	want := race[0]
@@ -197,15 +182,10 @@ func TestRecordNewest(t *testing.T) {
 		}
 	}
 	check("two at once")
-	m, err := s.Repo().Fetch(t.Context(), want.Tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(s.Repo().Fetch(t.Context(), want.Tag))(t)
 	hex := want.Tag[len(want.Tag)-8:]
 	for _, tag := range []string{"workspace-prod-000009-" + hex, "workspace-prod-999999-ffffffff", "workspace-dev-000001-" + hex} {
-		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Repo().PutTag(t.Context(), tag, m))
 	}
 	check("forged tags above")
 	if w := mustWorkspace(t, s, "dev"); w.Exists() {
@@ -278,14 +258,9 @@ func TestLockDeletedWorkspace(t *testing.T) {
 		}
 		return oci.ErrNotFound
 	}
-	l, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "run"}, there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "run"}, there))(t)
 	mustPut(t, l, testState(1, 0))
-	if err := l.DeleteWorkspace(t.Context(), nil, "", "bob"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.DeleteWorkspace(t.Context(), nil, "", "bob"))
 	mustUnlock(t, l)
 	pages := lists(t, s, c)
 	if _, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "old"}, there); !errors.Is(err, oci.ErrNotFound) {
@@ -310,15 +285,10 @@ func TestListingView(t *testing.T) {
 	}
 	l := mustLock(t, s, "prod", "a")
 	mustPut(t, l, testState(1, 0))
-	old, err := s.Repo().Fetch(t.Context(), "state-prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(s.Repo().Fetch(t.Context(), "state-prod"))(t)
 	mustPut(t, l, testState(2, 0))
 	mustUnlock(t, l)
-	if err := s.Repo().PutTag(t.Context(), "state-prod", old); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Repo().PutTag(t.Context(), "state-prod", old))
 	if got, err := view(); err != nil || got != string(testState(2, 0)) {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -363,9 +333,7 @@ func TestReplicateRecord(t *testing.T) {
 				t.Fatalf("replicable: %v (-want +got):\n%s", err, diff)
 			}
 			for _, name := range names {
-				if _, err := src.Replicate(t.Context(), dst, name); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(src.Replicate(t.Context(), dst, name))(t)
 			}
 			if diff := cmp.Diff(shown(t, src), shown(t, dst)); diff != "" {
 				t.Errorf("run %d (-source +copy):\n%s", i, diff)

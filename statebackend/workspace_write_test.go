@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -93,9 +94,7 @@ func TestDeleteWorkspace(t *testing.T) {
 		l := mustLock(t, s, "prod", "run")
 		mustPut(t, l, testState(1, 0))
 		for range 2 { // it may be repeated
-			if err := l.DeleteWorkspace(t.Context(), nil, "", "bob"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, l.DeleteWorkspace(t.Context(), nil, "", "bob"))
 		}
 		mustUnlock(t, l)
 		for _, s := range []*statebackend.Store{s, newStore(t, host, nil, statebackend.Options{})} {
@@ -154,11 +153,9 @@ func deleteWorkspaceCut(t *testing.T, registry http.RoundTripper) {
 		t.Errorf("cut off: %v", got)
 	}
 	whole := newStore(t, host, registry, statebackend.Options{})
-	if err := whole.Hold(t.Context(), "prod", statebackend.LockInfo{ID: "again"}, func(l *statebackend.Lock) error {
+	must.Succeed(t, whole.Hold(t.Context(), "prod", statebackend.LockInfo{ID: "again"}, func(l *statebackend.Lock) error {
 		return l.DeleteWorkspace(t.Context(), nil, "", "bob")
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if w := mustWorkspace(t, whole, "prod"); w.Exists() {
 		t.Errorf("deleted at last: %+v", w)
 	}
@@ -174,9 +171,7 @@ func TestDeleteWorkspaceOther(t *testing.T) {
 		t.Helper()
 		l := mustLock(t, s, ws, "x")
 		mustPut(t, l, testState(1, 0))
-		if err := l.DeleteWorkspace(t.Context(), records, name, "bob"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, l.DeleteWorkspace(t.Context(), records, name, "bob"))
 		mustUnlock(t, l)
 	}
 	remove(door, nil, "prod", "")
@@ -192,17 +187,13 @@ func TestDeleteWorkspaceOther(t *testing.T) {
 		t.Errorf("records beside the state: %v", tags)
 	}
 	l := mustLock(t, door, "never", "x")
-	if err := l.DeleteWorkspace(t.Context(), nil, "", "bob"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.DeleteWorkspace(t.Context(), nil, "", "bob"))
 	mustUnlock(t, l)
 	if w := mustWorkspace(t, door, "never"); w.Record != nil {
 		t.Errorf("what never was has a record: %+v", w.Record)
 	}
 	lost := mustLock(t, door, "prod", "lost")
-	if err := newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", "lost"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", "lost"))
 	if err := lost.DeleteWorkspace(t.Context(), nil, "", "bob"); !errors.Is(err, statebackend.ErrLockLost) {
 		t.Errorf("without the lock: %v", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -73,13 +74,8 @@ func newAttacked(t *testing.T) *attacked {
 		"--config", config, "--token-file", tokens, "--depot", depot)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "CLOUD_TOKEN=x"}
 	cmd.Stderr = &log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // may have ended already
 		_ = cmd.Wait()
@@ -150,12 +146,8 @@ func attacks(t *testing.T) []attack {
 	t.Helper()
 	var zeros bytes.Buffer
 	z := gzip.NewWriter(&zeros)
-	if _, err := z.Write(make([]byte, 64<<20)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write(make([]byte, 64<<20)))(t)
+	must.Succeed(t, z.Close())
 	return []attack{
 		{"body", "a", bodyBeforeRight},
 		{"stranger", "a", stranger},
@@ -206,9 +198,7 @@ func TestAttackRoutes(t *testing.T) {
 		}
 		fmt.Fprintln(w)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Flush())
 	t.Logf("route × attack → answer\n%s", &table)
 	if answer, _ := a.ask(t, &http.Request{Method: "GET", URL: &url.URL{Path: "/healthz"}, Header: http.Header{}}); answer.StatusCode != http.StatusOK {
 		t.Errorf("the server is not well: %s", answer.Status)
@@ -224,10 +214,7 @@ func (a *attacked) ask(t *testing.T, r *http.Request) (*http.Response, []byte) {
 
 func (a *attacked) send(t *testing.T, r *http.Request) (*http.Response, []byte) {
 	t.Helper()
-	base, err := url.Parse(a.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(url.Parse(a.url))(t)
 	r.URL.Scheme, r.URL.Host = base.Scheme, base.Host
 	r.Header.Set("Origin", a.url)
 	r = r.WithContext(t.Context())
@@ -252,14 +239,9 @@ func bodyBeforeRight(t *testing.T, a *attacked, route string, r *http.Request) (
 	if r.Method == "GET" {
 		return "-", ""
 	}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(a.url, "http://")))(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n\r\n",
 		r.Method, r.URL.EscapedPath(), strings.TrimPrefix(a.url, "http://"), a.url)
 	line, err := bufio.NewReader(conn).ReadString('\n')
@@ -293,10 +275,7 @@ func stranger(t *testing.T, a *attacked, _ string, r *http.Request) (answer, wro
 
 func namesMachine(t *testing.T, page []byte) bool {
 	t.Helper()
-	machine, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	machine := must.Get(os.Hostname())(t)
 	return bytes.Contains(page, []byte(" on "+machine+"<"))
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -63,9 +64,7 @@ func TestRecordOfADay(t *testing.T) {
 	}
 	workspace := func(path, body string, want int) {
 		var doc struct{ Data struct{ ID string } }
-		if err := json.Unmarshal([]byte(d.ask(http.MethodGet, "/api/v2/organizations/acme/workspaces/prod", "", http.StatusOK)), &doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(d.ask(http.MethodGet, "/api/v2/organizations/acme/workspaces/prod", "", http.StatusOK)), &doc))
 		d.ask(http.MethodPost, "/api/v2/workspaces/"+doc.Data.ID+"/actions/"+path, body, want)
 	}
 	app := d.host + "/state/app"
@@ -135,10 +134,7 @@ func TestRecordOfADay(t *testing.T) {
 	if diff := cmp.Diff(d.want, d.lines()); diff != "" {
 		t.Errorf("the record of the day (-want +got):\n%s", diff)
 	}
-	page, err := os.ReadFile("../../docs/operate/audit.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/operate/audit.md"))(t)
 	for _, line := range d.want {
 		if action := strings.Fields(line)[1]; !strings.Contains(string(page), "`"+action+"`") {
 			t.Errorf("docs/operate/audit.md does not name %q", action)
@@ -253,10 +249,7 @@ func (d *day) okara(args ...string) {
 
 func (d *day) ask(method, path, body string, want int) string {
 	d.t.Helper()
-	req, err := http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body)))(d.t)
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	req.Header.Set("Content-Type", "application/json")
 	switch {
@@ -270,10 +263,7 @@ func (d *day) ask(method, path, body string, want int) string {
 		req.Header.Del("Authorization")
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	resp, err := d.transparent.Do(req)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	resp := must.Get(d.transparent.Do(req))(d.t)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != want {
@@ -286,9 +276,7 @@ func (d *day) ask(method, path, body string, want int) string {
 func (d *day) records(query string) []auditlog.Entry {
 	d.t.Helper()
 	var doc struct{ Records []auditlog.Entry }
-	if err := json.Unmarshal([]byte(d.ask(http.MethodGet, "/api/v1/audit?"+query, "", http.StatusOK)), &doc); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, json.Unmarshal([]byte(d.ask(http.MethodGet, "/api/v1/audit?"+query, "", http.StatusOK)), &doc))
 	return doc.Records
 }
 

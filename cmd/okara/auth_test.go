@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -71,12 +72,8 @@ func (u *person) mustOkara(args ...string) string {
 func (u *person) file(name, content string) string {
 	u.t.Helper()
 	full := filepath.Join(u.home, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
-		u.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
-		u.t.Fatal(err)
-	}
+	must.Succeed(u.t, os.MkdirAll(filepath.Dir(full), 0o700))
+	must.Succeed(u.t, os.WriteFile(full, []byte(content), 0o600))
 	return full
 }
 
@@ -89,19 +86,14 @@ func (u *person) helper() {
 	}
 	name := u.file("bin/docker-credential-keys", "#!/bin/sh\necho \"$1 $(cat)\" >>\"$(dirname \"$0\")/calls\"\n"+
 		`echo '{"ServerURL":"x","Username":"`+testUser+`","Secret":"`+testSecret+"\"}'\n")
-	if err := os.Chmod(name, 0o700); err != nil {
-		u.t.Fatal(err)
-	}
+	must.Succeed(u.t, os.Chmod(name, 0o700))
 	u.file(".docker/config.json", `{"credsStore": "keys"}`)
 	u.env["PATH"] = filepath.Dir(name) + string(os.PathListSeparator) + u.env["PATH"]
 }
 
 func (u *person) helperCalls() []string {
 	u.t.Helper()
-	b, err := os.ReadFile(filepath.Join(u.home, "bin", "calls"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(u.home, "bin", "calls")))(u.t)
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
@@ -277,14 +269,9 @@ func TestEmitServesOpenTofu(t *testing.T) {
 // name.
 func (u *person) okaraProgram() string {
 	u.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(u.t)
 	name := filepath.Join(u.home, "okara")
-	if err := os.Symlink(self, name); err != nil {
-		u.t.Fatal(err)
-	}
+	must.Succeed(u.t, os.Symlink(self, name))
 	return name
 }
 
@@ -315,9 +302,7 @@ func TestPassThroughServesTools(t *testing.T) {
 				if (err == nil) != want {
 					t.Errorf("%s init with token %q: %v\n%s", tool.Name, token, err, out)
 				}
-				if err := os.RemoveAll(filepath.Join(root, ".terraform")); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.RemoveAll(filepath.Join(root, ".terraform")))
 			}
 		}
 	})

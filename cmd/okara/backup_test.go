@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -46,22 +47,13 @@ func TestBackup(t *testing.T) {
 		published = okara("publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key[0], "--registry", host)
 		deleteMany(t, host)
 	})
-	if err := os.CopyFS(backup, os.DirFS(storage)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(storage); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(storage, os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(backup, os.DirFS(storage)))
+	must.Succeed(t, os.RemoveAll(storage))
+	must.Succeed(t, os.CopyFS(storage, os.DirFS(backup)))
 	whole := func() {
 		t.Helper()
 		serving(t, storage, func(host string) {
-			r, err := oci.OpenRepo(host+"/providers/acme/dns", oci.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(oci.OpenRepo(host+"/providers/acme/dns", oci.Options{}))(t)
 			mustBeWhole(t, r)
 			if d, err := r.Resolve(t.Context(), "1.0.0"); err != nil || !strings.Contains(published, d.Digest.String()) {
 				t.Errorf("restored %s, %v; published %s", d.Digest, err, published)
@@ -73,9 +65,7 @@ func TestBackup(t *testing.T) {
 	for range 10 {
 		cmd := exec.CommandContext(t.Context(), "okara", "admin", "gc", "--storage", storage)
 		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, cmd.Start())
 		timer := time.AfterFunc(rand.N(100*time.Millisecond), func() { _ = cmd.Process.Kill() }) // it may have ended
 		_ = cmd.Wait()
 		timer.Stop()
@@ -96,34 +86,21 @@ const deleted, deletedSize = 100, 10_000
 // deleteMany pushes and then deletes artifacts.
 func deleteMany(t *testing.T, host string) {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/modules/net/old/aws", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/modules/net/old/aws", oci.Options{}))(t)
 	for i := range deleted {
 		blob := oci.BytesBlob("application/octet-stream", fmt.Appendf(nil, "%0*d", deletedSize, i))
-		m, err := oci.NewManifest(ocispec.Manifest{
+		m := must.Get(oci.NewManifest(ocispec.Manifest{
 			ArtifactType: "application/x-test", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{blob.Descriptor},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m}); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Delete(t.Context(), m.Descriptor); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m}))(t)
+		must.Succeed(t, r.Delete(t.Context(), m.Descriptor))
 	}
 }
 
 // serving runs f while the embedded registry of storage is served.
 func serving(t *testing.T, storage string, f func(host string)) {
 	t.Helper()
-	registry, err := embedded.New(filepath.Join(storage, "registry"), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := must.Get(embedded.New(filepath.Join(storage, "registry"), embedded.Options{}))(t)
 	server := httptest.NewServer(registry)
 	defer registry.Close()
 	defer server.Close()
@@ -132,16 +109,13 @@ func serving(t *testing.T, storage string, f func(host string)) {
 
 func size(t *testing.T, dir string) (n int64) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		info, err := e.Info()
 		n += info.Size()
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }

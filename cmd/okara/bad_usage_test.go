@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -234,9 +235,7 @@ func newWrites(t *testing.T) *writes {
 
 func mustWrite(t *testing.T, file string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, b, 0o600))
 }
 
 // badUsage is a registry with two versions of a module and one of a state, and servers with
@@ -271,9 +270,7 @@ func newBadUsage(t *testing.T) badUsage {
 	unsafe, loop := t.TempDir(), newModuleDir(t)
 	mustWrite(t, filepath.Join(unsafe, "terraform-provider-dns_1.0.0_linux_amd64.zip"), depottest.NewZip(t, depottest.File("terraform-provider-dns", "", 0o755), depottest.File("../escaped", "", 0o644)))
 	for target, name := range map[string]string{"b": "a", "a": "b"} {
-		if err := os.Symlink(target, filepath.Join(loop, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(loop, name)))
 	}
 	return badUsage{registry, strings.NewReplacer(
 		"PUBLIC", filepath.Join(keys, "okara-cosign.pub"), "KEYS", keys, "ID", id, "SETTINGS", settings, "CUT", cut, "FOLDER", t.TempDir(), "UNSAFE", unsafe, "LOOP", loop, "RELEASE", newRelease(t, 1, 100), "TMPDIR", "TMPDIR",

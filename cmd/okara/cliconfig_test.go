@@ -18,13 +18,12 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestCLIConfig(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(serveToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(token, []byte(serveToken+"\n"), 0o600))
 	tests := []struct {
 		name string
 		args []string
@@ -243,9 +242,7 @@ func TestCLIConfigWrite(t *testing.T) {
 
 func TestCLIConfigRefuses(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	for name, tt := range map[string]struct {
 		args []string
 		want string

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -33,9 +34,7 @@ func newGitModule(t *testing.T) (dir string, tag func(name string)) {
 	git("init", "-q")
 	return dir, func(name string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+name+"\n"), 0o600))
 		git("add", ".")
 		git("commit", "-q", "-m", name)
 		git("tag", name)
@@ -45,10 +44,7 @@ func newGitModule(t *testing.T) (dir string, tag func(name string)) {
 // waitForTag waits until the module has a version, with a generous timeout.
 func waitForTag(t *testing.T, host, tag string) {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/modules/net/vpc/aws", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/modules/net/vpc/aws", oci.Options{}))(t)
 	tick, end := time.NewTicker(20*time.Millisecond), time.NewTimer(5*time.Minute)
 	defer tick.Stop()
 	defer end.Stop()
@@ -78,9 +74,7 @@ func TestServeDepotReplicas(t *testing.T) {
 	work := t.TempDir()
 	file := filepath.Join(work, "depot.hcl")
 	src := fmt.Sprintf("interval = \"1h\"\nmodule \"net/vpc/aws\" {\n  source = %q\n}\n", "git::file://"+dir)
-	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(src), 0o600))
 	var urls, audits []string
 	var stops []func() int
 	for i := range 2 {
@@ -93,10 +87,7 @@ func TestServeDepotReplicas(t *testing.T) {
 	}
 	tag("v1.3.0")
 	for _, url := range urls {
-		resp, err := http.Post(url+"/depot/sync", "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Post(url+"/depot/sync", "", nil))(t)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusAccepted {
 			t.Errorf("sync: %s", resp.Status)
@@ -121,10 +112,7 @@ func TestServeDepotReplicas(t *testing.T) {
 
 func countPublished(t *testing.T, audit string, published map[string]int) {
 	t.Helper()
-	b, err := os.ReadFile(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(audit))(t)
 	for line := range bytes.Lines(b) {
 		var record struct{ Action, Version, State string }
 		if err := json.Unmarshal(line, &record); err != nil {
@@ -135,4 +123,3 @@ func countPublished(t *testing.T, audit string, published map[string]int) {
 		}
 	}
 }
-

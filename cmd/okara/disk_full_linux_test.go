@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const smallDisk = 20 << 20
@@ -59,9 +60,7 @@ func fillDisk(t *testing.T, dir string) string {
 	for err == nil {
 		_, err = f.Write(page)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Close())
 	return file
 }
 
@@ -82,9 +81,7 @@ func newNoisyModule(t *testing.T, size int) string {
 	noise := make([]byte, size)
 	rand.Read(noise) // never fails
 	for name, content := range map[string][]byte{"main.tf": []byte("output \"a\" {\n  value = 1\n}\n"), "noise.bin": noise} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	return dir
 }
@@ -94,14 +91,8 @@ func lockState(t *testing.T, url string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"ID":%q,"Operation":"test"}`, rand.Text())
 	for _, method := range []string{"LOCK", "UNLOCK"} {
-		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
+		resp := must.Get(http.DefaultClient.Do(req))(t)
 		text, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
@@ -156,9 +147,7 @@ func TestFullDiskOfOthers(t *testing.T) {
 	p = newServeProcess(t, nil, "--storage", disk)
 	mustLockAndWrite(t, p, 12)
 
-	if err := os.Remove(before); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(before))
 	if got := ask(t, p.url+"/readyz"); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("readyz when there is room: %s", got)
 	}
@@ -171,10 +160,7 @@ func TestFullDiskOfOthers(t *testing.T) {
 // ask returns the status and the body of an answer.
 func ask(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(url))(t)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	return fmt.Sprintf("%d %s", resp.StatusCode, text)
@@ -232,28 +218,15 @@ func TestUploadThatFails(t *testing.T) {
 // beginUpload sends half of a blob of that size.
 func beginUpload(t *testing.T, server, method string, size int) net.Conn {
 	t.Helper()
-	resp, err := http.Post(server+"/v2/modules/net/cut/aws/blobs/uploads/", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Post(server+"/v2/modules/net/cut/aws/blobs/uploads/", "", nil))(t)
 	resp.Body.Close()
-	at, err := resp.Location()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(server, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(resp.Location())(t)
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(server, "http://")))(t)
 	uri := at.RequestURI()
 	if method == http.MethodPut {
 		uri += "&digest=sha256:" + strings.Repeat("0", 64)
 	}
-	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", method, uri, at.Host, size); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.CopyN(conn, rand.Reader, int64(size/2)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", method, uri, at.Host, size))(t)
+	must.Get(io.CopyN(conn, rand.Reader, int64(size/2)))(t)
 	return conn
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -34,10 +35,7 @@ func documentation(t *testing.T) map[string]string {
 	}
 	pages := map[string]string{}
 	for _, name := range append(names, "../../README.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
 		pages[filepath.Base(name)] = string(text)
 	}
 	return pages

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -78,9 +79,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorThorough(t *testing.T) {
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
 	var r doctor.Report
-	if err := json.Unmarshal([]byte(mustOkara(t, "admin", "doctor", reference, "--thorough", "--no-record", "--json")), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(mustOkara(t, "admin", "doctor", reference, "--thorough", "--no-record", "--json")), &r))
 	if v := r.Verdict; v.Rounds != 1000 || v.Conflicts != 0 || v.Locking != statebackend.LockingExact {
 		t.Errorf("verdict %+v", v)
 	}
@@ -104,14 +103,9 @@ func TestDoctorPeer(t *testing.T) {
 func TestDoctorArtifactsGone(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host)
-	r, err := oci.OpenRepo(host+"/catalog", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/catalog", oci.Options{}))(t)
 	gone := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
-	if err := artifact.AddCatalogEntry(t.Context(), r, gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, artifact.AddCatalogEntry(t.Context(), r, gone))
 	o := okara(t, "admin", "doctor", "artifacts", "--registry", host)
 	if o.code != cli.ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)

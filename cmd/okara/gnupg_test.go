@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -22,10 +23,7 @@ func newGnuPG(t *testing.T) *gnuPG {
 	if _, err := exec.LookPath("gpg"); err != nil {
 		t.Skip("gpg is not on PATH")
 	}
-	home, err := os.MkdirTemp("", "gpg") // the path of its socket has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := must.Get(os.MkdirTemp("", "gpg"))(t) // the path of its socket has to be short
 	g := &gnuPG{t, home}
 	t.Cleanup(func() {
 		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // the agent also ends without its home directory

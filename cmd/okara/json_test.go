@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // document decodes out, which has to be a single JSON document.
@@ -145,16 +146,11 @@ func jsonSuccesses(t *testing.T) map[string]bool {
 	packages := filepath.Join(dir, "packages")
 	t.Setenv("HOME", dir)
 	for _, made := range []string{filepath.Join(root, "one"), filepath.Join(dir, "storage", "registry"), filepath.Join(packages, "registry.opentofu.org", "acme", "dns")} {
-		if err := os.MkdirAll(made, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(made, 0o700))
 	}
 	mustWrite(t, filepath.Join(root, "one", "main.tf"), []byte("locals {}\n"))
 	const zip = "terraform-provider-dns_1.0.0_linux_amd64.zip"
-	b, err := os.ReadFile(filepath.Join(release, zip))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(release, zip)))(t)
 	mustWrite(t, filepath.Join(packages, "registry.opentofu.org", "acme", "dns", zip), b)
 	empty := t.TempDir()
 	mustWrite(t, filepath.Join(empty, "main.tf"), []byte("locals {}\n"))

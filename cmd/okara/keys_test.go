@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -17,9 +18,7 @@ func TestKeysRotate(t *testing.T) {
 	registry, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
 	id, old, _ := strings.Cut(strings.TrimSpace(mustOkara(t, "keys", "new", "--ed25519", "--dir", dir)), "\t")
 	var made rotated
-	if err := json.Unmarshal([]byte(mustOkara(t, "keys", "rotate", id, "--dir", dir, "--json")), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(mustOkara(t, "keys", "rotate", id, "--dir", dir, "--json")), &made))
 	mustOkara(t, "publish", "provider", newRelease(t, 1, 1000), "acme/dns", "1.0.0", "--sign-key", old, "--registry", registry)
 	verify := func(address, public string) int {
 		t.Helper()

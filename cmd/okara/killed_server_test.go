@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestKilledServerLeavesNoFiles kills a server with SIGKILL in the middle of an upload. The
@@ -15,18 +17,11 @@ import (
 func TestKilledServerLeavesNoFiles(t *testing.T) {
 	temp := t.TempDir()
 	left := func() []os.DirEntry {
-		entries, err := os.ReadDir(temp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return entries
+		return must.Get(os.ReadDir(temp))(t)
 	}
 	p := newServeProcess(t, []string{"TMPDIR=" + temp})
 	body, sender := io.Pipe()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+"/v1/modules/net/vpc/aws/1.0.0", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+"/v1/modules/net/vpc/aws/1.0.0", body))(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -35,17 +30,13 @@ func TestKilledServerLeavesNoFiles(t *testing.T) {
 			t.Errorf("half an upload: %s", resp.Status)
 		}
 	}()
-	if _, err := sender.Write([]byte("PK")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sender.Write([]byte("PK")))(t)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for len(left()) == 0 {
 		<-tick.C
 	}
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // was killed
 	sender.Close()
 	<-ended

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -42,10 +43,7 @@ func TestKilled(t *testing.T) {
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}
 		return cmd
 	}
-	out, err := okara("keys", "new", "--ed25519").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(okara("keys", "new", "--ed25519").Output())(t)
 	_, key, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	registry := newUploads(t)
 
@@ -84,10 +82,7 @@ func TestKilled(t *testing.T) {
 				if registry.kill(t, run(n), 1+rand.N(whole)) {
 					killed++
 				}
-				r, err := oci.OpenRepo(prefix(n)+"/"+test.repository, oci.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(oci.OpenRepo(prefix(n)+"/"+test.repository, oci.Options{}))(t)
 				if _, err := r.Resolve(t.Context(), "1.0.0"); err == nil {
 					mustBeWhole(t, r)
 				} else if !errors.Is(err, oci.ErrNotFound) {
@@ -222,20 +217,11 @@ func (a *answered) WriteHeader(code int) {
 // mustBeWhole fetches everything that the signed version 1.0.0 consists of.
 func mustBeWhole(t *testing.T, r *oci.Repo) {
 	t.Helper()
-	m, err := r.Fetch(t.Context(), "1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	index, err := artifact.ParseProviderIndex(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(r.Fetch(t.Context(), "1.0.0"))(t)
+	index := must.Get(artifact.ParseProviderIndex(m))(t)
 	for _, p := range index.Platforms {
 		bare := artifact.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest} // without files, so that the manifest is read
-		zip, err := artifact.ResolveProviderZip(t.Context(), r, bare)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zip := must.Get(artifact.ResolveProviderZip(t.Context(), r, bare))(t)
 		if ok, err := r.HasBlob(t.Context(), zip); !ok || err != nil {
 			t.Errorf("%s %s is visible without its zip, %v", r, p.Platform, err)
 		}
@@ -257,29 +243,18 @@ func newRelease(t testing.TB, platforms, size int) string {
 		w := zip.NewWriter(&b)
 		h := &zip.FileHeader{Name: "terraform-provider-dns", Method: zip.Store}
 		h.SetMode(0o755)
-		f, err := w.CreateHeader(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(w.CreateHeader(h))(t)
 		plugin := make([]byte, size)
 		rng := rand.NewChaCha8([32]byte{byte(i)})
-		if _, err := rng.Read(plugin); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(plugin); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(rng.Read(plugin))(t)
+		must.Get(f.Write(plugin))(t)
+		must.Succeed(t, w.Close())
 		system := "linux"
 		if i > 0 {
 			system = fmt.Sprintf("os%d", i)
 		}
 		name := filepath.Join(dir, "terraform-provider-dns_1.0.0_"+system+"_amd64.zip")
-		if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, b.Bytes(), 0o600))
 	}
 	return dir
 }

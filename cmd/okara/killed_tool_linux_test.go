@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -34,9 +35,7 @@ plan) ;;
 esac
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	run := func(command string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "okara", "tofu", command)
@@ -45,13 +44,9 @@ esac
 		return cmd
 	}
 	okara := run("apply")
-	if err := okara.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, okara.Start())
 	waitForFile(t, filepath.Join(dir, "pid"))
-	if err := okara.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, okara.Process.Kill())
 	_ = okara.Wait() // was killed
 	waitForFile(t, filepath.Join(dir, "ended"))
 

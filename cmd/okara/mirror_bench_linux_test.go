@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // BenchmarkMirror mirrors a provider with 12 platforms and about 700 MB from one registry on
@@ -21,12 +23,8 @@ func BenchmarkMirror(b *testing.B) {
 	const address = "registry.example.com/acme/dns"
 	eachContent(b, func(b *testing.B, dist string) {
 		packed := b.TempDir()
-		if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(address)), 0o700); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.Symlink(dist, filepath.Join(packed, address)); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, os.MkdirAll(filepath.Join(packed, filepath.Dir(address)), 0o700))
+		must.Succeed(b, os.Symlink(dist, filepath.Join(packed, address)))
 		origin := newDisk(b)
 		runOf(b, "okara", "mirror", address, "--from", packed, "--registry", origin.host, "--allow-unsigned")
 		comparePairs(b, benchPairs{

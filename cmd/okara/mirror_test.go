@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -24,9 +25,7 @@ func TestMirrorOtherContent(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	mirror := func(size int) outcome {
 		packed := t.TempDir()
-		if err := os.CopyFS(filepath.Join(packed, name), os.DirFS(newRelease(t, 2, size))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.CopyFS(filepath.Join(packed, name), os.DirFS(newRelease(t, 2, size))))
 		return okara(t, "mirror", name, "--from", packed, "--registry", host, "--allow-unsigned")
 	}
 	if o := mirror(1 << 10); o.code != cli.ExitOK {
@@ -41,14 +40,10 @@ func TestMirrorOtherContent(t *testing.T) {
 	tag("v1.0.0")
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	text := fmt.Sprintf("module \"net/vpc/aws\" {\n  source = \"git::file://%s\"\n}\n", git)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	for content, want := range map[string]int{"# v1.0.0\n": cli.ExitOK, "# somebody's own\n": cli.ExitConflict} {
 		host, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(content), 0o600))
 		if o := okara(t, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--registry", host); o.code != cli.ExitOK {
 			t.Fatal(o.err)
 		}
@@ -66,15 +61,9 @@ func TestMirrorOtherContent(t *testing.T) {
 func TestMirrorStates(t *testing.T) {
 	const good, bad, gone = "registry.example.com/acme/dns", "registry.example.com/acme/bad", "registry.example.com/acme/gone"
 	packed, host := t.TempDir(), ocitest.New(t, ocitest.Quirks{})
-	if err := os.CopyFS(filepath.Join(packed, good), os.DirFS(newRelease(t, 2, 1<<10))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(packed, bad), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(packed, bad, "terraform-provider-bad_2.0.0_linux_amd64.zip"), []byte("no zip"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(filepath.Join(packed, good), os.DirFS(newRelease(t, 2, 1<<10))))
+	must.Succeed(t, os.Mkdir(filepath.Join(packed, bad), 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(packed, bad, "terraform-provider-bad_2.0.0_linux_amd64.zip"), []byte("no zip"), 0o600))
 	all := []string{"mirror", good, bad, gone, "--from", packed, "--registry", host}
 	for _, test := range []struct {
 		name    string

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestCommandPages compares docs/reference/commands with the help of the command tree. `make
@@ -34,10 +35,7 @@ func TestCommandPages(t *testing.T) {
 			t.Errorf("docs/reference/commands/%s differs from the command's help; run make docs (-help +page):\n%s", name, diff)
 		}
 	}
-	files, err := filepath.Glob(dir + "/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(dir + "/*.md"))(t)
 	for _, file := range files {
 		if _, ok := want[filepath.Base(file)]; !ok {
 			t.Errorf("%s is the page of no command; run make docs", file)
@@ -86,15 +84,9 @@ func help(t *testing.T, command []string) string {
 
 func writePages(t *testing.T, dir string, pages map[string]string) {
 	t.Helper()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(dir))
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	for name, text := range pages {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const (
@@ -42,9 +43,7 @@ func eachContent(b *testing.B, f func(b *testing.B, dist string)) {
 					return writePackage(filepath.Join(dist, fmt.Sprintf("terraform-provider-dns_1.0.0_os%d_amd64.zip", i)), method, byte(i))
 				})
 			}
-			if err := g.Wait(); err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, g.Wait())
 			f(b, dist)
 		})
 	}
@@ -182,10 +181,7 @@ type disk struct {
 func newDisk(b *testing.B) disk {
 	b.Helper()
 	dir := b.TempDir()
-	registry, err := embedded.New(dir, embedded.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	registry := must.Get(embedded.New(dir, embedded.Options{}))(b)
 	server := httptest.NewServer(registry)
 	remove := func() {
 		server.Close()

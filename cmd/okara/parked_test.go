@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -18,26 +19,17 @@ import (
 // Shows: mistakes 2
 func TestDoctorParkedJobs(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	r, err := oci.OpenRepo(host+"/acme/queue", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/acme/queue", oci.Options{}))(t)
 	now := time.Now()
 	add := func(id, kind string, tries int, end *jobs.End, data map[string]string) {
-		if _, err := jobs.AddJob(t.Context(), r, jobs.Recorded{ID: id, Kind: kind, Data: data, Time: now}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(jobs.AddJob(t.Context(), r, jobs.Recorded{ID: id, Kind: kind, Data: data, Time: now}))(t)
 		for n := range tries {
-			if _, err := jobs.BeginTry(t.Context(), r, id, n+1, now); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(jobs.BeginTry(t.Context(), r, id, n+1, now))(t)
 		}
 		if end == nil {
 			return
 		}
-		if err := jobs.EndJob(t.Context(), r, id, *end); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, jobs.EndJob(t.Context(), r, id, *end))
 	}
 	parked := &jobs.End{Failed: true, Parked: true, Result: "parked: the server ended", Time: now}
 	tag := func(name string) map[string]string {

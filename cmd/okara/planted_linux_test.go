@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -145,10 +146,7 @@ func TestPlantedSecrets(t *testing.T) {
 	if err := w.server.cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, w.server.log)
 	}
-	audit, err := os.ReadFile(w.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	audit := must.Get(os.ReadFile(w.audit))(t)
 	w.clean(t, "the log", []byte(w.server.log.String()))
 	w.clean(t, "the audit log", audit)
 	w.heard(t)
@@ -171,10 +169,7 @@ type planted struct {
 func ownName(t *testing.T) {
 	t.Helper()
 	bin := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	program, err := os.ReadFile(self)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(bin, "okara"), program, 0o700)
@@ -234,10 +229,7 @@ func (w *planted) logIn(t *testing.T) {
 // JSON or an archive.
 func (w *planted) send(t *testing.T, who, method, path, body string) (*http.Response, []byte) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, w.server.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, w.server.url+path, strings.NewReader(body)))(t)
 	switch {
 	case strings.HasPrefix(path, "/ui/"):
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -250,10 +242,7 @@ func (w *planted) send(t *testing.T, who, method, path, body string) (*http.Resp
 	} else if who != "" {
 		r.Header.Set("Authorization", "Bearer "+who)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r) // a redirect is an answer
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t) // a redirect is an answer
 	defer resp.Body.Close()
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(resp.Body); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -23,10 +24,7 @@ func newKeyFiles(t *testing.T, flags ...string) (private, public string) {
 
 func keyFiles(t *testing.T, dir string) (private, public string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
 	for _, file := range files {
 		if strings.HasSuffix(file, ".pub.asc") || strings.HasSuffix(file, ".pub") {
 			public = file
@@ -41,9 +39,7 @@ func keyFiles(t *testing.T, dir string) (private, public string) {
 func newModuleDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("locals {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("locals {}\n"), 0o600))
 	return dir
 }
 
@@ -60,12 +56,8 @@ func TestPolicy(t *testing.T) {
 
 	const mirrored = "registry.example.com/acme/dns"
 	dist, packed := newRelease(t, 2, 1000), t.TempDir()
-	if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(mirrored)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dist, filepath.Join(packed, mirrored)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(packed, filepath.Dir(mirrored)), 0o700))
+	must.Succeed(t, os.Symlink(dist, filepath.Join(packed, mirrored)))
 	module := newModuleDir(t)
 	for _, args := range [][]string{
 		{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", private},
@@ -128,9 +120,7 @@ func TestPolicy(t *testing.T) {
 				source = "own.example.com/acme/dns"
 			}
 			text := "terraform {\n  required_providers {\n    dns = { source = \"" + source + "\" }\n  }\n}\n"
-			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600))
 			o := okara(t, append([]string{"lock", dir, "--own-host", "own.example.com", "--registry", registry}, tt.policy...)...)
 			_, reason, _ := strings.Cut(tt.reason, ": ")
 			if o.code != tt.code || !strings.Contains(o.err, reason) {

@@ -15,15 +15,13 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestPublishDenied publishes to a registry that allows all reads and no writes: one message
 // with the registry's text, a hint, exit code 5, no tag.
 func TestPublishDenied(t *testing.T) {
-	backing, err := embedded.New("", embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backing := must.Get(embedded.New("", embedded.Options{}))(t)
 	defer backing.Close()
 	var denied, tags atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,9 +39,7 @@ func TestPublishDenied(t *testing.T) {
 	}))
 	defer srv.Close()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# x\n"), 0o600))
 	var out, errOut bytes.Buffer
 	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 	host := strings.TrimPrefix(srv.URL, "http://")

@@ -29,6 +29,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -61,12 +62,8 @@ func (c homeUser) run(t *testing.T, args ...string) (code int, stdout, stderr st
 func (c homeUser) file(t *testing.T, name, text string) string {
 	t.Helper()
 	name = filepath.Join(c.home, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -168,11 +165,7 @@ func TestPublishServer(t *testing.T) {
 // an unescaped dot in an address is fine.
 func matches(t *testing.T, pattern, text string) bool {
 	t.Helper()
-	ok, err := regexp.MatchString("(?s)"+pattern, strings.TrimSpace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ok
+	return must.Get(regexp.MatchString("(?s)"+pattern, strings.TrimSpace(text)))(t)
 }
 
 // proxy is in front of a server, whose address is set later.
@@ -225,10 +218,7 @@ type github struct {
 
 func newGitHub(t *testing.T) *github {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	g := &github{key: key, secret: "the-secret-of-the-runner", claims: map[string]any{
 		"repository": "acme/terraform-aws-vpc", "ref_type": "tag", "ref": "refs/tags/v1.0.0", "sub": "repo:acme/terraform-aws-vpc:ref:refs/tags/v1.0.0",
 	}}
@@ -410,10 +400,7 @@ func TestPublishServerKilled(t *testing.T) {
 	front.mu.Lock()
 	before, sent = arrived, map[string]bool{}
 	front.mu.Unlock()
-	repo, err := oci.OpenRepo(strings.TrimPrefix(front.to, "http://")+"/providers/acme/dns", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(strings.TrimPrefix(front.to, "http://")+"/providers/acme/dns", oci.Options{}))(t)
 	if _, err := repo.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("after the kill: %v, want no version", err)
 	}

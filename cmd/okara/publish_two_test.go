@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -105,9 +106,7 @@ func publishTwice(t *testing.T, registry, version string, through [2][]string, e
 			text = fmt.Sprintf("locals { a = %d }\n", i)
 		}
 		home := t.TempDir()
-		if err := os.WriteFile(filepath.Join(home, "main.tf"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(home, "main.tf"), []byte(text), 0o600))
 		cmd := exec.CommandContext(t.Context(), "okara", append([]string{"publish", "module", home, "net/vpc/aws", version}, through[i]...)...)
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 		done.Go(func() {
@@ -135,10 +134,7 @@ func publishTwice(t *testing.T, registry, version string, through [2][]string, e
 		t.Errorf("%s through %v: exit %v\n%s\n%s", version, through, codes, said[0], said[1])
 		return
 	}
-	r, err := oci.OpenRepo(registry+"/modules/net/vpc/aws", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(registry+"/modules/net/vpc/aws", oci.Options{PlainHTTP: true}))(t)
 	if d, err := r.Resolve(t.Context(), version); err != nil || !strings.Contains(said[winner], d.Digest.String()) {
 		t.Errorf("%s is %s, %v; told was\n%s", version, d.Digest, err, said[winner])
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -45,12 +46,8 @@ func newReadServer(t *testing.T) readServer {
 	module := filepath.Dir(r.file(t, "vpc/main.tf", "variable \"cidr\" {\n  type = string\n}\n"))
 	r.file(t, "vpc/README.md", "# A network\n")
 	dist, packed := newRelease(t, 2, 1000), t.TempDir()
-	if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(aMirrored)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dist, filepath.Join(packed, aMirrored)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(packed, filepath.Dir(aMirrored)), 0o700))
+	must.Succeed(t, os.Symlink(dist, filepath.Join(packed, aMirrored)))
 	for _, args := range [][]string{
 		{"publish", "module", module, "net/vpc/aws", "1.0.0"}, {"publish", "module", module, "net/vpc/aws", "1.1.0"},
 		{"publish", "module", module, "net/vpc/aws", "2.0.0"}, {"publish", "module", module, "net/vpc/aws", "3.0.0-rc.1"},
@@ -197,10 +194,7 @@ func TestReadServerRights(t *testing.T) {
 // Shows: jobs 4a
 func TestReadServerLies(t *testing.T) {
 	r := newReadServer(t)
-	target, err := url.Parse(r.server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(r.server))(t)
 	var lie atomic.Pointer[func(path string, body []byte) []byte]
 	var swap atomic.Pointer[strings.Replacer]
 	liar := httptest.NewServer(&httputil.ReverseProxy{

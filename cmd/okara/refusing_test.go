@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -26,13 +27,9 @@ import (
 func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	t.Helper()
 	home := t.TempDir()
-	if err := os.Mkdir(filepath.Join(home, ".docker"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(home, ".docker"), 0o700))
 	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
-	if err := os.WriteFile(filepath.Join(home, ".docker", "config.json"), []byte(login), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(home, ".docker", "config.json"), []byte(login), 0o600))
 	var out, errOut bytes.Buffer
 	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return map[string]string{"HOME": home}[name] })
 	return outcome{code: code, out: out.String(), err: errOut.String()}
@@ -139,10 +136,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 // probes returns the tags that okara admin doctor left in a repository, which may not exist.
 func probes(t *testing.T, reference string) []string {
 	t.Helper()
-	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
 	l, err := r.Snapshot(t.Context())
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		t.Fatal(err)

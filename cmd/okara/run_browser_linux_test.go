@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
@@ -83,9 +84,7 @@ func TestBrowserConfirm(t *testing.T) {
 	key := func(s string) string { return newFile(t, "key", strings.Repeat(s, 64)) }
 	server := newServeProcess(t, nil, "--token-file", newFile(t, "tokens", runPerson+" write:state:acme run:state:acme\n"),
 		"--config", newFile(t, "okara.hcl", fmt.Sprintf(runConfig, key("a"), key("b"), tofu)))
-	if err := os.WriteFile(filepath.Join(home, "main.tf"), []byte(runModule), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(home, "main.tf"), []byte(runModule), 0o600))
 	services := fmt.Sprintf("host \"okara.test\" {\n  services = {\n    \"tfe.v2\" = \"%s/api/v2/\"\n  }\n}\n", server.url)
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), tofu, args...)
@@ -99,14 +98,9 @@ func TestBrowserConfirm(t *testing.T) {
 	}
 	apply, said := command("apply", "-no-color"), &lockedBuffer{}
 	apply.Stdout, apply.Stderr = said, said
-	answers, err := apply.StdinPipe() // the tool's question stays unanswered
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := must.Get(apply.StdinPipe())(t) // the tool's question stays unanswered
 	defer answers.Close()
-	if err := apply.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, apply.Start())
 	wait(t, said, "Enter a value")
 	at := printedRun.FindStringSubmatch(said.String())
 	if at == nil {
@@ -143,15 +137,9 @@ func TestBrowserConfirm(t *testing.T) {
 func leads(t *testing.T, server string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server+"/api/v2/organizations/acme/capacity", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server+"/api/v2/organizations/acme/capacity", nil))(t)
 		r.Header.Set("Authorization", "Bearer "+runPerson)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {

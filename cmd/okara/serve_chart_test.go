@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestChartConfig checks with --check the settings that the chart for Kubernetes writes, from
@@ -31,17 +32,11 @@ func TestChartConfig(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	cert := server.TLS.Certificates[0]
-	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(cert.PrivateKey))(t)
 	put(t, filepath.Join(dir, "tls/tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})))
 	put(t, filepath.Join(dir, "tls/tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 	for _, name := range []string{"few", "many"} {
-		src, err := os.ReadFile("../../operator/internal/chart/testdata/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := must.Get(os.ReadFile("../../operator/internal/chart/testdata/" + name + ".yaml"))(t)
 		m := regexp.MustCompile(`(?s)\n  okara\.hcl: \|\n(.*?)\n---\n`).FindSubmatch(src)
 		if m == nil {
 			t.Fatalf("%s.yaml has no okara.hcl", name)
@@ -58,10 +53,6 @@ func TestChartConfig(t *testing.T) {
 
 func put(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -42,15 +43,11 @@ cache {
 	s := server.Defaults()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	addServeFlags(flags, s)
-	if err := flags.Parse([]string{
+	must.Succeed(t, flags.Parse([]string{
 		"--listen", "127.0.0.1:8080", "--pass-through=false", "--used-by", "a", "--used-by", "b", "--archive-ttl", "4h",
 		"--cache-blobs", "2GiB", "--tls-cert", "cert", "--tls-key", "key",
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := readBelow(flags, config, s); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	must.Succeed(t, readBelow(flags, config, s))
 	if diff := cmp.Diff(want, s, cmp.Comparer(func(_, _ hcl.Range) bool { return true })); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}

@@ -28,6 +28,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const (
@@ -44,19 +45,11 @@ func gitHubTree(t *testing.T) []byte {
 	w := tar.NewWriter(z)
 	const text = "output \"x\" { value = 1 }\n"
 	for _, name := range []string{"main.tf", "modules/dns/main.tf"} {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "x-y-0000000/" + name, Mode: 0o644, Size: int64(len(text))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "x-y-0000000/" + name, Mode: 0o644, Size: int64(len(text))}))
+		must.Get(io.WriteString(w, text))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
+	must.Succeed(t, z.Close())
 	return b.Bytes()
 }
 
@@ -91,27 +84,19 @@ func newGitHubAPI(t *testing.T) string {
 func writeSecret(t *testing.T, dir, name string, text []byte) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
 func newAppKey(t *testing.T) []byte {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 }
 
 func deliver(t testing.TB, url, event, delivery, body string) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/hooks/github", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/hooks/github", strings.NewReader(body)))(t)
 	mac := hmac.New(sha256.New, []byte(hookSecret))
 	mac.Write([]byte(body))
 	for key, value := range map[string]string{
@@ -120,10 +105,7 @@ func deliver(t testing.TB, url, event, delivery, body string) int {
 	} {
 		r.Header.Set(key, value)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -165,27 +147,14 @@ hook "acme/infra" {
 }
 `, audit, writeSecret(t, dir, "token", []byte(acmeToken+"\n")), api, writeSecret(t, dir, "secret", []byte(hookSecret+"\n")), writeSecret(t, dir, "key", newAppKey(t)), api))
 
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	okara := filepath.Join(dir, "okara") // the test binary acts as okara by this name
-	if err := os.Symlink(exe, okara); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(exe, okara))
 	cmd := exec.Command(okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(dir, "storage"), "--config", config, "--debug")
 	cmd.Env = append(os.Environ(), "HOME="+dir, "HOOK_SECRET="+hookSecret, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	stderr := must.Get(cmd.StderrPipe())(t)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended unless the test failed
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
@@ -213,26 +182,18 @@ hook "acme/infra" {
 		}
 	}
 	for module, version := range map[string]string{"net/dns/aws": "1.2.3", "b/vpc/aws": "2.0.0"} {
-		resp, err := http.Get(url + "/v1/modules/" + module + "/versions")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get(url + "/v1/modules/" + module + "/versions"))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || !strings.Contains(string(body), `"`+version+`"`) {
 			t.Errorf("%s: %s %s, %v; want %s", module, resp.Status, body, err, version)
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Signal(syscall.SIGTERM))
 	for lines.Scan() { // read to the end
 	}
 	_ = cmd.Wait() // ended by a signal
-	record, err := os.ReadFile(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must.Get(os.ReadFile(audit))(t)
 	mu.Lock()
 	defer mu.Unlock()
 	said.Write(record)
@@ -258,4 +219,3 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.w.Write(p)
 }
-

@@ -12,6 +12,7 @@ import (
 
 	launch "github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -27,15 +28,9 @@ func TestServeFromAnywhere(t *testing.T) {
 	mustWrite(t, filepath.Join(here, "more"), []byte(teamToken+" read:module:**\n"))
 	mustWrite(t, filepath.Join(etc, "okara.hcl"), []byte("token_file = \"tokens\"\nstorage = \"data\"\naudit_log = \"log/../audit.jsonl\"\n"))
 	status := func(url, token string) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/catalog", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/catalog", nil))(t)
 		r.Header.Set("Authorization", "Bearer "+token)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -58,10 +53,7 @@ func TestServeFromAnywhere(t *testing.T) {
 
 func mustDir(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

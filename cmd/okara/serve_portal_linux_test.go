@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -68,18 +69,13 @@ type twoServers struct{ full, portal *serveProcess }
 
 func newTwoServers(t *testing.T) twoServers {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	at := l.Addr().String()
 	if err := l.Close(); err != nil { // the address has to be known before it is served
 		t.Fatal(err)
 	}
 	tool := filepath.Join(t.TempDir(), "tofu")
-	if err := os.WriteFile(tool, []byte("#!/bin/sh\necho 'OpenTofu v1.12.6'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(tool, []byte("#!/bin/sh\necho 'OpenTofu v1.12.6'\n"), 0o700))
 	key := func(s string) string { return newFile(t, "key", hex.EncodeToString([]byte(strings.Repeat(s, 32)))) }
 	registry, portalKey := ocitest.New(t, ocitest.Quirks{})+"/okara", key("p")
 	full := newFile(t, "okara.hcl", fmt.Sprintf(portalServer, registry, key("a"), key("s"), filepath.Dir(newFile(t, "lab.hcl", portalTemplate)), at, portalKey, tool))
@@ -94,10 +90,7 @@ func newTwoServers(t *testing.T) twoServers {
 // visit makes a request like a browser, or with a token.
 func (p *serveProcess) visit(t *testing.T, who, method, path, body string) (status int, header http.Header, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body)))(t)
 	switch {
 	case strings.HasPrefix(who, "oks_"):
 		r.Header.Set("Authorization", "Bearer "+who)
@@ -111,15 +104,9 @@ func (p *serveProcess) visit(t *testing.T, who, method, path, body string) (stat
 			r.Header.Set("Content-Type", "application/json")
 		}
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r) // a redirect is an answer
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t) // a redirect is an answer
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.Header, string(b)
 }
 

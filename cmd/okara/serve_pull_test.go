@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // pulling returns a configuration file with one pull_through block.
@@ -21,9 +22,7 @@ func pulling(t *testing.T, providers, body string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
 	text := fmt.Sprintf("hostname = \"okara.test\"\n\npull_through %q {\n%s\n}\n", providers, body)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -67,20 +66,11 @@ func TestServePullThroughPrivate(t *testing.T) {
 	}))
 	t.Cleanup(inside.Close)
 	host := inside.Listener.Addr().String()
-	_, port, err := net.SplitHostPort(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port := must.GetBoth(net.SplitHostPort(host))(t)
 	ask := func(url, path string) (int, string) {
-		resp, err := http.Get(url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get(url + path))(t)
 		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(io.ReadAll(resp.Body))(t)
 		return resp.StatusCode, string(b)
 	}
 	closed, _, _ := newServer(t, "--storage", t.TempDir(), "--config", pulling(t, "*/*/*", ""))

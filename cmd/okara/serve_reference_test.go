@@ -15,16 +15,14 @@ import (
 
 	launch "github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // TestServeReference compares the reference page with the settings that the
 // configuration file can have and the flags of the command.
 func TestServeReference(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/serve-reference.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/reference/serve-reference.md"))(t)
 	section, _, _ := strings.Cut(string(page), "## Rights")
 	var documented, flags []string
 	for line := range strings.Lines(section) {

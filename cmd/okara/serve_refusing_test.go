@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -20,9 +21,7 @@ func newServerAs(t *testing.T, registry string) (url string, notes func() string
 	docker := t.TempDir()
 	host, _, _ := strings.Cut(registry, "/")
 	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:secret")))
-	if err := os.WriteFile(filepath.Join(docker, "config.json"), []byte(login), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(docker, "config.json"), []byte(login), 0o600))
 	url, notes, _ = newServerIn(t, map[string]string{"DOCKER_CONFIG": docker}, "--storage", t.TempDir(), "--registry", registry)
 	return url, notes
 }

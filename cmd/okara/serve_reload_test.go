@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // waitFor waits for background work, with a generous timeout.
@@ -41,9 +43,7 @@ func TestServeReload(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	tokens := put("tokens", serveToken+" publish:module:acme/** publish:module:net/**\n")
@@ -58,15 +58,9 @@ func TestServeReload(t *testing.T) {
 	published, _ := p.publish(t, &http.Client{Transport: traceparent("")}, 1000)
 	first := strings.TrimPrefix(published, p.url)
 	link := func(token string) string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/v1/modules/net/vpc/aws/1.0.0/download", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/v1/modules/net/vpc/aws/1.0.0/download", nil))(t)
 		r.Header.Set("Authorization", "Bearer "+token)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		return "/" + strings.TrimLeft(resp.Header.Get("X-Terraform-Get"), "./")
 	}
@@ -136,13 +130,9 @@ func TestServeReloadOpens(t *testing.T) {
 	t.Parallel()
 	config := newFile(t, "okara.hcl", "token \"ci\" {\n  sha256 = \""+tokenSum(t)+"\"\n  scopes = [\"read:*:**\"]\n}\n")
 	url, notes, _ := newServer(t, "--storage", t.TempDir(), "--config", config)
-	if err := os.WriteFile(config, []byte("tag_ttl = 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(config, []byte("tag_ttl = 1\n"), 0o600))
 	waitFor(t, "an unknown setting", func() bool { return strings.Contains(notes(), "okara.hcl:1") })
-	if err := os.WriteFile(config, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(config, nil, 0o600))
 	waitFor(t, "nothing is said", func() bool { return strings.Contains(notes(), "no setting grants access any more") })
 	for token, want := range map[string]int{"": 401, serveToken: 404} {
 		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", token); got != want {

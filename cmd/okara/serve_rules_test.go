@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -26,12 +27,8 @@ func TestServeRulesFile(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file+".new", []byte(text), 0o600))
+		must.Succeed(t, os.Rename(file+".new", file))
 		return file
 	}
 	rules := put("rules.json", "{}")
@@ -89,9 +86,7 @@ rule "operators" {
 	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 1") || !strings.Contains(doctor, "rules.json: the rules are not valid JSON") {
 		t.Errorf("the doctor says %s", doctor)
 	}
-	if err := os.Remove(rules); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(rules))
 	waitFor(t, "no file", func() bool { return metric("okara_rules_errors_total 2") })
 	if got := ask("net", alice); got != http.StatusNotFound {
 		t.Errorf("without the file: %d, want the old rules", got)
@@ -110,15 +105,9 @@ rule "operators" {
 // page returns the content of a page.
 func page(t *testing.T, url, token string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

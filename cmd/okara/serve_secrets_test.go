@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -92,10 +93,7 @@ github "net" {
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, p.log)
 	}
-	records, err := os.ReadFile(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(os.ReadFile(audit))(t)
 	token := strings.Split(link, "/")[4]
 	secrets = append(secrets, serveToken, serveToken[7:], login, own, token, token[strings.LastIndexByte(token, '.')+1:])
 	for name, text := range map[string]string{"log": p.log.String(), "audit log": string(records), "spans": spans()} {
@@ -115,10 +113,7 @@ func routes(t *testing.T) []string {
 	t.Helper()
 	var source []byte
 	for _, file := range []string{"../../registry/routes.go", "../../internal/server/services.go"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		source = append(source, text...)
 	}
 	values := strings.NewReplacer(
@@ -144,22 +139,13 @@ func routes(t *testing.T) []string {
 func dump(t *testing.T, method, url, authorization string) (string, int) {
 	t.Helper()
 	body := `{"action":"yank","receipts":["x"],"payload":"e30=","signature":"eA=="}`
-	r, err := http.NewRequestWithContext(t.Context(), method, url+"?code=x&state=y", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url+"?code=x&state=y", strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", "application/json")
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r) // redirects are answers, too
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t) // redirects are answers, too
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return fmt.Sprintf("%v\n%s", resp.Header, b), resp.StatusCode
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -69,19 +70,10 @@ func newStateServer(t *testing.T, host, key, config string) (url string) {
 
 func request(t *testing.T, method, url, body string) (string, int) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return string(b), resp.StatusCode
 }
 
@@ -108,17 +100,9 @@ func TestServeSealsStates(t *testing.T) {
 	if o := okara(t, "state", "pull", reference, "-w", "prod"); o.code != cli.ExitFailure || o.out != "" {
 		t.Errorf("pull without a key: exit %d", o.code)
 	}
-	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := r.Fetch(t.Context(), "state-prod-v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), "state-prod", old); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
+	old := must.Get(r.Fetch(t.Context(), "state-prod-v1"))(t)
+	must.Succeed(t, r.PutTag(t.Context(), "state-prod", old))
 	if got := send(http.MethodGet, ""); got != stateText("a", 2) {
 		t.Error("GET gave another state than the newest version")
 	}

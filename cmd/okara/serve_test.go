@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -78,17 +79,11 @@ func (l *lockedBuffer) String() string {
 
 func status(t *testing.T, client *http.Client, method, url, token string) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Do(r))(t)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -105,15 +100,9 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/state/shop/default", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/state/shop/default", nil))(t)
 	r.Host = "evil.example" // a site's host name that resolves to this machine
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusMisdirectedRequest || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("a state under a foreign name: %d", resp.StatusCode)
@@ -124,10 +113,7 @@ func TestServe(t *testing.T) {
 	if code := stop(); code != cli.ExitInterrupted && code != cli.ExitOK {
 		t.Errorf("exit code %d after a signal", code)
 	}
-	before, err := os.ReadFile(filepath.Join(dir, "archive.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(filepath.Join(dir, "archive.key")))(t)
 	newServer(t, "--storage", dir)
 	after, err := os.ReadFile(filepath.Join(dir, "archive.key"))
 	if err != nil || !bytes.Equal(before, after) {
@@ -144,10 +130,7 @@ func TestServeTLS(t *testing.T) {
 	if !strings.HasPrefix(url, "https://") || !strings.Contains(notes(), "SSL_CERT_FILE=") {
 		t.Fatalf("%s: %s", url, notes())
 	}
-	ca, err := os.ReadFile(filepath.Join(dir, "tls", "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := must.Get(os.ReadFile(filepath.Join(dir, "tls", "ca.pem")))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
@@ -162,9 +145,7 @@ func TestServeTLS(t *testing.T) {
 
 func TestServeTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte("# CI\n"+serveToken+" publish:module:acme/**\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("# CI\n"+serveToken+" publish:module:acme/**\n"), 0o600))
 	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", file)
 	for token, want := range map[string]int{"": 401, "oks_ci_wrongwrongwrongwrong": 401, serveToken: 404} {
 		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", token); got != want {
@@ -181,9 +162,7 @@ func TestServeTokens(t *testing.T) {
 func TestServeConfig(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600))
 	file := filepath.Join(dir, "okara.hcl")
 	text := fmt.Sprintf(`
 listen     = "0.0.0.0:1"
@@ -238,9 +217,7 @@ login {
   token_ttl = "24h"
 }
 `, filepath.Join(dir, "s"), filepath.Join(dir, "audit"), key, filepath.Join(dir, "blobs"), tokenSum(t))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	url, notes, stop := newServer(t, "--config", file)
 	_, metrics, _ := strings.Cut(notes(), "metrics: ")
 	metrics, _, _ = strings.Cut(metrics, "\n")
@@ -272,8 +249,6 @@ login {
 func tokenSum(t *testing.T) string {
 	t.Helper()
 	b := oci.BytesBlob("", []byte(serveToken))
-	if _, err := hex.DecodeString(b.Digest.Encoded()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(hex.DecodeString(b.Digest.Encoded()))(t)
 	return b.Digest.Encoded()
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -23,14 +24,9 @@ func TestStateMemory(t *testing.T) {
 		t.Skip("moves 64 MiB")
 	}
 	const size, limit = 64 << 20, 256 << 10 // bytes; KiB
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	program := filepath.Join(t.TempDir(), "okara") // TestMain runs okara by this name
-	if err := os.Symlink(exe, program); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(exe, program))
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
 	okara := func(args ...string) int64 {
 		t.Helper()
@@ -52,14 +48,8 @@ func TestStateMemory(t *testing.T) {
 			t.Logf("%s: %d MiB above %d MiB", args[1], more>>10, base>>10)
 		}
 	}
-	want, err := os.ReadFile(two)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(two))(t)
+	got := must.Get(os.ReadFile(back))(t)
 	if !bytes.Equal(got, want) {
 		t.Error("the state came back with other bytes")
 	}
@@ -70,9 +60,7 @@ func peakOf(t testing.TB, cmd *exec.Cmd) (peak int64) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	for {
 		mark, ok := highWater(cmd.Process.Pid)
 		if !ok {

@@ -23,6 +23,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -74,9 +75,7 @@ func stateText(lineage string, serial int) string {
 func newFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -164,13 +163,8 @@ func TestStateLockedExit(t *testing.T) {
 	one := newFile(t, "one", stateText("a", 1))
 	mustOkara(t, "state", "push", reference, one)
 	reg := &cli.Registries{App: &cli.App{Getenv: func(string) string { return "" }, Err: &bytes.Buffer{}}}
-	s, err := (&stateFlags{}).store(reg, reference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get((&stateFlags{}).store(reg, reference))(t)
+	must.Get(s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")))(t)
 	o := okara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
 	if o.code != cli.ExitConflict || !strings.Contains(o.err, "is locked by") || !strings.Contains(o.err, "okara state unlock "+reference) {
 		t.Errorf("exit %d: %s", o.code, o.err)
@@ -184,9 +178,7 @@ func TestStateLockedExit(t *testing.T) {
 	}
 	mustOkara(t, "state", "unlock", reference, "--id", doc.Locks[0].ID, "--yes")
 	mustOkara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
-	if _, err := s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")))(t)
 	mustOkara(t, "state", "unlock", reference, "--take-over", "--yes")
 	mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 3)), "--force")
 	history := mustOkara(t, "state", "history", reference)
@@ -207,26 +199,16 @@ type foreignState struct {
 
 func (f foreignState) push(t *testing.T, reference string) {
 	t.Helper()
-	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
 	blob := oci.BytesBlob(f.layer, f.content)
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: f.kind, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
 		Annotations: map[string]string{f.key: f.workspace},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if err := r.PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PushBlob(t.Context(), b))
 	}
-	if err := r.PutTag(t.Context(), f.tag, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), f.tag, m))
 }
 
 func TestStateImportLayouts(t *testing.T) {
@@ -288,9 +270,7 @@ func TestStateImportFiles(t *testing.T) {
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
 	dir := t.TempDir()
 	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	write("a-newest", stateText("a", 12))
 	write("b-oldest", stateText("a", 9))
@@ -324,15 +304,9 @@ func TestStateReplicateCommand(t *testing.T) {
 	for _, ws := range []string{"default", "prod"} {
 		mustOkara(t, "state", "push", src, newFile(t, "s", stateText(ws, 1)), "-w", ws)
 	}
-	repo, err := oci.OpenRepo(src, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(src, oci.Options{PlainHTTP: true}))(t)
 	one := variables.Variable{ID: "0123456789ABCDEF", Workspace: "prod", Key: "a", Category: variables.Terraform}
-	book, err := variables.Open(repo, nil, time.Now, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	book := must.Get(variables.Open(repo, nil, time.Now, nil))(t)
 	list, err := book.List(t.Context())
 	if err == nil {
 		err = list.PutVariable(t.Context(), one, false, "test")
@@ -378,10 +352,7 @@ func TestStateReplicateCommand(t *testing.T) {
 // deleteTag deletes the manifest of a tag, as a registry's own retention does.
 func deleteTag(t *testing.T, reference, tag string) {
 	t.Helper()
-	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
 	d, err := r.Resolve(t.Context(), tag)
 	if err == nil {
 		err = r.Delete(t.Context(), d)
@@ -395,22 +366,10 @@ func TestStateDecryptOffline(t *testing.T) {
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
 	key := newFile(t, "key", strings.Repeat("07", 32))
 	mustOkara(t, "state", "push", reference, newFile(t, "s", stateText("a", 1)), "--key", key)
-	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := r.Fetch(t.Context(), "state-default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := m.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
-	blob, err := r.ReadBlob(t.Context(), img.Layers[0], 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
+	m := must.Get(r.Fetch(t.Context(), "state-default"))(t)
+	img := must.Get(m.Image())(t)
+	blob := must.Get(r.ReadBlob(t.Context(), img.Layers[0], 1<<20))(t)
 	manifest, stored := newFile(t, "manifest.json", string(m.Bytes)), newFile(t, "blob", string(blob))
 	if got := mustOkara(t, "state", "decrypt", manifest, stored, "--key", key); got != stateText("a", 1) {
 		t.Error("decrypted to another state")
@@ -431,12 +390,8 @@ func gzipped(t *testing.T, b []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	if _, err := w.Write(b); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(b))(t)
+	must.Succeed(t, w.Close())
 	return out.Bytes()
 }
 
@@ -447,14 +402,8 @@ func fullHash(s string) string {
 
 func tagsOf(t *testing.T, reference string) []string {
 	t.Helper()
-	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := r.Snapshot(context.WithoutCancel(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
+	l := must.Get(r.Snapshot(context.WithoutCancel(t.Context())))(t)
 	return l.Tags
 }
 
@@ -467,9 +416,7 @@ func serialsOf(t *testing.T, reference string) map[string][]int {
 		var doc struct {
 			Versions []struct{ Serial int }
 		}
-		if err := json.Unmarshal([]byte(mustOkara(t, "state", "history", reference, "-w", ws, "--json")), &doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(mustOkara(t, "state", "history", reference, "-w", ws, "--json")), &doc))
 		for _, v := range doc.Versions {
 			all[ws] = append([]int{v.Serial}, all[ws]...)
 		}

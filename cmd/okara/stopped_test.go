@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // serveProcess is okara serve in a separate process.
@@ -35,13 +37,8 @@ func newServeProcess(t *testing.T, env []string, args ...string) *serveProcess {
 	p.cmd = exec.CommandContext(t.Context(), "okara", append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir()}, args...)...)
 	p.cmd.Env = append(env, "HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"))
 	p.cmd.Stderr = p.log
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(p.cmd.StdoutPipe())(t)
+	must.Succeed(t, p.cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("the server ended: %s", p.log)
@@ -52,9 +49,7 @@ func newServeProcess(t *testing.T, env []string, args ...string) *serveProcess {
 
 func (p *serveProcess) signal(t *testing.T, s os.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.cmd.Process.Signal(s))
 }
 
 // publish stores a module with size bytes of noise and returns the link to its archive and
@@ -66,44 +61,23 @@ func (p *serveProcess) publish(t *testing.T, client *http.Client, size int) (lin
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
 	for name, content := range map[string][]byte{"main.tf": nil, "noise": noise} {
-		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(content); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(w.Create(name))(t)
+		must.Get(f.Write(content))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+"/v1/modules/net/vpc/aws/1.0.0", &archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+"/v1/modules/net/vpc/aws/1.0.0", &archive))(t)
 	put, err := client.Do(r)
 	if err != nil || put.StatusCode != http.StatusCreated {
 		t.Fatalf("publish: %v, %v", put, err)
 	}
 	put.Body.Close()
-	resp, err := client.Get(p.url + "/v1/modules/net/vpc/aws/1.0.0/download")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Get(p.url + "/v1/modules/net/vpc/aws/1.0.0/download"))(t)
 	resp.Body.Close()
-	u, err := resp.Request.URL.Parse(resp.Header.Get("X-Terraform-Get"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err = client.Get(u.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(resp.Request.URL.Parse(resp.Header.Get("X-Terraform-Get")))(t)
+	resp = must.Get(client.Get(u.String()))(t)
 	defer resp.Body.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, resp.Body); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(h, resp.Body))(t)
 	if got, want := fmt.Sprintf(`"sha256:%x"`, h.Sum(nil)), resp.Header.Get("Etag"); got != want {
 		t.Fatalf("the archive is %s, its ETag %s", got, want)
 	}
@@ -147,9 +121,7 @@ func TestServeStops(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		running[i] = &download{body: resp.Body, hash: sha256.New()}
-		if _, err := io.CopyN(running[i].hash, resp.Body, 1000); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.CopyN(running[i].hash, resp.Body, 1000))(t)
 	}
 	if metrics := get(t, p.url+"/metrics"); !strings.Contains(metrics, fmt.Sprintf("okara_archive_streams %d\n", downloads)) {
 		t.Fatalf("not %d downloads are in the middle:\n%s", downloads, metrics)
@@ -230,14 +202,8 @@ func TestServeSecondSignal(t *testing.T) {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(url))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return string(b)
 }

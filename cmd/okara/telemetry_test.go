@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -97,10 +98,7 @@ func TestServeTracing(t *testing.T) {
 			}
 			continue
 		}
-		id, err := hex.DecodeString(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(hex.DecodeString(trace))(t)
 		for _, want := range []string{
 			"front", "GET /v1/modules/{namespace}/{name}/{system}/versions", "GET /archives/{token}/{rest...}", "/archives/-/", "/v2/on/modules/net/vpc/aws/tags/list", string(id),
 		} {

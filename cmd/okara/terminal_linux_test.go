@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // onTerminal runs a command line whose stdout and stderr are a terminal, and returns what the
@@ -24,20 +25,10 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, 
 		t.Skipf("this machine has no terminals to give: %v", err)
 	}
 	defer master.Close()
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 160}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n := must.Get(unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN))(t)
+	terminal := must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
+	must.Succeed(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 160}))
 	all := make(chan string, 1)
 	go func() {
 		b, _ := io.ReadAll(master) // EIO once the terminal is closed
@@ -74,14 +65,9 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("exit %d, without the colour of what was added: %q", code, shown)
 	}
 	dir := filepath.Join(t.TempDir(), "registry.opentofu.org", "acme", "dns")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	const zip = "terraform-provider-dns_1.0.0_linux_amd64.zip"
-	b, err := os.ReadFile(filepath.Join(newRelease(t, 1, 1<<20), zip))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(newRelease(t, 1, 1<<20), zip)))(t)
 	mustWrite(t, filepath.Join(dir, zip), b)
 	mirror := []string{"mirror", "acme/dns", "--from", filepath.Dir(filepath.Dir(filepath.Dir(dir))), "--allow-unsigned", "--registry", host}
 	if code, shown := onTerminal(t, nil, mirror...); code != cli.ExitOK || !strings.Contains(shown, "versions ") || !strings.Contains(shown, "1 / 1") {

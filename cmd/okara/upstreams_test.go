@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -66,9 +67,7 @@ func TestOriginLeadsNowhereInside(t *testing.T) {
 			defer origin.Close()
 			from := strings.TrimPrefix(origin.URL, "http://")
 			depotFile := filepath.Join(t.TempDir(), "depot.hcl")
-			if err := os.WriteFile(depotFile, []byte("module \"net/vpc/aws\" {\n  source = \""+from+"/net/vpc/aws\"\n}\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(depotFile, []byte("module \"net/vpc/aws\" {\n  source = \""+from+"/net/vpc/aws\"\n}\n"), 0o600))
 			for _, args := range [][]string{{"mirror", from + "/net/vpc/aws"}, {"depot", "apply", "-f", depotFile}} {
 				asked.Store(0)
 				args = append(args, "--registry", host)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const teamToken = "oks_team_0123456789abcdefghij"
@@ -17,15 +18,9 @@ const teamToken = "oks_team_0123456789abcdefghij"
 // sendState makes a request to a server with the owner's token for its states.
 func sendState(t *testing.T, method, url, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	r.Header.Set("Authorization", "Bearer "+serveToken)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s %s: %d", method, url, resp.StatusCode)
 	}
@@ -111,10 +106,7 @@ func TestWorkspaceTokens(t *testing.T) {
 		t.Errorf("%d %s", code, errOut)
 	}
 	stop()
-	audit, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	audit := must.Get(os.ReadFile(log))(t)
 	if strings.Contains(string(audit)+notes(), serveToken) || !strings.Contains(string(audit), `"address":"acme/a"`) {
 		t.Errorf("the logs are\n%s%s", audit, notes())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -21,34 +22,21 @@ import (
 // them, although the login is valid for longer.
 func TestGroups(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
-	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)
 	use := rights.Scope{Action: rights.Use, Kind: addr.KindInstance, Glob: "sandbox/*"}
-	g, err := New(Options{
+	g := must.Get(New(Options{
 		Keyring: keys, Now: func() time.Time { return now },
 		Login:  &Login{Issuer: Issuer{URL: "https://issuer.example"}, ClientID: "okara", PublicURL: "https://okara.example"},
 		Policy: Policy{Rules: []Rule{{Name: "all", Allow: []rights.Scope{use}}}, Anonymous: []rights.Scope{use}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	grant := func(id identity) Grant {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodGet, "https://okara.example/api/v1/instances", nil)
 		if id.Issuer != "" {
-			sealed, err := keys.Seal("login token", loginToken{id, now.Unix()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			sealed := must.Get(keys.Seal("login token", loginToken{id, now.Unix()}))(t)
 			r.Header.Set("Authorization", "Bearer okl_"+sealed)
 		}
-		grant, err := g.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return grant
+		return must.Get(g.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere}))(t)
 	}
 	anna := grant(identity{
 		Issuer: "https://issuer.example", Subject: "u1", Groups: []string{"team-a", "ops"},
@@ -136,14 +124,8 @@ func TestScopeOfInstances(t *testing.T) {
 		{"run:state:shop", "write:state:shop", false},
 		{"write:state:shop", "run:state:shop", false},
 	} {
-		s, err := rights.ParseScope(tt.scope)
-		if err != nil {
-			t.Fatal(err)
-		}
-		right, err := rights.ParseScope(tt.right)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(rights.ParseScope(tt.scope))(t)
+		right := must.Get(rights.ParseScope(tt.right))(t)
 		if got := s.Allows(rights.Right{Action: right.Action, Kind: right.Kind, Address: right.Glob}); got != tt.want {
 			t.Errorf("%s allows %s: %v, want %v", tt.scope, tt.right, got, tt.want)
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -35,14 +36,8 @@ type signer struct {
 
 func newSigner(t *testing.T, id string) signer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	s := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil))(t)
 	return signer{s, jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: "ES256", Use: "sig"}}
 }
 
@@ -63,28 +58,18 @@ func (s signer) tokenWith(t *testing.T, issuer string, now time.Time, other map[
 	claims := map[string]any{"iss": issuer, "aud": "okara", "sub": "run", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
 	maps.Copy(claims, other)
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
-	token, err := jwt.Signed(s).Claims(claims).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return must.Get(jwt.Signed(s).Claims(claims).Serialize())(t)
 }
 
 // newKeysGuard returns a guard that lets tokens of an issuer read modules.
 func newKeysGuard(t *testing.T, i access.Issuer, now func() time.Time) *access.Guard {
 	t.Helper()
-	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	i.Audiences = []string{"okara"}
-	g, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
+	g := must.Get(access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
 		Issuers: []access.Issuer{i},
 		Rules:   []access.Rule{{Name: "all", Issuer: i.URL, Allow: []rights.Scope{{Action: rights.Read, Kind: "module", Glob: "**"}}}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	return g
 }
 
@@ -99,9 +84,7 @@ func allowed(g *access.Guard, token string) error {
 func keysBlock(t *testing.T, file string) *access.Block {
 	t.Helper()
 	var b access.Block
-	if err := syntax.Wrong(syntax.Decode(fmt.Appendf(nil, "issuer \"i\" {\n  audiences = [\"okara\"]\n  jwks_file = %q\n}\n", file), "okara.hcl", &b)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syntax.Wrong(syntax.Decode(fmt.Appendf(nil, "issuer \"i\" {\n  audiences = [\"okara\"]\n  jwks_file = %q\n}\n", file), "okara.hcl", &b)))
 	return &b
 }
 
@@ -111,9 +94,7 @@ func TestClaims(t *testing.T) {
 	const issuer = "okara-operator.prod"
 	file := filepath.Join(t.TempDir(), "keys.json")
 	s := newSigner(t, "one")
-	if err := os.WriteFile(file, s.set(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, s.set(), 0o600))
 	now := time.Now()
 	g := newKeysGuard(t, access.Issuer{URL: issuer, KeysFile: file}, func() time.Time { return now })
 	later := now.Add(time.Hour).Unix()
@@ -141,18 +122,14 @@ func TestKeysOfAFile(t *testing.T) {
 	const issuer = "okara-operator.prod"
 	file := filepath.Join(t.TempDir(), "keys.json")
 	put := func(b []byte) {
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, b, 0o600))
 	}
 	now := time.Now()
 	old, next := newSigner(t, "old"), newSigner(t, "next")
 	put(old.set())
 	g := newKeysGuard(t, access.Issuer{URL: issuer, KeysFile: file}, func() time.Time { return now })
 	oldToken, nextToken := old.token(t, issuer, now), next.token(t, issuer, now)
-	if err := allowed(g, oldToken); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, allowed(g, oldToken))
 	if allowed(g, nextToken) == nil || allowed(g, old.token(t, "else", now)) == nil || allowed(g, newSigner(t, "old").token(t, issuer, now)) == nil {
 		t.Error("a token of another key or issuer is taken")
 	}
@@ -171,9 +148,7 @@ func TestKeysOfAFile(t *testing.T) {
 			t.Errorf("with a broken file: %v", err)
 		}
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(file))
 	now = now.Add(10 * time.Second)
 	if err := allowed(g, nextToken); err != nil {
 		t.Errorf("without the file: %v", err)

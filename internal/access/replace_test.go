@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -20,15 +21,9 @@ import (
 // name.
 func TestReplace(t *testing.T) {
 	read, write := access.Policy{Anonymous: rights.AnonymousRead()}, access.Policy{Anonymous: rights.AnonymousAll()}
-	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)
 	var decisions []string
-	g, err := access.New(access.Options{Policy: read, Keyring: keys, Decided: func(_, decision string) { decisions = append(decisions, decision) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(access.New(access.Options{Policy: read, Keyring: keys, Decided: func(_, decision string) { decisions = append(decisions, decision) }}))(t)
 	var changing sync.WaitGroup
 	done := make(chan struct{})
 	changing.Go(func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -27,13 +28,8 @@ const rulesJSON = `{
 
 func TestReadRules(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.json")
-	if err := os.WriteFile(file, []byte(rulesJSON), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := ReadRules(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(rulesJSON), 0o600))
+	got := must.Get(ReadRules(file))(t)
 	want := RulesFile{
 		Rules: []Rule{
 			{Name: "net", Issuer: "https://k8s.test", Groups: []string{"net", "ops"}, Allow: []rights.Scope{{Action: rights.Publish, Kind: "module", Glob: "net/**"}, {Action: rights.Read, Kind: "mirror", Glob: "**"}}},
@@ -47,10 +43,7 @@ func TestReadRules(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	written, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(json.Marshal(got))(t)
 	if again, err := ParseRules(written); err != nil || !cmp.Equal(got, again) {
 		t.Errorf("what was written reads as %+v, %v", again, err)
 	}
@@ -104,10 +97,7 @@ func TestReadRulesRefuses(t *testing.T) {
 //
 // Shows: opendepot 14
 func TestClaimsInRights(t *testing.T) {
-	parsed, err := ParseRules([]byte(rulesJSON))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(ParseRules([]byte(rulesJSON)))(t)
 	claims := func(namespace, workspace, module any) map[string]any {
 		return map[string]any{"namespace": namespace, "workspace": workspace, "module": module}
 	}
@@ -152,10 +142,7 @@ func TestClaimsInRights(t *testing.T) {
 
 // TestNotBeforeOfAFile checks that a revocation affects one subject of one issuer only.
 func TestNotBeforeOfAFile(t *testing.T) {
-	parsed, err := ParseRules([]byte(rulesJSON))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(ParseRules([]byte(rulesJSON)))(t)
 	p := Policy{Rules: []Rule{{Name: "before"}}}.Add(parsed)
 	at := time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {

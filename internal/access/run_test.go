@@ -14,25 +14,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 func newKeyring(t *testing.T, secret byte) *keyring.Ring {
 	t.Helper()
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte{secret}, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys
+	return must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte{secret}, 32)}}))(t)
 }
 
 func newGuard(t *testing.T, o access.Options) *access.Guard {
 	t.Helper()
-	g, err := access.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(access.New(o))(t)
 }
 
 // asking returns a request with a token, "" for none.
@@ -64,11 +57,8 @@ func TestRunToken(t *testing.T) {
 	g := newGuard(t, access.Options{
 		Keyring: newKeyring(t, 1), Now: func() time.Time { return now }, RunOver: func(run string) bool { return run == "k7m2p9x4tq/3/1" && over },
 	})
-	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
-		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Read, Kind: addr.KindModule, Glob: "net/**"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
+		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Read, Kind: addr.KindModule, Glob: "net/**"}}}))(t)
 	provider := rights.Right{Action: rights.Read, Kind: addr.KindProvider, Address: "acme/dns"}
 	for _, tt := range []struct {
 		name  string
@@ -122,11 +112,8 @@ func TestRunToken(t *testing.T) {
 // the tool uses, and only for its workspace.
 func TestRunTokenState(t *testing.T) {
 	g := newGuard(t, access.Options{Keyring: newKeyring(t, 1)})
-	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
-		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Write, Kind: addr.KindState, Glob: "acme/prod"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
+		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Write, Kind: addr.KindState, Glob: "acme/prod"}}}))(t)
 	layout := addr.Layout{}
 	prod := func(a rights.Action) rights.Right { return rights.StateRight(layout, a, "acme", "prod") }
 	for _, tt := range []struct {
@@ -161,23 +148,13 @@ func TestRunTokenForged(t *testing.T) {
 	o := access.Options{Keyring: keys, Now: func() time.Time { return now }}
 	g := newGuard(t, o)
 	ask := access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}}}
-	token, err := g.NewRunToken(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(g.NewRunToken(ask))(t)
 	other := o
 	other.Keyring = newKeyring(t, 2)
-	foreign, err := newGuard(t, other).NewRunToken(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := must.Get(newGuard(t, other).NewRunToken(ask))(t)
 	claims := map[string]any{"r": "k7m2p9x4tq/3/1", "s": []string{"read:provider:**"}, "e": now.Add(time.Hour).Unix()}
 	seal := func(purpose string, v any) string {
-		sealed, err := keys.Seal(purpose, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sealed
+		return must.Get(keys.Seal(purpose, v))(t)
 	}
 	middle := len(token) / 2
 	flipped := "A"

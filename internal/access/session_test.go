@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
@@ -25,20 +26,12 @@ const staticToken = "oks_ci_aaaaaaaaaaaaaaaaaaaaaaaa"
 
 func ring(t testing.TB, letter string) *keyring.Ring {
 	t.Helper()
-	r, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte(letter), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte(letter), 32)}}))(t)
 }
 
 func seal(t testing.TB, ring *keyring.Ring, purpose string, v any) string {
 	t.Helper()
-	sealed, err := ring.Seal(purpose, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sealed
+	return must.Get(ring.Seal(purpose, v))(t)
 }
 
 // people is a guard of a full server with its login issuer. Members of the group "team"
@@ -60,14 +53,10 @@ func newPeople(t testing.TB) *people {
 		Anonymous: rights.AnonymousRead(), Rules: []access.Rule{rule},
 		Tokens: []statictoken.Token{{ID: "ci", Hash: sha256.Sum256([]byte(staticToken)), Scopes: rule.Allow}},
 	}
-	var err error
-	p.Guard, err = access.New(access.Options{
+	p.Guard = must.Get(access.New(access.Options{
 		Policy: p.policy, Keyring: p.keys, Sessions: &access.Sessions{Keyring: p.own, Portals: p.portal}, Now: func() time.Time { return p.now },
 		Login: &access.Login{Issuer: access.Issuer{URL: p.issuer.URL}, ClientID: "okara-web", PublicURL: "https://okara.example.com"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return p
 }
 
@@ -283,10 +272,7 @@ func TestSessionOfPortal(t *testing.T) {
 // Shows: pages 5
 func TestPlainCookie(t *testing.T) {
 	p := newPeople(t)
-	g, err := access.New(access.Options{Policy: p.policy, Keyring: p.keys, Sessions: &access.Sessions{Keyring: p.own, Plain: true}, Now: func() time.Time { return p.now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(access.New(access.Options{Policy: p.policy, Keyring: p.keys, Sessions: &access.Sessions{Keyring: p.own, Plain: true}, Now: func() time.Time { return p.now }}))(t)
 	hash := sha256.Sum256([]byte(staticToken))
 	sealed := seal(t, p.own, "session", map[string]any{"k": "ci", "h": hash[:], "t": p.now.Unix()})
 	for _, c := range []struct {
@@ -330,30 +316,20 @@ func TestSessionEnds(t *testing.T) {
 	want("as it is", http.StatusOK)
 	policy := p.policy
 	policy.NotBefore = p.now.Add(time.Second)
-	if err := p.Replace(policy); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Replace(policy))
 	want("made before", http.StatusUnauthorized)
 	policy = p.policy
 	policy.NotBeforeOf = map[string]time.Time{"anna": p.now.Add(time.Second), "bert": p.now.Add(time.Second), "carl": p.now}
-	if err := p.Replace(policy); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Replace(policy))
 	want("made before, of these two", http.StatusUnauthorized)
 	policy.NotBeforeOf = map[string]time.Time{"carl": p.now.Add(time.Second)}
-	if err := p.Replace(policy); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Replace(policy))
 	want("made before, of somebody else", http.StatusOK)
 	policy = p.policy
 	policy.Rules = nil
-	if err := p.Replace(policy); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Replace(policy))
 	want("without the rule", http.StatusForbidden)
-	if err := p.Replace(p.policy); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Replace(p.policy))
 	// Sessions may last longer than groups count for ownership.
 	_, g := p.ask(t, http.MethodGet, "/ui/x", launch, cookie)
 	p.now = p.now.Add(25 * time.Hour)

@@ -10,16 +10,14 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestAnyToken checks that any token of the tools is ignored, but only where no access
 // rules are configured, and only on routes to which the tools send it.
 func TestAnyToken(t *testing.T) {
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	for _, tt := range []struct {
 		any           bool
 		path, header  string
@@ -36,10 +34,7 @@ func TestAnyToken(t *testing.T) {
 		{true, "/metrics", "Bearer anonymous", "", "not valid"},
 		{false, "/api/v2/organizations", "Bearer anonymous", "", "not valid"},
 	} {
-		g, err := New(Options{Policy: Policy{Anonymous: rights.AnonymousAll(), AnyToken: tt.any}, Keyring: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(New(Options{Policy: Policy{Anonymous: rights.AnonymousAll(), AnyToken: tt.any}, Keyring: keys}))(t)
 		r := httptest.NewRequest("GET", "http://localhost"+tt.path, nil)
 		r.Header.Set("Authorization", tt.header)
 		grant, err := g.Allow(r, rights.Right{Action: rights.Write, Kind: "state", Address: "shop"})

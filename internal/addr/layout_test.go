@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func flatLayout() addr.Layout {
@@ -49,21 +50,10 @@ func TestLayoutNames(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := tt.layout
-			if err := l.Validate(); err != nil {
-				t.Fatal(err)
-			}
-			state, err := l.StateRepo("shop.prod")
-			if err != nil {
-				t.Fatal(err)
-			}
-			template, err := l.Template("sandbox", "vpc")
-			if err != nil {
-				t.Fatal(err)
-			}
-			repository, workspace, err := l.Instance("sandbox", "vpc", "k7m2p9x4tq")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, l.Validate())
+			state := must.Get(l.StateRepo("shop.prod"))(t)
+			template := must.Get(l.Template("sandbox", "vpc"))(t)
+			repository, workspace := must.GetBoth(l.Instance("sandbox", "vpc", "k7m2p9x4tq"))(t)
 			got := []string{l.Module(m), l.Provider(own), l.MirrorOf(mirrored), state, l.CatalogRepo(), l.QueueRepo(),
 				template, repository + " " + workspace, l.Ledger(1), l.Ledger(12)}
 			if diff := cmp.Diff(got, tt.want); diff != "" {

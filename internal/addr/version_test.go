@@ -10,15 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func mustVersion(t *testing.T, s string) addr.Version {
 	t.Helper()
-	v, err := addr.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(addr.ParseVersion(s))(t)
 }
 
 func TestParseVersion(t *testing.T) {
@@ -157,10 +154,7 @@ func TestConstraint(t *testing.T) {
 		{"> 1.2, < 2", "1.2.1", "1.2.0 2.0.0"},
 	}
 	for _, tt := range tests {
-		c, err := addr.ParseConstraint(tt.constraint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(addr.ParseConstraint(tt.constraint))(t)
 		for v := range strings.FieldsSeq(tt.allows) {
 			if !c.Allows(mustVersion(t, v)) {
 				t.Errorf("%q refuses %s", tt.constraint, v)

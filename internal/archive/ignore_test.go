@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // newTree creates a tree of empty files, except if the name is followed by "="
@@ -107,10 +108,7 @@ func TestIgnoreIsGitignore(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), git, "init", "-q", dir).CombinedOutput(); err != nil {
 				t.Fatalf("git init: %v: %s", err, out)
 			}
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(cmd.Output())(t)
 			var want []string
 			for name := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
 				if len(name) > 0 && string(name) != ".tfignore" {
@@ -126,10 +124,6 @@ func TestIgnoreIsGitignore(t *testing.T) {
 
 func mustWrite(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o644))
 }

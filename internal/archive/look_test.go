@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // lookZip returns a zip of the files, in the order of their names.
@@ -25,17 +26,10 @@ func lookZip(t testing.TB, files map[string]string) *bytes.Reader {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte(files[name])); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(w.Create(name))(t)
+		must.Get(f.Write([]byte(files[name])))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return bytes.NewReader(b.Bytes())
 }
 

@@ -22,23 +22,17 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func mustList(t *testing.T, tree fs.FS, o archive.Options) *archive.Tree {
 	t.Helper()
-	got, err := archive.List(t.Context(), tree, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return must.Get(archive.List(t.Context(), tree, o))(t)
 }
 
 func mustPack(t *testing.T, tree fs.FS) *archive.Packed {
 	t.Helper()
-	p, err := mustList(t, tree, archive.Options{}).Pack(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(mustList(t, tree, archive.Options{}).Pack(t.Context(), t.TempDir()))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -53,10 +47,7 @@ func paths(tree *archive.Tree) []string {
 
 func mustRoot(t *testing.T, dir string) fs.FS {
 	t.Helper()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { root.Close() })
 	return root.FS()
 }
@@ -72,23 +63,15 @@ func writeTree(t *testing.T, umask int, when time.Time) string {
 		strings.Repeat("long/", 40) + strings.Repeat("x", 120) + ".tf": "",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o777))
 		mode := fs.FileMode(0o666)
 		if name == "run.sh" {
 			mode = 0o777
 		}
-		if err := os.WriteFile(file, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(file, when, when); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), mode))
+		must.Succeed(t, os.Chtimes(file, when, when))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "empty"), 0o777))
 	return dir
 }
 
@@ -113,10 +96,7 @@ func TestPackHoldsTheSameInBothForms(t *testing.T) {
 		Time       time.Time
 	}
 	var tarred, zipped []entry
-	gz, err := gzip.NewReader(p.Tar.Open())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gz := must.Get(gzip.NewReader(p.Tar.Open()))(t)
 	if gz.Name != "" || gz.Comment != "" || !gz.ModTime.IsZero() || gz.OS != 255 {
 		t.Errorf("gzip header %+v", gz.Header)
 	}
@@ -128,10 +108,7 @@ func TestPackHoldsTheSameInBothForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := io.ReadAll(tr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(io.ReadAll(tr))(t)
 		if h.Uid+h.Gid != 0 || h.Uname+h.Gname != "" {
 			t.Errorf("%s has an owner", h.Name)
 		}
@@ -142,19 +119,10 @@ func TestPackHoldsTheSameInBothForms(t *testing.T) {
 		}
 		tarred = append(tarred, entry{h.Name, string(b), h.FileInfo().Mode(), h.ModTime.UTC()})
 	}
-	z, err := zip.NewReader(p.Zip.Open(), p.Zip.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zip.NewReader(p.Zip.Open(), p.Zip.Size))(t)
 	for _, h := range z.File {
-		r, err := h.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(h.Open())(t)
+		b := must.Get(io.ReadAll(r))(t)
 		if len(h.Extra) > 0 {
 			t.Errorf("%s has an extra field", h.Name)
 		}
@@ -223,9 +191,7 @@ func TestListRefuses(t *testing.T) {
 // out, and named; what leads outside is refused, through another link too.
 func TestListLinks(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	for _, tt := range []struct {
 		links string // NAME>TARGET, separated by spaces
 		files string // that ship besides main.tf, sub/a.tf and sub/x.tfvars
@@ -251,9 +217,7 @@ func TestListLinks(t *testing.T) {
 			}
 			for one := range strings.FieldsSeq(tt.links) {
 				name, target, _ := strings.Cut(one, ">")
-				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.Symlink(target, filepath.Join(dir, name))); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.Symlink(target, filepath.Join(dir, name))))
 			}
 			tree, err := archive.List(t.Context(), mustRoot(t, dir), archive.Options{Hold: &archive.HoldBack{}})
 			if !errors.Is(err, tt.want) || err != nil && strings.Contains(err.Error(), "statat") {
@@ -277,9 +241,7 @@ func TestListLinks(t *testing.T) {
 	}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "main.tf"), "")
-	if err := errors.Join(os.Symlink(".", filepath.Join(dir, "all")), os.Symlink("self", filepath.Join(dir, "self"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.Symlink(".", filepath.Join(dir, "all")), os.Symlink("self", filepath.Join(dir, "self"))))
 	if tree := mustList(t, mustRoot(t, dir), archive.Options{Foreign: true}); len(tree.Files) != 1 || len(tree.Links) != 2 {
 		t.Errorf("of somebody else: %v, left out %v", paths(tree), tree.Links)
 	}
@@ -287,7 +249,5 @@ func TestListLinks(t *testing.T) {
 
 func writeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)))
 }

@@ -22,15 +22,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestUnpackReversesPack(t *testing.T) {
 	p := mustPack(t, mustRoot(t, writeTree(t, 0o022, time.Unix(1e9, 0))))
 	for _, packed := range []archive.PackedFile{p.Tar, p.Zip} {
 		dir := t.TempDir()
-		if err := archive.Unpack(t.Context(), packed.Open(), packed.Size, dir, archive.Limits{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, archive.Unpack(t.Context(), packed.Open(), packed.Size, dir, archive.Limits{}))
 		got, err := mustList(t, mustRoot(t, dir), archive.Options{}).ContentDigest(t.Context())
 		if err != nil || got != p.ContentDigest {
 			t.Errorf("content digest %s, %v, want %s", got, err, p.ContentDigest)
@@ -50,17 +49,10 @@ func newZip(t *testing.T, entries ...entry) []byte {
 	for _, e := range entries {
 		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
 		h.SetMode(e.mode | 0o644)
-		f, err := w.CreateHeader(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte(e.text)); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(w.CreateHeader(h))(t)
+		must.Get(f.Write([]byte(e.text)))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }
 
@@ -77,16 +69,10 @@ func newTarGz(t *testing.T, entries ...entry) []byte {
 		if e.mode&fs.ModeSymlink != 0 {
 			h.Typeflag, h.Linkname, h.Size, e.text = tar.TypeSymlink, e.text, 0, ""
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(e.text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(h))
+		must.Get(w.Write([]byte(e.text)))(t)
 	}
-	if err := errors.Join(w.Close(), gz.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(w.Close(), gz.Close()))
 	return b.Bytes()
 }
 
@@ -114,17 +100,12 @@ func TestUnpackRefuses(t *testing.T) {
 			t.Run(tt.name+"/"+form, func(t *testing.T) {
 				parent := t.TempDir()
 				dir := parent + "/in"
-				if err := os.Mkdir(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Mkdir(dir, 0o755))
 				err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{Files: 3, Bytes: 1 << 20})
 				if !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
-				left, err := os.ReadDir(parent)
-				if err != nil {
-					t.Fatal(err)
-				}
+				left := must.Get(os.ReadDir(parent))(t)
 				if diff := cmp.Diff(len(left), 1); diff != "" {
 					t.Errorf("files outside: %v", left)
 				}
@@ -172,15 +153,12 @@ func TestUnpackForeign(t *testing.T) {
 					return
 				}
 				var got []string
-				err = fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+				must.Succeed(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
 					if err == nil && !e.IsDir() {
 						got = append(got, name)
 					}
 					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 				if diff := cmp.Diff(got, []string{"top/a/b/c/d.txt", "top/a/b/main.tf"}); diff != "" {
 					t.Errorf("files (-got +want)\n%s", diff)
 				}
@@ -194,14 +172,8 @@ func TestUnpackForeign(t *testing.T) {
 func TestUnpackForms(t *testing.T) {
 	plain := gunzip(t, newTarGz(t, entry{"main.tf", "x", 0}, entry{"l", "main.tf", fs.ModeSymlink}))
 	zipped := newZip(t, entry{"main.tf", "x", 0}, entry{"l", "main.tf", fs.ModeSymlink})
-	packer, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bz2, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWeXODa0AAJ77lMmAAEBAAX2AACDhJ55ABAABAAAIIAB1CUJAAaNMhoAKpEmJkGQ00Gmyn08PONtUCW87wRl3tdpzM+myTFxMJIgMCKJM0cIIRlSQFBKCCl5GyT1cy1s8ZCbU+LK37ND8XM2SjgUbqa16og/i7kinChIcucG1oA==")
-	if err != nil {
-		t.Fatal(err)
-	}
+	packer := must.Get(zstd.NewWriter(nil))(t)
+	bz2 := must.Get(base64.StdEncoding.DecodeString("QlpoOTFBWSZTWeXODa0AAJ77lMmAAEBAAX2AACDhJ55ABAABAAAIIAB1CUJAAaNMhoAKpEmJkGQ00Gmyn08PONtUCW87wRl3tdpzM+myTFxMJIgMCKJM0cIIRlSQFBKCCl5GyT1cy1s8ZCbU+LK37ND8XM2SjgUbqa16og/i7kinChIcucG1oA=="))(t)
 	for name, tt := range map[string]struct {
 		b    []byte
 		text string // of the error; "": it is read
@@ -247,9 +219,7 @@ func TestUnpackSparse(t *testing.T) {
 	copy(h[512:], "end")
 	b := append(h, make([]byte, 1024)...)
 	dir := t.TempDir()
-	if err := archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "", dir, archive.Limits{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "", dir, archive.Limits{}))
 	if got := tree(t, dir)["sparse.bin"]; got != strings.Repeat("\x00", 4096)+"end" {
 		t.Errorf("%d bytes", len(got))
 	}
@@ -257,15 +227,8 @@ func TestUnpackSparse(t *testing.T) {
 
 func gunzip(t *testing.T, b []byte) []byte {
 	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plain
+	r := must.Get(gzip.NewReader(bytes.NewReader(b)))(t)
+	return must.Get(io.ReadAll(r))(t)
 }
 
 // TestUnpackWhatWasPacked packs trees that compress a hundredfold and have very
@@ -298,9 +261,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
-		if err := os.Mkdir(dir+"/in", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(dir+"/in", 0o755))
 		_ = archive.UnpackForeign(t.Context(), bytes.NewReader(b), int64(len(b)), "", dir+"/in", archive.Limits{Files: 50, Bytes: 1 << 20})
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 			t.Errorf("outside: %v, %v", left, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func reg(name, text string) part { return part{tar.Header{Name: name, Mode: 0o600}, text} }
@@ -40,16 +41,10 @@ func pack(t testing.TB, entries ...part) []byte {
 	w := tar.NewWriter(gz)
 	for _, e := range entries {
 		e.Size = int64(len(e.text))
-		if err := w.WriteHeader(&e.Header); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, e.text); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(&e.Header))
+		must.Get(io.WriteString(w, e.text))(t)
 	}
-	if err := errors.Join(w.Close(), gz.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(w.Close(), gz.Close()))
 	return b.Bytes()
 }
 
@@ -58,7 +53,7 @@ func pack(t testing.TB, entries ...part) []byte {
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
@@ -79,10 +74,7 @@ func tree(t testing.TB, dir string) map[string]string {
 			return err
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return got
 }
 
@@ -95,9 +87,7 @@ func TestUnpackUpload(t *testing.T) {
 		symlink("a/b/up", "../../main.tf"), symlink("dir", "modules/a/"), symlink("self", "self"), symlink("gone", "./none/at/all"),
 		reg("./main.tf", "text"), folder("modules"), run, folder("modules/a/"), folder("./"), symlink("a/root", ".."))
 	dir := t.TempDir()
-	if err := archive.UnpackUpload(t.Context(), bytes.NewReader(b), dir, archive.Limits{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, archive.UnpackUpload(t.Context(), bytes.NewReader(b), dir, archive.Limits{}))
 	want := map[string]string{
 		"main.tf": "text", "a": "/", "a/b": "/", "a/b/up": "-> ../../main.tf", "a/root": "-> ..", "dir": "-> modules/a/", "self": "-> self",
 		"gone": "-> ./none/at/all", "modules": "/", "modules/a": "/", "modules/a/run.sh": "x",
@@ -159,9 +149,7 @@ func TestUploadRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outside := t.TempDir()
 			dir := filepath.Join(outside, "a", "b")
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.MkdirAll(dir, 0o700))
 			b := pack(t, tt.entries...)
 			l := archive.Limits{Files: 100, Dirs: 100, Bytes: 1024}
 			if err := archive.UnpackUpload(t.Context(), bytes.NewReader(b), dir, l); !errors.Is(err, tt.want) {
@@ -205,18 +193,12 @@ func TestUploadBomb(t *testing.T) {
 	gz := gzip.NewWriter(&b)
 	w := tar.NewWriter(gz)
 	const size = 64 << 20
-	if err := w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Size: size}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Size: size}))
 	zero := make([]byte, 1<<20)
 	for range size / len(zero) {
-		if _, err := w.Write(zero); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(zero))(t)
 	}
-	if err := errors.Join(w.Close(), gz.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(w.Close(), gz.Close()))
 	dir := t.TempDir()
 	err := archive.UnpackUpload(t.Context(), &b, dir, archive.Limits{Bytes: 1 << 20, Files: 10})
 	if !errors.Is(err, archive.ErrTooLarge) {
@@ -237,14 +219,8 @@ func FuzzUpload(f *testing.F) {
 		{symlink("a/b/up", "../.."), symlink("a/b/out", "up/../y"), reg("a/b/c/d", "")},
 		{part{tar.Header{Name: "x", Typeflag: tar.TypeLink, Linkname: "../y"}, ""}},
 	} {
-		gz, err := gzip.NewReader(bytes.NewReader(pack(f, entries...)))
-		if err != nil {
-			f.Fatal(err)
-		}
-		plain, err := io.ReadAll(gz)
-		if err != nil {
-			f.Fatal(err)
-		}
+		gz := must.Get(gzip.NewReader(bytes.NewReader(pack(f, entries...))))(f)
+		plain := must.Get(io.ReadAll(gz))(f)
 		f.Add(plain)
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {
@@ -254,18 +230,13 @@ func FuzzUpload(f *testing.F) {
 		_ = gz.Close()
 		outside := t.TempDir()
 		dir := filepath.Join(outside, "in")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(dir, 0o700))
 		l := archive.Limits{Files: 50, Bytes: 1 << 20}
 		err := archive.UnpackUpload(t.Context(), bytes.NewReader(b.Bytes()), dir, l)
 		if checked := archive.CheckUpload(t.Context(), bytes.NewReader(b.Bytes()), l); (err == nil) != (checked == nil) {
 			t.Errorf("unpacked: %v, checked: %v", err, checked)
 		}
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		real := must.Get(filepath.EvalSymlinks(dir))(t)
 		for name, what := range tree(t, outside) {
 			if name != "in" && !strings.HasPrefix(name, "in/") {
 				t.Errorf("%q was written", name)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -27,25 +28,14 @@ const testKey = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 // newSealer returns the state keys of a test.
 func newSealer(t testing.TB, key string) *envelope.Envelope {
 	t.Helper()
-	e, err := envelope.New(envelope.Options{Keys: []string{key}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(envelope.New(envelope.Options{Keys: []string{key}}))(t)
 }
 
 // queue returns the queue repository behind a transport.
 func queue(t testing.TB, transport http.RoundTripper) *oci.Repo {
 	t.Helper()
-	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := client.Repo("queue")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}}))(t)
+	return must.Get(client.Repo("queue"))(t)
 }
 
 // process is a log that counts its calls of Dropped.
@@ -90,19 +80,14 @@ func addresses(all []*Entry) string {
 // look reads all parts again and returns the view.
 func (p *process) look(t *testing.T) View {
 	t.Helper()
-	if err := p.refresh(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.refresh(t.Context(), true))
 	return p.View(t.Context())
 }
 
 // tagsOf returns the audit tags of a repository.
 func tagsOf(t *testing.T, r *oci.Repo) (tags []string) {
 	t.Helper()
-	list, err := r.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(r.Snapshot(t.Context()))(t)
 	for _, tag := range list.Tags {
 		if _, ok := ParseAuditTag(tag); ok {
 			tags = append(tags, tag)
@@ -177,9 +162,7 @@ func TestClock(t *testing.T) {
 	write := func(name string) {
 		t.Helper()
 		p.change(now, name)
-		if err := p.own.write(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.own.write(t.Context()))
 	}
 	write("first")
 	now = now.Add(-time.Minute) // on the day before
@@ -202,9 +185,7 @@ func TestFull(t *testing.T) {
 		for range n {
 			p.change(now, name)
 		}
-		if err := p.own.write(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.own.write(t.Context()))
 		v := p.look(t)
 		own := slices.DeleteFunc(tagsOf(t, r), func(tag string) bool { return !strings.Contains(tag, p.own.id) })
 		mine := slices.DeleteFunc(slices.Clone(v.Entries), func(e *Entry) bool { return e.Process != p.own.id })
@@ -235,13 +216,9 @@ func TestDropped(t *testing.T) {
 		t.Fatalf("%d dropped, %d bytes held", dropped, p.own.bytes)
 	}
 	outage.Store(false)
-	if err := p.own.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.own.write(t.Context()))
 	p.change(now.Add(time.Second), "after")
-	if err := p.own.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.own.write(t.Context()))
 	v := p.look(t)
 	if v.Entries[0].Address != "after" && v.Entries[1].Address != "after" || v.Dropped != dropped || v.Unreadable != 0 {
 		t.Errorf("newest %+v, %d dropped", v.Entries[0], v.Dropped)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -62,10 +63,7 @@ func partText(t testing.TB, entries []*Entry) []byte {
 	t.Helper()
 	text := encodeHeader(testTag, entries[0].N)
 	for _, e := range entries {
-		line, err := encodeEntry(e.N, e.Record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(encodeEntry(e.N, e.Record))(t)
 		text = append(text, line...)
 	}
 	return text
@@ -174,10 +172,7 @@ func TestQuery(t *testing.T) {
 		"since=2026-11-22T23:59:00Z": true, "until=2026-11-22T23:59:00Z": false, "until=2026-11-23T00:59:01%2B01:00": true,
 		"action=publish&kind=module&address=net&actor=anna": true, "action=publish&kind=state": false,
 	} {
-		v, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(url.ParseQuery(query))(t)
 		q, err := ParseQuery(v)
 		if err != nil || q.fits(e) != want {
 			t.Errorf("%q fits: %t, %v", query, !want, err)
@@ -202,9 +197,7 @@ func TestExport(t *testing.T) {
 	}
 	each := func(do func(*Entry) error) error { return each(all, Query{}, do) }
 	var text bytes.Buffer
-	if err := WriteCSV(&text, each); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteCSV(&text, each))
 	if !strings.HasPrefix(text.String(), `"time","process","n",`) || strings.Contains(text.String(), `,=`) || strings.Contains(text.String(), `"=`) {
 		t.Errorf("CSV:\n%s", text.String())
 	}
@@ -218,15 +211,11 @@ func TestExport(t *testing.T) {
 		}
 	}
 	text.Reset()
-	if err := WriteJSONLines(&text, each); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteJSONLines(&text, each))
 	dec := json.NewDecoder(&text)
 	for i, want := range all {
 		got := &Entry{}
-		if err := dec.Decode(got); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, dec.Decode(got))
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("line %d, got - want +:\n%s", i, diff)
 		}
@@ -242,14 +231,10 @@ func TestOlder(t *testing.T) {
 	for i := range n {
 		p.change(now, fmt.Sprint(i))
 		if i%10_000 == 0 {
-			if err := p.own.write(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, p.own.write(t.Context()))
 		}
 	}
-	if err := p.own.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.own.write(t.Context()))
 	other := newProcess(t, r, nil, func() time.Time { return now })
 	v := other.look(t)
 	if v.Older == 0 || len(v.Entries) > maxHeld || v.Unreadable != 0 {

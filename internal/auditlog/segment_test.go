@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -18,10 +19,7 @@ import (
 // TestAudit writes lines, writes them again, and reads them, on every registry,
 // unencrypted and sealed; a sealed part opens only under its own tag.
 func TestAudit(t *testing.T) {
-	keys, err := envelope.New(envelope.Options{Keys: []string{"base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(envelope.New(envelope.Options{Keys: []string{"base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}}))(t)
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), ocitest.Repo(t, host)
 		tag := auditlog.AuditTag{Day: time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), ID: "0123456789abcdef", Part: 1}
@@ -35,9 +33,7 @@ func TestAudit(t *testing.T) {
 		for i, s := range []artifact.Sealer{nil, keys} {
 			tag.Part = i + 1
 			for _, text := range []string{"one\n", "one\ntwo\n"} {
-				if err := auditlog.PutAudit(ctx, r, s, tag, []byte(text)); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, auditlog.PutAudit(ctx, r, s, tag, []byte(text)))
 				got, at, err := auditlog.ReadAudit(ctx, r, s, tag, "")
 				if err != nil || string(got) != text {
 					t.Errorf("lines %q, %v", got, err)
@@ -53,13 +49,8 @@ func TestAudit(t *testing.T) {
 		if _, _, err := auditlog.ReadAudit(ctx, r, keys, other, ""); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("in clear, with keys: %v", err)
 		}
-		m, err := r.Fetch(ctx, tag.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.PutTag(ctx, other.String(), m); err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(r.Fetch(ctx, tag.String()))(t)
+		must.Succeed(t, r.PutTag(ctx, other.String(), m))
 		if _, _, err := auditlog.ReadAudit(ctx, r, keys, other, ""); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("sealed for another tag: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // gatedWriter blocks each write until the gate opens.
@@ -42,16 +43,12 @@ func TestAuditLog(t *testing.T) {
 		for i := range 1000 {
 			line := fmt.Sprintf("line %d\n", i)
 			want = append(want, line)
-			if _, err := l.Write([]byte(line)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Write([]byte(line)))(t)
 			synctest.Wait() // the first one is being written, the others are pending
 		}
 		long := strings.Repeat("x", 2<<20) + "\n"
 		want = append(want, long, "last\n")
-		if _, err := l.Write([]byte(long)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Write([]byte(long)))(t)
 		var late sync.WaitGroup
 		waits := true
 		late.Go(func() { _, _ = l.Write([]byte("last\n")); waits = false })
@@ -61,9 +58,7 @@ func TestAuditLog(t *testing.T) {
 		}
 		close(w.gate)
 		late.Wait()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, l.Close())
 		if got := slices.Collect(strings.Lines(w.String())); !slices.Equal(got, want) {
 			t.Errorf("%d lines, want %d in their order", len(got), len(want))
 		}
@@ -83,12 +78,8 @@ func TestAuditLogFails(t *testing.T) {
 	close(w.gate)
 	var heard []error
 	l := auditlog.NewWriter(w, func(err error) { heard = append(heard, err) })
-	if _, err := l.Write([]byte("x\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Write([]byte("x\n")))(t)
+	must.Succeed(t, l.Close())
 	if len(heard) != 1 || !errors.Is(heard[0], full) {
 		t.Errorf("heard %v", heard)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestEachOption sets every option of the table by its variable, and expects each to
@@ -24,9 +25,7 @@ func TestEachOption(t *testing.T) {
 			}[o.Kind]
 			read := func(env map[string]string) backendblock.Backend {
 				a := backendblock.New("/module")
-				if err := a.Environment(func(name string) string { return env[name] }); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, a.Environment(func(name string) string { return env[name] }))
 				_, _ = a.Backend() // completes it, even if it refuses the value
 				return a.Partial()
 			}
@@ -47,9 +46,7 @@ func TestFirstWins(t *testing.T) {
 	a := backendblock.New("/module")
 	set := func(name string, v cty.Value) {
 		t.Helper()
-		if err := a.Set(name, v); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Set(name, v))
 	}
 	set("repository", cty.StringVal("one/x"))
 	set("repository", cty.StringVal("two/x"))
@@ -61,13 +58,8 @@ func TestFirstWins(t *testing.T) {
 		}
 		set("encryption.key_id", cty.StringVal(key))
 	}
-	if err := a.Setting("encryption.key_id", "gcpkms://flag"); err != nil {
-		t.Fatal(err)
-	}
-	got, err := a.Backend()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.Setting("encryption.key_id", "gcpkms://flag"))
+	got := must.Get(a.Backend())(t)
 	want := backendblock.Backend{
 		Repository: "one/x", LockTimeout: 5 * time.Minute,
 		Encryption: []backendblock.Encryption{{KeyID: "awskms://a"}, {KeyID: "/module/key.bin"}},
@@ -86,18 +78,14 @@ func TestNoCredentials(t *testing.T) {
 		"me:hunter2@host/x", "https://me:hunter2@host/x", "me:hunter2@host/x y", "me:hunt/hunter2@host/x:1", "me:hunter2@",
 	} {
 		a := backendblock.New("/module")
-		if err := a.Set("repository", cty.StringVal(address)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Set("repository", cty.StringVal(address)))
 		_, err := a.Backend()
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "okara login") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	a := backendblock.New("/module")
-	if err := a.Set("repository", cty.StringVal("host/x@sha256:1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.Set("repository", cty.StringVal("host/x@sha256:1")))
 	if _, err := a.Backend(); err == nil || !strings.Contains(err.Error(), "has a tag or a digest") {
 		t.Errorf("a digest: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const pageHead = `# Arguments of the backend block and of the state store
@@ -44,14 +45,9 @@ func TestPage(t *testing.T) {
 	}
 	page.WriteString(pageFoot)
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(page.String()), 0o644))
 	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(file))(t)
 	if d := cmp.Diff(page.String(), string(got)); d != "" {
 		t.Errorf("%s is not what the table says; make docs writes it (-want +got):\n%s", file, d)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const repository = "registry.example.com/team/state"
@@ -25,12 +26,8 @@ func newModule(t *testing.T, f files) string {
 	dir := t.TempDir()
 	for name, text := range f {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -175,10 +172,7 @@ func TestReadBackend(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := bridge.Read(newModule(t, tt.files), bridge.ReadOptions{Getenv: environment(tt.env), BackendConfig: tt.flags})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(bridge.Read(newModule(t, tt.files), bridge.ReadOptions{Getenv: environment(tt.env), BackendConfig: tt.flags}))(t)
 			if !got.Declared {
 				t.Error("the block was not found")
 			}
@@ -265,18 +259,12 @@ func TestRecordedSettings(t *testing.T) {
 		".terraform/okara-backend.json": `[{"name": "lock_ttl", "value": "1m"}]`,
 	})
 	env := environment(nil)
-	got, err := bridge.Read(dir, bridge.ReadOptions{Getenv: env})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(bridge.Read(dir, bridge.ReadOptions{Getenv: env}))(t)
 	want := backendblock.Backend{Repository: repository, Compression: "none", LockTTL: time.Minute}
 	if d := cmp.Diff(want, got.Backend); d != "" {
 		t.Errorf("backend differs (-want +got):\n%s", d)
 	}
-	got, err = bridge.Read(dir, bridge.ReadOptions{Getenv: env, Reconfigure: true, BackendConfig: []string{"repository=new.example.com/x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got = must.Get(bridge.Read(dir, bridge.ReadOptions{Getenv: env, Reconfigure: true, BackendConfig: []string{"repository=new.example.com/x"}}))(t)
 	if d := cmp.Diff([]string{"new.example.com/x"}, got.Repositories()); d != "" {
 		t.Errorf("repositories differ (-want +got):\n%s", d)
 	}

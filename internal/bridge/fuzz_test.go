@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // FuzzRead reads any text as a root module. An accepted module makes an override that
@@ -29,9 +30,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		c, err := bridge.Read(dir, bridge.ReadOptions{Getenv: environment(nil)})
 		if err != nil {
 			if strings.TrimSpace(err.Error()) == "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestPrepareHeld(t *testing.T) {
@@ -33,9 +34,7 @@ func TestPrepareHeld(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, text := range tt.files {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			err := bridge.PrepareHeld(dir, "registry.example.com/instances/a")
 			if tt.want != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const wantOverride = `# Written by okara for the time of a run; remove it if no run is going on.
@@ -105,9 +106,5 @@ func TestForeignRemoteStateIsLeftAlone(t *testing.T) {
 
 func mustRead(t *testing.T, f files) bridge.Config {
 	t.Helper()
-	c, err := bridge.Read(newModule(t, f), bridge.ReadOptions{Getenv: environment(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(bridge.Read(newModule(t, f), bridge.ReadOptions{Getenv: environment(nil)}))(t)
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestAllowMetadata corrects the record of an older okara, and changes nothing else in it.
@@ -20,12 +22,8 @@ func TestAllowMetadata(t *testing.T) {
 		`{"backend":{"config":{"skip_metadata_api_check": null}}}`:                    `{"backend":{"config":{"skip_metadata_api_check": null}}}`,
 		`{"backend":{"config":{"key":"\"skip_metadata_api_check\": true"}}}`:          `{"backend":{"config":{"key":"\"skip_metadata_api_check\": true"}}}`,
 	} {
-		if err := os.WriteFile(path, []byte(was), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := allowMetadata(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(was), 0o600))
+		must.Succeed(t, allowMetadata(dir))
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s became %s, want %s, %v", was, got, want, err)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -65,10 +66,7 @@ func TestRun(t *testing.T) {
 	if d := cmp.Diff(want, out); d != "" {
 		t.Errorf("the command saw (-want +got):\n%s", d)
 	}
-	dir, err := os.ReadFile(filepath.Join(c.Dir, "run-dir"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.ReadFile(filepath.Join(c.Dir, "run-dir")))(t)
 	for _, gone := range []string{strings.TrimSpace(string(dir)), filepath.Join(c.Dir, "okara_override.tf")} {
 		if _, err := os.Stat(gone); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", gone, err)
@@ -82,23 +80,15 @@ func TestRunSweepsLeftovers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for dir, mode := range map[string]os.FileMode{"okara-scratch-killed": 0o700, "okara-scratch-shared": 0o755, "okara-scratch-new": 0o700} {
 		dir = filepath.Join(os.TempDir(), dir)
-		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)))
 		if strings.HasSuffix(dir, "new") {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600))
 	}
 	going := flock.New(filepath.Join(os.TempDir(), "okara-scratch-going", "lock"))
-	if err := os.Mkdir(filepath.Dir(going.Path()), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := going.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Dir(going.Path()), 0o700))
+	must.Succeed(t, going.Lock())
 	defer going.Close()
 	out, res, err := runScript(t, newConfig(t), `cd "$TMPDIR"; ls -d okara-scratch-[a-z]*`)
 	if err != nil || res.Code != 0 {
@@ -123,9 +113,7 @@ func TestRunWithoutBackend(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	c := newConfig(t)
 	foreign := filepath.Join(c.Dir, "okara_override.tf")
-	if err := os.WriteFile(foreign, []byte("# mine\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(foreign, []byte("# mine\n"), 0o644))
 	if _, _, err := runScript(t, c, "touch ran"); err == nil || !strings.Contains(err.Error(), "was not written by okara") {
 		t.Errorf("got %v", err)
 	}
@@ -192,9 +180,7 @@ func TestRunsWithOtherSettings(t *testing.T) {
 	if _, _, err := runScript(t, other, "true"); err == nil || !strings.Contains(err.Error(), "other backend settings") {
 		t.Errorf("got %v", err)
 	}
-	if err := os.WriteFile(release, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(release, nil, 0o644))
 	group.Wait()
 }
 
@@ -208,9 +194,7 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 		c := newConfig(t)
 		victim := filepath.Join(t.TempDir(), "authorized_keys")
 		if whole {
-			if err := os.WriteFile(victim, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(victim, nil, 0o600))
 		}
 		if err := os.Symlink(victim, filepath.Join(c.Dir, "okara_override.tf")); err != nil {
 			t.Skipf("this system makes no symbolic links: %v", err)

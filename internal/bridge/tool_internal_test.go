@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestParseCommandLine(t *testing.T) {
@@ -54,9 +55,7 @@ func TestCheckTool(t *testing.T) {
 		dir := t.TempDir()
 		tool, cache := filepath.Join(dir, "tool"), filepath.Join(dir, "cache")
 		script := "#!/bin/sh\necho asked >>" + dir + "/asked\necho '{\"terraform_version\":\"" + tt.version + "\"}'\n"
-		if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(tool, []byte(script), 0o755))
 		for range 2 {
 			err := checkTool(t.Context(), Tool{Path: tool, CacheDir: cache}, true)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -21,16 +21,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 func mustCache(t *testing.T, dir string, limit int64) *Blobs {
 	t.Helper()
-	c, err := NewBlobs(BlobOptions{Dir: dir, Bytes: limit}, slog.New(slog.DiscardHandler), func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(NewBlobs(BlobOptions{Dir: dir, Bytes: limit}, slog.New(slog.DiscardHandler), func(string) {}))(t)
 }
 
 // opens is an opener that counts its calls.
@@ -154,9 +151,7 @@ func TestCacheLimit(t *testing.T) {
 		c.mustGet(t, b)
 		for text, age := range map[string]time.Duration{a: 2 * time.Hour, b: time.Hour} {
 			at := time.Now().Add(-age)
-			if err := os.Chtimes(c.path(blobOf(text).name()), at, at); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chtimes(c.path(blobOf(text).name()), at, at))
 		}
 		c = mustCache(t, dir, 1000)
 		never := &opens{err: errors.New("asked the registry")}
@@ -176,20 +171,13 @@ func TestCacheLimit(t *testing.T) {
 			t.Errorf("a blob larger than the cache: %q, %v", got, err)
 		}
 		var onDisk []string
-		for _, e := range must(os.ReadDir(dir)) {
+		for _, e := range must.Fixed(os.ReadDir(dir)) {
 			onDisk = append(onDisk, e.Name())
 		}
 		if diff := cmp.Diff(onDisk, c.names()); diff != "" {
 			t.Errorf("on disk - known +:\n%s", diff)
 		}
 	})
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // TestCacheFailures checks that only complete blobs are cached.
@@ -221,7 +209,7 @@ func TestCacheFailures(t *testing.T) {
 					t.Errorf("got %q, %v; want %v", got, err, tt.want)
 				}
 				c.settled()
-				if left := must(os.ReadDir(dir)); len(left) != 0 || len(c.names()) != 0 {
+				if left := must.Fixed(os.ReadDir(dir)); len(left) != 0 || len(c.names()) != 0 {
 					t.Errorf("left behind: %v", left)
 				}
 				c.mustGet(t, "text") // the next fetch may succeed
@@ -234,12 +222,10 @@ func TestCacheFailures(t *testing.T) {
 func TestCacheCrash(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".part-123", "notes.txt", sumOf("half")} { // the last without a repository
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600))
 	}
 	c := mustCache(t, dir, 1000)
-	left := must(os.ReadDir(dir))
+	left := must.Fixed(os.ReadDir(dir))
 	if len(left) != 1 || left[0].Name() != "notes.txt" || len(c.names()) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -254,9 +240,7 @@ func TestCacheDamaged(t *testing.T) {
 	name := filepath.Join(dir, blobOf(text).name())
 	damage := func() {
 		t.Helper()
-		if err := os.WriteFile(name, []byte(strings.Replace(text, "has", "had", 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(strings.Replace(text, "has", "had", 1)), 0o600))
 	}
 	read := func(c *Blobs, fetches int64) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -49,9 +50,7 @@ func TestCachePolicy(t *testing.T) {
 					}
 					return loads, nil
 				}
-				if _, err := c.Get(t.Context(), "k", p, load); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.Get(t.Context(), "k", p, load))(t)
 				time.Sleep(tt.age)
 				got, err := c.Get(t.Context(), "k", p, load)
 				synctest.Wait()

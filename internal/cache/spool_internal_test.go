@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -24,18 +25,12 @@ func sumOf(text string) string {
 
 func mustSpool(t *testing.T, dir, sha256hex string) *Spool {
 	t.Helper()
-	s, err := NewSpool(dir, sha256hex)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(NewSpool(dir, sha256hex))(t)
 }
 
 func mustWrite(t *testing.T, w io.Writer, text string) {
 	t.Helper()
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(w, text))(t)
 }
 
 // readSpool reads everything that a reader gets, in pieces of the given size.
@@ -82,14 +77,10 @@ func TestSpool(t *testing.T) {
 	for part := range 10 {
 		mustWrite(t, s, want[part*10_000:(part+1)*10_000])
 	}
-	if err := s.Finish(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Finish(nil))
 	readers.Wait()
 	path := filepath.Join(dir, "kept")
-	if err := s.keep(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.keep(path))
 	if got, err := readSpool(t.Context(), s, 5000); err != nil || got != want {
 		t.Errorf("after it was kept: %d of %d bytes, %v", len(got), len(want), err)
 	}

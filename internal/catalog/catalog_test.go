@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -33,14 +34,14 @@ const (
 func TestListAges(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
-	m := must(addr.ParseModule(vpc))
-	first := must(s.Module(t.Context(), m))
+	m := must.Fixed(addr.ParseModule(vpc))
+	first := must.Fixed(s.Module(t.Context(), m))
 	first.Derived.Store("form", "an answer")
-	if n := s.requests(func() { must(s.Module(t.Context(), m)) }); len(n) != 0 {
+	if n := s.requests(func() { must.Fixed(s.Module(t.Context(), m)) }); len(n) != 0 {
 		t.Errorf("a list that is known was asked for: %v", n)
 	}
 	s.pass(6 * time.Minute) // too old for a refresh in the background
-	again := must(s.Module(t.Context(), m))
+	again := must.Fixed(s.Module(t.Context(), m))
 	if kept, _ := again.Derived.Load("form"); again != first || kept != "an answer" {
 		t.Errorf("a refresh without news is another value")
 	}
@@ -60,13 +61,13 @@ func TestTagTTL(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
 	first := s.module(t, vpc, "1.0.0")
 	s.module(t, vpc, "1.1.0")
-	known := must(s.version(t.Context(), vpc, "1.0.0"))
+	known := must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
 	if known.Manifest.Digest.String() != first.Digest {
 		t.Errorf("%s, published was %s", known.Manifest.Digest, first.Digest)
 	}
 	s.pass(11 * time.Second)
 	n := s.requests(func() {
-		if again := must(s.version(t.Context(), vpc, "1.0.0")); again != known {
+		if again := must.Fixed(s.version(t.Context(), vpc, "1.0.0")); again != known {
 			t.Error("the same digest is another value")
 		}
 	})
@@ -74,14 +75,12 @@ func TestTagTTL(t *testing.T) {
 		t.Errorf("requests for a tag that did not move, got - want +:\n%s", diff)
 	}
 	r := s.repo(vpcRepo)
-	if err := r.PutTag(t.Context(), "1.0.0", must(r.Fetch(t.Context(), "1.1.0"))); err != nil {
-		t.Fatal(err)
-	}
-	if within := must(s.version(t.Context(), vpc, "1.0.0")); within != known {
+	must.Succeed(t, r.PutTag(t.Context(), "1.0.0", must.Fixed(r.Fetch(t.Context(), "1.1.0"))))
+	if within := must.Fixed(s.version(t.Context(), vpc, "1.0.0")); within != known {
 		t.Error("a tag was not trusted for its time")
 	}
 	s.pass(11 * time.Second)
-	if moved := must(s.version(t.Context(), vpc, "1.0.0")); moved == known {
+	if moved := must.Fixed(s.version(t.Context(), vpc, "1.0.0")); moved == known {
 		t.Error("a tag that moved is not seen after its time")
 	}
 }
@@ -109,7 +108,7 @@ func TestLatest(t *testing.T) {
 			if tt.yanked != "" {
 				s.event(t, vpcRepo, evidence.ActionYank, tt.yanked)
 			}
-			_, v, mv, err := s.LatestModule(t.Context(), must(addr.ParseModule(vpc)))
+			_, v, mv, err := s.LatestModule(t.Context(), must.Fixed(addr.ParseModule(vpc)))
 			if v.String() != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, oci.ErrNotFound) {
 				t.Errorf("%q and %v, want %q", v, err, tt.want)
 			}
@@ -153,19 +152,19 @@ func TestChanged(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
 	s.listed(t, vpc)
-	must(s.Published(t.Context()))
+	must.Fixed(s.Published(t.Context()))
 	s.module(t, vpc, "1.1.0")
 	s.module(t, "net/dns/aws", "1.0.0")
 	s.Changed(vpcRepo, "1.1.0")
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("got - want +:\n%s", diff)
 	}
-	if x := must(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 1 {
+	if x := must.Fixed(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 1 {
 		t.Errorf("the index is asked for without need: %v", x.Entries)
 	}
 	s.ChangedPublished()
 	asked := s.requests(func() {
-		if x := must(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 2 {
+		if x := must.Fixed(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 2 {
 			t.Errorf("the index after a change: %v", x.Entries)
 		}
 	})
@@ -191,7 +190,7 @@ func TestOneFetch(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if l, err := s.Module(t.Context(), must(addr.ParseModule(vpc))); err != nil || len(l.Listed) != 1 {
+			if l, err := s.Module(t.Context(), must.Fixed(addr.ParseModule(vpc))); err != nil || len(l.Listed) != 1 {
 				t.Errorf("listed: %v, %v", l, err)
 			}
 		})
@@ -224,8 +223,8 @@ func TestDown(t *testing.T) {
 	s.module(t, vpc, "1.0.0")
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
 	s.listed(t, vpc)
-	must(s.version(t.Context(), vpc, "1.0.0"))
-	must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
+	must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
 	down = true
 	for _, after := range []time.Duration{time.Minute, time.Hour, 20 * time.Hour} {
 		s.pass(after)
@@ -240,10 +239,10 @@ func TestDown(t *testing.T) {
 		}
 	}
 	s.pass(10 * time.Hour)
-	if _, err := s.Module(t.Context(), must(addr.ParseModule(vpc))); !errors.Is(err, oci.ErrUnavailable) {
+	if _, err := s.Module(t.Context(), must.Fixed(addr.ParseModule(vpc))); !errors.Is(err, oci.ErrUnavailable) {
 		t.Errorf("a list of yesterday: %v", err)
 	}
-	if _, err := s.Module(t.Context(), must(addr.ParseModule("net/dns/aws"))); !errors.Is(err, oci.ErrUnavailable) {
+	if _, err := s.Module(t.Context(), must.Fixed(addr.ParseModule("net/dns/aws"))); !errors.Is(err, oci.ErrUnavailable) {
 		t.Errorf("a list that was never read: %v", err)
 	}
 }

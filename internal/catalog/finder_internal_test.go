@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/oci"
@@ -39,11 +40,7 @@ func newFinder(t testing.TB, host string, faulty http.RoundTripper) *found {
 	f := &found{layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{Base: faulty}, start: time.Now()}
 	client := func(o oci.Options) *oci.Client {
 		o.PlainHTTP, o.Retry = true, oci.Retry{MaxAttempts: 1}
-		c, err := oci.New(host, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return must.Get(oci.New(host, o))(t)
 	}
 	f.client = client(oci.Options{})
 	f.depot = depot.New(depot.Options{Client: f.client, Layout: f.layout})
@@ -57,17 +54,9 @@ func newFinder(t testing.TB, host string, faulty http.RoundTripper) *found {
 
 func (f *found) module(t *testing.T, address, version string, files fstest.MapFS) {
 	t.Helper()
-	m, err := addr.ParseModule(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := addr.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.depot.PublishModule(t.Context(), files, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(addr.ParseModule(address))(t)
+	v := must.Get(addr.ParseVersion(version))(t)
+	must.Get(f.depot.PublishModule(t.Context(), files, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{}))(t)
 }
 
 // hits returns the addresses that a text finds, or the error.
@@ -77,10 +66,7 @@ func (f *found) hits(t testing.TB, text string) string {
 	if err != nil || !complete {
 		t.Fatalf("complete: %v, %v", complete, err)
 	}
-	q, err := search.ParseQuery(url.Values{"q": {text}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := must.Get(search.ParseQuery(url.Values{"q": {text}}))(t)
 	var list []string
 	for _, e := range v.Search(q, nil) {
 		list = append(list, e.Address)
@@ -117,9 +103,7 @@ func TestFinder(t *testing.T) {
 	f.module(t, "net/vpc/aws", "2.0.0-rc.1", fstest.MapFS{"main.tf": {Data: []byte(`variable "candidate" {}`)}})
 	f.module(t, "app/site/aws", "1.0.0", fstest.MapFS{"main.tf": {Data: []byte(`output "x" { value = 1 }`)}})
 	f.module(t, "app/queue/aws", "1.0.0", described)
-	if err := artifact.AddCatalogEntry(t.Context(), f.repo(t), artifact.CatalogEntry{Kind: "module", Address: "gone/away/aws", Repository: f.layout.Module(addr.Module{Namespace: "gone", Name: "away", System: "aws"})}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, artifact.AddCatalogEntry(t.Context(), f.repo(t), artifact.CatalogEntry{Kind: "module", Address: "gone/away/aws", Repository: f.layout.Module(addr.Module{Namespace: "gone", Name: "away", System: "aws"})}))
 
 	// The list of the catalog is enough to find items by address.
 	if got := f.hits(t, "site"); got != "app/site/aws" {
@@ -141,10 +125,7 @@ func TestFinder(t *testing.T) {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	v, _, err := f.View(t.Context(), "all", func(string, string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, _ := must.GetBoth(f.View(t.Context(), "all", func(string, string) bool { return true }))(t)
 	e, ok := v.Has("module", "net/vpc/aws")
 	if !ok || e.Version != "1.10.0" || e.Description != "Makes a private network." || len(e.Calls) != 1 || e.Signed {
 		t.Errorf("got %+v", e)
@@ -188,11 +169,7 @@ func TestFinder(t *testing.T) {
 
 func (f *found) repo(t testing.TB) *oci.Repo {
 	t.Helper()
-	r, err := f.client.Repo(f.layout.CatalogRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(f.client.Repo(f.layout.CatalogRepo()))(t)
 }
 
 // TestFinderStored reads stored indexes that contradict the catalog.
@@ -209,9 +186,7 @@ func TestFinderStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), nil)
 			f.module(t, "net/vpc/aws", "1.0.0", described)
-			if err := artifact.PutIndex(t.Context(), f.repo(t), []byte(document)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, artifact.PutIndex(t.Context(), f.repo(t), []byte(document)))
 			if got := f.hits(t, ""); got != "net/vpc/aws" || f.hits(t, "evil") != "" {
 				t.Errorf("found %q, evil: %q", got, f.hits(t, "evil"))
 			}
@@ -253,10 +228,7 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 		})
 		tags = append(tags, `"`+artifact.CatalogTag(layout.Module(m))+`"`)
 	}
-	document, err := search.EncodeEntries(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(search.EncodeEntries(entries))(t)
 	var asked atomic.Int64
 	list := &ocitest.Fault{
 		Times: -1, Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/tags/list") },
@@ -268,9 +240,7 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 		return next.RoundTrip(r)
 	}}
 	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), slow)
-	if err := artifact.PutIndex(t.Context(), f.repo(t), document); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, artifact.PutIndex(t.Context(), f.repo(t), document))
 	return f, &asked
 }
 
@@ -308,17 +278,9 @@ func TestFinderSigned(t *testing.T) {
 	}
 	attach := func(name, mediaType string, scan *evidence.ScanSummary) {
 		t.Helper()
-		r, err := f.client.Repo("acme/modules/net/" + name + "/aws")
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := r.Resolve(t.Context(), "1.0.0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := evidence.AttachReport(t.Context(), r, m, mediaType, []byte(mediaType), scan); err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(f.client.Repo("acme/modules/net/" + name + "/aws"))(t)
+		m := must.Get(r.Resolve(t.Context(), "1.0.0"))(t)
+		must.Get(evidence.AttachReport(t.Context(), r, m, mediaType, []byte(mediaType), scan))(t)
 	}
 	critical := &evidence.ScanSummary{Tool: "test", Time: time.Now(), Critical: 1}
 	attach("bundle", "application/vnd.dev.sigstore.bundle.v0.3+json", nil)
@@ -328,10 +290,7 @@ func TestFinderSigned(t *testing.T) {
 	f.settle(t)
 	f.passed.Add(int64(showEvery))
 	f.step(t.Context())
-	v, _, err := f.View(t.Context(), "all", func(string, string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, _ := must.GetBoth(f.View(t.Context(), "all", func(string, string) bool { return true }))(t)
 	for name, want := range map[string]search.Entry{"bundle": {Signed: true, Scan: search.ScanCritical}, "reported": {Scan: search.ScanCritical}, "bare": {}} {
 		e, ok := v.Has("module", "net/"+name+"/aws")
 		if !ok || e.Signed != want.Signed || e.Scan != want.Scan {

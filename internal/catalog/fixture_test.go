@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -73,11 +74,11 @@ func newStoreOver(t *testing.T, transport http.RoundTripper, change func(*catalo
 	server := httptest.NewServer(s.dangling)
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	s.client = must(oci.New(host, oci.Options{PlainHTTP: true}))
+	s.client = must.Fixed(oci.New(host, oci.Options{PlainHTTP: true}))
 	s.depot = depot.New(depot.Options{Client: s.client, Layout: s.layout})
 	start := time.Now()
 	o := catalog.Options{
-		Client: must(oci.New(host, oci.Options{PlainHTTP: true, Transport: s.count, Retry: oci.Retry{MaxAttempts: 1}})),
+		Client: must.Fixed(oci.New(host, oci.Options{PlainHTTP: true, Transport: s.count, Retry: oci.Retry{MaxAttempts: 1}})),
 		Layout: s.layout, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Now: func() time.Time { return start.Add(time.Duration(s.passed.Load())) },
 	}
@@ -100,23 +101,19 @@ func (s *store) requests(f func()) map[string]int {
 
 func (s *store) module(t *testing.T, address, version string) depot.Published {
 	t.Helper()
-	m := addr.ModuleVersion{Module: must(addr.ParseModule(address)), Version: must(addr.ParseVersion(version))}
+	m := addr.ModuleVersion{Module: must.Fixed(addr.ParseModule(address)), Version: must.Fixed(addr.ParseVersion(version))}
 	tree := fstest.MapFS{"main.tf": {Data: []byte("# " + version + "\noutput \"x\" { value = 1 }\n")}}
-	out, err := s.depot.PublishModule(t.Context(), tree, m, depot.ModuleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(s.depot.PublishModule(t.Context(), tree, m, depot.ModuleOptions{}))(t)
 }
 
 // signer is one key for all tests, since making one takes a while.
 var signer = sync.OnceValue(func() *signing.Key {
-	return must(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
+	return must.Fixed(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
 })
 
 func (s *store) provider(t *testing.T, address, version string, o depot.ProviderOptions, platforms ...string) depot.Published {
 	t.Helper()
-	p, v := must(addr.ParseProvider(address)), must(addr.ParseVersion(version))
+	p, v := must.Fixed(addr.ParseProvider(address)), must.Fixed(addr.ParseVersion(version))
 	dist := fstest.MapFS{}
 	for _, platform := range platforms {
 		name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, version, platform)
@@ -125,11 +122,7 @@ func (s *store) provider(t *testing.T, address, version string, o depot.Provider
 	if o.SignKey == nil {
 		o.SignKey = signer()
 	}
-	out, err := s.depot.PublishProvider(t.Context(), dist, p, v, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(s.depot.PublishProvider(t.Context(), dist, p, v, o))(t)
 }
 
 func newZip(name, text string) []byte {
@@ -137,56 +130,47 @@ func newZip(name, text string) []byte {
 	w := zip.NewWriter(&b)
 	h := &zip.FileHeader{Name: name}
 	h.SetMode(0o755)
-	f := must(w.CreateHeader(h))
-	must(f.Write([]byte(text)))
+	f := must.Fixed(w.CreateHeader(h))
+	must.Fixed(f.Write([]byte(text)))
 	if err := w.Close(); err != nil {
 		panic(err)
 	}
 	return b.Bytes()
 }
 
-func (s *store) repo(name string) *oci.Repo { return must(s.client.Repo(name)) }
+func (s *store) repo(name string) *oci.Repo { return must.Fixed(s.client.Repo(name)) }
 
 // event writes a status event about a version.
 func (s *store) event(t *testing.T, repository, action, version string) {
 	t.Helper()
 	e := evidence.StatusEvent{Action: action, Version: version, Message: "a test", Time: time.Now()}
-	if _, err := evidence.PutStatusEvent(t.Context(), s.repo(repository), e); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(evidence.PutStatusEvent(t.Context(), s.repo(repository), e))(t)
 }
 
 // foreign puts a manifest under a tag that is neither a module nor a provider.
 func (s *store) foreign(t *testing.T, repository, tag string) {
 	t.Helper()
 	r, empty := s.repo(repository), oci.EmptyBlob()
-	root := must(artifact.NewProviderTarget(empty.Descriptor, "x.zip"))
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{empty}, Root: root}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), tag, root); err != nil {
-		t.Fatal(err)
-	}
+	root := must.Fixed(artifact.NewProviderTarget(empty.Descriptor, "x.zip"))
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{empty}, Root: root}))(t)
+	must.Succeed(t, r.PutTag(t.Context(), tag, root))
 }
 
 // listed returns the versions of a module that are served, highest first.
 func (s *store) listed(t *testing.T, address string) []string {
 	t.Helper()
-	l, err := s.Module(t.Context(), must(addr.ParseModule(address)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Module(t.Context(), must.Fixed(addr.ParseModule(address))))(t)
 	return texts(l.Listed)
 }
 
 // version requests one version of a module.
 func (s *store) version(ctx context.Context, address, version string) (*catalog.ModuleVersion, error) {
-	return s.ModuleVersion(ctx, must(addr.ParseModule(address)), must(addr.ParseVersion(version)))
+	return s.ModuleVersion(ctx, must.Fixed(addr.ParseModule(address)), must.Fixed(addr.ParseVersion(version)))
 }
 
 // providerVersion requests one version of a provider.
 func (s *store) providerVersion(ctx context.Context, address, version string) (*catalog.ProviderVersion, error) {
-	return s.ProviderVersion(ctx, must(addr.ParseProvider(address)), must(addr.ParseVersion(version)))
+	return s.ProviderVersion(ctx, must.Fixed(addr.ParseProvider(address)), must.Fixed(addr.ParseVersion(version)))
 }
 
 func texts(versions []addr.Version) []string {
@@ -195,12 +179,4 @@ func texts(versions []addr.Version) []string {
 		list = append(list, v.String())
 	}
 	return list
-}
-
-// must returns a value of a fixture, which cannot fail.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

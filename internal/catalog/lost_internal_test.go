@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestLostBound records and logs a bounded number of lost versions, whatever clients
@@ -18,10 +19,7 @@ func TestLostBound(t *testing.T) {
 	m := &lostVersions{log: slog.New(slog.NewTextHandler(&out, nil))}
 	var last addr.Version
 	for i := range maxLost + 5 {
-		v, err := addr.ParseVersion(fmt.Sprintf("1.%d.0", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(addr.ParseVersion(fmt.Sprintf("1.%d.0", i)))(t)
 		if added := m.dangling("acme/modules/net/vpc/aws", v); added != (i < maxLost) {
 			t.Fatalf("version %d: %v", i, added)
 		}

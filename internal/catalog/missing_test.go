@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -30,7 +31,7 @@ func TestDanglingVersion(t *testing.T) {
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.2.0", "1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("before anybody asks, got - want +:\n%s", diff)
 	}
-	_, v, _, err := s.LatestModule(t.Context(), must(addr.ParseModule(vpc)))
+	_, v, _, err := s.LatestModule(t.Context(), must.Fixed(addr.ParseModule(vpc)))
 	if err != nil || v.String() != "1.0.0" {
 		t.Errorf("the latest: %s, %v", v, err)
 	}
@@ -56,11 +57,11 @@ func TestDanglingReported(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
 	s.dangling.Add(vpcRepo, "1.1.0")
-	it, v := must(addr.ParseItem(vpc)), must(addr.ParseVersion("1.1.0"))
+	it, v := must.Fixed(addr.ParseItem(vpc)), must.Fixed(addr.ParseVersion("1.1.0"))
 	if !s.MarkDangling(t.Context(), it, v) || s.MarkDangling(t.Context(), it, v) {
 		t.Error("a ghost is one once")
 	}
-	if s.MarkDangling(t.Context(), it, must(addr.ParseVersion("3.0.0"))) {
+	if s.MarkDangling(t.Context(), it, must.Fixed(addr.ParseVersion("3.0.0"))) {
 		t.Error("what is not listed is no ghost")
 	}
 	if got := s.listed(t, vpc); len(got) != 1 {
@@ -78,8 +79,8 @@ func TestLost(t *testing.T) {
 	s := newStoreOver(t, fault, nil)
 	s.module(t, vpc, "1.0.0")
 	s.module(t, vpc, "1.1.0")
-	gone = must(s.version(t.Context(), vpc, "1.1.0")).Zip.Digest.Encoded()
-	it, v := must(addr.ParseItem(vpc)), must(addr.ParseVersion("1.1.0"))
+	gone = must.Fixed(s.version(t.Context(), vpc, "1.1.0")).Zip.Digest.Encoded()
+	it, v := must.Fixed(addr.ParseItem(vpc)), must.Fixed(addr.ParseVersion("1.1.0"))
 	if !s.Lose(t.Context(), it, v, gone) || s.Lose(t.Context(), it, v, gone) {
 		t.Error("a version is lost once")
 	}
@@ -106,7 +107,7 @@ func TestLost(t *testing.T) {
 // Shows: mistakes 32
 func TestIndex(t *testing.T) {
 	s := newStore(t, nil)
-	if x := must(s.Published(t.Context())); len(x.Entries) != 0 {
+	if x := must.Fixed(s.Published(t.Context())); len(x.Entries) != 0 {
 		t.Errorf("without a catalog: %v", x.Entries)
 	}
 	s.module(t, vpc, "1.0.0")
@@ -115,7 +116,7 @@ func TestIndex(t *testing.T) {
 	s.dangling.Add(s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/gone/aws"))
 	s.pass(time.Hour)
 	names := func() (list []string) {
-		for _, m := range must(s.Published(t.Context())).Search(catalog.Filter{}) {
+		for _, m := range must.Fixed(s.Published(t.Context())).Search(catalog.Filter{}) {
 			list = append(list, m.String())
 		}
 		return list
@@ -142,7 +143,7 @@ func TestSearch(t *testing.T) {
 		s.module(t, m, "1.0.0")
 	}
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	x := must(s.Published(t.Context()))
+	x := must.Fixed(s.Published(t.Context()))
 	tests := []struct {
 		name string
 		q    catalog.Filter

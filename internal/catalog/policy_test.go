@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,14 +31,14 @@ func signed(key *ecdsa.PrivateKey) func(*catalog.Options) {
 	}
 }
 
-func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+func newCosign() *ecdsa.PrivateKey {
+	return must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+}
 
 func (s *store) sign(t *testing.T, repository, version string, key *ecdsa.PrivateKey) {
 	t.Helper()
 	it, _ := s.depot.Options().Layout.Parse(repository)
-	if _, err := trust.SignCosign(t.Context(), must(s.depot.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignCosign(t.Context(), must.Fixed(s.depot.Subject(t.Context(), it, must.Fixed(addr.ParseVersion(version)))), key))(t)
 }
 
 // TestPolicy serves only versions that fulfil the policy, and checks each version once; a
@@ -57,7 +58,7 @@ func TestPolicy(t *testing.T) {
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
 		t.Fatalf("got - want +:\n%s", diff)
 	}
-	if n := s.requests(func() { must(s.version(t.Context(), vpc, "1.0.0")) }); len(n) != 0 {
+	if n := s.requests(func() { must.Fixed(s.version(t.Context(), vpc, "1.0.0")) }); len(n) != 0 {
 		t.Errorf("a version that was checked for the list is checked again: %v", n)
 	}
 	_, err := s.version(t.Context(), vpc, "1.1.0")
@@ -65,7 +66,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("a stranger's version: %v", err)
 	}
 	s.sign(t, vpcRepo, "1.1.0", key)
-	s.Changed(vpcRepo, must(s.repo(vpcRepo).Resolve(t.Context(), "1.1.0")).Digest.String())
+	s.Changed(vpcRepo, must.Fixed(s.repo(vpcRepo).Resolve(t.Context(), "1.1.0")).Digest.String())
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("once it is signed, got - want +:\n%s", diff)
 	}
@@ -86,7 +87,7 @@ func TestPolicyUndecided(t *testing.T) {
 	s.sign(t, vpcRepo, "1.0.0", key)
 	s.pass(time.Minute)
 	down = true
-	_, err := s.Module(t.Context(), must(addr.ParseModule(vpc)))
+	_, err := s.Module(t.Context(), must.Fixed(addr.ParseModule(vpc)))
 	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrUnavailable) {
 		t.Errorf("while the registry is down: %v", err)
 	}
@@ -104,17 +105,17 @@ func TestPolicyExpires(t *testing.T) {
 	s.module(t, vpc, "1.0.0")
 	s.sign(t, vpcRepo, "1.0.0", key)
 	s.pass(time.Minute)
-	must(s.version(t.Context(), vpc, "1.0.0"))
+	must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
 	n := s.requests(func() {
 		s.pass(5 * time.Minute)
-		must(s.version(t.Context(), vpc, "1.0.0"))
+		must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
 	})
 	if n["GET manifest"] != 0 {
 		t.Errorf("a version is checked again after five minutes: %v", n)
 	}
 	n = s.requests(func() {
 		s.pass(6 * time.Minute)
-		must(s.version(t.Context(), vpc, "1.0.0"))
+		must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
 	})
 	if n["GET manifest"] == 0 { // of the version and of its signatures
 		t.Errorf("a version is not checked again after eleven minutes: %v", n)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -21,13 +22,13 @@ import (
 func TestProviderVersion(t *testing.T) {
 	s := newStore(t, nil)
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64", "darwin_arm64")
-	p, v := must(addr.ParseProvider(dns)), must(addr.ParseVersion("1.0.0"))
-	l := must(s.Provider(t.Context(), p))
+	p, v := must.Fixed(addr.ParseProvider(dns)), must.Fixed(addr.ParseVersion("1.0.0"))
+	l := must.Fixed(s.Provider(t.Context(), p))
 	if _, known := s.KnownProvider(p, v, l); known {
 		t.Error("a version is known before anybody asked")
 	}
 	before := l.Revision()
-	pv := must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	pv := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
 	if pv.Installable(p) != nil || len(pv.Platforms) != 2 || pv.Repository != dnsRepo || l.Revision() == before {
 		t.Errorf("%+v, revision %d of %d", pv.ProviderIndex, l.Revision(), before)
 	}
@@ -37,7 +38,7 @@ func TestProviderVersion(t *testing.T) {
 			t.Error("the version is not known after it was read")
 		}
 		zip := pv.Platforms[0]
-		if d := must(s.Blob(t.Context(), dnsRepo, zip.Zh)); d.Size != zip.Size {
+		if d := must.Fixed(s.Blob(t.Context(), dnsRepo, zip.Zh)); d.Size != zip.Size {
 			t.Errorf("%s has %d bytes, the index says %d", zip.Filename, d.Size, zip.Size)
 		}
 		if sums, ok := s.KnownBytes(pv.Repository, pv.Meta.Shasums.Digest.Encoded()); !ok || !bytes.Equal(sums, pv.Meta.ShasumsBytes) {
@@ -56,17 +57,15 @@ func TestProviderMoved(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.Watch.Moved = func() { moved <- struct{}{} } })
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
 	s.provider(t, dns, "1.1.0", depot.ProviderOptions{}, "linux_amd64")
-	first := must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	first := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
 	r := s.repo(dnsRepo)
-	if err := r.PutTag(t.Context(), "1.0.0", must(r.Fetch(t.Context(), "1.1.0"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), "1.0.0", must.Fixed(r.Fetch(t.Context(), "1.1.0"))))
 	s.pass(time.Hour)
-	if again := must(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
+	if again := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
 		t.Error("the version is another one")
 	}
 	<-moved // in the background
-	if again := must(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
+	if again := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
 		t.Error("the version is another one once it is known to have moved")
 	}
 }
@@ -76,10 +75,10 @@ func TestProviderMoved(t *testing.T) {
 func TestProviderExtended(t *testing.T) {
 	s := newStore(t, nil)
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{Extend: true}, "linux_amd64", "darwin_arm64")
 	s.Changed(dnsRepo, "1.0.0")
-	if pv := must(s.providerVersion(t.Context(), dns, "1.0.0")); len(pv.Platforms) != 2 {
+	if pv := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0")); len(pv.Platforms) != 2 {
 		t.Errorf("%d platforms, want 2", len(pv.Platforms))
 	}
 }
@@ -87,19 +86,19 @@ func TestProviderExtended(t *testing.T) {
 // TestRevoked serves a version without a revoked key; a version without another signature
 // counts as unsigned.
 func TestRevoked(t *testing.T) {
-	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
+	thief := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
 	s := newStore(t, func(o *catalog.Options) {
-		o.Revoked = must(catalog.ParseRevokedKeys([]string{strings.ToLower(must(thief.Public()).Fingerprint)}))
+		o.Revoked = must.Fixed(catalog.ParseRevokedKeys([]string{strings.ToLower(must.Fixed(thief.Public()).Fingerprint)}))
 	})
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{SignKey: thief}, "linux_amd64")
 	s.provider(t, dns, "1.1.0", depot.ProviderOptions{AlsoSign: []*signing.Key{thief}}, "linux_amd64")
-	p := must(addr.ParseProvider(dns))
-	alone := must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	p := must.Fixed(addr.ParseProvider(dns))
+	alone := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
 	if alone.Installable(p) == nil || len(alone.Meta.Keys) != 0 {
 		t.Errorf("a version of a revoked key is served with %d keys", len(alone.Meta.Keys))
 	}
-	both := must(s.providerVersion(t.Context(), dns, "1.1.0"))
-	if err := both.Installable(p); err != nil || len(both.Meta.Keys) != 1 || both.Meta.Keys[0].KeyID == must(thief.Public()).ID {
+	both := must.Fixed(s.providerVersion(t.Context(), dns, "1.1.0"))
+	if err := both.Installable(p); err != nil || len(both.Meta.Keys) != 1 || both.Meta.Keys[0].KeyID == must.Fixed(thief.Public()).ID {
 		t.Errorf("%v, %d keys", err, len(both.Meta.Keys))
 	}
 	if !strings.Contains(s.log.String(), "no valid signature") {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestSummaryMoved moves the tag of a version: later lists show the new content, whether
@@ -17,11 +18,11 @@ import (
 // per list.
 func TestSummaryMoved(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
-	it := must(addr.ParseModule(vpc)).Item()
+	it := must.Fixed(addr.ParseModule(vpc)).Item()
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		s.module(t, vpc, v)
 	}
-	l := must(s.Versions(t.Context(), it))
+	l := must.Fixed(s.Versions(t.Context(), it))
 	readSummaries := func(limit int) map[string]int {
 		return s.requests(func() { s.ReadSummaries(t.Context(), it, l, l.Listed, limit) })
 	}
@@ -31,9 +32,7 @@ func TestSummaryMoved(t *testing.T) {
 	last := l.Listed[2]
 	was, _ := s.Summary(it, last, l)
 	r := s.repo(vpcRepo)
-	if err := r.PutTag(t.Context(), last.Tag(), must(r.Fetch(t.Context(), "1.2.0"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), last.Tag(), must.Fixed(r.Fetch(t.Context(), "1.2.0"))))
 	if diff := cmp.Diff(readSummaries(10), map[string]int{}); diff != "" {
 		t.Errorf("within the time of a tag, got - want +:\n%s", diff)
 	}

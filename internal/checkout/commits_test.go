@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/checkout"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // repository makes a git repository with a commit for each message; the first word is the
@@ -33,9 +34,7 @@ func repository(t *testing.T, commits ...string) string {
 	for _, c := range commits {
 		folder, message, _ := strings.Cut(c, " ")
 		file := filepath.Join(dir, folder, "main.tf")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("# "+message), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("# "+message), 0o644)))
 		git("add", ".")
 		git("commit", "-q", "-m", message)
 		if message == "begin" {

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -46,22 +47,19 @@ type target struct {
 func newServer(t *testing.T, around func(http.Handler) http.Handler) target {
 	t.Helper()
 	connect := func(host string) *oci.Client {
-		return must(oci.New(host, oci.Options{PlainHTTP: true}))
+		return must.Fixed(oci.New(host, oci.Options{PlainHTTP: true}))
 	}
-	id, hash, err := statictoken.Hash(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var h http.Handler = must(server.New(server.Options{
+	id, hash := must.GetBoth(statictoken.Hash(secret))(t)
+	var h http.Handler = must.Fixed(server.New(server.Options{
 		Options: registry.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
-		Access: access.Policy{Tokens: []statictoken.Token{{ID: id, Hash: hash, Scopes: []rights.Scope{must(rights.ParseScope("publish:*:acme/**"))}}}},
+		Access: access.Policy{Tokens: []statictoken.Token{{ID: id, Hash: hash, Scopes: []rights.Scope{must.Fixed(rights.ParseScope("publish:*:acme/**"))}}}},
 	}))
 	if around != nil {
 		h = around(h)
 	}
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return target{must(url.Parse(s.URL)), depot.New(depot.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))})}
+	return target{must.Fixed(url.Parse(s.URL)), depot.New(depot.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))})}
 }
 
 func (s target) client(change func(*client.Options)) *client.Client {
@@ -77,15 +75,7 @@ func token(s string) client.TokenFunc {
 }
 
 func module(version string) addr.ModuleVersion {
-	return addr.ModuleVersion{Module: must(addr.ParseModule("acme/vpc/aws")), Version: must(addr.ParseVersion(version))}
-}
-
-// must returns a value of a fixture, which cannot fail.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
+	return addr.ModuleVersion{Module: must.Fixed(addr.ParseModule("acme/vpc/aws")), Version: must.Fixed(addr.ParseVersion(version))}
 }
 
 // TestModuleIsTheSame publishes a tree directly and through a front-end: the digests are
@@ -105,7 +95,7 @@ func TestModuleIsTheSame(t *testing.T) {
 		artifact.AnnSource: "https://example.com/acme/vpc", artifact.AnnRevision: "abc", artifact.AnnSourceRef: "v1.0.0", artifact.AnnCreated: "2026-01-02T03:04:05Z",
 	}}
 	s := newServer(t, nil)
-	straight := must(s.depot.PublishModule(t.Context(), tree, module("1.0.0"), o))
+	straight := must.Fixed(s.depot.PublishModule(t.Context(), tree, module("1.0.0"), o))
 	var sent atomic.Int64
 	c := s.client(func(o *client.Options) { o.Progress = func(e depot.Event) { sent.Add(e.Bytes) } })
 	out, err := c.PublishModule(t.Context(), tree, module("1.0.0"), o)
@@ -263,7 +253,7 @@ func TestGitHubToken(t *testing.T) {
 			}
 			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		}
-		endpoint := must(url.Parse("https://runner.example.com/idtoken?api-version=2.0"))
+		endpoint := must.Fixed(url.Parse("https://runner.example.com/idtoken?api-version=2.0"))
 		get := client.GitHubToken(client.Options{Transport: tripper(answer)}, endpoint, "runner-secret", "https://okara.example.com")
 		for _, want := range []string{"token-1", "token-1", "token-2"} {
 			if got, err := get(t.Context()); got != want || err != nil {

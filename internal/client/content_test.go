@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -55,13 +56,10 @@ func TestContentRedirect(t *testing.T) {
 		}
 	}))
 	t.Cleanup(front.Close)
-	c := client.New(client.Options{Server: must(url.Parse(front.URL + "/okara")), Transport: front.Client().Transport, Token: token(secret)})
+	c := client.New(client.Options{Server: must.Fixed(url.Parse(front.URL + "/okara")), Transport: front.Client().Transport, Token: token(secret)})
 	m := module("1.0.0")
-	r, layout, err := c.Content(t.Context(), m.Module.Item(), m.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	repo := must(r.Repo(layout.Module(m.Module)))
+	r, layout := must.GetBoth(c.Content(t.Context(), m.Module.Item(), m.Version))(t)
+	repo := must.Fixed(r.Repo(layout.Module(m.Module)))
 	if repo.String() != "registry.example.com/platform/modules/acme/vpc/aws" {
 		t.Errorf("it is in %s", repo)
 	}
@@ -83,7 +81,7 @@ func TestContentRedirect(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := must(r.Repo("platform/catalog")).Resolve(t.Context(), "r-1"); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := must.Fixed(r.Repo("platform/catalog")).Resolve(t.Context(), "r-1"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("another repository: %v", err)
 	}
 	if err := repo.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte("x"))); !errors.Is(err, oci.ErrUnsupported) {
@@ -107,11 +105,11 @@ func FuzzContent(f *testing.F) {
 		answer := func(r *http.Request) *http.Response {
 			return &http.Response{StatusCode: status, Header: http.Header{"Location": {body}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		}
-		c := client.New(client.Options{Server: must(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
+		c := client.New(client.Options{Server: must.Fixed(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
 		m := module("1.0.0")
 		r, layout, err := c.Content(t.Context(), m.Module.Item(), m.Version)
 		if err == nil {
-			name := strings.FieldsFunc(layout.Below(must(r.Repo(layout.Module(m.Module))).Name()), func(r rune) bool { return r == '/' || r == '.' })
+			name := strings.FieldsFunc(layout.Below(must.Fixed(r.Repo(layout.Module(m.Module))).Name()), func(r rune) bool { return r == '/' || r == '.' })
 			for _, part := range []string{m.Namespace, m.Name, m.System} {
 				if !slices.Contains(name, part) {
 					t.Errorf("%s is read from %q", m.Module, name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // FuzzAnswer gives arbitrary answers to a publication: all of them are errors, since none
@@ -30,7 +31,7 @@ func FuzzAnswer(f *testing.F) {
 			header := http.Header{"Location": {body}}
 			return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		}
-		c := client.New(client.Options{Server: must(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
+		c := client.New(client.Options{Server: must.Fixed(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
 		_, err := c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, module("1.0.0"), depot.ModuleOptions{})
 		if err == nil {
 			t.Fatalf("%d %q is success", status, body)

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -83,8 +84,8 @@ func (u *uploads) take() map[string]bool {
 func TestProvider(t *testing.T) {
 	u := &uploads{seen: map[string]bool{}}
 	s := newServer(t, u.around)
-	key := must(signing.NewKey(signing.KeyOptions{Name: "test", Email: "test@example.com", ECC: true}))
-	p, v := must(addr.ParseProvider("acme/dns")), must(addr.ParseVersion("1.0.0"))
+	key := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "test", Email: "test@example.com", ECC: true}))
+	p, v := must.Fixed(addr.ParseProvider("acme/dns")), must.Fixed(addr.ParseVersion("1.0.0"))
 	dist := newRelease(t, "linux_amd64", "darwin_arm64")
 	dist["terraform-provider-dns_1.0.0_manifest.json"] = &fstest.MapFile{Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`)}
 	dist["docs/index.md"] = &fstest.MapFile{Data: []byte("# dns\n")}
@@ -97,7 +98,7 @@ func TestProvider(t *testing.T) {
 	if got := u.take(); len(got) != 6 {
 		t.Errorf("sent %v, want two packages, SHA256SUMS, its signature, the manifest and the documentation", got)
 	}
-	if straight := must(s.depot.PublishProvider(t.Context(), dist, p, v, o)); out.ContentDigest != straight.ContentDigest {
+	if straight := must.Fixed(s.depot.PublishProvider(t.Context(), dist, p, v, o)); out.ContentDigest != straight.ContentDigest {
 		t.Errorf("through the front-end %+v, straight %+v", out, straight)
 	}
 	if again, err := c.PublishProvider(t.Context(), dist, p, v, o); err != nil || !again.Existing || again.Digest != out.Digest {
@@ -127,8 +128,8 @@ func TestProvider(t *testing.T) {
 func TestProviderCut(t *testing.T) {
 	u := &uploads{seen: map[string]bool{}}
 	s := newServer(t, u.around)
-	key := must(signing.NewKey(signing.KeyOptions{Name: "test", Email: "test@example.com", ECC: true}))
-	p, v := must(addr.ParseProvider("acme/dns")), must(addr.ParseVersion("1.0.0"))
+	key := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "test", Email: "test@example.com", ECC: true}))
+	p, v := must.Fixed(addr.ParseProvider("acme/dns")), must.Fixed(addr.ParseVersion("1.0.0"))
 	var platforms []string
 	for i := range 20 {
 		platforms = append(platforms, fmt.Sprintf("os%d_amd64", i))
@@ -147,12 +148,10 @@ func TestProviderCut(t *testing.T) {
 	if len(first) == len(platforms) {
 		t.Fatal("everything was sent before the end")
 	}
-	if _, err := s.client(nil).SignCosign(t.Context(), client.ProviderPath(p), v, must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := s.client(nil).SignCosign(t.Context(), client.ProviderPath(p), v, must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version after the cut: %v, want none", err)
 	}
-	if _, err := s.client(nil).PublishProvider(t.Context(), dist, p, v, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.client(nil).PublishProvider(t.Context(), dist, p, v, o))(t)
 	second := u.take()
 	for name := range second {
 		if first[name] {
@@ -170,17 +169,14 @@ func TestChanges(t *testing.T) {
 	s := newServer(t, nil)
 	c := s.client(nil)
 	m := module("1.0.0")
-	out := must(c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, m, depot.ModuleOptions{}))
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	out := must.Fixed(c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, m, depot.ModuleOptions{}))
+	key := must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	if d, err := c.SignCosign(t.Context(), client.ModulePath(m.Module), m.Version, key); err != nil || d.Validate() != nil {
 		t.Errorf("sign: %q, %v", d, err)
 	}
-	repo, err := oci.OpenRepo(out.Repository, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	subject := must(repo.Resolve(t.Context(), "1.0.0"))
-	list := must(evidence.ReadCosignSignatures(t.Context(), repo, subject.Digest))
+	repo := must.Get(oci.OpenRepo(out.Repository, oci.Options{PlainHTTP: true}))(t)
+	subject := must.Fixed(repo.Resolve(t.Context(), "1.0.0"))
+	list := must.Fixed(evidence.ReadCosignSignatures(t.Context(), repo, subject.Digest))
 	if len(list) != 1 || signing.VerifyECDSA(&key.PublicKey, list[0].Payload, list[0].Signature) != nil || list[0].Names(repo.Name(), subject.Digest) != nil {
 		t.Errorf("signatures %+v", list)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -24,44 +25,24 @@ func TestBundle(t *testing.T) {
 	client := newClient(t, startOlareg(t), oci.Options{})
 	d := depot.New(depot.Options{Client: client})
 	publishModule(t, d)
-	key, err := signing.NewKey(signing.KeyOptions{Name: "Test", ECC: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "Test", ECC: true}))(t)
 	publishProvider(t, d, key)
-	entries, err := d.Catalog(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(d.Catalog(t.Context()))(t)
 	var items []bundle.Item
 	for _, e := range entries {
-		what, err := addr.ParseSelection(e.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		item, err := bundle.Select(t.Context(), d, what)
-		if err != nil {
-			t.Fatal(err)
-		}
+		what := must.Get(addr.ParseSelection(e.Address))(t)
+		item := must.Get(bundle.Select(t.Context(), d, what))(t)
 		items = append(items, item)
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "b.tar")
-	if _, err := bundle.Create(t.Context(), d, file, items, bundle.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Create(t.Context(), d, file, items, bundle.CreateOptions{}))(t)
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", file, "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(layout.ImageIndexFromPath(dir))(t)
+	manifest := must.Get(index.IndexManifest())(t)
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -24,10 +25,7 @@ func TestGarbageCollect(t *testing.T) {
 	if name, err := exec.LookPath("docker-registry"); older == "" && err == nil {
 		older = name
 	}
-	key, err := signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true}))(t)
 	for _, tt := range []struct {
 		program string
 		args    []string
@@ -53,10 +51,7 @@ func TestGarbageCollect(t *testing.T) {
 			}
 			damaged := func(d *depot.Depot) (items []string) {
 				for _, name := range []string{"net/vpc/aws@1.0.0", "net/vpc/aws@1.2.0", "net/vpc/aws@1.10.0", "acme/dns@1.2.3"} {
-					s, err := addr.ParseSelection(name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					s := must.Get(addr.ParseSelection(name))(t)
 					_, version, _ := strings.Cut(name, "@")
 					if _, err := d.Verify(t.Context(), s.Item, mustVersion(t, version), trust.Policy{Deep: true}); err != nil {
 						items = append(items, name)

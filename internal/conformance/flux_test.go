@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -35,10 +36,7 @@ func TestFlux(t *testing.T) {
 		for _, text := range []string{"1.0.0", "1.10.0", "1.2.0", "2.0.0"} {
 			trees[text] = fluxTree(text)
 			m := addr.ModuleVersion{Module: address, Version: mustVersion(t, text)}
-			published[text], err = d.PublishModule(t.Context(), mapFS(trees[text]), m, depot.ModuleOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			published[text] = must.Get(d.PublishModule(t.Context(), mapFS(trees[text]), m, depot.ModuleOptions{}))(t)
 		}
 		for constraint, want := range map[string]string{"1.x": "1.10.0", "~1.2.0": "1.2.0", "<1.2.0": "1.0.0", "*": "2.0.0"} {
 			p := published[want]
@@ -47,10 +45,7 @@ func TestFlux(t *testing.T) {
 				t.Errorf("%q is %s, want %s", constraint, url, want)
 			}
 			dir := t.TempDir()
-			meta, err := flux.NewClient(flux.DefaultOptions()).Pull(t.Context(), url, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			meta := must.Get(flux.NewClient(flux.DefaultOptions()).Pull(t.Context(), url, dir))(t)
 			if !strings.HasSuffix(meta.Digest, "@"+p.Digest) {
 				t.Errorf("pulled %s, want %s", meta.Digest, p.Digest)
 			}
@@ -81,16 +76,10 @@ func mapFS(files map[string]string) fs.FS {
 // finds in the range.
 func fluxResolve(t *testing.T, repository, constraint string) string {
 	t.Helper()
-	list, err := flux.NewClient(flux.DefaultOptions()).List(t.Context(), repository, flux.ListOptions{SemverFilter: constraint})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(flux.NewClient(flux.DefaultOptions()).List(t.Context(), repository, flux.ListOptions{SemverFilter: constraint}))(t)
 	found := map[string]*semver.Version{}
 	for _, m := range list {
-		v, err := semver.NewVersion(strings.TrimPrefix(m.URL, repository+":"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(semver.NewVersion(strings.TrimPrefix(m.URL, repository+":")))(t)
 		found[m.URL] = v
 	}
 	if len(found) == 0 {
@@ -103,16 +92,13 @@ func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	root := os.DirFS(dir)
-	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+	must.Succeed(t, fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		b, err := fs.ReadFile(root, name)
 		files[name] = string(b)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -31,21 +32,15 @@ func TestFrontEnd(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		layout := addr.Layout{Prefix: "conformance/front"}
 		d := depot.New(depot.Options{Client: c, Layout: layout})
-		front, err := server.New(server.Options{
+		front := must.Get(server.New(server.Options{
 			Options: registry.Options{Client: c, Layout: layout},
 			Access:  access.Policy{Anonymous: rights.AnonymousRead()}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		web := httptest.NewServer(front)
 		t.Cleanup(web.Close)
 		target := tofutest.Target{Base: web.URL}
 		tofutest.RunModules(t, target, publishModule(t, d))
-		signer, err := key()
-		if err != nil {
-			t.Fatal(err)
-		}
+		signer := must.Get(key())(t)
 		tofutest.RunProviders(t, target, "/v1/providers/", publishProvider(t, d, signer))
 	})
 }
@@ -53,16 +48,11 @@ func TestFrontEnd(t *testing.T) {
 func publishModule(t *testing.T, d *depot.Depot) tofutest.Module {
 	t.Helper()
 	const main = "output \"x\" {\n  value = 1\n}\n"
-	address, err := addr.ParseModule("net/vpc/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(addr.ParseModule("net/vpc/aws"))(t)
 	tree := fstest.MapFS{"main.tf": {Data: []byte(main)}}
 	for _, text := range []string{"1.0.0", "1.10.0", "1.2.0"} {
 		m := addr.ModuleVersion{Module: address, Version: mustVersion(t, text)}
-		if _, err := d.PublishModule(t.Context(), tree, m, depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishModule(t.Context(), tree, m, depot.ModuleOptions{}))(t)
 	}
 	return tofutest.Module{
 		Address: "net/vpc/aws", Versions: []string{"1.10.0", "1.2.0", "1.0.0"}, Files: map[string]string{"main.tf": main},
@@ -71,10 +61,7 @@ func publishModule(t *testing.T, d *depot.Depot) tofutest.Module {
 
 func publishProvider(t *testing.T, d *depot.Depot, key *signing.Key) tofutest.Provider {
 	t.Helper()
-	address, err := addr.ParseProvider("acme/dns")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(addr.ParseProvider("acme/dns"))(t)
 	dist, zips := fstest.MapFS{}, map[string][]byte{}
 	for _, platform := range []string{"linux_amd64", "darwin_arm64"} {
 		zips[platform] = zipOf(t, "terraform-provider-dns_v1.2.3", "binary for "+platform)
@@ -84,9 +71,7 @@ func publishProvider(t *testing.T, d *depot.Depot, key *signing.Key) tofutest.Pr
 		Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`),
 	}
 	o := depot.ProviderOptions{SignKey: key}
-	if _, err := d.PublishProvider(t.Context(), dist, address, mustVersion(t, "1.2.3"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), dist, address, mustVersion(t, "1.2.3"), o))(t)
 	return tofutest.Provider{
 		Host: "okara.test", Address: "acme/dns", Version: "1.2.3", Protocols: []string{"6.0"}, Zips: zips,
 	}
@@ -94,11 +79,7 @@ func publishProvider(t *testing.T, d *depot.Depot, key *signing.Key) tofutest.Pr
 
 func mustVersion(t *testing.T, s string) addr.Version {
 	t.Helper()
-	v, err := addr.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(addr.ParseVersion(s))(t)
 }
 
 func zipOf(t *testing.T, name, content string) []byte {
@@ -107,15 +88,8 @@ func zipOf(t *testing.T, name, content string) []byte {
 	w := zip.NewWriter(&b)
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
 	h.SetMode(0o755)
-	f, err := w.CreateHeader(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(w.CreateHeader(h))(t)
+	must.Get(f.Write([]byte(content)))(t)
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }

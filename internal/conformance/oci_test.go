@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -28,16 +29,11 @@ func TestArtifact(t *testing.T) {
 		}
 		blob := oci.BytesBlob("application/octet-stream", []byte("some bytes"))
 		m := mustManifest(t, blob.Descriptor, nil)
-		root, err := r.Push(ctx, oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), blob}, Root: m})
-		if err != nil {
-			t.Fatal(err)
-		}
+		root := must.Get(r.Push(ctx, oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), blob}, Root: m}))(t)
 		var want []string
 		for i := range 25 {
 			tag := fmt.Sprintf("1.0.%d", i)
-			if err := r.PutTag(ctx, tag, m); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PutTag(ctx, tag, m))
 			want = append(want, tag)
 		}
 		got, err := r.Resolve(ctx, "1.0.7")
@@ -68,17 +64,10 @@ func referrer(t *testing.T, r *oci.Repo, subject oci.Descriptor) {
 	t.Helper()
 	note := oci.BytesBlob("text/plain", []byte("about it"))
 	m := mustManifest(t, note.Descriptor, &subject)
-	if err := r.PushBlob(t.Context(), note); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutReferrer(t.Context(), m, subject); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), note))
+	must.Succeed(t, r.PutReferrer(t.Context(), m, subject))
 	// No type filter: ggcr returns the media type of the config as the artifact type.
-	list, err := r.Referrers(t.Context(), subject, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(r.Referrers(t.Context(), subject, ""))(t)
 	if len(list) != 1 || list[0].Digest != m.Digest {
 		t.Errorf("Referrers: %v, want only %s", list, m.Digest)
 	}
@@ -86,23 +75,16 @@ func referrer(t *testing.T, r *oci.Repo, subject oci.Descriptor) {
 
 func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	t.Helper()
-	r, err := c.Repo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(c.Repo(name))(t)
 }
 
 func mustManifest(t *testing.T, layer oci.Descriptor, subject *oci.Descriptor) oci.Manifest {
 	t.Helper()
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.example.note",
 		Config:       oci.EmptyBlob().Descriptor,
 		Layers:       []oci.Descriptor{layer},
 		Subject:      subject,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return m
 }

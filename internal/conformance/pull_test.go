@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -23,10 +24,7 @@ import (
 // TestPull fetches a provider and a module from each registry as `oras pull` does: by
 // tag, all named layers into files.
 func TestPull(t *testing.T) {
-	key, err := signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true}))(t)
 	each(t, func(t *testing.T, c *oci.Client) {
 		layout := addr.Layout{Prefix: "conformance/pull"}
 		d := depot.New(depot.Options{Client: c, Layout: layout})
@@ -35,14 +33,9 @@ func TestPull(t *testing.T) {
 		pull := func(repository, tag string) string {
 			repo := orasRepo(t, mustRepo(t, c, "conformance/pull/"+repository))
 			dir := t.TempDir()
-			store, err := file.New(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := must.Get(file.New(dir))(t)
 			defer store.Close()
-			if _, err := oras.Copy(t.Context(), repo, tag, store, tag, oras.DefaultCopyOptions); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(oras.Copy(t.Context(), repo, tag, store, tag, oras.DefaultCopyOptions))(t)
 			return dir
 		}
 		dir := pull("providers/acme/dns", provider.Version)
@@ -65,22 +58,12 @@ func TestCopiedSignature(t *testing.T) {
 		d := depot.New(depot.Options{Client: c, Layout: addr.Layout{Prefix: "conformance/from"}})
 		publishModule(t, d)
 		from, to := mustRepo(t, c, "conformance/from/modules/net/vpc/aws"), mustRepo(t, c, "conformance/to/modules/net/vpc/aws")
-		subject, err := from.Resolve(t.Context(), "1.0.0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		payload, err := evidence.CosignPayload(from.String(), subject.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject := must.Get(from.Resolve(t.Context(), "1.0.0"))(t)
+		payload := must.Get(evidence.CosignPayload(from.String(), subject.Digest))(t)
 		for _, signature := range []string{"first", "second"} {
-			if _, err := evidence.AddCosignSignature(t.Context(), from, subject, evidence.CosignSignature{Payload: payload, Signature: []byte(signature)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(evidence.AddCosignSignature(t.Context(), from, subject, evidence.CosignSignature{Payload: payload, Signature: []byte(signature)}))(t)
 		}
-		if _, err := oras.ExtendedCopy(t.Context(), orasRepo(t, from), "1.0.0", orasRepo(t, to), "1.0.0", oras.DefaultExtendedCopyOptions); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(oras.ExtendedCopy(t.Context(), orasRepo(t, from), "1.0.0", orasRepo(t, to), "1.0.0", oras.DefaultExtendedCopyOptions))(t)
 		got, err := evidence.ReadCosignSignatures(t.Context(), to, subject.Digest)
 		if err != nil || len(got) != 2 || string(got[0].Signature)+string(got[1].Signature) != "firstsecond" {
 			t.Errorf("%+v, %v", got, err)
@@ -90,10 +73,7 @@ func TestCopiedSignature(t *testing.T) {
 
 func orasRepo(t *testing.T, r *oci.Repo) *remote.Repository {
 	t.Helper()
-	repo, err := remote.NewRepository(r.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(remote.NewRepository(r.String()))(t)
 	repo.PlainHTTP = strings.HasPrefix(r.String(), "127.")
 	repo.SkipReferrersGC = true // one of the registries cannot delete
 	return repo

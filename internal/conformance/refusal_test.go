@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -25,36 +26,21 @@ import (
 // TestRefusals checks with crane the messages of refused requests to the server's own
 // registry. crane shows only errors in the form of a registry's.
 func TestRefusals(t *testing.T) {
-	built, err := embedded.New(t.TempDir(), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := oci.New(serve(t, built), oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := must.Get(embedded.New(t.TempDir(), embedded.Options{}))(t)
+	client := must.Get(oci.New(serve(t, built), oci.Options{PlainHTTP: true}))(t)
 	const token = "oks_net_0123456789abcdefghij"
-	id, hash, err := statictoken.Hash(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id, hash := must.GetBoth(statictoken.Hash(token))(t)
 	var scopes []rights.Scope
 	for _, text := range []string{"publish:module:net/**", "read:module:**"} {
-		scope, err := rights.ParseScope(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scope := must.Get(rights.ParseScope(text))(t)
 		scopes = append(scopes, scope)
 	}
-	front, err := server.New(server.Options{
+	front := must.Get(server.New(server.Options{
 		Options:  registry.Options{Client: client, Layout: addr.Layout{}},
 		Access:   access.Policy{Tokens: []statictoken.Token{{ID: id, Hash: hash, Scopes: scopes}}},
 		Keys:     []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 		Embedded: built,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	host := serve(t, front)
 	user := crane.WithAuth(&authn.Basic{Username: "x", Password: token})
 	for _, tt := range []struct {

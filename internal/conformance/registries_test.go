@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -47,20 +48,13 @@ func each(t *testing.T, f func(t *testing.T, c *oci.Client)) {
 
 func newClient(t *testing.T, prefix string, o oci.Options) *oci.Client {
 	t.Helper()
-	c, err := oci.New(prefix, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(oci.New(prefix, o))(t)
 }
 
 // hosted returns options for real registries, as the okara command uses them.
 func hosted(t *testing.T) oci.Options {
 	t.Helper()
-	transport, err := httpserve.Transport(httpserve.TransportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(httpserve.Transport(httpserve.TransportOptions{}))(t)
 	return oci.Options{Transport: transport, Credential: credentials.New(credentials.Options{Getenv: os.Getenv}).Credential}
 }
 
@@ -106,11 +100,7 @@ func startDistribution(t *testing.T, deletes bool) string {
 // pinned is the program that `make tools` builds.
 func pinned(t *testing.T) string {
 	t.Helper()
-	program, err := filepath.Abs("../../.cache/registry/3.1.2/registry")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
+	return must.Get(filepath.Abs("../../.cache/registry/3.1.2/registry"))(t)
 }
 
 // configure writes the configuration of a registry with a folder of its own.
@@ -118,9 +108,7 @@ func configure(t *testing.T, deletes bool) (file string) {
 	t.Helper()
 	dir := t.TempDir()
 	file = filepath.Join(dir, "config.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, distributionConfig, filepath.Join(dir, "data"), deletes), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, fmt.Appendf(nil, distributionConfig, filepath.Join(dir, "data"), deletes), 0o600))
 	return file
 }
 
@@ -128,10 +116,7 @@ func configure(t *testing.T, deletes bool) (file string) {
 func serveDistribution(t *testing.T, program, config string) (host string, stop func()) {
 	t.Helper()
 	cmd := exec.Command(program, "serve", config)
-	output, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(cmd.StderrPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v; make tools builds it", err)
 	}

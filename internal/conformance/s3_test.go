@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
@@ -36,9 +37,7 @@ func TestS3(t *testing.T) {
 			})
 			return err
 		}
-		if err := lock(one, "one"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, lock(one, "one"))
 		if err := lock(two, "two"); !isCode(err, "PreconditionFailed") {
 			t.Errorf("a second lock: %v, want PreconditionFailed", err)
 		}
@@ -49,9 +48,7 @@ func TestS3(t *testing.T) {
 			t.Errorf("got %d bytes that begin with %.80q", len(got), got)
 		}
 		get(t, one, lockKey)
-		if _, err := one.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(s3facade.Bucket), Key: aws.String(lockKey)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(one.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(s3facade.Bucket), Key: aws.String(lockKey)}))(t)
 		if err := lock(two, "two"); err != nil {
 			t.Errorf("a lock after the release: %v", err)
 		}
@@ -88,51 +85,33 @@ func newS3(t *testing.T, c *oci.Client) *s3.Client {
 func put(t *testing.T, client *s3.Client, key string, body []byte) {
 	t.Helper()
 	in := &s3.PutObjectInput{Bucket: aws.String(s3facade.Bucket), Key: aws.String(key), Body: bytes.NewReader(body)}
-	if _, err := client.PutObject(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.PutObject(t.Context(), in))(t)
 }
 
 // upload sends a body in two parts, the first of the minimum size of S3.
 func upload(t *testing.T, client *s3.Client, key string, body []byte) {
 	t.Helper()
 	ctx, bucket := t.Context(), aws.String(s3facade.Bucket)
-	created, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: aws.String(key)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	created := must.Get(client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: aws.String(key)}))(t)
 	var parts []types.CompletedPart
 	for i, part := range [][]byte{body[:5<<20], body[5<<20:]} {
 		n := aws.Int32(int32(i + 1))
-		sent, err := client.UploadPart(ctx, &s3.UploadPartInput{
+		sent := must.Get(client.UploadPart(ctx, &s3.UploadPartInput{
 			Bucket: bucket, Key: aws.String(key), UploadId: created.UploadId, PartNumber: n, Body: bytes.NewReader(part),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		parts = append(parts, types.CompletedPart{ETag: sent.ETag, PartNumber: n})
 	}
-	_, err = client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	must.Get(client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: bucket, Key: aws.String(key), UploadId: created.UploadId,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 }
 
 func get(t *testing.T, client *s3.Client, key string) []byte {
 	t.Helper()
-	out, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(s3facade.Bucket), Key: aws.String(key)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(s3facade.Bucket), Key: aws.String(key)}))(t)
 	defer out.Body.Close()
-	b, err := io.ReadAll(out.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(io.ReadAll(out.Body))(t)
 }
 
 func isCode(err error, code string) bool {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -37,9 +38,7 @@ func TestState(t *testing.T) {
 		if held, ok := errors.AsType[*statebackend.LockedError](err); !ok || held.Held.ID != "a-1" {
 			t.Fatalf("a second lock: %v, want LockedError of a-1", err)
 		}
-		if err := lock.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, lock.Unlock(ctx))
 		got, _, err := b.Get(ctx, "default")
 		if err != nil || string(got) != string(state(2)) {
 			t.Fatalf("Get: %s, %v", got, err)
@@ -51,17 +50,9 @@ func TestState(t *testing.T) {
 func takeOver(t *testing.T, a, b *statebackend.Store) {
 	t.Helper()
 	ctx := t.Context()
-	old, err := a.Lock(ctx, "default", statebackend.LockInfo{ID: "a-2", Who: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.ForceUnlock(ctx, "default", "a-2"); err != nil {
-		t.Fatal(err)
-	}
-	next, err := b.Lock(ctx, "default", statebackend.LockInfo{ID: "b-2", Who: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(a.Lock(ctx, "default", statebackend.LockInfo{ID: "a-2", Who: "a"}))(t)
+	must.Succeed(t, b.ForceUnlock(ctx, "default", "a-2"))
+	next := must.Get(b.Lock(ctx, "default", statebackend.LockInfo{ID: "b-2", Who: "b"}))(t)
 	mustPut(t, next, state(3))
 	if _, err := old.Put(ctx, state(33)); !errors.Is(err, statebackend.ErrLockLost) {
 		t.Errorf("Put of the overtaken holder: %v, want ErrLockLost", err)
@@ -123,9 +114,7 @@ func waitLock(t *testing.T, s *statebackend.Store, id string) (*statebackend.Loc
 
 func mustPut(t *testing.T, l *statebackend.Lock, b []byte) {
 	t.Helper()
-	if _, err := l.Put(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Put(t.Context(), b))(t)
 }
 
 func state(serial int) []byte {

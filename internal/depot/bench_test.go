@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -32,24 +33,12 @@ func BenchmarkPublishProvider(b *testing.B) {
 	for i := range benchPlatforms {
 		writeBenchZip(b, filepath.Join(dir, fmt.Sprintf("terraform-provider-dns_1.0.0_os%d_amd64.zip", i)), byte(i))
 	}
-	key, err := signing.NewKey(signing.KeyOptions{Name: "bench", ECC: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	v, err := addr.ParseVersion("1.0.0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	registry, err := embedded.New(b.TempDir(), embedded.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "bench", ECC: true}))(b)
+	v := must.Get(addr.ParseVersion("1.0.0"))(b)
+	registry := must.Get(embedded.New(b.TempDir(), embedded.Options{}))(b)
 	server := httptest.NewServer(registry)
 	b.Cleanup(server.Close)
-	client, err := oci.New(strings.TrimPrefix(server.URL, "http://"), oci.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	client := must.Get(oci.New(strings.TrimPrefix(server.URL, "http://"), oci.Options{}))(b)
 	d := depot.New(depot.Options{Client: client})
 	b.SetBytes(benchPlatforms * benchSize)
 	b.ReportAllocs()
@@ -57,37 +46,21 @@ func BenchmarkPublishProvider(b *testing.B) {
 	for b.Loop() {
 		n++
 		p := addr.Provider{Namespace: fmt.Sprintf("acme%d", n), Type: "dns"}
-		if _, err := d.PublishProvider(b.Context(), os.DirFS(dir), p, v, depot.ProviderOptions{SignKey: key, Now: time.Now()}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(d.PublishProvider(b.Context(), os.DirFS(dir), p, v, depot.ProviderOptions{SignKey: key, Now: time.Now()}))(b)
 	}
 }
 
 func writeBenchZip(b *testing.B, file string, seed byte) {
 	b.Helper()
-	f, err := os.Create(file)
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Create(file))(b)
 	w := zip.NewWriter(f)
 	h := &zip.FileHeader{Name: "terraform-provider-dns", Method: zip.Store}
 	h.SetMode(0o755)
-	out, err := w.CreateHeader(h)
-	if err != nil {
-		b.Fatal(err)
-	}
+	out := must.Get(w.CreateHeader(h))(b)
 	plugin := make([]byte, benchSize)
 	rng := rand.NewChaCha8([32]byte{seed})
-	if _, err := rng.Read(plugin); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := out.Write(plugin); err != nil {
-		b.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(rng.Read(plugin))(b)
+	must.Get(out.Write(plugin))(b)
+	must.Succeed(b, w.Close())
+	must.Succeed(b, f.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -23,17 +24,11 @@ func TestRebuildCatalog(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		lost := &ocitest.Fault{Match: inCatalog, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
 		d, _ := depottest.NewDepot(t, host, oci.Options{Transport: lost})
-		if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
+		must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 		_, client := depottest.NewDepot(t, host, oci.Options{})
 		other := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "elsewhere"}})
-		if _, err := other.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(other.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
 		d, _ = depottest.NewDepot(t, host, oci.Options{})
 		if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 			t.Fatalf("the catalog that was not written: %v, %v", entries, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -229,10 +230,7 @@ func TestPublisherOfProviderDies(t *testing.T) {
 			if _, err := publish(oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}}, first); err == nil {
 				t.Fatal("it came through")
 			}
-			out, err := publish(oci.Options{Transport: registry}, first.Add(time.Duration(n+1)*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(publish(oci.Options{Transport: registry}, first.Add(time.Duration(n+1)*time.Second)))(t)
 			_, client := newDepot(t, oci.Options{Transport: registry})
 			if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3"); is.Digest.String() != out.Digest {
 				t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
@@ -258,9 +256,7 @@ func TestRequestsOfAVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			count := &ocitest.Count{}
 			d, client := depottest.NewDepot(t, ocitest.New(t, tt.q), oci.Options{Transport: count})
-			if _, err := contestants(t)["module"](d, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(contestants(t)["module"](d, 0))(t)
 			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 			m := depottest.MustFetch(t, r, "1.2.3")
 			count.Take()
@@ -270,10 +266,7 @@ func TestRequestsOfAVersion(t *testing.T) {
 			if diff := cmp.Diff(tt.want, count.Take()); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
-			tags, err := r.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tags := must.Get(r.Snapshot(t.Context()))(t)
 			left := slices.DeleteFunc(tags.Tags, func(tag string) bool { return !strings.HasPrefix(tag, "okara-publish-") })
 			if len(left) != 2*tt.left {
 				t.Errorf("two versions left the tags %q", left)
@@ -339,9 +332,7 @@ func TestSinglePostLost(t *testing.T) {
 		return ocitest.Status(http.StatusCreated, 0)(r, nil)
 	}}
 	d, client := depottest.NewDepot(t, host, oci.Options{Transport: lost})
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
 	mustBeComplete(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")
 }
 
@@ -353,16 +344,12 @@ func TestLatestBesideAnother(t *testing.T) {
 	d, client := depottest.NewDepot(t, host, oci.Options{Transport: count})
 	publish := func(version string) {
 		t.Helper()
-		if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 	}
 	publish("1.0.0")
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 	bid := "okara-publish-0123456789abcdef-" + strings.Repeat("0", 64) + "-01234567"
-	if err := r.PutTag(t.Context(), bid, depottest.MustFetch(t, r, "1.0.0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), bid, depottest.MustFetch(t, r, "1.0.0")))
 	count.Take()
 	publish("1.1.0")
 	if n := count.Take()["GET tags"]; n != 3 {
@@ -384,39 +371,25 @@ func TestBidsArePruned(t *testing.T) {
 			g := ocitest.NewRefusing(t, ocitest.Refusals{NoDelete: true})
 			d, client := depottest.NewDepot(t, g.Host, oci.Options{})
 			for _, version := range []string{"1.0.0", "1.1.0"} {
-				if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 			}
 			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 			bids := func() (found []string) {
 				t.Helper()
-				tags, err := r.Snapshot(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				tags := must.Get(r.Snapshot(t.Context()))(t)
 				return slices.DeleteFunc(tags.Tags, func(tag string) bool { return !strings.HasPrefix(tag, "okara-publish-") })
 			}
 			if len(bids()) != 2 {
 				t.Fatalf("bids: %q", bids())
 			}
 			begun := "okara-publish-0123456789abcdef-" + strings.Repeat("0", 64) + "-01234567"
-			if err := r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, bids()[0])); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, bids()[0])))
 			g.Refuse(rules)
-			l, err := d.Versions(t.Context(), depottest.VPC().Item())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(d.Versions(t.Context(), depottest.VPC().Item()))(t)
 			if name == "by digest" { // with a unique manifest, as every bid has
-				if err := r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, "1.1.0")); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, "1.1.0")))
 			}
-			if err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})))
 			if left := bids(); !slices.Equal(left, []string{begun}) {
 				t.Errorf("left: %q", left)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -96,10 +97,7 @@ func TestPublishTheFolderOfGoReleaser(t *testing.T) {
 func TestPlatformsThatNoToolAsksFor(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	dist := depottest.NewDist(t, "linux_amd64", "darwin_all", "linux_armv6", "linux_riscv", "macos_arm64")
-	out, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 	want := `no tool asks for darwin_all: they ask for darwin_amd64 and darwin_arm64
 no tool asks for linux_armv6: they ask for linux_arm
 no tool asks for linux_riscv: a platform is GOOS_GOARCH, such as linux_amd64

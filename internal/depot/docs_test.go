@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -24,23 +25,13 @@ import (
 // browser.
 func docsOf(t *testing.T, r *oci.Repo, version string) *description.Docs {
 	t.Helper()
-	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, version))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, version)))(t)
 	md, err := artifact.ReadProviderMetadata(t.Context(), r, index)
 	if err != nil || md.Docs == nil {
 		t.Fatalf("%+v, %v", md.Docs, err)
 	}
-	b, err := r.ReadBlob(t.Context(), *md.Docs, artifact.MaxProviderDocs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := description.ReadDocs(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	b := must.Get(r.ReadBlob(t.Context(), *md.Docs, artifact.MaxProviderDocs))(t)
+	return must.Get(description.ReadDocs(bytes.NewReader(b)))(t)
 }
 
 // TestProviderDocs publishes documentation, extends the version without it,
@@ -55,9 +46,7 @@ func TestProviderDocs(t *testing.T) {
 	publish := func(o depot.ProviderOptions) {
 		t.Helper()
 		o.SignKey = key
-		if _, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), v, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), v, o))(t)
 	}
 	publish(depot.ProviderOptions{})
 	repo := depottest.MustRepo(t, client, depottest.ProviderRepo)
@@ -76,9 +65,7 @@ func TestProviderDocs(t *testing.T) {
 	check(repo, "extended")
 
 	from := upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return repo, nil })
-	if _, err := d.MirrorProvider(t.Context(), from, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), from, depottest.UpstreamDNS(), v, depot.MirrorOptions{}))(t)
 	check(depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns"), "mirrored")
 }
 
@@ -89,10 +76,7 @@ func TestProviderDocsElsewhere(t *testing.T) {
 	v := depottest.MustVersion(t, "1.2.3")
 	dist := depottest.NewDist(t, "linux_amd64")
 	o := depot.ProviderOptions{SignKey: key, Docs: fstest.MapFS{"index.md": {Data: []byte("# dns\n")}}}
-	plan, err := depot.PlanProvider(t.Context(), dist, depottest.DNS(), v, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(depot.PlanProvider(t.Context(), dist, depottest.DNS(), v, o))(t)
 	name := depottest.Stem + "docs.tar.gz"
 	packed := plan.Texts()[name]
 	if packed == nil {

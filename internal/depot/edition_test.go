@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -23,11 +24,7 @@ func TestEditions(t *testing.T) {
 		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 		publish := func(text string, policy depot.Policy) depot.Published {
 			t.Helper()
-			out, err := d.PublishModule(t.Context(), depottest.NewModule(text), m, depot.ModuleOptions{Policy: policy})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return out
+			return must.Get(d.PublishModule(t.Context(), depottest.NewModule(text), m, depot.ModuleOptions{Policy: policy}))(t)
 		}
 		one := publish("# 1", depot.PolicyImmutable) // has no edition tag yet
 		two := publish("# 2", depot.PolicyEditions)
@@ -60,10 +57,7 @@ func TestEditions(t *testing.T) {
 
 func edition(t *testing.T, p depot.Published) string {
 	t.Helper()
-	v, err := depottest.MustVersion(t, "1.0.0").WithEdition(strings.TrimPrefix(p.Digest, "sha256:"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(depottest.MustVersion(t, "1.0.0").WithEdition(strings.TrimPrefix(p.Digest, "sha256:")))(t)
 	return v.Tag()
 }
 
@@ -73,10 +67,7 @@ func edition(t *testing.T, p depot.Published) string {
 func TestEditionsAreSelectedExactly(t *testing.T) {
 	e := depottest.MustVersion(t, "1.0.0-e9d6a0c4471b2")
 	for constraint, want := range map[string]bool{"~> 1.0": false, ">= 0.1": false, "1.0.0-e9d6a0c4471b2": true, "": false} {
-		c, err := addr.ParseConstraint(constraint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(addr.ParseConstraint(constraint))(t)
 		if got := c.Allows(e); got != want {
 			t.Errorf("%q selects the edition: %v", constraint, got)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -27,15 +28,10 @@ func TestExamineProvider(t *testing.T) {
 	for name, f := range depottest.NewDist(t, "linux_amd64", "darwin_arm64") {
 		old[strings.Replace(name, "1.2.3", "1.2.2", 1)] = f
 	}
-	if _, err := d.PublishProvider(t.Context(), old, depottest.DNS(), depottest.MustVersion(t, "1.2.2"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), old, depottest.DNS(), depottest.MustVersion(t, "1.2.2"), o))(t)
 	examine := func() map[string]string {
 		t.Helper()
-		findings, err := d.Examine(t.Context(), depottest.DNS().Item(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		findings := must.Get(d.Examine(t.Context(), depottest.DNS().Item(), false))(t)
 		out := map[string]string{}
 		for _, f := range findings {
 			out[f.Tag] += f.Problem
@@ -45,20 +41,13 @@ func TestExamineProvider(t *testing.T) {
 	if got := examine(); len(got) > 0 {
 		t.Fatalf("a sound repository: %v", got)
 	}
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), o))(t)
 	r := depottest.MustRepo(t, client, depottest.ProviderRepo)
 	good := depottest.MustFetch(t, r, "1.2.3")
-	index, err := artifact.ParseProviderIndex(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(good))(t)
 	target := depottest.MustFetch(t, r, index.Platforms[0].Manifest.Digest.String())
 	for tag, m := range map[string]oci.Manifest{"1.2": good, "20240101": good, "1.0.0": target, "1.1.0": rezipped(t, index)} {
-		if err := r.PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 	}
 	want := map[string]string{
 		"1.2":      "OpenTofu takes the tag for version 1.2.0, which does not exist, and fails",
@@ -91,11 +80,7 @@ func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p arti
 	t.Helper()
 	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
 	index.Version, index.Annotations, index.Platforms = depottest.MustVersion(t, version), nil, []artifact.ProviderPlatform{p}
-	m, err := artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data}))(t)
 }
 
 // TestExamineRezipped replaces a package by one with the same files that was
@@ -105,22 +90,12 @@ func TestExamineRezipped(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})
 	dist := depottest.NewDist(t, "linux_amd64")
-	if _, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 	r := depottest.MustRepo(t, client, depottest.ProviderRepo)
-	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
 	zip := oci.BytesBlob(artifact.MediaZip, depottest.NewZip(t, depottest.File("terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755), depottest.File("LICENSE", "free", 0o644)))
-	target, err := artifact.NewProviderTarget(zip.Descriptor, "x.zip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{zip, oci.EmptyBlob()}, Root: target}); err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(artifact.NewProviderTarget(zip.Descriptor, "x.zip"))(t)
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{zip, oci.EmptyBlob()}, Root: target}))(t)
 	original := index.Platforms[0]
 	kept, reported, wrong := original, original, original
 	kept.Manifest = target.Descriptor
@@ -141,13 +116,8 @@ func TestExamineRezipped(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", tt.platform)); err != nil {
-				t.Fatal(err)
-			}
-			findings, err := d.Examine(t.Context(), depottest.DNS().Item(), tt.deep)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", tt.platform)))
+			findings := must.Get(d.Examine(t.Context(), depottest.DNS().Item(), tt.deep))(t)
 			var got strings.Builder
 			for _, f := range findings {
 				got.WriteString(f.Tag + " " + f.Problem)
@@ -162,9 +132,7 @@ func TestExamineRezipped(t *testing.T) {
 	damaged := &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Times: -1, Do: ocitest.Corrupt}
 	broken, _ := depottest.NewDepot(t, host, oci.Options{Transport: damaged})
 	for deep, want := range map[bool]int{false: 0, true: 1} {
-		if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", original)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", original)))
 		findings, err := broken.Examine(t.Context(), depottest.DNS().Item(), deep)
 		if err != nil || len(findings) != want {
 			t.Errorf("damaged bytes, deep %v: %v, %v", deep, findings, err)

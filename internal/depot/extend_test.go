@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -23,15 +24,9 @@ func TestExtendProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
 		v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
-		first, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o))(t)
 		r := depottest.MustRepo(t, client, depottest.ProviderRepo)
-		before, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
 		second, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, o)
 		if err != nil || second.Existing || second.Digest == first.Digest {
 			t.Fatalf("%+v, %v", second, err)
@@ -61,9 +56,7 @@ func TestExtendProvider(t *testing.T) {
 func TestExtendProviderRefuses(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o))(t)
 	r := depottest.MustRepo(t, client, depottest.ProviderRepo)
 	before := depottest.MustFetch(t, r, "1.2.3").Digest
 	changed := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
@@ -85,9 +78,6 @@ func second(_ depot.Published, err error) error { return err }
 
 func mustJSON(t *testing.T, v any) string {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(v))(t)
 	return string(b)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -39,11 +40,7 @@ var (
 
 func growIndex(t *testing.T, r *oci.Repo) artifact.ProviderIndex {
 	t.Helper()
-	x, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
 }
 
 func TestMirrorGrows(t *testing.T) {
@@ -57,11 +54,7 @@ func TestMirrorGrows(t *testing.T) {
 			}
 			mirror := func(platforms ...addr.Platform) depot.Published {
 				t.Helper()
-				out, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: platforms, AllowUnsigned: !signed, Compare: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return out
+				return must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: platforms, AllowUnsigned: !signed, Compare: true}))(t)
 			}
 			first := mirror(linux)
 			r := depottest.MustRepo(t, client, growRepo)
@@ -140,9 +133,7 @@ func TestMirrorGrowsOnlyTheSameRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 			src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
-			if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: []addr.Platform{linux}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: []addr.Platform{linux}}))(t)
 			r := depottest.MustRepo(t, client, growRepo)
 			before := depottest.MustFetch(t, r, "1.2.3").Digest
 			src.Has = append(src.Has, "freebsd_arm")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -78,9 +79,7 @@ func TestInterruptedPublish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			all := &arrivals{}
 			d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: all})
-			if _, err := c.run(t, d); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.run(t, d))(t)
 			uploads := int(all.n.Load())
 			if name != "provider" && uploads != 2 {
 				t.Errorf("%d large blobs, want the tar and the zip", uploads)

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -21,9 +22,7 @@ const mirrorRepo = "p/mirror/registry.example.com/acme/dns"
 func newOCIOrigin(t *testing.T, key *signing.Key) (*depot.Depot, *oci.Repo, depot.Source) {
 	t.Helper()
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), depottest.NewRelease(t, key, "linux_amd64"), depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), depottest.NewRelease(t, key, "linux_amd64"), depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}))(t)
 	r := depottest.MustRepo(t, client, mirrorRepo)
 	return d, r, upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
 }
@@ -34,13 +33,9 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 	old, next := mustKey(t), depottest.NewKey(t, signing.KeyOptions{})
 	origin, _, src := newOCIOrigin(t, old)
 	v := depottest.MustVersion(t, "1.2.3")
-	if _, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, origin, depottest.UpstreamDNS().Item(), v), next, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignProvider(t.Context(), depottest.MustSubject(t, origin, depottest.UpstreamDNS().Item(), v), next, true))(t)
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}))(t)
 	for _, tt := range []struct {
 		name string
 		key  *signing.Key
@@ -57,25 +52,15 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 // accept, without okara's annotations and metadata.
 func TestMirrorFromAnIndexOfAnotherTool(t *testing.T) {
 	_, r, src := newOCIOrigin(t, mustKey(t))
-	index, err := depottest.MustFetch(t, r, "1.2.3").Index()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(depottest.MustFetch(t, r, "1.2.3").Index())(t)
 	index.Annotations = nil
 	index.Manifests = index.Manifests[:1]
 	index.Manifests[0].Annotations = nil
-	foreign, err := oci.NewIndex(index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), "1.2.3", foreign); err != nil {
-		t.Fatal(err)
-	}
+	foreign := must.Get(oci.NewIndex(index))(t)
+	must.Succeed(t, r.PutTag(t.Context(), "1.2.3", foreign))
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v := depottest.MustVersion(t, "1.2.3")
-	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{AllowUnsigned: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{AllowUnsigned: true}))(t)
 	if _, err := d.Verify(t.Context(), depottest.UpstreamDNS().Item(), v, trust.Policy{Deep: true}); err != nil {
 		t.Error(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -38,22 +39,13 @@ func TestMirrorProvider(t *testing.T) {
 	v := depottest.MustVersion(t, "1.2.3")
 	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64", "windows_amd64")
 	two := []addr.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}
-	published, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: two})
-	if err != nil {
-		t.Fatal(err)
-	}
+	published := must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: two}))(t)
 	r := depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns")
-	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
 	if len(index.Platforms) != 2 || index.Signature != artifact.SignatureVerified || fmt.Sprint(index.Protocols) != "[6.0]" {
 		t.Errorf("index %+v", index)
 	}
-	md, err := artifact.ReadProviderMetadata(t.Context(), r, index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	md := must.Get(artifact.ReadProviderMetadata(t.Context(), r, index))(t)
 	if diff := cmp.Diff(string(src.Dist[depottest.Stem+"SHA256SUMS"].Data), string(md.ShasumsBytes)); diff != "" || !bytes.Equal(md.SignatureBytes, src.Dist[depottest.Stem+"SHA256SUMS.sig"].Data) {
 		t.Errorf("the proof changed: %s", diff)
 	}
@@ -139,9 +131,7 @@ func TestMirrorProviderUnsigned(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	src := depottest.NewRelease(t, mustKey(t), "linux_amd64")
 	src.Change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
-	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}))(t)
 	r := depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns")
 	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 	if err != nil || index.Signature != artifact.SignatureNone {
@@ -158,10 +148,7 @@ func (sizedBody) Length() int64 { return 1 << 10 }
 // of the events must equal the sizes at the end.
 func TestMirrorProgress(t *testing.T) {
 	cut := &ocitest.Fault{Match: ocitest.On("PUT", "upload"), Nth: 1, Do: ocitest.FailBefore}
-	client, err := oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: cut, Retry: oci.Retry{InitialBackoff: time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: cut, Retry: oci.Retry{InitialBackoff: time.Millisecond}}))(t)
 	var mu sync.Mutex
 	moved, total := map[string]int64{}, map[string]int64{}
 	d := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, Progress: func(e depot.Event) {
@@ -178,9 +165,7 @@ func TestMirrorProgress(t *testing.T) {
 			return sizedBody{body}, err
 		}
 	}
-	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}))(t)
 	for _, platform := range src.Has {
 		name := depottest.Stem + platform + ".zip"
 		size := int64(len(src.Dist[name].Data))
@@ -205,9 +190,7 @@ func TestMirrorProviderResumes(t *testing.T) {
 	}
 	opened := src.Opened.Load()
 	d, _ := depottest.NewDepot(t, host, oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}))(t)
 	if again := src.Opened.Load() - opened; again != 0 {
 		t.Errorf("%d packages were downloaded again", again)
 	}
@@ -216,10 +199,7 @@ func TestMirrorProviderResumes(t *testing.T) {
 func TestLockHashes(t *testing.T) {
 	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 	v := depottest.MustVersion(t, "1.2.3")
-	locked, err := lockfile.Hashes(t.Context(), src, depottest.UpstreamDNS(), v, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	locked := must.Get(lockfile.Hashes(t.Context(), src, depottest.UpstreamDNS(), v, false))(t)
 	// two zips and the registry manifest; the origin announces no h1:
 	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.Opened.Load() != 0 {
 		t.Errorf("got %+v after %d downloads", locked, src.Opened.Load())

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -32,10 +33,7 @@ func TestPublishModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
 		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0+b.1")
-		first, err := d.PublishModule(t.Context(), depottest.NewModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: "abc"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(d.PublishModule(t.Context(), depottest.NewModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: "abc"}}))(t)
 		if len(first.Warnings) > 0 || first.Existing {
 			t.Errorf("%+v", first)
 		}
@@ -43,19 +41,13 @@ func TestPublishModule(t *testing.T) {
 			t.Errorf("got %s, want %s…", first, want)
 		}
 		r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
-		parsed, err := artifact.ParseModule(depottest.MustFetch(t, r, "1.0.0_b.1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(artifact.ParseModule(depottest.MustFetch(t, r, "1.0.0_b.1")))(t)
 		if parsed.Address != m.Module || parsed.Version != m.Version || parsed.ContentDigest != first.ContentDigest || parsed.Annotations[artifact.AnnRevision] != "abc" {
 			t.Errorf("stored %+v", parsed)
 		}
 		checkModuleLayers(t, r, parsed)
 
-		again, err := d.PublishModule(t.Context(), depottest.NewModule("variable \"a\" {}\n"), m, depot.ModuleOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(d.PublishModule(t.Context(), depottest.NewModule("variable \"a\" {}\n"), m, depot.ModuleOptions{}))(t)
 		first.Existing = true
 		if diff := cmp.Diff(again, first, cmpopts.IgnoreUnexported(depot.Published{})); diff != "" {
 			t.Errorf("second publish (-got +want)\n%s", diff)
@@ -70,27 +62,17 @@ func TestPublishModule(t *testing.T) {
 func checkModuleLayers(t *testing.T, r *oci.Repo, m artifact.ModuleManifest) {
 	t.Helper()
 	for _, layer := range []*oci.Descriptor{m.Tar, m.Zip} {
-		b, err := r.ReadBlob(t.Context(), *layer, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(r.ReadBlob(t.Context(), *layer, 1<<20))(t)
 		dir := t.TempDir()
-		if err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{}))
 		files, err := fs.Glob(os.DirFS(dir), "*")
 		if diff := cmp.Diff(files, []string{"README.md", "main.tf"}); err != nil || diff != "" {
 			t.Errorf("%s holds (-got +want)\n%s", layer.MediaType, diff)
 		}
 	}
-	b, err := r.ReadBlob(t.Context(), *m.Description, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(r.ReadBlob(t.Context(), *m.Description, 1<<20))(t)
 	var d artifact.ModuleDescription
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(b, &d))
 	if d.Address != "net/vpc/aws" || d.Root.Readme == nil || d.Root.Readme.Text != "# VPC\n" {
 		t.Errorf("description %s", b)
 	}
@@ -100,9 +82,7 @@ func TestPublishModuleConflict(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
 		for _, version := range []string{"1.0.0", "1.0.1"} {
-			if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 		}
 		r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 		before := depottest.MustFetch(t, r, "1.0.0").Digest
@@ -218,9 +198,7 @@ func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.PutTag(t.Context(), "1.0.0", index); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), "1.0.0", index))
 	_, err = d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
 	if !errors.Is(err, oci.ErrExists) {
 		t.Errorf("got %v, want ErrExists", err)
@@ -228,10 +206,7 @@ func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
 }
 
 func TestPlanModuleWarns(t *testing.T) {
-	plan, err := depot.PlanModule(t.Context(), depottest.NewModule("terraform {\n  backend \"s3\" {}\n}\n"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(depot.PlanModule(t.Context(), depottest.NewModule("terraform {\n  backend \"s3\" {}\n}\n"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
 	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "main.tf:2: a backend block") {
 		t.Errorf("warnings %q", plan.Warnings)
 	}

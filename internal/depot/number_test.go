@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -61,9 +62,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 				})
 				return err
 			}
-			if err := announce(evidence.ActionYank); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, announce(evidence.ActionYank))
 			for _, text := range []string{"# one", "# other"} {
 				_, err = tt.publish(d, "1.2.3", text)
 				conflict, ok := errors.AsType[*depot.ConflictError](err)
@@ -74,9 +73,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 			if tags := depottest.MustTags(t, depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))); strings.Contains(strings.Join(tags, " "), "1.2.3 ") {
 				t.Errorf("the tag is back: %v", tags)
 			}
-			if err := announce(evidence.ActionUnyank); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, announce(evidence.ActionUnyank))
 			again, err := tt.publish(d, "1.2.3", "# one")
 			if err != nil || !again.Existing || again.Digest != first.Digest {
 				t.Errorf("unyanked: got %+v, %v, want %s", again, err, first.Digest)
@@ -90,9 +87,7 @@ func TestAYankedVersionSaysSo(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
 		for _, tt := range numbers(t)[:3] {
-			if _, err := tt.publish(d, "1.2.3", "# one"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(tt.publish(d, "1.2.3", "# one"))(t)
 			if _, _, err := d.Announce(t.Context(), tt.item, depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", Message: "leaks"}); err != nil {
 				t.Fatal(err)
 			}
@@ -113,9 +108,7 @@ func TestAYankedVersionSaysSo(t *testing.T) {
 func TestAllNumbersAreYanked(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	module := numbers(t)[0]
-	if _, err := module.publish(d, "1.2.3", "# one"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(module.publish(d, "1.2.3", "# one"))(t)
 	if _, _, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: evidence.ActionYank, Version: evidence.AllVersions}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,23 +125,16 @@ func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	module := numbers(t)[0]
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
-		if _, err := module.publish(d, v, "# one"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(module.publish(d, v, "# one"))(t)
 	}
 	announce := func(action, version string) []string {
 		t.Helper()
-		_, warnings, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: action, Version: version, Message: "why"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, warnings := must.GetBoth(d.Announce(t.Context(), module.item, depot.Announcement{Action: action, Version: version, Message: "why"}))(t)
 		return warnings
 	}
 	announce(evidence.ActionYank, "1.2.0")
 	l := mustVersions(t, d, module.item)
-	if err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})))
 	announce(evidence.ActionYank, evidence.AllVersions)
 	warnings := announce(evidence.ActionUnyank, evidence.AllVersions)
 	if got := strings.Join(warnings, "\n"); !strings.Contains(got, "3 versions stay as they are") || !strings.Contains(got, "1.0.0 1.1.0 1.2.0") {
@@ -166,11 +152,7 @@ func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
 
 func mustVersions(t *testing.T, d *depot.Depot, it addr.Item) *depot.Listing {
 	t.Helper()
-	l, err := d.Versions(t.Context(), it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(d.Versions(t.Context(), it))(t)
 }
 
 // TestPlusIsNoNumber publishes versions that differ only after "+": of a module
@@ -182,9 +164,7 @@ func TestPlusIsNoNumber(t *testing.T) {
 		_, err := module.publish(d, version, "# "+version)
 		return err
 	}
-	if err := publish("1.0.0+2"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, publish("1.0.0+2"))
 	for range 2 { // the second time it is withdrawn
 		for _, version := range []string{"1.0.0", "1.0.0+10"} {
 			conflict, ok := errors.AsType[*depot.ConflictError](publish(version))
@@ -199,15 +179,11 @@ func TestPlusIsNoNumber(t *testing.T) {
 
 	// Another tool published a pair: the one is offered whose time is known and earlier.
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
-	if err := publish("2.0.0+2"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, publish("2.0.0+2"))
 	m := depottest.MustFetch(t, r, "2.0.0_2")
 	first, second := depottest.MustVersion(t, "2.0.0+2"), depottest.MustVersion(t, "2.0.0")
 	for _, tag := range []string{"2.0.0", "okara-time-1000000000000-2.0.0"} { // the second makes it the earlier one
-		if err := r.PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 		if l := mustVersions(t, d, module.item); l.Versions[0] != first || l.Hidden[second] != first || len(l.Versions) != 1 {
 			t.Errorf("%v is offered, %v hidden", l.Versions, l.Hidden)
 		}
@@ -218,12 +194,8 @@ func TestPlusIsNoNumber(t *testing.T) {
 	}
 
 	provider := depottest.MustRepo(t, client, depottest.ProviderRepo)
-	if _, err := numbers(t)[2].publish(d, "", ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := provider.PutTag(t.Context(), "1.2.3_2", depottest.MustFetch(t, provider, "1.2.3")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(numbers(t)[2].publish(d, "", ""))(t)
+	must.Succeed(t, provider.PutTag(t.Context(), "1.2.3_2", depottest.MustFetch(t, provider, "1.2.3")))
 	if l := mustVersions(t, d, depottest.DNS().Item()); len(l.Versions) != 2 {
 		t.Errorf("a provider's versions are compared completely: %v", l.Versions)
 	}

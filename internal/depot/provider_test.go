@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -34,11 +35,7 @@ var testKey = sync.OnceValues(func() (*signing.Key, error) {
 // mustKey returns the key that signs by default.
 func mustKey(t *testing.T) *signing.Key {
 	t.Helper()
-	k, err := testKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(testKey())(t)
 }
 
 // Shows: opendepot 10 | GPG-signed providers | SHA256SUMS signed at publish; no key on the server;
@@ -49,28 +46,19 @@ func TestPublishProvider(t *testing.T) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
 		dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
 		v := depottest.MustVersion(t, "1.2.3")
-		first, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 		if want := host + "/p/providers/acme/dns:1.2.3@sha256:"; !strings.HasPrefix(first.String(), want) || first.Existing {
 			t.Errorf("got %+v, want %s…", first, want)
 		}
 		r := depottest.MustRepo(t, client, "p/providers/acme/dns")
-		index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
 		if diff := cmp.Diff(index.Protocols, []string{"5.0", "6.0"}); diff != "" || index.Version != v || index.Signature != artifact.SignatureVerified {
 			t.Errorf("index %+v", index)
 		}
 		checkPackages(t, r, index, dist)
 		checkMetadata(t, r, index)
 
-		again, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 		first.Existing = true
 		if diff := cmp.Diff(again, first, cmpopts.IgnoreUnexported(depot.Published{})); diff != "" {
 			t.Errorf("second publish (-got +want)\n%s", diff)
@@ -88,18 +76,13 @@ func checkPackages(t *testing.T, r *oci.Repo, index artifact.ProviderIndex, dist
 	}
 	for _, p := range index.Platforms {
 		want := dist[p.Filename].Data
-		zip, err := artifact.ResolveProviderZip(t.Context(), r, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zip := must.Get(artifact.ResolveProviderZip(t.Context(), r, p))(t)
 		got, err := r.ReadBlob(t.Context(), zip, 1<<20)
 		if err != nil || string(got) != string(want) || p.Zh != digest.FromBytes(want).Encoded() || p.Size != int64(len(want)) {
 			t.Errorf("%s: %v, %+v", p.Platform, err, p)
 		}
 		file := filepath.Join(t.TempDir(), "p.zip")
-		if err := os.WriteFile(file, want, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, want, 0o600))
 		h1, err := dirhash.HashZip(file, dirhash.Hash1)
 		if err != nil || p.H1 != h1 {
 			t.Errorf("%s: h1 %s, want %s, %v", p.Platform, p.H1, h1, err)
@@ -121,17 +104,11 @@ func checkMetadata(t *testing.T, r *oci.Repo, index artifact.ProviderIndex) {
 			d.Data = nil
 			x.Metadata = &d
 		}
-		md, err := artifact.ReadProviderMetadata(t.Context(), r, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		md := must.Get(artifact.ReadProviderMetadata(t.Context(), r, x))(t)
 		if md.ShasumsName != depottest.Stem+"SHA256SUMS" || !strings.Contains(string(md.RegistryManifest), "protocol_versions") || len(md.Keys) != 1 {
 			t.Errorf("metadata %+v", md)
 		}
-		keys, err := signing.ParsePublicKeys([]byte(md.Keys[0].ASCIIArmor))
-		if err != nil {
-			t.Fatal(err)
-		}
+		keys := must.Get(signing.ParsePublicKeys([]byte(md.Keys[0].ASCIIArmor)))(t)
 		if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, keys, signing.VerifyOptions{}); err != nil || keys[0].ID != md.Keys[0].KeyID {
 			t.Errorf("signature by %s: %v", md.Keys[0].KeyID, err)
 		}
@@ -141,21 +118,12 @@ func checkMetadata(t *testing.T, r *oci.Repo, index artifact.ProviderIndex) {
 func TestProviderAnswersFromTheIndexAlone(t *testing.T) {
 	count := &ocitest.Count{}
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 	r := depottest.MustRepo(t, client, "p/providers/acme/dns")
-	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
 	count.Take()
-	if _, err := artifact.ReadProviderMetadata(t.Context(), r, index); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := artifact.ResolveProviderZip(t.Context(), r, index.Platforms[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(artifact.ReadProviderMetadata(t.Context(), r, index))(t)
+	must.Get(artifact.ResolveProviderZip(t.Context(), r, index.Platforms[0]))(t)
 	if got := count.Take(); len(got) > 0 {
 		t.Errorf("requests %v, want none", got)
 	}
@@ -165,18 +133,10 @@ func TestPublishProviderKeepsASignature(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	dist := depottest.NewDist(t, "linux_amd64")
 	depottest.Sign(t, dist, mustKey(t))
-	if _, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}}))(t)
 	r := depottest.MustRepo(t, client, "p/providers/acme/dns")
-	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	md, err := artifact.ReadProviderMetadata(t.Context(), r, index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
+	md := must.Get(artifact.ReadProviderMetadata(t.Context(), r, index))(t)
 	if string(md.ShasumsBytes) != string(dist[depottest.Stem+"SHA256SUMS"].Data) || string(md.SignatureBytes) != string(dist[depottest.Stem+"SHA256SUMS.sig"].Data) {
 		t.Error("SHA256SUMS or its signature changed")
 	}
@@ -186,9 +146,7 @@ func TestPublishProviderWithTwoKeys(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v, next := depottest.MustVersion(t, "1.2.3"), depottest.NewKey(t, signing.KeyOptions{})
 	o := depot.ProviderOptions{SignKey: mustKey(t), AlsoSign: []*signing.Key{next}}
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o))(t)
 	for name, k := range map[string]*signing.Key{"old": mustKey(t), "new": next} {
 		if _, err := d.Verify(t.Context(), depottest.DNS().Item(), v, trust.Policy{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, k)}}); err != nil {
 			t.Errorf("%s key: %v", name, err)
@@ -200,9 +158,7 @@ func TestPublishProviderWithTwoKeys(t *testing.T) {
 func TestPublishProviderConflict(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o))(t)
 	_, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, o)
 	conflict, ok := errors.AsType[*depot.ConflictError](err)
 	if !ok || !errors.Is(err, oci.ErrExists) || conflict.Next.String() != "1.2.4" {
@@ -303,9 +259,7 @@ func TestPublishProviderRefuses(t *testing.T) {
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 			dist, o := tt.dist(t), tt.o
 			if tt.want == signing.ErrRevokedKey {
-				if err := revoked.Revoke(time.Now(), "lost"); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, revoked.Revoke(time.Now(), "lost"))
 				o.Keys = []signing.PublicKey{depottest.MustPublic(t, revoked)}
 			}
 			_, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), o)

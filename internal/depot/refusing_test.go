@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -27,14 +28,10 @@ func TestPruneByDigest(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{NoUntag: true})
 	d, client := depottest.NewDepot(t, g.Host, oci.Options{})
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
-		if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 	}
 	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
-	if err := r.PutTag(t.Context(), "stable", depottest.MustFetch(t, r, "1.1.0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), "stable", depottest.MustFetch(t, r, "1.1.0")))
 	prune := func(keep int) (*depot.Listing, error) {
 		l, err := d.Versions(t.Context(), depottest.VPC().Item())
 		if err != nil {
@@ -86,9 +83,7 @@ func TestKeptTags(t *testing.T) {
 			g := ocitest.NewRefusing(t, tt.rules)
 			d, _ := depottest.NewDepot(t, g.Host, oci.Options{})
 			for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
-				if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 			}
 			e, warnings, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", DeleteTag: true})
 			if err != nil || e.Tag == "" || len(warnings) != 1 || !strings.Contains(warnings[0], tt.why) || !strings.Contains(warnings[0], "okara admin prune") {
@@ -97,10 +92,7 @@ func TestKeptTags(t *testing.T) {
 			if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionUnyank, Version: "1.1.0"}); err != nil {
 				t.Errorf("unyank: %v", err)
 			}
-			l, err := d.Versions(t.Context(), depottest.VPC().Item())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(d.Versions(t.Context(), depottest.VPC().Item()))(t)
 			err = depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1}))
 			kept, ok := errors.AsType[*depot.KeptError](err)
 			if byDigest := name == "no delete by tag"; byDigest && err != nil || !byDigest && (!ok || len(kept.Kept) != 2 || !strings.Contains(err.Error(), tt.why)) {
@@ -136,14 +128,9 @@ func TestContentTrust(t *testing.T) {
 		}
 	}
 	g.Refuse(ocitest.Refusals{})
-	if err := publish(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, publish())
 	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
-	before, err := r.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(r.Snapshot(t.Context()))(t)
 	g.Refuse(ocitest.Refusals{ContentTrust: true})
 	for _, action := range []string{evidence.ActionDeprecate, evidence.ActionYank} {
 		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); !errors.Is(err, oci.ErrDenied) {
@@ -175,10 +162,7 @@ func TestEqualZips(t *testing.T) {
 			t.Fatalf("publish %d: %+v, %v", i, out, err)
 		}
 	}
-	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, client, "p/providers/acme/dns"), "1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, client, "p/providers/acme/dns"), "1.2.3")))(t)
 	seen := map[string]bool{}
 	for _, p := range index.Platforms {
 		seen[p.Manifest.Digest.String()] = true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -23,18 +24,12 @@ func TestPublishAgainRestores(t *testing.T) {
 	for _, tt := range []number{all[0], all[2], all[3]} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, client := depottest.NewDepot(t, host, oci.Options{})
-			first, err := tt.publish(d, "1.2.3", "# one")
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := must.Get(tt.publish(d, "1.2.3", "# one"))(t)
 			r := depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))
 			m := depottest.MustFetch(t, r, "1.2.3")
 			remove := func(path string, parts []oci.Descriptor) {
 				for _, part := range parts {
-					req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+r.Name()+"/"+path+"/"+part.Digest.String(), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+r.Name()+"/"+path+"/"+part.Digest.String(), nil))(t)
 					resp, err := http.DefaultClient.Do(req)
 					if err != nil || resp.StatusCode != http.StatusAccepted {
 						t.Fatal(resp, err)
@@ -46,10 +41,7 @@ func TestPublishAgainRestores(t *testing.T) {
 			if index, err := m.Index(); err == nil {
 				parts = index.Manifests
 				for _, part := range parts {
-					image, err := depottest.MustFetch(t, r, part.Digest.String()).Image()
-					if err != nil {
-						t.Fatal(err)
-					}
+					image := must.Get(depottest.MustFetch(t, r, part.Digest.String()).Image())(t)
 					remove("blobs", image.Layers)
 				}
 				remove("manifests", parts)

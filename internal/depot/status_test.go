@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -19,9 +20,7 @@ func TestPruneVersions(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
 		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
-			if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 		}
 		l, err := d.Versions(t.Context(), depottest.VPC().Item())
 		if err != nil {
@@ -53,9 +52,7 @@ func TestPruneVersions(t *testing.T) {
 func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
 	for i := range 6 { // faster than a millisecond each
 		action := []string{evidence.ActionYank, evidence.ActionUnyank}[i%2]
 		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {

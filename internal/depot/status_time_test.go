@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -26,10 +27,7 @@ func TestPublishTime(t *testing.T) {
 		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 		published := func(it addr.Item, v addr.Version) time.Time {
 			t.Helper()
-			l, err := d.Versions(t.Context(), it)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(d.Versions(t.Context(), it))(t)
 			return l.Published(v, nil)
 		}
 		recent := func(it addr.Item, v addr.Version, before time.Time) {
@@ -40,9 +38,7 @@ func TestPublishTime(t *testing.T) {
 		}
 		module := func(text string, policy depot.Policy) {
 			t.Helper()
-			if _, err := d.PublishModule(t.Context(), depottest.NewModule(text), m, depot.ModuleOptions{Policy: policy}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(d.PublishModule(t.Context(), depottest.NewModule(text), m, depot.ModuleOptions{Policy: policy}))(t)
 		}
 		start := time.Now()
 		module("# 1", depot.PolicyImmutable)
@@ -63,15 +59,11 @@ func TestPublishTime(t *testing.T) {
 		recent(m.Item(), m.Version, moved)
 
 		template := addr.Item{Kind: addr.KindTemplate, Template: "sandbox/vpc"}
-		if _, err := d.PublishTemplate(t.Context(), template.Template, m.Version, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishTemplate(t.Context(), template.Template, m.Version, []byte("{}")))(t)
 		recent(template, m.Version, moved)
 		dns, v := depottest.DNS(), depottest.MustVersion(t, "1.2.3")
 		dist := depottest.NewDist(t, "linux_amd64")
-		if _, err := d.PublishProvider(t.Context(), dist, dns, v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishProvider(t.Context(), dist, dns, v, depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 		recent(dns.Item(), v, moved)
 	})
 }
@@ -79,10 +71,7 @@ func TestPublishTime(t *testing.T) {
 // timeTags returns the recorded times of a repository.
 func timeTags(t *testing.T, r *oci.Repo) []string {
 	t.Helper()
-	l, err := depot.ReadListing(t.Context(), r, addr.KindModule, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(depot.ReadListing(t.Context(), r, addr.KindModule, nil))(t)
 	return slices.DeleteFunc(slices.Clone(l.Tags), func(tag string) bool { return !strings.HasPrefix(tag, "okara-time-") })
 }
 
@@ -96,9 +85,7 @@ func TestTimeOnce(t *testing.T) {
 			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 			publish := func(version, text string, policy depot.Policy) {
 				t.Helper()
-				if _, err := d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{Policy: policy}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{Policy: policy}))(t)
 			}
 			publish("1.0.0", "# 1", depot.PolicyEditions)
 			publish("1.0.0", "# 2", depot.PolicyEditions)
@@ -110,13 +97,8 @@ func TestTimeOnce(t *testing.T) {
 				t.Errorf("times %v, want %v", got, before)
 			}
 			publish("2.0.0", "# 3", depot.PolicyImmutable)
-			l, err := d.Versions(t.Context(), depottest.VPC().Item())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})); err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(d.Versions(t.Context(), depottest.VPC().Item()))(t)
+			must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})))
 			if got := timeTags(t, r); len(got) != 1 || !strings.HasSuffix(got[0], "-2.0.0") {
 				t.Errorf("times %v after pruning, want that of 2.0.0", got)
 			}
@@ -129,14 +111,10 @@ func TestTimeOnce(t *testing.T) {
 func TestUnyankRecordsNothing(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 	for _, tag := range timeTags(t, r) {
-		if err := r.Untag(t.Context(), tag); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.Untag(t.Context(), tag))
 	}
 	for _, action := range []string{evidence.ActionYank, evidence.ActionUnyank} {
 		if _, _, err := d.Announce(t.Context(), m.Item(), depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == evidence.ActionYank}); err != nil {
@@ -153,23 +131,14 @@ func TestTimesBeforehand(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
 	for _, tag := range []string{"okara-time-1000000000000-9.0.0", "okara-time-9999999999999-9.0.0", "okara-time-1000000000000-8.0.0"} {
-		if err := r.PutTag(t.Context(), tag, depottest.MustFetch(t, r, "1.0.0")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), tag, depottest.MustFetch(t, r, "1.0.0")))
 	}
 	m = depottest.MustModule(t, "net/vpc/aws", "9.0.0")
 	start := time.Now().Truncate(time.Millisecond)
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := d.Versions(t.Context(), m.Item())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
+	l := must.Get(d.Versions(t.Context(), m.Item()))(t)
 	if at := l.Published(m.Version, nil); at.Before(start) || at.After(time.Now()) {
 		t.Errorf("published at %s, want after %s", at, start)
 	}
@@ -183,14 +152,10 @@ func TestTimesBeforehand(t *testing.T) {
 func TestForeignTimes(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 	for _, tag := range []string{"okara-time-", "okara-time-1", "okara-time-12345678901234-1.0.0", "okara-time-123456789012x-1.0.0", "okara-time-1234567890123-"} {
-		if err := r.PutTag(t.Context(), tag, depottest.MustFetch(t, r, "1.0.0")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), tag, depottest.MustFetch(t, r, "1.0.0")))
 	}
 	l, err := d.Versions(t.Context(), m.Item())
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -44,51 +45,33 @@ func VPC() addr.Module { return addr.Module{Namespace: "net", Name: "vpc", Syste
 // MustModule parses an address and a version.
 func MustModule(t testing.TB, address, version string) addr.ModuleVersion {
 	t.Helper()
-	m, err := addr.ParseModule(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(addr.ParseModule(address))(t)
 	return addr.ModuleVersion{Module: m, Version: MustVersion(t, version)}
 }
 
 // MustVersion parses a version.
 func MustVersion(t testing.TB, s string) addr.Version {
 	t.Helper()
-	v, err := addr.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(addr.ParseVersion(s))(t)
 }
 
 // NewDepot returns a depot on host and the client behind it.
 func NewDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Client) {
 	t.Helper()
-	client, err := oci.New(host, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(host, o))(t)
 	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
 }
 
 // MustSubject reads a version to verify or sign.
 func MustSubject(t *testing.T, d *depot.Depot, it addr.Item, v addr.Version) trust.Subject {
 	t.Helper()
-	s, err := d.Subject(t.Context(), it, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(d.Subject(t.Context(), it, v))(t)
 }
 
 // MustRepo opens a repository.
 func MustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	t.Helper()
-	r, err := c.Repo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(c.Repo(name))(t)
 }
 
 // MustTags returns the sorted tags of a repository, without those of publishers' bids,
@@ -115,11 +98,7 @@ func MustTags(t *testing.T, r *oci.Repo) []string {
 // MustFetch fetches a manifest.
 func MustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
 	t.Helper()
-	m, err := r.Fetch(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(r.Fetch(t.Context(), ref))(t)
 }
 
 // NewModule returns a module with text in main.tf, a readme, and a file that is never
@@ -132,21 +111,13 @@ func NewModule(text string) fstest.MapFS {
 func NewKey(t testing.TB, o signing.KeyOptions) *signing.Key {
 	t.Helper()
 	o.ECC = true
-	k, err := signing.NewKey(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(signing.NewKey(o))(t)
 }
 
 // MustPublic returns the public part of a key.
 func MustPublic(t *testing.T, k *signing.Key) signing.PublicKey {
 	t.Helper()
-	public, err := k.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return public
+	return must.Get(k.Public())(t)
 }
 
 // ZipEntry is a file in a zip.
@@ -166,17 +137,10 @@ func NewZip(t testing.TB, entries ...ZipEntry) []byte {
 	for _, e := range entries {
 		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
 		h.SetMode(e.mode)
-		f, err := w.CreateHeader(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte(e.text)); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(w.CreateHeader(h))(t)
+		must.Get(f.Write([]byte(e.text)))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }
 
@@ -224,28 +188,16 @@ func Sign(t *testing.T, dist fstest.MapFS, k *signing.Key) {
 func SignSums(t *testing.T, dist fstest.MapFS, sums signing.Sums, k *signing.Key, now time.Time) {
 	t.Helper()
 	dist[Stem+"SHA256SUMS"] = &fstest.MapFile{Data: sums.Bytes()}
-	sig, err := k.Sign(sums.Bytes(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sig := must.Get(k.Sign(sums.Bytes(), now))(t)
 	dist[Stem+"SHA256SUMS.sig"] = &fstest.MapFile{Data: sig}
 }
 
 // NewCosignKey generates a key pair in cosign's format.
 func NewCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
 	t.Helper()
-	private, public, err := signing.NewCosignKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := signing.ParseCosignKey(private, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pub, err := signing.ParseCosignPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private, public := must.GetBoth(signing.NewCosignKey())(t)
+	key := must.Get(signing.ParseCosignKey(private, nil))(t)
+	pub := must.Get(signing.ParseCosignPublicKey(public))(t)
 	return key, pub
 }
 

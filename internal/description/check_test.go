@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // check checks the module in the root of the files.
@@ -19,14 +20,8 @@ func check(t *testing.T, files map[string]string) error {
 	for name, text := range files {
 		tree[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	listed, err := archive.List(t.Context(), tree, archive.Options{All: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := description.NewModule(tree, listed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(archive.List(t.Context(), tree, archive.Options{All: true}))(t)
+	v := must.Get(description.NewModule(tree, listed))(t)
 	return v.Check("")
 }
 

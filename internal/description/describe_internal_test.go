@@ -14,23 +14,15 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func mustDescribe(t *testing.T, tree fs.FS) artifact.ModuleDescription {
 	t.Helper()
-	m, err := addr.ParseModule("net/vpc/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed, err := archive.List(t.Context(), tree, archive.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := NewModule(tree, listed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(addr.ParseModule("net/vpc/aws"))(t)
+	listed := must.Get(archive.List(t.Context(), tree, archive.Options{}))(t)
+	v := must.Get(NewModule(tree, listed))(t)
 	return v.Describe(addr.ModuleVersion{Module: m}, "")
 }
 
@@ -45,21 +37,14 @@ func TestDescribe(t *testing.T) {
 		"examples/simple/deep/main.tf": {},
 		"broken.tf":                    {Data: []byte("variable {\n")},
 	})
-	b, err := EncodeDescription(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(EncodeDescription(d))(t)
 	var got bytes.Buffer
-	if err := json.Indent(&got, b, "", " "); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Indent(&got, b, "", " "))
 	var inputs struct {
 		Properties map[string]json.RawMessage
 		Required   []string
 	}
-	if err := json.Unmarshal(d.Root.Inputs, &inputs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(d.Root.Inputs, &inputs))
 	for name, want := range map[string]string{
 		"name":  `{"description":"the name","type":"string","x-okara-type":"string"}`,
 		"size":  `{"default":3,"type":["number","null"],"x-okara-type":"number","x-okara-validation":[{"condition":"var.size != 0","error_message":"\"at least ${1}\""}]}`,

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func pack(t testing.TB, files map[string]string) *bytes.Buffer {
@@ -24,21 +25,15 @@ func pack(t testing.TB, files map[string]string) *bytes.Buffer {
 	gz := gzip.NewWriter(&b)
 	w := tar.NewWriter(gz)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(files[name])); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}))
+		must.Get(w.Write([]byte(files[name])))(t)
 	}
-	if err := errors.Join(w.Close(), gz.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(w.Close(), gz.Close()))
 	return &b
 }
 
 func TestRead(t *testing.T) {
-	d, err := description.ReadDocs(pack(t, map[string]string{
+	d := must.Get(description.ReadDocs(pack(t, map[string]string{
 		"index.md":                        "---\npage_title: \"dns Provider\"\ndescription: |-\n  Names.\n---\n\n# dns\n",
 		"resources/record.md":             "---\npage_title: dns_record\nsubcategory: Zones\n---\nA record.\n",
 		"docs/resources/alias.md":         "no front matter\n",
@@ -50,10 +45,7 @@ func TestRead(t *testing.T) {
 		"cdktf/python/resources/recor.md": "not a page\n",
 		"resources/long.md":               strings.Repeat("a", 300<<10),
 		"logo.png":                        "not a page\n",
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	want := []description.Page{
 		{Path: "index", Kind: description.Overview, Title: "dns Provider", Text: "\n# dns\n"},
 		{Path: "guides/upgrade", Kind: description.Guide, Text: "Broken front matter.\n"},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestRequiredProviders(t *testing.T) {
@@ -36,10 +37,7 @@ resource "random_id" "x" { byte_length = 4 }
 `)},
 		"unused/main.tf": {Data: []byte(`resource "aws_vpc" "x" {}`)},
 	}
-	got, err := description.RequiredProviders(tree, ".", "registry.opentofu.org")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(description.RequiredProviders(tree, ".", "registry.opentofu.org"))(t)
 	var lines []string
 	for _, r := range got {
 		lines = append(lines, fmt.Sprintf("%s %q %s", r.Address, r.Text, r.Where))

@@ -16,20 +16,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 func newTestCounts(t *testing.T, transport http.RoundTripper) *Counter {
 	t.Helper()
-	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := client.Repo("queue")
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true}))(t)
+	r := must.Get(client.Repo("queue"))(t)
 	return New(Options{Repo: r})
 }
 

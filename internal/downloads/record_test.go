@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -30,20 +31,13 @@ func TestCounts(t *testing.T) {
 		want := map[downloads.Counted]int64{{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}: 1, {Kind: "mirror", Address: "h/a/b"}: 7}
 		for range 2 {
 			want[downloads.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}]++
-			if err := downloads.PutCounts(ctx, r, tag, want); err != nil {
-				t.Fatal(err)
-			}
-			got, err := downloads.ReadCounts(ctx, r, tag)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, downloads.PutCounts(ctx, r, tag, want))
+			got := must.Get(downloads.ReadCounts(ctx, r, tag))(t)
 			if diff := cmp.Diff(got, want); diff != "" {
 				t.Errorf("counts (-got +want)\n%s", diff)
 			}
 		}
-		if _, err := jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}))(t)
 		if _, err := downloads.ReadCounts(ctx, r, jobs.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("counts of a job: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -81,10 +82,7 @@ func TestDays(t *testing.T) {
 					t.Errorf("after 401 days: %d, want 12", got)
 				}
 				stop()
-				list, err := third.repo.Snapshot(context.WithoutCancel(t.Context()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				list := must.Get(third.repo.Snapshot(context.WithoutCancel(t.Context())))(t)
 				n := 0
 				for _, tag := range list.Tags {
 					if strings.HasPrefix(tag, "count-") {

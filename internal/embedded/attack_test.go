@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -32,14 +33,9 @@ func tagDir(dir, tag string) string {
 // damage changes one byte of a file in place, as a failing disk does.
 func damage(t *testing.T, file string) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
 	b[0] ^= 1
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, b, 0o600))
 }
 
 // TestDamaged checks a blob and a manifest whose bytes do not match their
@@ -56,20 +52,11 @@ func TestDamaged(t *testing.T) {
 	push(t, r, "v1", m, blob)
 	answer := func(method, path string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.Host()+"/v2/test/repo/"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+r.Host()+"/v2/test/repo/"+path, nil))(t)
 		req.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(req))(t)
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(io.ReadAll(resp.Body))(t)
 		return resp.StatusCode, string(body)
 	}
 	digest := blob.Descriptor.Digest
@@ -140,31 +127,21 @@ func TestDanglingTag(t *testing.T) {
 	deleted := pushImage(t, r, "state-default-v1", nil, "whose DELETE was cut off")
 	stop()
 	link := "docker/registry/v2/repositories/test/repo/_manifests/revisions/sha256/" + deleted.Digest.Encoded() + "/link"
-	if err := os.Remove(filepath.Join(dir, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, link)))
 	for _, dangling := range []string{
 		"locked-default-000000000001-00/index/sha256/" + m.Digest.Encoded(),
 		"locked-default-000000000001-01/current",
 	} {
-		if err := os.MkdirAll(tagDir(dir, dangling), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(tagDir(dir, dangling), 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(tagDir(dir, "locked-default-000000000001-01/current"), "link.x.tmp"), []byte("sha"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(tagDir(dir, "locked-default-000000000001-01/current"), "link.x.tmp"), []byte("sha"), 0o600))
 	r, stop = newRepo(t, dir, embedded.Options{})
 	defer stop()
 	mustList(t, r, "v1")
 
 	// A failing write: the directory of the link is a file.
-	if err := os.MkdirAll(tagDir(dir, "v2"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tagDir(dir, "v2"), "current"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(tagDir(dir, "v2"), 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(tagDir(dir, "v2"), "current"), nil, 0o600))
 	if err := r.PutTag(t.Context(), "v2", m); err == nil {
 		t.Error("written")
 	}
@@ -233,10 +210,7 @@ func TestCollectBesidePushes(t *testing.T) {
 	})
 	for i, child := range children {
 		tag := fmt.Sprint("v", i)
-		index, err := oci.NewIndex(indexOf(child))
-		if err != nil {
-			t.Fatal(err)
-		}
+		index := must.Get(oci.NewIndex(indexOf(child)))(t)
 		if err := r.PutTag(t.Context(), tag, index); err != nil {
 			continue // the child was removed before, and the client gets an error
 		}

@@ -16,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -28,22 +29,15 @@ func TestCollect(t *testing.T) {
 	r, stop := newRepo(t, dir, embedded.Options{})
 	kept := mustPush(t, r, "kept", "kept")
 	untagged := mustPush(t, r, "untagged", "whose tag is gone")
-	if err := r.Untag(ctx, "untagged"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Untag(ctx, "untagged"))
 	moved := mustPush(t, r, "kept2", "before")
 	mustPush(t, r, "kept2", "after")
 	gone := mustPush(t, r, "gone", strings.Repeat("gone", 1000))
-	if err := r.Delete(ctx, gone.Descriptor); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Delete(ctx, gone.Descriptor))
 	if _, err := embedded.Collect(ctx, dir, embedded.Collection{}); !errors.Is(err, embedded.ErrInUse) {
 		t.Errorf("while served: %v, want ErrInUse", err)
 	}
-	cut, err := http.Post("http://"+r.Host()+"/v2/test/repo/blobs/uploads/", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cut := must.Get(http.Post("http://"+r.Host()+"/v2/test/repo/blobs/uploads/", "", nil))(t)
 	cut.Body.Close()
 	dry, err := embedded.Collect(ctx, dir, embedded.Collection{DryRun: true})
 	if err != nil || dry.Blobs != 6 || dry.Bytes < 4000 { // three manifests with one blob each
@@ -73,10 +67,7 @@ func TestCollect(t *testing.T) {
 
 	r, stop = newRepo(t, dir, embedded.Options{})
 	defer stop()
-	image, err := kept.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := must.Get(kept.Image())(t)
 	if b, err := r.ReadBlob(ctx, image.Layers[0], 100); err != nil || string(b) != "kept" {
 		t.Errorf("what was kept: %q, %v", b, err)
 	}
@@ -107,38 +98,28 @@ func below(t *testing.T, dir string) (files []string) {
 func age(t *testing.T, dir string) {
 	t.Helper()
 	then := time.Now().Add(-30 * 24 * time.Hour)
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		return os.Chtimes(path, then, then)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func image(t *testing.T, subject *oci.Descriptor, text string) (oci.Manifest, oci.Blob) {
 	t.Helper()
 	b := oci.BytesBlob("text/plain", []byte(text))
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}, Subject: subject,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return m, b
 }
 
 func push(t *testing.T, r *oci.Repo, tag string, m oci.Manifest, blobs ...oci.Blob) oci.Manifest {
 	t.Helper()
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: append(blobs, oci.EmptyBlob()), Root: m}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: append(blobs, oci.EmptyBlob()), Root: m}))(t)
 	if tag != "" {
-		if err := r.PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 	}
 	return m
 }
@@ -158,10 +139,7 @@ func indexOf(children ...oci.Manifest) (i ocispec.Index) {
 
 func pushIndex(t *testing.T, r *oci.Repo, tag string, children ...oci.Manifest) oci.Manifest {
 	t.Helper()
-	m, err := oci.NewIndex(indexOf(children...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewIndex(indexOf(children...)))(t)
 	return push(t, r, tag, m)
 }
 
@@ -172,17 +150,12 @@ func pushIndex(t *testing.T, r *oci.Repo, tag string, children ...oci.Manifest) 
 func TestReachable(t *testing.T) {
 	dir := t.TempDir()
 	r, registry := serveDir(t, dir)
-	other, err := oci.OpenRepo(r.Host()+"/other", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(oci.OpenRepo(r.Host()+"/other", oci.Options{}))(t)
 	child := pushImage(t, r, "", nil, "child of an index with a tag")
 	lost := pushImage(t, r, "", nil, "child of an index without one")
 	index := pushIndex(t, r, "index", child)
 	root := pushIndex(t, r, "root", index)
-	if err := r.Untag(t.Context(), "index"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Untag(t.Context(), "index"))
 	noIndex := pushIndex(t, r, "", lost)
 	signed := pushImage(t, r, "1.0.0", nil, "signed")
 	signature := pushImage(t, r, "", &signed.Descriptor, "signature")
@@ -199,13 +172,8 @@ func TestReachable(t *testing.T) {
 
 	age(t, dir)
 	young := pushImage(t, r, "", nil, "pushed just now")
-	if _, err := other.Resolve(t.Context(), asked.Digest.String()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Resolve(t.Context(), asked.Digest.String()))(t)
+	c := must.Get(registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}))(t)
 	for _, g := range c.Repositories {
 		if g.Repository == "test/repo" && g.Tags != 1 {
 			t.Errorf("%+v, want one tag gone", g)
@@ -244,10 +212,7 @@ func mustHave(t *testing.T, r *oci.Repo, name string, m oci.Manifest) {
 	if got.MediaType == ocispec.MediaTypeImageIndex {
 		return
 	}
-	img, err := got.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := must.Get(got.Image())(t)
 	for _, l := range img.Layers {
 		if _, err := r.ReadBlob(t.Context(), l, 1<<20); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -266,27 +231,16 @@ func TestStays(t *testing.T) {
 	for i := range 5 {
 		m := pushImage(t, r, "kept", nil, strings.Repeat("x", i+1))
 		pushImage(t, r, "claim", nil, strings.Repeat("y", i+1))
-		if err := r.Delete(t.Context(), m.Descriptor); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Untag(t.Context(), "claim"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.Delete(t.Context(), m.Descriptor))
+		must.Succeed(t, r.Untag(t.Context(), "claim"))
 	}
 	pushImage(t, r, "kept", nil, "last")
-	other, err := oci.OpenRepo(r.Host()+"/instances/one", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(oci.OpenRepo(r.Host()+"/instances/one", oci.Options{}))(t)
 	pushImage(t, other, "v1", nil, "of a repository that ends")
-	if err := other.Untag(t.Context(), "v1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Untag(t.Context(), "v1"))
 	age(t, dir)
 	for range 2 { // the second one finds the repository empty
-		if _, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}))(t)
 	}
 	if after := all(t, dir); after != before {
 		t.Errorf("left:\n%s\nwant:\n%s", after, before)
@@ -297,17 +251,14 @@ func TestStays(t *testing.T) {
 func all(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(e.Name(), ".okara") {
 			return nil
 		}
 		rel, _ := filepath.Rel(dir, path)
 		b.WriteString(rel + "\n")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 

@@ -15,6 +15,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -22,10 +23,7 @@ import (
 // returns true.
 func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) {
 	t.Helper()
-	h, err := New(t.TempDir(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(New(t.TempDir(), Options{}))(t)
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		server.Close()
@@ -39,10 +37,7 @@ func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) 
 		}
 		return syncPath(path)
 	}
-	r, err := oci.OpenRepo(strings.TrimPrefix(server.URL, "http://")+"/test/repo", oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(strings.TrimPrefix(server.URL, "http://")+"/test/repo", oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	return h, r
 }
 
@@ -51,10 +46,7 @@ func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) 
 func TestDurable(t *testing.T) {
 	var fails atomic.Bool
 	h, r := failing(t, func(string) bool { return fails.Load() })
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor}))(t)
 	for _, step := range []struct {
 		name string
 		do   func() error
@@ -79,9 +71,7 @@ func TestDurable(t *testing.T) {
 	// An unacknowledged link that a power failure truncated does not count as a
 	// link.
 	link := filepath.Join(h.root, "docker/registry/v2/repositories/test/repo/_layers/sha256", oci.EmptyBlob().Digest.Encoded(), "link")
-	if err := os.Truncate(link, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Truncate(link, 0))
 	if pushed, err := r.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil || !pushed {
 		t.Errorf("after a power failure: %t, %v", pushed, err)
 	}
@@ -94,13 +84,8 @@ func TestDurableOfOthers(t *testing.T) {
 	b := oci.BytesBlob("text/plain", []byte("of another request"))
 	var fails atomic.Bool
 	h, r := failing(t, func(path string) bool { return fails.Load() && strings.Contains(path, b.Digest.Encoded()) })
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}}))(t)
+	must.Succeed(t, r.PushBlob(t.Context(), oci.EmptyBlob()))
 	fails.Store(true)
 	if err := r.PushBlob(t.Context(), b); err == nil {
 		t.Fatal("acknowledged, and the disk has it not")
@@ -110,13 +95,8 @@ func TestDurableOfOthers(t *testing.T) {
 	}
 	fails.Store(false)
 	link := filepath.Join(h.root, "docker/registry/v2/repositories/test/repo/_layers/sha256", b.Digest.Encoded(), "link")
-	refused, err := os.Stat(link)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	refused := must.Get(os.Stat(link))(t)
+	must.Succeed(t, r.PushBlob(t.Context(), b))
 	if now, err := os.Stat(link); err != nil || os.SameFile(refused, now) {
 		t.Errorf("the link is the one that the disk refused, or: %v", err)
 	}
@@ -124,9 +104,7 @@ func TestDurableOfOthers(t *testing.T) {
 		t.Error(err)
 	}
 	fresh := oci.BytesBlob("text/plain", []byte("new"))
-	if err := r.PushBlob(t.Context(), fresh); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), fresh))
 	for path := range h.store.unsynced.paths {
 		if strings.Contains(path, fresh.Digest.Encoded()) {
 			t.Errorf("%s is acknowledged, and waited for still", path)

@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -38,10 +39,7 @@ func serveRegistry(t *testing.T, dir string, o embedded.Options) (*oci.Repo, *em
 
 func start(t *testing.T, dir string, o embedded.Options) (*oci.Repo, *embedded.Registry, func()) {
 	t.Helper()
-	h, err := embedded.New(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(embedded.New(dir, o))(t)
 	s := httptest.NewServer(h)
 	stop := func() {
 		s.Close()
@@ -49,26 +47,16 @@ func start(t *testing.T, dir string, o embedded.Options) (*oci.Repo, *embedded.R
 			t.Error(err)
 		}
 	}
-	r, err := oci.OpenRepo(strings.TrimPrefix(s.URL, "http://")+"/test/repo", oci.Options{Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(strings.TrimPrefix(s.URL, "http://")+"/test/repo", oci.Options{Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	return r, h, stop
 }
 
 func mustPush(t *testing.T, r *oci.Repo, tag, text string) oci.Manifest {
 	t.Helper()
 	b := oci.BytesBlob("text/plain", []byte(text))
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), b}, Root: m}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), tag, m); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}}))(t)
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), b}, Root: m}))(t)
+	must.Succeed(t, r.PutTag(t.Context(), tag, m))
 	return m
 }
 
@@ -95,9 +83,7 @@ func TestDisableDelete(t *testing.T) {
 
 func TestBadDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	if _, err := embedded.New(file, embedded.Options{}); err == nil {
 		t.Error("a file was taken for a directory")
 	}
@@ -107,14 +93,8 @@ func TestBadDirectory(t *testing.T) {
 // stderr.
 func TestQuiet(t *testing.T) {
 	var log bytes.Buffer
-	h, err := embedded.New("", embedded.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(embedded.New("", embedded.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))(t)
+	read, write := must.GetBoth(os.Pipe())(t)
 	stderr := os.Stderr
 	os.Stderr = write
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v2/test/manifests/none", nil))
@@ -157,20 +137,14 @@ func TestBlobs(t *testing.T) {
 			{http.MethodDelete, "test/repo/blobs/" + sum, "", ""},
 			{http.MethodGet, "test/repo/blobs/" + sum, "", ""},
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), q.method, "http://"+r.Host()+"/v2/"+q.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(t.Context(), q.method, "http://"+r.Host()+"/v2/"+q.path, nil))(t)
 			if q.rng != "" {
 				req.Header.Set("Range", q.rng)
 			}
 			if q.match != "" {
 				req.Header.Set("If-None-Match", q.match)
 			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(http.DefaultClient.Do(req))(t)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // mountSmall mounts a file system of the given size until the end of the test.
@@ -76,9 +77,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	t.Logf("%d written, %d refused, %d listed", len(acknowledged), failed, len(listed))
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(ballast))
 	pushImage(t, r, "again", nil, "goes on")
 }
 
@@ -93,10 +92,7 @@ func TestUploadRefusedAtItsBeginning(t *testing.T) {
 	mustPush(t, r, "first", "x")
 	fill(t, ballast)
 	shrink(t, ballast, 128<<10)
-	resp, err := http.Post("http://"+r.Host()+"/v2/"+r.Name()+"/blobs/uploads/", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Post("http://"+r.Host()+"/v2/"+r.Name()+"/blobs/uploads/", "", nil))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusInsufficientStorage {
 		t.Errorf("answered %s", resp.Status)
@@ -117,9 +113,7 @@ func fill(t *testing.T, file string) {
 	for err == nil {
 		_, err = f.Write(page)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Close())
 }
 
 func shrink(t *testing.T, file string, by int64) {
@@ -128,9 +122,7 @@ func shrink(t *testing.T, file string, by int64) {
 	if err != nil || info.Size() < by {
 		return
 	}
-	if err := os.Truncate(file, info.Size()-by); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Truncate(file, info.Size()-by))
 }
 
 // TestReadOnly checks a disk that becomes read-only while the server runs, and

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -21,15 +22,9 @@ func TestSinglePost(t *testing.T) {
 	post := func(name, digest, body string) (int, http.Header) {
 		t.Helper()
 		at := "http://" + r.Host() + "/v2/" + name + "/blobs/uploads/?" + url.Values{"digest": {digest}}.Encode()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(body)))(t)
 		req.Header.Set("Content-Type", "application/octet-stream")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(req))(t)
 		defer resp.Body.Close()
 		return resp.StatusCode, resp.Header.Clone()
 	}

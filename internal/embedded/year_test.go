@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -85,9 +86,7 @@ func TestYear(t *testing.T) {
 	y.check()
 	y.kill()
 	age(t, dir)
-	if _, err := embedded.Collect(t.Context(), dir, embedded.Collection{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(embedded.Collect(t.Context(), dir, embedded.Collection{}))(t)
 	y.start()
 	y.check()
 	used, reachable := space(t, dir), y.copy()
@@ -115,13 +114,8 @@ func (y *year) start() {
 	cmd.Env = append(os.Environ(), yearServer+"="+y.dir)
 	var errText strings.Builder
 	cmd.Stderr = &errText
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		y.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		y.t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(y.t)
+	must.Succeed(y.t, cmd.Start())
 	line := make([]byte, 64)
 	n, err := out.Read(line)
 	if err != nil {
@@ -232,10 +226,7 @@ func (y *year) copy() int64 {
 	to, stop := newRepo(y.t, dir, embedded.Options{})
 	defer stop()
 	for _, repository := range []string{"state", "modules"} {
-		target, err := oci.OpenRepo(to.Host()+"/"+repository, oci.Options{PlainHTTP: true})
-		if err != nil {
-			y.t.Fatal(err)
-		}
+		target := must.Get(oci.OpenRepo(to.Host()+"/"+repository, oci.Options{PlainHTTP: true}))(y.t)
 		y.do(repository, func(r *oci.Repo) error {
 			for tag, err := range r.Tags(y.t.Context()) {
 				if err != nil {
@@ -267,7 +258,7 @@ func (y *year) copy() int64 {
 func space(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	const block = 4096
-	err := filepath.WalkDir(filepath.Join(dir, "docker"), func(_ string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(filepath.Join(dir, "docker"), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -281,9 +272,6 @@ func space(t *testing.T, dir string) (n int64) {
 			n += (info.Size() + block - 1) / block * block
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }

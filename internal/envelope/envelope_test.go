@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const base64Key = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
@@ -42,17 +43,11 @@ func TestSealOpen(t *testing.T) {
 	plain, aad := []byte(`{"serial":1}`), []byte("place")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sealed, annotations, err := newEnvelope(t, tt.seal).Seal(t.Context(), plain, aad)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sealed, annotations := must.GetBoth(newEnvelope(t, tt.seal).Seal(t.Context(), plain, aad))(t)
 			if bytes.Contains(sealed, plain) {
 				t.Error("sealed text contains the plain text")
 			}
-			got, err := newEnvelope(t, tt.open).Open(t.Context(), sealed, annotations, aad)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(newEnvelope(t, tt.open).Open(t.Context(), sealed, annotations, aad))(t)
 			if diff := cmp.Diff(plain, got); diff != "" {
 				t.Errorf("plain text (-want +got):\n%s", diff)
 			}
@@ -122,9 +117,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	open := newKeyFile(t, bytes.Repeat([]byte{7}, 32))
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(open, 0o644))
 	tests := []struct {
 		name, key, text string
 	}{
@@ -182,24 +175,16 @@ func TestVectors(t *testing.T) {
 	if *update {
 		writeVectors(t, path)
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	var vectors []vector
-	if err := json.Unmarshal(b, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(b, &vectors))
 	if len(vectors) < 3 {
 		t.Fatalf("%d vectors", len(vectors))
 	}
 	for _, v := range vectors {
 		t.Run(v.Name, func(t *testing.T) {
 			e := newEnvelope(t, envelope.Options{Keys: []string{vectorKey(t, v.Key)}})
-			got, err := e.Open(t.Context(), v.Sealed, v.Annotations, []byte(v.AAD))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(e.Open(t.Context(), v.Sealed, v.Annotations, []byte(v.AAD)))(t)
 			if string(got) != v.Plain {
 				t.Errorf("plain text %q, want %q", got, v.Plain)
 			}
@@ -213,10 +198,7 @@ func vectorKey(t *testing.T, key string) string {
 	if strings.Contains(key, "://") {
 		return key
 	}
-	b, err := os.ReadFile(filepath.Join("testdata", key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", key)))(t)
 	return newKeyFile(t, b)
 }
 
@@ -231,48 +213,30 @@ func writeVectors(t *testing.T, path string) {
 		v.Sealed, v.Annotations = mustSeal(t, newEnvelope(t, envelope.Options{Keys: []string{vectorKey(t, v.Key)}}), v.Plain, v.AAD)
 		vectors = append(vectors, v)
 	}
-	b, err := json.MarshalIndent(vectors, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.MarshalIndent(vectors, "", "  "))(t)
+	must.Succeed(t, os.WriteFile(path, append(b, '\n'), 0o644))
 }
 
 func newEnvelope(t *testing.T, o envelope.Options) *envelope.Envelope {
 	t.Helper()
-	e, err := envelope.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(envelope.New(o))(t)
 }
 
 func mustSeal(t *testing.T, e *envelope.Envelope, plain, aad string) ([]byte, map[string]string) {
 	t.Helper()
-	sealed, annotations, err := e.Seal(t.Context(), []byte(plain), []byte(aad))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sealed, annotations
+	return must.GetBoth(e.Seal(t.Context(), []byte(plain), []byte(aad)))(t)
 }
 
 func newKeyFile(t *testing.T, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
 // newIdentity returns the path of an age identity file and its recipient.
 func newIdentity(t *testing.T) (path, recipient string) {
 	t.Helper()
-	i, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(age.GenerateX25519Identity())(t)
 	return newKeyFile(t, []byte("# created by a test\n"+i.String()+"\n")), i.Recipient().String()
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestRemoveWithoutDescriptors removes a tree while the process has one free
@@ -20,18 +22,12 @@ import (
 // Shows: mistakes 6
 func TestRemoveWithoutDescriptors(t *testing.T) {
 	dir := t.TempDir() + "/unpacked"
-	if err := os.MkdirAll(dir+strings.Repeat("/d", 50), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir+strings.Repeat("/d", 50), 0o755))
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old))
 	few := old
 	few.Cur = 40
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
 	var taken []*os.File
 	restore := func() {
 		for _, f := range taken {

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
 	for _, content := range []string{"old", "new"} {
-		if err := files.Replace(name, []byte(content), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, files.Replace(name, []byte(content), 0o640))
 		if got, err := os.ReadFile(name); err != nil || string(got) != content {
 			t.Errorf("got %q, %v, want %q", got, err, content)
 		}
@@ -46,9 +45,7 @@ func TestReplaceLink(t *testing.T) {
 	if err := os.Symlink(victim, name); err != nil {
 		t.Skipf("this system makes no symbolic links: %v", err)
 	}
-	if err := files.Replace(name, []byte("new"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, files.Replace(name, []byte("new"), 0o600))
 	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("%v, %v", info, err)
 	}

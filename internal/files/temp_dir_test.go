@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const envParent = "OKARA_TEST_SCRATCH"
@@ -42,14 +43,9 @@ func TestTempDirOfKilledGoes(t *testing.T) {
 	if n := len(names(t, parent)); n != 2 {
 		t.Fatalf("%d directories of 2 processes", n)
 	}
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, killed.Process.Kill())
 	_ = killed.Wait() // the error is that it was killed
-	dir, done, err := files.TempDir(parent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, done := must.GetBoth(files.TempDir(parent))(t)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("a new directory has %v, %v", entries, err)
 	}
@@ -59,15 +55,11 @@ func TestTempDirOfKilledGoes(t *testing.T) {
 	if n := len(names(t, parent)); n != 2 {
 		t.Errorf("%d directories, want that of the process that goes on and the new one", n)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text"), nil, 0o400); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "text"), nil, 0o400))
 	if err := done(); err != nil {
 		t.Error(err)
 	}
-	if err := goesOn.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, goesOn.Process.Kill())
 	_ = goesOn.Wait()
 	files.CleanUp(parent)
 	if left := names(t, parent); len(left) > 0 {
@@ -80,16 +72,9 @@ func hold(t *testing.T, parent string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), envParent+"="+parent)
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
 	var dir, problem string
 	if _, err := fmt.Fscan(out, &dir, &problem); err != nil || problem != "<nil>" {
 		t.Fatalf("%s, %v", problem, err)
@@ -110,14 +95,10 @@ func TestCleanUpOfKilled(t *testing.T) {
 	write(t, filepath.Join(parent, "notes.txt"), false)
 	write(t, filepath.Join(parent, "okara-scratch-shared/lock"), false)
 	write(t, filepath.Join(parent, "okara-scratch-strange/text"), false)
-	if err := os.Chmod(filepath.Join(parent, "okara-scratch-shared"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(parent, "okara-scratch-shared"), 0o777))
 	elsewhere := t.TempDir()
 	write(t, filepath.Join(elsewhere, "lock"), false)
-	if err := os.Symlink(elsewhere, filepath.Join(parent, "okara-scratch-link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(elsewhere, filepath.Join(parent, "okara-scratch-link")))
 	files.CleanUp(parent)
 	if diff := cmp.Diff(kept, names(t, parent)); diff != "" {
 		t.Error(diff)
@@ -129,26 +110,17 @@ func TestCleanUpOfKilled(t *testing.T) {
 
 func write(t *testing.T, path string, dir bool) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	if dir {
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(path, 0o700))
 		return
 	}
-	if err := os.WriteFile(path, []byte("left"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte("left"), 0o600))
 }
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Name())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestTempFileHasNoName reads the directory while the files are in use: a
@@ -20,18 +22,11 @@ func TestTempFileHasNoName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if name == "named" { // a process was killed before its file lost its name
-				if err := os.WriteFile(filepath.Join(dir, prefix+"123"), []byte("left"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, prefix+"123"), []byte("left"), 0o600))
 			}
-			f, done, err := open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f, done := must.GetBoth(open(dir))(t)
 			defer done()
-			if _, err := io.WriteString(f, "text"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(f, "text"))(t)
 			b := make([]byte, 4)
 			if _, err := f.ReadAt(b, 0); err != nil || string(b) != "text" {
 				t.Errorf("read %q, %v", b, err)

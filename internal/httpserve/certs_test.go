@@ -11,16 +11,14 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestCertDirs connects to a server that is trusted only because of the folder of its
 // host, and that requires the client certificate in that folder.
 func TestCertDirs(t *testing.T) {
 	made := t.TempDir()
-	ca, cfg, err := httpserve.SelfSigned(made, []string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, cfg := must.GetBoth(httpserve.SelfSigned(made, []string{"127.0.0.1"}))(t)
 	cfg.ClientAuth = tls.RequireAnyClientCert
 	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
 	certs := t.TempDir()
@@ -37,10 +35,7 @@ func TestCertDirs(t *testing.T) {
 	mustCopy(t, filepath.Join(made, "ca-key.pem"), filepath.Join(dir, "client.key"))
 	c := newClient(t, o)
 	for range 2 {
-		resp, err := c.Get(s.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(c.Get(s.URL()))(t)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusNotFound {
 			t.Errorf("got %s", resp.Status)
@@ -51,9 +46,7 @@ func TestCertDirs(t *testing.T) {
 	if _, err := c.Get(other.URL()); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("another host is trusted as well: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("no certificate"), 0o600))
 	if _, err := newClient(t, o).Get(s.URL()); err == nil || !strings.Contains(err.Error(), "no PEM certificate in it") {
 		t.Errorf("with a broken file: got %v", err)
 	}
@@ -61,14 +54,7 @@ func TestCertDirs(t *testing.T) {
 
 func mustCopy(t *testing.T, from, to string) {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(from))(t)
+	must.Succeed(t, os.MkdirAll(filepath.Dir(to), 0o700))
+	must.Succeed(t, os.WriteFile(to, b, 0o600))
 }

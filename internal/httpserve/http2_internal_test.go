@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // attacker speaks HTTP/2 in ways that no client does.
@@ -28,19 +30,12 @@ type attacker struct {
 // newAttacker connects to a server and sends the preface and the settings.
 func newAttacker(t *testing.T, h http.Handler, settings ...http2.Setting) attacker {
 	t.Helper()
-	_, config, err := SelfSigned(t.TempDir(), []string{"okara.test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, config := must.GetBoth(SelfSigned(t.TempDir(), []string{"okara.test"}))(t)
 	conn := tls.Client(servePipes(t, config, h).dial(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	a := attacker{http2.NewFramer(conn, conn), conn}
 	a.AllowIllegalWrites = true
-	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.WriteSettings(settings...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, http2.ClientPreface))(t)
+	must.Succeed(t, a.WriteSettings(settings...))
 	return a
 }
 
@@ -144,13 +139,9 @@ func TestHTTP2Streams(t *testing.T) {
 			})
 		})
 		synctest.Wait()
-		if err := a.WriteSettingsAck(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.WriteSettingsAck())
 		for i := range maxStreams + 1 {
-			if err := a.ask(i, true); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, a.ask(i, true))
 		}
 		if got := <-refused; got != 2*maxStreams+1 {
 			t.Errorf("stream %d was refused", got)
@@ -195,9 +186,7 @@ func TestHTTP2Times(t *testing.T) {
 						ended <- nil
 					})
 				}
-				if err := test.send(a); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, test.send(a))
 				<-ended
 				if got := time.Since(start); got > test.want {
 					t.Errorf("ended after %s, want %s", got, test.want)

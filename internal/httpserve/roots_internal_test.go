@@ -7,15 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestSystemRoots(t *testing.T) {
 	dir := t.TempDir()
 	full, empty := filepath.Join(dir, "full.pem"), filepath.Join(dir, "empty.pem")
 	for name, content := range map[string]string{full: "a certificate", empty: ""} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	for name, c := range map[string]struct {
 		env  map[string]string

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // newServer runs a server until the test ends or stop is called; done has the result of
@@ -26,10 +27,7 @@ import (
 func newServer(t *testing.T, o httpserve.Options) (s *httpserve.Server, stop func(), done <-chan error) {
 	t.Helper()
 	o.Addr = "127.0.0.1:0"
-	s, err := httpserve.Listen(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(httpserve.Listen(o))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
 	var wg sync.WaitGroup
@@ -47,10 +45,7 @@ func TestDrain(t *testing.T) {
 		<-finish
 		_, _ = io.WriteString(w, "last")
 	})})
-	resp, err := http.Get(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(s.URL()))(t)
 	defer resp.Body.Close()
 	<-started
 	stop()
@@ -92,15 +87,9 @@ func TestDrainEnds(t *testing.T) {
 // does: it does not count as a request.
 func TestDrainUnused(t *testing.T) {
 	s, stop, done := newServer(t, httpserve.Options{Drain: 3 * time.Second, Handler: http.NotFoundHandler()})
-	unused, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	unused := must.Get(net.Dial("tcp", s.Addr()))(t)
 	defer unused.Close()
-	resp, err := http.Get(s.URL()) // accepted after the unused connection
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(s.URL()))(t) // accepted after the unused connection
 	resp.Body.Close()
 	stop()
 	if err := <-done; err != nil {
@@ -121,10 +110,7 @@ func TestLog(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "Bearer TOKEN-c")
 	req.Header.Set("X-Request-Id", "from-the-proxy")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	resp.Body.Close()
 	if seen != "from-the-proxy" || resp.Header.Get("X-Request-Id") != seen {
 		t.Errorf("request ID: handler saw %q, answer has %q", seen, resp.Header.Get("X-Request-Id"))
@@ -146,15 +132,9 @@ func TestLog(t *testing.T) {
 
 func TestHeaderLimit(t *testing.T) {
 	s, _, _ := newServer(t, httpserve.Options{Handler: http.NotFoundHandler()})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(), nil))(t)
 	req.Header.Set("X-Big", strings.Repeat("x", 64<<10))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("status %d, want 431", resp.StatusCode)
@@ -163,23 +143,14 @@ func TestHeaderLimit(t *testing.T) {
 
 func TestSelfSigned(t *testing.T) {
 	dir := t.TempDir()
-	ca, cfg, err := httpserve.SelfSigned(dir, []string{"localhost", "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := os.ReadFile(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, cfg := must.GetBoth(httpserve.SelfSigned(dir, []string{"localhost", "127.0.0.1"}))(t)
+	first := must.Get(os.ReadFile(ca))(t)
 	if info, err := os.Stat(filepath.Join(dir, "ca-key.pem")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the CA's key: %v, %v; want 0600", info, err)
 	}
 	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "safe") })})
 	client := newClient(t, httpserve.TransportOptions{CAFile: ca})
-	resp, err := client.Get(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Get(s.URL()))(t)
 	defer resp.Body.Close()
 	if body, _ := io.ReadAll(resp.Body); string(body) != "safe" || resp.ProtoMajor != 2 {
 		t.Errorf("got %q over %s", body, resp.Proto)
@@ -187,25 +158,16 @@ func TestSelfSigned(t *testing.T) {
 	if _, err := newClient(t, httpserve.TransportOptions{}).Get(s.URL()); err == nil {
 		t.Error("the CA is trusted without being named")
 	}
-	again, _, err := httpserve.SelfSigned(dir, []string{"other.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again, _ := must.GetBoth(httpserve.SelfSigned(dir, []string{"other.example"}))(t)
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("the CA changed at the second start: %v", err)
 	}
 }
 
 func TestPlainOnTLS(t *testing.T) {
-	_, cfg, err := httpserve.SelfSigned(t.TempDir(), []string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, cfg := must.GetBoth(httpserve.SelfSigned(t.TempDir(), []string{"127.0.0.1"}))(t)
 	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
-	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", s.Addr()))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	line, err := bufio.NewReader(conn).ReadString('\n')
@@ -218,10 +180,7 @@ func TestPlainOnTLS(t *testing.T) {
 func TestURL(t *testing.T) {
 	s, _, _ := newServer(t, httpserve.Options{Handler: http.NotFoundHandler()})
 	before := s.URL()
-	resp, err := http.Get(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(before))(t)
 	resp.Body.Close()
 	if after := s.URL(); before != after || before != "http://"+s.Addr() {
 		t.Errorf("before %s, after %s, address %s", before, after, s.Addr())
@@ -249,10 +208,7 @@ func TestListenErrors(t *testing.T) {
 
 func newClient(t *testing.T, o httpserve.TransportOptions) *http.Client {
 	t.Helper()
-	transport, err := httpserve.Transport(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(httpserve.Transport(o))(t)
 	c := &http.Client{Transport: transport}
 	t.Cleanup(c.CloseIdleConnections)
 	return c

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestServerSpans follows one trace from the client through the server to the server's
@@ -50,20 +51,14 @@ func TestServerSpans(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 	})
 	s, stop, done := newServer(t, httpserve.Options{Handler: mux, Tracer: provider})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/archives/SECRET/repo/f.zip?code=SECRET", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/archives/SECRET/repo/f.zip?code=SECRET", nil))(t)
 	for name, value := range map[string]string{
 		"Authorization": "Bearer SECRET", "Cookie": "SECRET", "X-Forwarded-For": "192.0.2.1", "X-Request-Id": "proxy:1/2",
 		"Traceparent": "00-" + trace1 + "-" + parent1 + "-01", "Baggage": "user=SECRET",
 	} {
 		req.Header.Set(name, value)
 	}
-	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get((&http.Client{Transport: &http.Transport{}}).Do(req))(t)
 	resp.Body.Close()
 	stop()
 	<-done // the span ends after the answer

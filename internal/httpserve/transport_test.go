@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestSpans(t *testing.T) {
@@ -27,15 +28,9 @@ func TestSpans(t *testing.T) {
 	var query string
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { query = r.URL.RawQuery }))
 	t.Cleanup(s.Close)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v2/x?_state=SECRET", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v2/x?_state=SECRET", nil))(t)
 	req.Header.Set("Authorization", "Bearer SECRET")
-	resp, err := newClient(t, httpserve.TransportOptions{}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(newClient(t, httpserve.TransportOptions{}).Do(req))(t)
 	resp.Body.Close()
 	if query != "_state=SECRET" || resp.Request.URL.RawQuery != query {
 		t.Errorf("the server saw the query %q, the answer's request has %q", query, resp.Request.URL.RawQuery)
@@ -58,18 +53,12 @@ func TestSpans(t *testing.T) {
 
 func TestClientCertificate(t *testing.T) {
 	dir := t.TempDir()
-	ca, cfg, err := httpserve.SelfSigned(dir, []string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, cfg := must.GetBoth(httpserve.SelfSigned(dir, []string{"127.0.0.1"}))(t)
 	// The CA's own pair serves as the client's here; any pair would do.
 	cert, key := ca, filepath.Join(dir, "ca-key.pem")
 	cfg.ClientAuth = tls.RequireAnyClientCert
 	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
-	resp, err := newClient(t, httpserve.TransportOptions{CAFile: ca, ClientCert: cert, ClientKey: key}).Get(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(newClient(t, httpserve.TransportOptions{CAFile: ca, ClientCert: cert, ClientKey: key}).Get(s.URL()))(t)
 	resp.Body.Close()
 	if _, err := newClient(t, httpserve.TransportOptions{CAFile: ca}).Get(s.URL()); err == nil {
 		t.Error("answered without a client certificate")
@@ -88,9 +77,7 @@ func TestInsecure(t *testing.T) {
 		t.Error("an unknown certificate was accepted")
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	if resp, err = newClient(t, httpserve.TransportOptions{CAFile: file}).Get(s.URL); err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +86,7 @@ func TestInsecure(t *testing.T) {
 
 func TestTransportErrors(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(empty, nil, 0o600))
 	for _, test := range []struct {
 		name string
 		o    httpserve.TransportOptions

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -23,21 +24,13 @@ import (
 // without a registry.
 func TestBase(t *testing.T) {
 	dir := t.TempDir()
-	got, err := seed(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(seed(dir))(t)
 	if want := "okara.invalid/empty@sha256:7863d89ec1a350c0f53f23abb010fbb11c3c30ea9e1bdb642b8599e63ffb4df6"; got != want {
 		t.Errorf("the base is %s, want %s", got, want)
 	}
-	src, err := os.ReadFile(filepath.Join(dir, "index.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join(dir, "index.json")))(t)
 	var index ocispec.Index
-	if err := json.Unmarshal(src, &index); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(src, &index))
 	if len(index.Manifests) != 1+len(platforms()) {
 		t.Errorf("the cache lists %d manifests", len(index.Manifests))
 	}
@@ -63,24 +56,17 @@ func TestImages(t *testing.T) {
 	var files [2]string
 	for i := range files {
 		files[i] = filepath.Join(dir, string(rune('a'+i)))
-		if err := run(t.Context(), ko, files[i], "1.2.3"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, run(t.Context(), ko, files[i], "1.2.3"))
 	}
 	a, errA := os.ReadFile(files[0])
 	b, errB := os.ReadFile(files[1])
 	if errA != nil || errB != nil || !bytes.Equal(a, b) {
 		t.Fatalf("two builds differ: %d and %d bytes, %v, %v", len(a), len(b), errA, errB)
 	}
-	f, err := bundle.Open(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(bundle.Open(files[0]))(t)
 	defer f.Close()
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := bundle.Load(t.Context(), d, f, bundle.LoadOptions{Images: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Load(t.Context(), d, f, bundle.LoadOptions{Images: true}))(t)
 	for _, name := range []string{"okara", "okara-operator"} {
 		looksRight(t, depottest.MustRepo(t, client, "p/images/"+name), name)
 	}
@@ -90,21 +76,13 @@ func TestImages(t *testing.T) {
 func looksRight(t *testing.T, r *oci.Repo, name string) {
 	t.Helper()
 	m := depottest.MustFetch(t, r, "1.2.3")
-	index, err := m.Index()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(m.Index())(t)
 	var have []string
 	for _, d := range index.Manifests {
 		have = append(have, d.Platform.OS+"/"+d.Platform.Architecture)
-		image, err := depottest.MustFetch(t, r, d.Digest.String()).Image()
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := must.Get(depottest.MustFetch(t, r, d.Digest.String()).Image())(t)
 		var config ocispec.Image
-		if err := json.Unmarshal(blob(t.Context(), t, r, image.Config), &config); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(blob(t.Context(), t, r, image.Config), &config))
 		if config.Config.User != user || len(config.Config.Entrypoint) != 1 || filepath.Base(config.Config.Entrypoint[0]) != name || config.Architecture != d.Platform.Architecture {
 			t.Errorf("%s for %s is %+v", name, config.Architecture, config.Config)
 		}
@@ -117,10 +95,7 @@ func looksRight(t *testing.T, r *oci.Repo, name string) {
 		t.Fatalf("%s has %d documents of what it is made of, %v", name, len(refs), err)
 	}
 	for _, d := range refs {
-		document, err := depottest.MustFetch(t, r, d.Digest.String()).Image()
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := must.Get(depottest.MustFetch(t, r, d.Digest.String()).Image())(t)
 		var spdx struct {
 			SPDXVersion string
 			Packages    []struct{ Name string }
@@ -133,9 +108,5 @@ func looksRight(t *testing.T, r *oci.Repo, name string) {
 
 func blob(ctx context.Context, t *testing.T, r *oci.Repo, d oci.Descriptor) []byte {
 	t.Helper()
-	b, err := r.ReadBlob(ctx, d, 4<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(r.ReadBlob(ctx, d, 4<<20))(t)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/importer"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -73,10 +74,7 @@ module "platform/vpc/aws" {
 // Shows: opendepot 16 | migration | `okara depot import` reads its resources, and writes a depot
 // file or resources of an operator
 func TestImportOpenDepot(t *testing.T) {
-	entries, interval, err := importer.OpenDepot([]byte(openDepotYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries, interval := must.GetBoth(importer.OpenDepot([]byte(openDepotYAML)))(t)
 	got := importer.Render(entries, interval)
 	if diff := cmp.Diff(openDepotHCL, got); diff != "" {
 		t.Error(diff)

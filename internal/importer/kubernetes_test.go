@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/importer"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -27,23 +28,12 @@ import (
 // Shows: opendepot 16
 func TestKubernetesFromOpenDepot(t *testing.T) {
 	const golden = "testdata/opendepot/want.yaml"
-	src, err := os.ReadFile("testdata/opendepot/in.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := importer.Kubernetes(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile("testdata/opendepot/in.yaml"))(t)
+	got := must.Get(importer.Kubernetes(src))(t)
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(golden, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Error(diff)
 	}
@@ -162,10 +152,7 @@ func TestOpenDepotBounds(t *testing.T) {
 // FuzzKubernetesFromOpenDepot checks that the result for any manifest is YAML
 // with only okara's kinds.
 func FuzzKubernetesFromOpenDepot(f *testing.F) {
-	src, err := os.ReadFile("testdata/opendepot/in.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	src := must.Get(os.ReadFile("testdata/opendepot/in.yaml"))(f)
 	f.Add(src)
 	f.Add([]byte("apiVersion: opendepot.defdev.io/v1alpha1\nkind: \"Module\\nkind: x\"\nmetadata: {name: \"a\\n---\\nb\"}\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -35,10 +36,7 @@ func TestJob(t *testing.T) {
 				t.Fatalf("add: %t, %v; want %t", added, err, first)
 			}
 		}
-		got, err := jobs.ReadJob(ctx, r, tag)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(jobs.ReadJob(ctx, r, tag))(t)
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("job (-got +want)\n%s", diff)
 		}
@@ -47,9 +45,7 @@ func TestJob(t *testing.T) {
 		}
 		end := jobs.End{Failed: true, Result: "no such tag", Time: at}
 		for _, e := range []jobs.End{end, {Result: "later", Time: at}} {
-			if err := jobs.EndJob(ctx, r, want.ID, e); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, jobs.EndJob(ctx, r, want.ID, e))
 		}
 		if got, err := jobs.ReadEnd(ctx, r, want.ID); err != nil || got != end {
 			t.Errorf("end %+v, %v; want %+v", got, err, end)
@@ -72,17 +68,10 @@ func TestJobTags(t *testing.T) {
 		}
 	}
 	r := ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
-	if _, err := jobs.AddJob(t.Context(), r, jobs.Recorded{ID: "x", Time: time.Unix(1, 0)}); err != nil {
-		t.Fatal(err)
-	}
-	m, err := r.Fetch(t.Context(), job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(jobs.AddJob(t.Context(), r, jobs.Recorded{ID: "x", Time: time.Unix(1, 0)}))(t)
+	m := must.Get(r.Fetch(t.Context(), job))(t)
 	other := jobs.JobTag("y")
-	if err := r.PutTag(t.Context(), other, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), other, m))
 	if _, err := jobs.ReadJob(t.Context(), r, other); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("job under another's tag: %v, want %v", err, oci.ErrCorrupt)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -34,10 +35,7 @@ func TestQueueParks(t *testing.T) {
 		return
 	}
 	host := ocitest.New(t, ocitest.Quirks{})
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	for n := range 4 {
 		cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestQueueParks$")
 		cmd.Env = append(os.Environ(), parkHost+"="+host, parkAfter+"="+(time.Duration(n)*6*time.Minute).String())
@@ -58,18 +56,9 @@ func TestQueueParks(t *testing.T) {
 // endingProcess is a server whose job ends it as a stack overflow would:
 // without a panic that could be recovered, and without a record.
 func endingProcess(t *testing.T, host string) {
-	after, err := time.ParseDuration(os.Getenv(parkAfter))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := oci.New(host, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.Repo("acme/queue")
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(time.ParseDuration(os.Getenv(parkAfter)))(t)
+	c := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(t)
+	r := must.Get(c.Repo("acme/queue"))(t)
 	reported := Counts{}
 	q := New(Options{
 		Repo: r, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -22,14 +23,8 @@ import (
 // newTestQueue returns the queue of one replica at a registry.
 func newTestQueue(t *testing.T, transport http.RoundTripper, handlers map[string]Handler) *Queue {
 	t.Helper()
-	c, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.Repo("acme/queue")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true}))(t)
+	r := must.Get(c.Repo("acme/queue"))(t)
 	return New(Options{Repo: r, Handlers: handlers})
 }
 
@@ -80,11 +75,7 @@ func mustAdd(t *testing.T, q *Queue, id string, j Job, want bool) {
 
 func mustEnd(t *testing.T, q *Queue, id string) End {
 	t.Helper()
-	end, err := ReadEnd(t.Context(), q.repo, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return end
+	return must.Get(ReadEnd(t.Context(), q.repo, id))(t)
 }
 
 // counts returns the last counts that q reported.
@@ -361,20 +352,13 @@ func TestQueueForgets(t *testing.T) {
 				if id == "open" {
 					continue
 				}
-				if err := EndJob(t.Context(), q.repo, id, End{Result: "done", Time: at}); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, EndJob(t.Context(), q.repo, id, End{Result: "done", Time: at}))
 			}
 			q.now = func() time.Time { return now }
 			for range 2 {
-				if err := q.look(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, q.look(t.Context()))
 			}
-			list, err := q.repo.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(q.repo.Snapshot(t.Context()))(t)
 			slices.Sort(test.want)
 			if diff := cmp.Diff(test.want, slices.Sorted(slices.Values(list.Tags))); diff != "" {
 				t.Errorf("tags (-want +got):\n%s", diff)

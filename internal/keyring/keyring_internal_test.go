@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestKeyringRefuses(t *testing.T) {
@@ -29,14 +31,8 @@ func TestKeyringRefuses(t *testing.T) {
 // FuzzSealed opens arbitrary values: only a value that was sealed by this ring for the
 // same purpose opens, and yields its original content.
 func FuzzSealed(f *testing.F) {
-	keys, err := New([]Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	good, err := keys.Seal("code", "content")
-	if err != nil {
-		f.Fatal(err)
-	}
+	keys := must.Get(New([]Key{{Secret: make([]byte, 32)}}))(f)
+	good := must.Get(keys.Seal("code", "content"))(f)
 	f.Add(good)
 	f.Add("k.")
 	f.Add((*keys.now.Load())[0].ID + ".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const lockSource = `# This file is maintained automatically by "tofu init".
@@ -30,10 +31,7 @@ provider "registry.opentofu.org/zeta/last" {
 `
 
 func TestFileWith(t *testing.T) {
-	l, err := lockfile.Parse("x.lock.hcl", []byte(lockSource))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lockfile.Parse("x.lock.hcl", []byte(lockSource)))(t)
 	time, ok := l.Find(mustProvider(t, "registry.opentofu.org/hashicorp/time"))
 	if !ok || time.Version.String() != "0.14.2" || time.Constraints != "~> 0.14" {
 		t.Fatalf("got %+v", time)
@@ -61,20 +59,14 @@ provider "registry.opentofu.org/zeta/last"`).Replace(lockSource)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	again, err := lockfile.Parse("x", []byte(got))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(lockfile.Parse("x", []byte(got)))(t)
 	if diff := cmp.Diff(got, string(again.With(again.Providers))); diff != "" {
 		t.Errorf("a complete file changed: %s", diff)
 	}
 }
 
 func TestFileNew(t *testing.T) {
-	l, err := lockfile.Parse("x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lockfile.Parse("x", nil))(t)
 	p := lockfile.Provider{
 		Address: mustProvider(t, "example.com/a/b"), Label: "example.com/a/b", Constraints: ">= 1.0.0", Hashes: []string{"zh:aa"},
 	}
@@ -115,9 +107,5 @@ func TestParseRefuses(t *testing.T) {
 
 func mustProvider(t *testing.T, s string) addr.Provider {
 	t.Helper()
-	p, err := addr.ParseProvider(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(addr.ParseProvider(s))(t)
 }

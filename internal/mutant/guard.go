@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Guard is a piece of code that occurs once in a file, and its replacement.
@@ -77,10 +79,7 @@ func (g Guard) Whole(t *testing.T, args ...string) {
 
 func (g Guard) source(t *testing.T) string {
 	t.Helper()
-	src, err := os.ReadFile(g.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(g.File))(t)
 	return string(src)
 }
 
@@ -90,18 +89,10 @@ func (g Guard) test(t *testing.T, content string, args []string) ([]byte, error)
 	dir := t.TempDir()
 	changed := filepath.Join(dir, filepath.Base(g.File))
 	overlay := filepath.Join(dir, "overlay.json")
-	original, err := filepath.Abs(g.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	original := must.Get(filepath.Abs(g.File))(t)
+	body := must.Get(json.Marshal(map[string]map[string]string{"Replace": {original: changed}}))(t)
 	for name, b := range map[string][]byte{changed: []byte(content), overlay: body} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, b, 0o600))
 	}
 	c := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", overlay}, args...)...)
 	return c.CombinedOutput()

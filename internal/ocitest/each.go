@@ -13,6 +13,7 @@ import (
 	"cuelabs.dev/go/oci/ociregistry/ociserver"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Each runs f as a subtest on every registry in process: distribution in memory,
@@ -55,10 +56,7 @@ func New(t testing.TB, q Quirks) string {
 // Handler returns the registry of [New] without a listener.
 func Handler(t testing.TB, q Quirks) http.Handler {
 	t.Helper()
-	h, err := embedded.New("", embedded.Options{DisableDelete: q.NoDelete})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(embedded.New("", embedded.Options{DisableDelete: q.NoDelete}))(t)
 	return q.wrap(h)
 }
 

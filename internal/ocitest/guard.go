@@ -27,6 +27,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Guard is a distribution registry with its own authentication, as in production: Basic
@@ -61,19 +63,11 @@ func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
 // these users, for any repository and action.
 func NewTokens(t testing.TB, users map[string]string) *Guard {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	g := &Guard{t: t, users: users, key: key, claims: map[string]map[string]any{}, stale: map[string]string{}}
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "test", Algorithm: "ES256", Use: "sig"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "test", Algorithm: "ES256", Use: "sig"}}}))(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	if err := os.WriteFile(file, set, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, set, 0o600))
 	realm := "http://" + serve(t, http.HandlerFunc(g.issue)) + "/token"
 	g.start(configuration.Auth{"token": {"realm": realm, "service": guardService, "issuer": "test", "jwks": file}})
 	return g
@@ -108,15 +102,10 @@ func (g *Guard) SetUsers(users map[string]string) {
 	}
 	var lines strings.Builder
 	for user, password := range users {
-		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		hash := must.Get(bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost))(g.t)
 		fmt.Fprintf(&lines, "%s:%s\n", user, hash)
 	}
-	if err := os.WriteFile(g.file, []byte(lines.String()), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Succeed(g.t, os.WriteFile(g.file, []byte(lines.String()), 0o600))
 }
 
 // Expire makes every token issued so far an expired one.

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -77,9 +78,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(file, []byte(page(places, programs, results)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(page(places, programs, results)), 0o644))
 }
 
 func (b *bench) cell(p *program, action string) string {
@@ -171,14 +170,9 @@ func (b *bench) ref(host string) string {
 }
 
 func newMatrix(t *testing.T) *matrix {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	m := &matrix{t: t, root: root, okara: filepath.Join(root, "bin", "okara"), home: t.TempDir(), source: New(t, Quirks{}), dist: filepath.Join(root, ".cache", "provider", "time", "0.14.2")}
-	if err := os.MkdirAll(filepath.Join(m.home, "gnupg"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(m.home, "gnupg"), 0o700))
 	for name, content := range map[string]string{"mod/main.tf": "output \"x\" {\n  value = 1\n}\n", "auth.json": "{}", "root.json": `{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`} {
 		write(t, filepath.Join(m.home, name), content)
 	}
@@ -198,12 +192,8 @@ func newMatrix(t *testing.T) *matrix {
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must.Succeed(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 // start runs a server on a free port until the test ends, and returns its host:port.

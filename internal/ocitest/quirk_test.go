@@ -11,40 +11,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 func newRepo(t *testing.T, q ocitest.Quirks, transport http.RoundTripper) *oci.Repo {
 	t.Helper()
-	r, err := oci.OpenRepo(ocitest.New(t, q)+"/test", oci.Options{Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(oci.OpenRepo(ocitest.New(t, q)+"/test", oci.Options{Transport: transport, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 }
 
 func mustPush(t *testing.T, r *oci.Repo, tag string) oci.Manifest {
 	t.Helper()
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Annotations: map[string]string{"tag": tag}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}, Root: m}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), tag, m); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Annotations: map[string]string{"tag": tag}}))(t)
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}, Root: m}))(t)
+	must.Succeed(t, r.PutTag(t.Context(), tag, m))
 	return m
 }
 
 func mustList(t *testing.T, r *oci.Repo) []string {
 	t.Helper()
-	l, err := r.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(r.Snapshot(t.Context()))(t)
 	slices.Sort(l.Tags)
 	return l.Tags
 }
@@ -135,13 +122,8 @@ func TestStale(t *testing.T) {
 // Shows: mistakes 23
 func TestHalfLinks(t *testing.T) {
 	r := newRepo(t, ocitest.Quirks{HalfLinks: 2}, nil)
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor}))(t)
+	must.Succeed(t, r.PushBlob(t.Context(), oci.EmptyBlob()))
 	for i := range 3 {
 		err := r.PutTag(t.Context(), "v1", m)
 		e, refused := errors.AsType[*oci.ResponseError](err)

@@ -5,15 +5,12 @@ package ocitest
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // Repo opens some repository of the registry at host.
 func Repo(t testing.TB, host string) *oci.Repo {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(oci.OpenRepo(host+"/test/repo", oci.Options{}))(t)
 }

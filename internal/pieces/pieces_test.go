@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/pieces"
 	"github.com/seed-141914ff/okara/oci"
@@ -19,10 +20,7 @@ import (
 // TestManyReports adds more reports than are read: the version stays readable,
 // and the requests for it are bounded.
 func TestManyReports(t *testing.T) {
-	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/modules/net/vpc/aws", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/modules/net/vpc/aws", oci.Options{}))(t)
 	put := func(subject *oci.Descriptor, i int) oci.Manifest {
 		t.Helper()
 		m, err := oci.NewManifest(ocispec.Manifest{
@@ -60,14 +58,8 @@ func TestManyReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := addr.ParseVersion("1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := pieces.Of(t.Context(), r, root.Digest, v, &depot.Listing{Repository: r, Tags: []string{"1.0.0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(addr.ParseVersion("1.0.0"))(t)
+	s := must.Get(pieces.Of(t.Context(), r, root.Digest, v, &depot.Listing{Repository: r, Tags: []string{"1.0.0"}}))(t)
 	has := 0
 	for _, m := range all {
 		if s.Has(m.Digest) {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/plugincache"
 )
 
@@ -25,9 +26,7 @@ func platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)))
 }
 
 // installed returns a module into which an init has installed acme/dns 1.2.3 with this program.
@@ -38,10 +37,7 @@ func installed(t *testing.T, program string) plugincache.Module {
 	at := filepath.Join(m.DataDir, "providers", place, platform())
 	write(t, filepath.Join(at, "terraform-provider-dns"), program)
 	write(t, filepath.Join(at, "docs", "LICENSE"), "MIT")
-	h1, err := dirhash.HashDir(at, "", dirhash.Hash1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h1 := must.Get(dirhash.HashDir(at, "", dirhash.Hash1))(t)
 	write(t, filepath.Join(dir, lockfile.Name), fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [%q, \"zh:00\"]\n}\n", h1))
 	return m
 }
@@ -49,10 +45,7 @@ func installed(t *testing.T, program string) plugincache.Module {
 // other returns a module with the lock file of m and nothing installed.
 func other(t *testing.T, m plugincache.Module) plugincache.Module {
 	t.Helper()
-	lock, err := os.ReadFile(filepath.Join(m.Dir, lockfile.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(os.ReadFile(filepath.Join(m.Dir, lockfile.Name)))(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, lockfile.Name), string(lock))
 	return plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
@@ -70,10 +63,7 @@ func has(t *testing.T, m plugincache.Module, program string) {
 // version with different content are kept side by side.
 func TestShare(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	for _, program := range []string{"ours", "theirs"} {
 		first := installed(t, program)
 		if n, err := c.Link(first); n != 0 || err != nil {
@@ -104,10 +94,7 @@ func TestShare(t *testing.T) {
 // TestUnvouchedLink: before an init no module has a link to a package that its lock file
 // does not name, since terraform would write through the link into the cache.
 func TestUnvouchedLink(t *testing.T) {
-	c, err := plugincache.New(filepath.Join(t.TempDir(), "cache") + "/") // with a trailing slash
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(filepath.Join(t.TempDir(), "cache") + "/"))(t) // with a trailing slash
 	for name, change := range map[string]func(lock string) error{
 		"no lock file":        os.Remove,
 		"of another platform": func(lock string) error { return lockWith(lock, "zh:00") },
@@ -123,9 +110,7 @@ func TestUnvouchedLink(t *testing.T) {
 		if n, err := c.Link(m); n != 1 || err != nil {
 			t.Errorf("%s: before: %d, %v", name, n, err)
 		}
-		if err := change(filepath.Join(m.Dir, lockfile.Name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, change(filepath.Join(m.Dir, lockfile.Name)))
 		if n, err := c.Link(m); n != 0 || err != nil {
 			t.Errorf("%s: %d, %v", name, n, err)
 		}
@@ -142,10 +127,7 @@ func lockWith(file, hash string) error {
 // TestDamagedIsReplaced: a package verified by an init replaces a damaged one.
 func TestDamagedIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	first := installed(t, "ours")
 	if n, err := c.Keep(first); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -166,10 +148,7 @@ func TestDamagedIsReplaced(t *testing.T) {
 // TestShareAtOnce keeps the same package from many inits; each has it afterwards.
 func TestShareAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	var all sync.WaitGroup
 	for range 30 {
 		m := installed(t, "ours")
@@ -193,10 +172,7 @@ func TestShareAtOnce(t *testing.T) {
 // TestNotShared has packages that stay where they are, and modules that get none.
 func TestNotShared(t *testing.T) {
 	dir := t.TempDir()
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	changed := installed(t, "ours")
 	write(t, filepath.Join(changed.DataDir, "providers", place, platform(), "terraform-provider-dns"), "changed")
 	if n, err := c.Keep(changed); n != 0 || err == nil {
@@ -204,9 +180,7 @@ func TestNotShared(t *testing.T) {
 	}
 	has(t, changed, "changed")
 	unlocked := installed(t, "ours")
-	if err := os.Remove(filepath.Join(unlocked.Dir, lockfile.Name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(unlocked.Dir, lockfile.Name)))
 	if n, err := c.Keep(unlocked); n != 0 || err != nil {
 		t.Error(n, err)
 	}
@@ -227,17 +201,10 @@ func TestNotShared(t *testing.T) {
 // dangling link.
 func TestCacheGone(t *testing.T) {
 	dir := t.TempDir()
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	m := installed(t, "ours")
-	if _, err := c.Keep(m); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "registry.opentofu.org")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Keep(m))(t)
+	must.Succeed(t, os.RemoveAll(filepath.Join(dir, "registry.opentofu.org")))
 	if n, err := c.Link(m); n != 0 || err != nil {
 		t.Error(n, err)
 	}
@@ -250,17 +217,12 @@ func TestCacheGone(t *testing.T) {
 // could change after verification, for all modules.
 func TestOnlyFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	m := installed(t, "ours")
 	program := filepath.Join(m.DataDir, "providers", place, platform(), "terraform-provider-dns")
 	outside := filepath.Join(t.TempDir(), "program")
 	write(t, outside, "ours")
-	if err := errors.Join(os.Remove(program), os.Symlink(outside, program)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.Remove(program), os.Symlink(outside, program)))
 	if n, err := c.Keep(m); n != 0 || err == nil {
 		t.Error("a package with a link in it was kept:", n, err)
 	}
@@ -273,13 +235,8 @@ func TestOnlyFilesAreKept(t *testing.T) {
 // TestLockFileIsAFile: a lock file that is not a regular file is not waited for.
 func TestLockFileIsAFile(t *testing.T) {
 	m := plugincache.Module{Dir: t.TempDir(), DataDir: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(m.Dir, lockfile.Name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	c, err := plugincache.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(m.Dir, lockfile.Name), 0o755))
+	c := must.Get(plugincache.New(t.TempDir()))(t)
 	if n, err := c.Link(m); n != 0 || err != nil {
 		t.Error(n, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/plugincache"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -76,10 +77,7 @@ func shared(t *testing.T, c plugincache.Cache, source plugincache.Source, hashes
 func newCache(t *testing.T) (plugincache.Cache, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
-	c, err := plugincache.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(plugincache.New(dir))(t)
 	return c, dir
 }
 
@@ -186,9 +184,7 @@ func TestShareDamaged(t *testing.T) {
 			if len(kept) != 1 || err != nil {
 				t.Fatal(kept, err)
 			}
-			if err := damage(kept[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, damage(kept[0]))
 			for range 2 {
 				m, n, err := shared(t, c, o, "zh:"+o.zh)
 				if n != 1 || err != nil {
@@ -207,18 +203,12 @@ func TestShareDamaged(t *testing.T) {
 func TestShareKilled(t *testing.T) {
 	c, dir := newCache(t)
 	o := newOrigin(t, "ours")
-	if err := c.Fill(t.Context(), lockOf(o, "first"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Fill(t.Context(), lockOf(o, "first"), o))
 	left := filepath.Join(dir, ".partial", "okara-scratch-1")
-	if err := os.Mkdir(left, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(left, 0o700))
 	write(t, filepath.Join(left, "lock"), "")
 	write(t, filepath.Join(left, "files", "package", "terraform-provider-dns"), "half")
-	if err := c.Fill(t.Context(), lockOf(o, "second"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Fill(t.Context(), lockOf(o, "second"), o))
 	if got := programs(t, filepath.Join(dir, ".partial")); len(got) != 0 {
 		t.Errorf("left behind: %q", got)
 	}
@@ -238,25 +228,19 @@ func hold(t *testing.T, c plugincache.Cache, source plugincache.Source, lock []b
 	t.Helper()
 	dir, own := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, lockfile.Name), string(lock))
-	shared, err := c.Share(t.Context(), plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{Source: source, Dir: own, Shown: own})
-	if err != nil {
-		t.Fatal(err)
-	}
+	shared = must.Get(c.Share(t.Context(), plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{Source: source, Dir: own, Shown: own}))(t)
 	return own, shared
 }
 
 // programs returns the files of this name below a folder.
 func programs(t *testing.T, dir string) (found []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Name() == "terraform-provider-dns" {
 			found = append(found, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 
@@ -266,20 +250,14 @@ func TestShareBound(t *testing.T) {
 	c = c.Within(120) // each has 3 bytes beside its program
 	for age, p := range []struct{ name, program string }{{"new", "ours"}, {"large", strings.Repeat("x", 90)}, {"old", "ours"}} {
 		o := newOrigin(t, p.program)
-		if err := c.Fill(t.Context(), lockOf(o, p.name), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Fill(t.Context(), lockOf(o, p.name), o))
 		used := time.Now().Add(-time.Duration(age+1) * time.Hour)
 		for _, file := range programs(t, filepath.Join(dir, "registry.opentofu.org", "acme", p.name)) {
-			if err := os.Chtimes(filepath.Dir(file), used, used); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chtimes(filepath.Dir(file), used, used))
 		}
 	}
 	o := newOrigin(t, strings.Repeat("y", 50))
-	if err := c.Fill(t.Context(), lockOf(o, "newest"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Fill(t.Context(), lockOf(o, "newest"), o))
 	for name, want := range map[string]int{"newest": 1, "new": 1, "large": 0, "old": 1} {
 		if got := programs(t, filepath.Join(dir, "registry.opentofu.org", "acme", name)); len(got) != want {
 			t.Errorf("%s: %q", name, got)
@@ -312,9 +290,7 @@ func TestShareHeld(t *testing.T) {
 	if got := programs(t, dir); len(got) != 5 {
 		t.Errorf("the cache has %q", got)
 	}
-	if err := os.RemoveAll(first); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(first))
 	if _, n := hold(t, c, o, lockOf(o, "other")); n != 1 {
 		t.Errorf("after it %d", n)
 	}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // mountFile is the only file of cmd/okara that depends on instances. coreAlone replaces
@@ -36,10 +38,7 @@ func addInstances(_, _ *cobra.Command, _ *cli.Registries) {}
 // mounts it: no other part of the core may need a package of that platform. With
 // OKARA_TEST_CORE it runs the tests of the core there, except those of [mounts].
 func TestCoreAlone(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	overlay, stub := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "instances.go")
 	replace := map[string]string{filepath.Join(root, mountFile): stub}
 	for _, name := range tracked(t) {
@@ -47,14 +46,9 @@ func TestCoreAlone(t *testing.T) {
 			replace[filepath.Join(root, name)] = "" // as if there were no such file
 		}
 	}
-	doc, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(json.Marshal(map[string]any{"Replace": replace}))(t)
 	for name, text := range map[string]string{overlay: string(doc), stub: coreAlone} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	goTool(t, io.Discard, "list", "-export", "-deps", "./cmd/okara")

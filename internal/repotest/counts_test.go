@@ -18,6 +18,8 @@ import (
 	"unicode"
 
 	gopackages "golang.org/x/tools/go/packages"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // countsFile holds the limits of TestCounts, a line "COUNT: NUMBER" each.
@@ -64,10 +66,7 @@ type counts struct {
 func (c *counts) addModule(t *testing.T, dir string) {
 	t.Helper()
 	mode := gopackages.NeedName | gopackages.NeedFiles | gopackages.NeedSyntax | gopackages.NeedTypes | gopackages.NeedTypesInfo | gopackages.NeedImports | gopackages.NeedModule | gopackages.NeedExportFile
-	list, err := gopackages.Load(&gopackages.Config{Dir: filepath.Join("../..", dir), Mode: mode, Env: append(os.Environ(), "GOWORK=off")}, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(gopackages.Load(&gopackages.Config{Dir: filepath.Join("../..", dir), Mode: mode, Env: append(os.Environ(), "GOWORK=off")}, "./..."))(t)
 	module := path.Base(list[0].Module.Path)
 	for _, p := range list {
 		if len(p.Errors) > 0 {
@@ -179,8 +178,6 @@ func (c *counts) compare(t *testing.T) {
 		fmt.Fprintf(&lowered, "%s: %d\n", name, n)
 	}
 	if os.Getenv("OKARA_UPDATE") != "" && !t.Failed() {
-		if err := os.WriteFile(countsFile, []byte(lowered.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(countsFile, []byte(lowered.String()), 0o644))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestProofsExist checks that every test, benchmark and script that the pages name as
@@ -18,10 +20,7 @@ func TestProofsExist(t *testing.T) {
 	tests, scripts := namesOfTests(t)
 	reference := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`|`([\\w/]+\\.txtar)`| in `([\\w/]+)`")
 	for _, name := range []string{"docs/reference/compare-kubernetes.md", "SECURITY.md"} {
-		page, err := os.ReadFile("../../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(os.ReadFile("../../" + name))(t)
 		named := 0
 		for _, clause := range regexp.MustCompile(`[|;\n]`).Split(string(page), -1) {
 			var listed []string // tests whose folder follows them
@@ -62,7 +61,7 @@ func namesOfTests(t *testing.T) (tests map[string][]string, scripts map[string]b
 	t.Helper()
 	tests, scripts = map[string][]string{}, map[string]bool{}
 	pattern := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`)
-	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -80,9 +79,6 @@ func namesOfTests(t *testing.T) (tests map[string][]string, scripts map[string]b
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return tests, scripts
 }

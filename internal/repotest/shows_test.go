@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // The page about what the tests show is generated from comments above them:
@@ -39,10 +41,7 @@ type shown struct {
 // TestShowsPage compares docs/tests.md with the comments from which it is generated, and
 // prints the rows of the sections that are not on it. With OKARA_UPDATE the page is written.
 func TestShowsPage(t *testing.T) {
-	template, err := os.ReadFile(showsTemplate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(os.ReadFile(showsTemplate))(t)
 	rows := collectShows(t)
 	want := renderShows(t, string(template), rows)
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -54,15 +53,10 @@ func TestShowsPage(t *testing.T) {
 		}
 	}
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(showsPage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(showsPage, []byte(want), 0o644))
 		return
 	}
-	got, err := os.ReadFile(showsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(showsPage))(t)
 	if string(got) != want {
 		t.Error("docs/tests.md is not what the comments \"Shows:\" of the tests say: run make docs")
 	}

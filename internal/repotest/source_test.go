@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // generated is the file that make generate writes, and make lint compares.
@@ -128,10 +130,7 @@ func TestBelowTool(t *testing.T) {
 		`path.Join(sandbox.Tool, name)`:                     false,
 		`c.dir.Read(path.Join(sandbox.Tool, name), 1)`:      false,
 	} {
-		e, err := parser.ParseExpr(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(parser.ParseExpr(text))(t)
 		if got := belowTool(e.(*ast.CallExpr)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
@@ -195,10 +194,7 @@ func callee(call *ast.CallExpr) string {
 // TestNoMachinePaths keeps absolute paths of development machines out of the tree.
 func TestNoMachinePaths(t *testing.T) {
 	self := filepath.ToSlash("internal/repotest/source_test.go")
-	here, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(filepath.Abs("../.."))(t)
 	for _, name := range tracked(t) {
 		if name == self || name == "LICENSE" {
 			continue
@@ -214,9 +210,5 @@ func TestNoMachinePaths(t *testing.T) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(os.ReadFile(filepath.Join("../..", name)))(t)
 }

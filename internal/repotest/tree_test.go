@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // top lists the allowed contents of the top folder. A new entry needs a reason and an
@@ -110,7 +112,7 @@ func sources(t *testing.T, mode parser.Mode) iter.Seq[source] {
 func walked(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, d fs.DirEntry, err error) error {
+	must.Succeed(t, fs.WalkDir(os.DirFS("../.."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -121,10 +123,7 @@ func walked(t *testing.T) []string {
 			names = append(names, name)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestScope(t *testing.T) {
@@ -51,10 +52,7 @@ func TestScope(t *testing.T) {
 		{"read:mirror:registry.opentofu.org/**", "read", "mirror", "registry.terraform.io/hashicorp/aws", false},
 	}
 	for _, tt := range tests {
-		s, err := ParseScope(tt.scope)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(ParseScope(tt.scope))(t)
 		if got := s.Allows(Right{tt.action, tt.kind, tt.address}); got != tt.want {
 			t.Errorf("%s allows %s %s %s: %v, want %v", tt.scope, tt.action, tt.kind, tt.address, got, tt.want)
 		}
@@ -72,14 +70,8 @@ func TestParseScopeRefuses(t *testing.T) {
 func TestRightToInstances(t *testing.T) {
 	for _, l := range []addr.Layout{{Prefix: "p"}, {Prefix: "p", Instances: "{prefix}/instances"}, {Prefix: "p", Instances: "{prefix}/instances/{namespace}/{name}"}} {
 		for _, action := range []Action{Read, Publish} {
-			template, err := l.Template("sandbox", "vpc")
-			if err != nil {
-				t.Fatal(err)
-			}
-			own, _, err := l.Instance("sandbox", "vpc", "k7m2p9x4tq")
-			if err != nil {
-				t.Fatal(err)
-			}
+			template := must.Get(l.Template("sandbox", "vpc"))(t)
+			own, _ := must.GetBoth(l.Instance("sandbox", "vpc", "k7m2p9x4tq"))(t)
 			if got, want := RightTo(l, action, template), (Right{action, addr.KindTemplate, "sandbox/vpc"}); got != want {
 				t.Errorf("%s: %v, want %v", template, got, want)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/scan"
 )
 
@@ -20,10 +21,7 @@ const twoFindings = `{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[
   {"ruleId":"CVE-2","ruleIndex":1,"message":{"text":"Package: golang.org/x/net\nInstalled Version: v0.1.0\nVulnerability CVE-2\nFixed Version: 0.2.0\nLink: [CVE-2](x)"}}]}]}`
 
 func TestFindings(t *testing.T) {
-	got, counts, err := scan.Findings([]byte(twoFindings), 500)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, counts := must.GetBoth(scan.Findings([]byte(twoFindings), 500))(t)
 	want := []scan.Finding{
 		{Level: "critical", Rule: "CVE-2", Title: "Overflow", Package: "golang.org/x/net v0.1.0", Fixed: "0.2.0"},
 		{Level: "medium", Rule: "AVD-1", Link: "https://avd.example.com/1", Title: "Open to all", File: "main.tf", Line: 3},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/scan"
 )
 
@@ -28,21 +29,14 @@ const report = `{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[
 func newScanner(t *testing.T, body string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scanner")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("#!/bin/sh\n"+body+"\n"), 0o700))
 	return file
 }
 
 func TestRunCountsBySeverity(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "report"), []byte(report), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := scan.Run(t.Context(), scan.Options{Scanner: newScanner(t, `cat "$2/report"`) + " --fast", Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "report"), []byte(report), 0o600))
+	got := must.Get(scan.Run(t.Context(), scan.Options{Scanner: newScanner(t, `cat "$2/report"`) + " --fast", Dir: dir}))(t)
 	if diff := cmp.Diff(scan.Counts{Critical: 1, High: 3, Medium: 1, Low: 1}, got.Counts); diff != "" || got.Tool != "scanner" {
 		t.Errorf("tool %q, %s", got.Tool, diff)
 	}
@@ -92,20 +86,13 @@ func TestTrivyArguments(t *testing.T) {
 	bin := t.TempDir()
 	calls := filepath.Join(t.TempDir(), "calls")
 	fake := "#!/bin/sh\necho \"$@\" >> " + calls + "\necho '{\"version\":\"2.1.0\",\"runs\":[]}'\n"
-	if err := os.WriteFile(filepath.Join(bin, "trivy"), []byte(fake), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(bin, "trivy"), []byte(fake), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	for _, o := range []scan.Options{{Dir: "d"}, {Dir: "d", Target: scan.Provider, Database: "db"}, {Dir: "d", Target: scan.Source, Database: "db"}} {
 		o.Scanner = scan.Trivy
-		if _, err := scan.Run(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(scan.Run(t.Context(), o))(t)
 	}
-	got, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(calls))(t)
 	want := `config --skip-check-update --quiet --exit-code 0 --format sarif d
 rootfs --scanners vuln --quiet --exit-code 0 --cache-dir db --skip-db-update --skip-java-db-update --offline-scan --format sarif d
 rootfs --quiet --format cyclonedx --skip-db-update --skip-java-db-update --offline-scan d

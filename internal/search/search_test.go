@@ -13,20 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/search"
 )
 
 func query(t testing.TB, text string) search.Query {
 	t.Helper()
-	v, err := url.ParseQuery(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := search.ParseQuery(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return q
+	v := must.Get(url.ParseQuery(text))(t)
+	return must.Get(search.ParseQuery(v))(t)
 }
 
 func all(string, string) bool { return true }
@@ -101,10 +95,7 @@ func TestSearchIndex(t *testing.T) {
 
 func TestParseQuery(t *testing.T) {
 	for _, bad := range []string{"q=" + strings.Repeat("a", 201), "q=a+b+c+d+e+f+g+h+i", "q=%ff", "kind=state", "scan=clean", "sort=x", "page=0", "page=101", "page=x", "signed=no", "deprecated=yes"} {
-		v, err := url.ParseQuery(bad)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(url.ParseQuery(bad))(t)
 		if _, err := search.ParseQuery(v); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}
@@ -158,10 +149,7 @@ func TestViews(t *testing.T) {
 // after encoding and decoding it again.
 func FuzzDecode(f *testing.F) {
 	for _, entries := range [][]search.Entry{nil, some(), {{Kind: "module", Address: "a/b/c", Description: strings.Repeat("é\x00\u202e", 400), Inputs: []string{"b", "a", "a"}}}} {
-		b, err := search.EncodeEntries(entries)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(search.EncodeEntries(entries))(f)
 		f.Add(b)
 	}
 	f.Add([]byte(`{"schemaVersion":2,"entries":[]}`))
@@ -230,17 +218,11 @@ func BenchmarkSearch(b *testing.B) {
 // BenchmarkNew makes an index, and reports the memory that it takes.
 func BenchmarkNew(b *testing.B) {
 	entries := large()
-	document, err := search.EncodeEntries(entries)
-	if err != nil {
-		b.Fatal(err)
-	}
+	document := must.Get(search.EncodeEntries(entries))(b)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	read, err := search.DecodeEntries(document)
-	if err != nil {
-		b.Fatal(err)
-	}
+	read := must.Get(search.DecodeEntries(document))(b)
 	x := search.NewIndex(read)
 	runtime.GC()
 	runtime.ReadMemStats(&after)

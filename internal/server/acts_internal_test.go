@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -41,25 +42,16 @@ type registryUse struct {
 func newRegistryUse(t *testing.T, h http.Handler) *registryUse {
 	t.Helper()
 	u := &registryUse{t: t}
-	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	var tokens []statictoken.Token
 	for _, who := range []string{"anna", "bob"} {
-		id, hash, err := statictoken.Hash(useToken(who))
-		if err != nil {
-			t.Fatal(err)
-		}
+		id, hash := must.GetBoth(statictoken.Hash(useToken(who)))(t)
 		tokens = append(tokens, statictoken.Token{ID: id, Hash: hash, Scopes: rights.AnonymousAll()})
 	}
-	u.front, err = New(Options{
+	u.front = must.Get(New(Options{
 		Options: registry.Options{Client: client, Audit: slog.New(slog.NewJSONHandler(&u.log, nil))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		Access: access.Policy{Tokens: tokens}, Embedded: h,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return u
 }
 
@@ -68,11 +60,7 @@ func useToken(who string) string { return "oks_" + who + "_0123456789abcdefghijk
 // open returns a repository as a client of the server sees it.
 func (u *registryUse) open(who, name string) *oci.Repo {
 	u.t.Helper()
-	r, err := u.client(who, nil).Repo(name)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return r
+	return must.Get(u.client(who, nil).Repo(name))(u.t)
 }
 
 func (u *registryUse) client(who string, wrap func(http.RoundTripper) http.RoundTripper) *oci.Client {
@@ -81,11 +69,7 @@ func (u *registryUse) client(who string, wrap func(http.RoundTripper) http.Round
 	if wrap != nil {
 		base = wrap(base)
 	}
-	c, err := oci.New("okara.test", oci.Options{PlainHTTP: true, Transport: base, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return c
+	return must.Get(oci.New("okara.test", oci.Options{PlainHTTP: true, Transport: base, Retry: oci.Retry{MaxAttempts: 1}}))(u.t)
 }
 
 func (u *registryUse) store(who string) *statebackend.Store {
@@ -96,21 +80,13 @@ func (u *registryUse) store(who string) *statebackend.Store {
 func (u *registryUse) hold(who, operation string, do func(context.Context, *statebackend.Lock) error) {
 	u.t.Helper()
 	l := u.lock(who, operation)
-	if err := do(u.t.Context(), l); err != nil {
-		u.t.Fatal(err)
-	}
-	if err := l.Unlock(u.t.Context()); err != nil {
-		u.t.Fatal(err)
-	}
+	must.Succeed(u.t, do(u.t.Context(), l))
+	must.Succeed(u.t, l.Unlock(u.t.Context()))
 }
 
 func (u *registryUse) lock(who, operation string) *statebackend.Lock {
 	u.t.Helper()
-	l, err := u.store(who).Lock(u.t.Context(), "dev", statebackend.LockInfo{ID: "id-of-" + who, Operation: operation, Who: who})
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return l
+	return must.Get(u.store(who).Lock(u.t.Context(), "dev", statebackend.LockInfo{ID: "id-of-" + who, Operation: operation, Who: who}))(u.t)
 }
 
 // put writes a state with a serial number.
@@ -132,9 +108,7 @@ func (u *registryUse) took() string {
 			From                                                    string `json:"from_version"`
 			Lock                                                    string `json:"lock_id"`
 		}
-		if err := dec.Decode(&r); err != nil {
-			u.t.Fatal(err)
-		}
+		must.Succeed(u.t, dec.Decode(&r))
 		if r.Msg == "change" {
 			lines = append(lines, strings.Join(strings.Fields(strings.Join([]string{r.Subject, r.Action, r.Address, r.Version, r.From, r.Lock, r.Detail}, " ")), " "))
 		}
@@ -171,16 +145,7 @@ func TestActs(t *testing.T) {
 		repo := u.open("anna", "state/app")
 		raw := func(who, tag string, m oci.Manifest) {
 			t.Helper()
-			if err := u.open(who, "state/app").PutTag(ctx, tag, m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		must := func(m oci.Manifest, err error) oci.Manifest {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m
+			must.Succeed(t, u.open(who, "state/app").PutTag(ctx, tag, m))
 		}
 
 		u.hold("anna", "OperationTypePlan", func(context.Context, *statebackend.Lock) error { return nil })
@@ -198,21 +163,15 @@ func TestActs(t *testing.T) {
 		says("delete", "anna delete app/dev 4 id-of-anna")
 		for _, tag := range []string{"state-dev-v1", "state-dev-v2"} {
 			m := depottest.MustFetch(t, repo, tag)
-			if err := repo.Untag(ctx, tag); err != nil {
-				t.Fatal(err)
-			}
-			if err := repo.Delete(ctx, m.Descriptor); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, repo.Untag(ctx, tag))
+			must.Succeed(t, repo.Delete(ctx, m.Descriptor))
 		}
 		says("prune", "anna delete app/dev 2 versions: 1-2")
 
 		held := u.lock("anna", "push")
 		time.Sleep(actTime + time.Second)
 		says("a command that holds a lock", "anna lock app/dev id-of-anna push")
-		if err := u.store("bob").ForceUnlock(ctx, "dev", "id-of-anna"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, u.store("bob").ForceUnlock(ctx, "dev", "id-of-anna"))
 		says("force", "bob force-unlock app/dev id-of-anna forced")
 		_ = held.Unlock(ctx)
 		u.hold("bob", "OperationTypeApply", put(5))
@@ -222,23 +181,21 @@ func TestActs(t *testing.T) {
 		claim := func(who string, fence int64) (string, oci.Manifest) {
 			x := format.ClaimX("id-of-"+who, 7)
 			return format.StateTag{Kind: format.LockClaim, Fragment: "dev", N: fence, X: x}.String(),
-				must(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "dev", Info: format.LockInfo{ID: "id-of-" + who, Operation: "push"}, Fence: fence, Nonce: x}))
+				must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "dev", Info: format.LockInfo{ID: "id-of-" + who, Operation: "push"}, Fence: fence, Nonce: x}))
 		}
 		tag, m := claim("bob", 100007)
 		raw("bob", tag, m)
 		says("a claim")
 		time.Sleep(actTime + time.Second)
 		says("a claim that stays", "bob lock app/dev id-of-bob push")
-		if err := repo.Delete(ctx, m.Descriptor); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, repo.Delete(ctx, m.Descriptor))
 		says("its end by somebody else", "anna force-unlock app/dev id-of-bob push")
 		tag, m = claim("anna", 100008)
 		raw("anna", tag, m)
 		raw("bob", tag, m)
 		says("a claim of somebody else", "bob push app/dev tag "+tag)
 		x := format.ClaimX("id-of-anna", 7)
-		raw("bob", format.StateTag{Kind: format.LockTombstone, Fragment: "dev", N: 100008, X: x}.String(), must(format.NewLockManifest(format.LockManifest{
+		raw("bob", format.StateTag{Kind: format.LockTombstone, Fragment: "dev", N: 100008, X: x}.String(), must.Fixed(format.NewLockManifest(format.LockManifest{
 			Kind: format.KindTombstone, Workspace: "dev", Fence: 100008, Nonce: x, Reason: format.ReasonReleased,
 		})))
 		says("a release that is none", "anna lock app/dev id-of-anna push", "bob force-unlock app/dev id-of-anna released")
@@ -246,12 +203,9 @@ func TestActs(t *testing.T) {
 		old := depottest.MustFetch(t, repo, "state-dev-v3")
 		raw("bob", "state-dev", old)
 		says("an old state as the current one", "bob push app/dev tag state-dev")
-		parent, err := format.ParseState(old)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parent := must.Get(format.ParseState(old))(t)
 		parent.N, parent.ParentN, parent.Operation, parent.Fence = 100009, 3, format.OperationTakeover, 100009
-		raw("bob", "state-dev-v100009", must(format.NewStateManifest(parent)))
+		raw("bob", "state-dev-v100009", must.Fixed(format.NewStateManifest(parent)))
 		says("an old state as that of a takeover", "bob write app/dev 100009 id-of-bob takeover, content of 3")
 		raw("bob", "state-dev-v100010", old)
 		says("a version that is none", "bob push app/dev 100010 tag state-dev-v100010")
@@ -267,9 +221,7 @@ func TestActsOfPublication(t *testing.T) {
 		publish := func(who, version string) {
 			t.Helper()
 			d := depot.New(depot.Options{Client: u.client(who, nil)})
-			if _, err := d.PublishModule(ctx, depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(d.PublishModule(ctx, depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 		}
 		publish("anna", "1.0.0")
 		if got := u.took(); got != "anna publish net/vpc/aws 1.0.0" {
@@ -280,37 +232,26 @@ func TestActsOfPublication(t *testing.T) {
 		repo := u.open("anna", "modules/net/vpc/aws")
 		old := depottest.MustFetch(t, repo, "1.0.0")
 		for _, tag := range []string{"latest", "okara-publish-x"} {
-			if err := repo.PutTag(ctx, tag, old); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, repo.PutTag(ctx, tag, old))
 		}
 		time.Sleep(actTime + time.Second)
-		if err := repo.PutTag(ctx, "okara-time-0000000000000-1.1.0", old); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, repo.PutTag(ctx, "okara-time-0000000000000-1.1.0", old))
 		time.Sleep(actTime + time.Second)
 		if got, want := u.took(), "anna push net/vpc/aws tag okara-time-0000000000000-1.1.0"; !strings.HasSuffix(got, want) {
 			t.Errorf("a mark without a publication is %q, want %q", got, want)
 		}
 
-		if _, err := probe.Examine(ctx, probe.Options{
+		must.Get(probe.Examine(ctx, probe.Options{
 			Repository: "okara.test/state/app", Rounds: 2,
 			Open: func(_ string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
 				return u.client("bob", wrap).Repo("state/app")
 			},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if got := u.took(); got != "" {
 			t.Errorf("an examination, of which nothing is left, is\n%s", got)
 		}
-		m, err := artifact.NewBare("application/vnd.okara.probe.v1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := u.open("bob", "state/app").PutTag(ctx, "okara-probe-left", m); err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(artifact.NewBare("application/vnd.okara.probe.v1", nil))(t)
+		must.Succeed(t, u.open("bob", "state/app").PutTag(ctx, "okara-probe-left", m))
 		time.Sleep(actTime + time.Second)
 		if got := u.took(); got != "bob push app tag okara-probe-left" {
 			t.Errorf("a probe that is left is %q", got)

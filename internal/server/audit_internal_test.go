@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
@@ -29,21 +30,13 @@ import (
 // anonymous.
 func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.Scope) (*httptest.Server, Options) {
 	t.Helper()
-	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	o := Options{
 		Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: []keyring.Key{{Secret: []byte(strings.Repeat("k", 32))}},
 		Access: access.Policy{Anonymous: anonymous}, Metrics: NewMetrics(),
 	}
-	if err := o.keepAuditLog(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}); err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, o.keepAuditLog(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}))
+	f := must.Get(New(o))(t)
 	srv := httptest.NewServer(f)
 	t.Cleanup(srv.Close)
 	return srv, o
@@ -52,26 +45,15 @@ func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.S
 // read reads all parts, since a page waits only a short time for that.
 func read(t *testing.T, o Options) {
 	t.Helper()
-	if err := o.auditLog.Read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, o.auditLog.Read(t.Context()))
 }
 
 func askAudit(t *testing.T, srv *httptest.Server, query string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/api/v1/audit"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := srv.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/api/v1/audit"+query, nil))(t)
+	resp := must.Get(srv.Client().Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
 }
 
@@ -131,10 +113,7 @@ func TestAuditRouteRefused(t *testing.T) {
 func TestAuditCut(t *testing.T) {
 	var outage atomic.Bool
 	srv, o := newAudited(t, &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return outage.Load() }}, rights.AnonymousAll()...)
-	queue, err := o.Client.Repo(o.Layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := must.Get(o.Client.Repo(o.Layout.QueueRepo()))(t)
 	line := `,"address":"` + strings.Repeat("x", 900) + "\"}\n"
 	for part := 1; part <= 20; part++ { // 17 MB, more than memory holds
 		tag := auditlog.AuditTag{Day: time.Now(), ID: strings.Repeat("0", 14) + fmt.Sprintf("%02d", part), Part: 1}
@@ -143,19 +122,14 @@ func TestAuditCut(t *testing.T) {
 		for n := 1; text.Len() < 900<<10; n++ {
 			fmt.Fprintf(&text, `{"n":%d%s`, n, line)
 		}
-		if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte(text.String())); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, auditlog.PutAudit(t.Context(), queue, nil, tag, []byte(text.String())))
 	}
 	read(t, o)
 	if resp, body := askAudit(t, srv, ""); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"complete":false`) {
 		t.Fatalf("status %d, %.300s", resp.StatusCode, body)
 	}
 	outage.Store(true)
-	resp, err := srv.Client().Get(srv.URL + "/api/v1/audit?format=jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(srv.Client().Get(srv.URL + "/api/v1/audit?format=jsonl"))(t)
 	defer resp.Body.Close()
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Errorf("status %d, %d bytes, and nothing says that this is not all", resp.StatusCode, n)

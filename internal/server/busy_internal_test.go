@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -19,14 +20,8 @@ import (
 // refused with 503 and Retry-After, but probes are not, another client is served, and a
 // request that ends frees its place.
 func TestBusy(t *testing.T) {
-	client, err := oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(Options{Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, PlainHTTP: true}))(t)
+	f := must.Get(New(Options{Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}}))(t)
 	get := func(path, from string) *httptest.ResponseRecorder {
 		r, w := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
 		r.RemoteAddr = from + ":1"

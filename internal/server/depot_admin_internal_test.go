@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -44,10 +45,7 @@ func newAdminSite(t *testing.T, file string) *adminSite {
 	if s.client, err = oci.New(host, oci.Options{PlainHTTP: true, Transport: s.count}); err != nil {
 		t.Fatal(err)
 	}
-	queue, err := s.client.Repo(s.layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := must.Get(s.client.Repo(s.layout.QueueRepo()))(t)
 	o := Options{Options: registry.Options{Client: s.client, Layout: s.layout, Now: func() time.Time { return s.now }}}
 	if file != "" {
 		o.depots = &depotRunner{file: file, store: statebackend.New(queue, statebackend.Options{}), force: make(chan struct{}, 1)}
@@ -74,24 +72,15 @@ func (s *adminSite) hold(t *testing.T, version, text string) string {
 // record writes a record of one module, as a run would.
 func (s *adminSite) record(t *testing.T, versions map[string]supply.VersionRecord) {
 	t.Helper()
-	b, err := json.Marshal(supply.Record{SchemaVersion: 1, Entries: map[string]map[string]supply.VersionRecord{"module net/vpc/aws": versions}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(supply.Record{SchemaVersion: 1, Entries: map[string]map[string]supply.VersionRecord{"module net/vpc/aws": versions}}))(t)
 	const kind = "application/vnd.okara.depot.v1"
 	blob := oci.BytesBlob(kind+"+json", b)
-	if err := artifact.PutDocument(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), "okara-depot", kind, blob, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, artifact.PutDocument(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), "okara-depot", kind, blob, nil))
 }
 
 func (s *adminSite) view(t *testing.T) web.DepotView {
 	t.Helper()
-	v, err := s.Depot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(s.Depot(t.Context()))(t)
 }
 
 // TestDepotAdminReads combines the file, the record and the lock, with few requests, and
@@ -99,9 +88,7 @@ func (s *adminSite) view(t *testing.T) web.DepotView {
 func TestDepotAdminReads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("module \"net/vpc/aws\" {\n  source = \"git::https://user:hunter2@git.example.com/vpc.git\"\n  versions = \"~> 1.0\"\n}\nprovider \"hashicorp/time\" {}\n")
 	s := newAdminSite(t, file)
@@ -113,9 +100,7 @@ func TestDepotAdminReads(t *testing.T) {
 		"1.0.0": {State: supply.StatePublished, Digest: "a"}, "1.10.0": {State: supply.StatePublished, Digest: "b"}, "1.2.0": {State: supply.StateWaiting, Digest: "c", Since: drifted},
 		"1.3.0": {State: supply.StateBlocked, Digest: "d"}, "1.4.0": {State: supply.StateDrift, Digest: "e", Since: s.now, Drifted: drifted, Reason: "moved"},
 	})
-	if _, err := s.store.Lock(t.Context(), depotWorkspace, depotLockInfo("depot", "1.2.3")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.store.Lock(t.Context(), depotWorkspace, depotLockInfo("depot", "1.2.3")))(t)
 	s.seen.Forget("")
 	s.count.Take()
 	v := s.view(t)
@@ -194,9 +179,7 @@ func TestDepotAdminApprovesInRun(t *testing.T) {
 	digest := s.hold(t, "1.0.0", `output "a" { value = 1 }`)
 	s.record(t, map[string]supply.VersionRecord{"1.0.0": {State: supply.StateWaiting, Digest: digest}})
 	queue := depottest.MustRepo(t, s.client, s.layout.QueueRepo())
-	if _, err := statebackend.New(queue, statebackend.Options{}).Lock(t.Context(), depotWorkspace, depotLockInfo("depot", "")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(statebackend.New(queue, statebackend.Options{}).Lock(t.Context(), depotWorkspace, depotLockInfo("depot", "")))(t)
 	done, err := s.Approve(t.Context(), web.Approval{Entry: "module net/vpc/aws", Version: "1.0.0", Digest: digest})
 	if err != nil || !done.Late || len(s.runner.force) != 1 {
 		t.Errorf("%+v, %v; %d runs asked for", done, err, len(s.runner.force))
@@ -208,27 +191,17 @@ func TestDepotAdminApprovesInRun(t *testing.T) {
 // minutes: it is a lease, and a waiting replica looks often enough to notice its end.
 func TestDepotLease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
-	if err := os.WriteFile(file, []byte("interval = \"1h\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("interval = \"1h\"\n"), 0o600))
 	s := newAdminSite(t, file)
 	settings := &Settings{}
 	settings.Depot = file
-	r, err := newDepotRunner(settings, Options{Options: registry.Options{Client: s.client, Layout: s.layout}, Metrics: NewMetrics()}, Env{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newDepotRunner(settings, Options{Options: registry.Options{Client: s.client, Layout: s.layout}, Metrics: NewMetrics()}, Env{}))(t)
 	for name, store := range map[string]*statebackend.Store{"runner": r.store, "desk": newAdminSite(t, "").store} {
-		lock, err := store.Lock(t.Context(), depotWorkspace, depotLockInfo(name, "1.0.0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := must.Get(store.Lock(t.Context(), depotWorkspace, depotLockInfo(name, "1.0.0")))(t)
 		if _, ttl := lock.Lease(); ttl != depotLease {
 			t.Errorf("the lock of the %s is kept for %v", name, ttl)
 		}
-		if err := lock.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, lock.Unlock(t.Context()))
 	}
 	if wait := depotWait(time.Hour, true); wait > depotLease/3 {
 		t.Errorf("who waits for the lock looks again after %v", wait)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -123,10 +124,7 @@ func TestDoctor(t *testing.T) {
 	answers := []int{200, 200, 503}
 	transport := m.Transport(turns(func() int { code := answers[0]; answers = append(answers[1:], code); return code }))
 	for range 6 {
-		resp, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "http://registry.example.com/v2/acme/x/manifests/1.0.0", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(transport.RoundTrip(httptest.NewRequest(http.MethodGet, "http://registry.example.com/v2/acme/x/manifests/1.0.0", nil)))(t)
 		resp.Body.Close()
 	}
 	o := Options{Options: registry.Options{GitHub: []registry.GitHub{{}}, Blobs: cache.BlobOptions{Dir: dir, Bytes: 1}}}

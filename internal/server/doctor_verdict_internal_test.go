@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -25,14 +26,8 @@ func TestDoctorVerdicts(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	findings := func(host string, names ...string) map[string]web.Finding {
 		t.Helper()
-		c, err := oci.New(host, oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		states, err := states.New(states.Options{Client: c, Layout: layout, Names: names})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(oci.New(host, oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}}))(t)
+		states := must.Get(states.New(states.Options{Client: c, Layout: layout, Names: names}))(t)
 		if _, whole := states.Marked(t.Context()); !whole {
 			t.Fatal("not all were looked at")
 		}
@@ -53,22 +48,14 @@ func TestDoctorVerdicts(t *testing.T) {
 	check(findings(embedded.Host, "shop")["Locks of states"], web.Fine, "the registry of this server: exact")
 
 	day := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
-	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}}))(t)
 	for repository, v := range map[string]format.Verdict{
 		"acme/state/shop": {Locking: "exact", Checked: day, Tool: "okara/1.2.3", Rounds: 200},
 		"acme/state/bad":  {Locking: "refused", Reason: "the list is cached", Checked: day, Rounds: 200, Conflicts: 3},
 		"acme/queue":      {Locking: "settle", Checked: day},
 	} {
-		r, err := client.Repo(repository)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := statebackend.New(r, statebackend.Options{}).RecordVerdict(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(client.Repo(repository))(t)
+		must.Succeed(t, statebackend.New(r, statebackend.Options{}).RecordVerdict(t.Context(), v))
 	}
 	all := findings("registry.test", "shop", "bad", "other")
 	if len(all) != 3 {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -66,9 +67,7 @@ func (g *greeter) Start(kit *service.Kit, _ *catalog.Catalog) (*Mounted, error) 
 func readExtended(t *testing.T, words string) (*Settings, *greeter, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
-	if err := os.WriteFile(file, []byte(words), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(words), 0o600))
 	s, g := Defaults(), &greeter{}
 	s.Extension = g
 	return s, g, s.Read(file)
@@ -85,29 +84,15 @@ func TestExtension(t *testing.T) {
 		{"anonymous = []\ngreeting {\n  word = \"hello\"\n}\n", 200, 200},
 		{"greeting {\n  word  = \"hello\"\n  alone = true\n}\n", 200, 404},
 	} {
-		s, g, err := readExtended(t, tt.text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("b"), 32)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, g := must.GetBoth(readExtended(t, tt.text))(t)
+		client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}}))(t)
+		ring := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("b"), 32)}}))(t)
 		o := Options{
 			Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 			Metrics: NewMetrics(), Sessions: &access.Sessions{Keyring: ring}, claim: s.Claim,
 		}
-		if err := o.extend(t.Context(), s, backend{client: client}, Env{}); err != nil {
-			t.Fatal(err)
-		}
-		front, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, o.extend(t.Context(), s, backend{client: client}, Env{}))
+		front := must.Get(New(o))(t)
 		if w := get(t, front, "/api/v1/greeting", same); w.Code != tt.greets || w.Code == 200 && w.Body.String() != "hello" {
 			t.Errorf("%q: %d %s", tt.text, w.Code, w.Body)
 		}
@@ -146,10 +131,7 @@ func TestExtensionRefused(t *testing.T) {
 // TestExtensionAlone gives no rights without a token on a server that only forwards
 // requests for others to decide, though no setting grants access.
 func TestExtensionAlone(t *testing.T) {
-	s, _, err := readExtended(t, "listen = \":8080\"\ngreeting {\n  word  = \"a\"\n  alone = true\n}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := must.GetBoth(readExtended(t, "listen = \":8080\"\ngreeting {\n  word  = \"a\"\n  alone = true\n}\n"))(t)
 	if policy, err := s.access(); err != nil || len(policy.Anonymous) > 0 || policy.AnyToken {
 		t.Errorf("%+v, %v", policy, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestInProcess pushes and pulls a blob through the transport that the server uses for
@@ -33,10 +35,7 @@ func TestInProcess(t *testing.T) {
 		}
 	})
 	client := &http.Client{Transport: inProcess{h}}
-	resp, err := client.Get("http://okara.invalid/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Get("http://okara.invalid/stream"))(t)
 	first := make([]byte, 5)
 	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
 		t.Fatalf("%q, %v", first, err)
@@ -47,10 +46,7 @@ func TestInProcess(t *testing.T) {
 	}
 	body := make([]byte, 1<<20)
 	rand.Read(body)
-	resp, err = client.Post("http://okara.invalid/echo", "", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp = must.Get(client.Post("http://okara.invalid/echo", "", bytes.NewReader(body)))(t)
 	if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -19,9 +20,7 @@ import (
 // Shows: operator 4
 func TestFilesOfAnIssuer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("{}"), 0o600))
 	for _, tt := range []struct{ text, want string }{
 		{fmt.Sprintf("jwks_file = %q", file), "okara.hcl:1: jwks_file: " + file + ": it has no public signing key"},
 		{fmt.Sprintf("jwks_file = %q", file+".none"), "okara.hcl:1: jwks_file: open " + file + ".none"},

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestLimited sends more requests to a registry than the limit allows.
@@ -23,10 +25,7 @@ func TestLimited(t *testing.T) {
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 		}))
 		ask := func(ctx context.Context, url string) error {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
 			resp, err := rt.RoundTrip(r)
 			if err == nil {
 				resp.Body.Close()

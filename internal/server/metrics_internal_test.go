@@ -18,14 +18,12 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/metricstest"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestMetricsPage compares the metrics and their labels with the page that lists them.
 func TestMetricsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/serve-reference.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/reference/serve-reference.md"))(t)
 	var want, got []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(okara_[a-z_]+)(?:\\{([a-z,]+)\\})?` \\|").FindAllStringSubmatch(string(page), -1) {
 		want = append(want, m[1]+"{"+m[2]+"}")
@@ -60,14 +58,8 @@ func TestQueries(t *testing.T) {
 	all := metricstest.Series{"up": {"job", "instance"}}
 	all.Scraped(w.Body.String())
 	all.Documented(t, "../../docs/reference/serve-reference.md")
-	page, err := os.ReadFile("../../docs/operate/monitor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/operate/monitor.md"))(t)
+	rules := must.Get(os.ReadFile("../../deploy/prometheus/rules.yaml"))(t)
 	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		if !strings.Contains(string(page), "\n| `"+alert[1]+"`") {
 			t.Errorf("docs/operate/monitor.md does not say what to do about %s", alert[1])

@@ -11,25 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // settingsOf reads a settings file that is valid by itself.
 func settingsOf(t *testing.T, text string) *Settings {
 	t.Helper()
-	s, err := readSettings(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(readSettings(t, text))(t)
 }
 
 func readSettings(t *testing.T, text string) (*Settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	s := Defaults()
 	return s, s.Read(file)
 }
@@ -64,9 +59,7 @@ func TestOrganizationRefused(t *testing.T) {
 		})
 	}
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte(rightsToken+" write:state:acme.prod\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(rightsToken+" write:state:acme.prod\n"), 0o600))
 	s := settingsOf(t, "organization \"acme\" {\n  split = true\n}")
 	s.TokenFile = file
 	if _, err := s.access(); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "hint: write write:state:acme/prod") {

@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -26,42 +27,23 @@ import (
 // /state/, and only if it owns the state. Other tokens of its issuer are not restricted.
 func TestRunDoors(t *testing.T) {
 	front := doorsFront(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil))(t)
+	b := must.Get(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}}))(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, b, 0o600))
 	const issuer = "okara-operator.prod"
 	var allow []rights.Scope
 	for _, right := range []string{"write:state:**", "run:state:**", "read:module:**"} {
-		s, err := rights.ParseScope(right)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(rights.ParseScope(right))(t)
 		allow = append(allow, s)
 	}
-	if err := front.kit.Guard.Replace(access.Policy{
+	must.Succeed(t, front.kit.Guard.Replace(access.Policy{
 		Issuers: []access.Issuer{{URL: issuer, Audiences: []string{"okara"}, KeysFile: file}}, Rules: []access.Rule{{Name: "runs", Issuer: issuer, Allow: allow}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	ask := func(subject string, d door) *httptest.ResponseRecorder {
 		t.Helper()
-		token, err := jwt.Signed(signer).Claims(map[string]any{"iss": issuer, "aud": "okara", "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := must.Get(jwt.Signed(signer).Claims(map[string]any{"iss": issuer, "aud": "okara", "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}).Serialize())(t)
 		r := httptest.NewRequestWithContext(t.Context(), d.method, "http://localhost"+d.path, strings.NewReader(d.body))
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("Content-Type", "application/vnd.api+json")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -20,15 +21,10 @@ import (
 func TestMoveOnce(t *testing.T) {
 	folder := t.TempDir()
 	f := tfeFront(t, func(o *Options) { o.TFE.Folder = folder })
-	store, err := f.o.Stores(t.Context(), "quiet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(f.o.Stores(t.Context(), "quiet"))(t)
 	old := func(workspace string) {
 		t.Helper()
-		if _, err := store.ChangeRecord(t.Context(), workspace, func(r *statebackend.Record) error { r.Mode = modeRemote; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.ChangeRecord(t.Context(), workspace, func(r *statebackend.Record) error { r.Mode = modeRemote; return nil }))(t)
 	}
 	moved := func(name string, want int) {
 		t.Helper()
@@ -36,14 +32,8 @@ func TestMoveOnce(t *testing.T) {
 		if err := m.move(t.Context()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		book, err := variables.Open(store.Repo(), nil, time.Now, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := book.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		book := must.Get(variables.Open(store.Repo(), nil, time.Now, nil))(t)
+		l := must.Get(book.List(t.Context()))(t)
 		if all, err := l.Settings(t.Context(), ""); err != nil || len(all) != want {
 			t.Errorf("%s: settings of %v, %v, want %d workspaces", name, all, err, want)
 		}
@@ -52,20 +42,10 @@ func TestMoveOnce(t *testing.T) {
 	moved("first start", 1)
 	old("forged")
 	moved("next start", 1)
-	if err := os.Remove(filepath.Join(folder, movedFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(folder, movedFile)))
 	moved("start of another replica", 1)
-	queue, err := f.o.Client.Repo(f.o.Layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	mark, err := queue.Resolve(t.Context(), movedTag)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := queue.Delete(t.Context(), oci.Descriptor{Digest: mark.Digest}); err != nil {
-		t.Fatal(err)
-	}
+	queue := must.Get(f.o.Client.Repo(f.o.Layout.QueueRepo()))(t)
+	mark := must.Get(queue.Resolve(t.Context(), movedTag))(t)
+	must.Succeed(t, queue.Delete(t.Context(), oci.Descriptor{Digest: mark.Digest}))
 	moved("start without the mark", 1)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
@@ -36,27 +37,16 @@ func TestSearchReading(t *testing.T) {
 					return nil, r.Context().Err()
 				},
 			}
-			client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: hangs, Retry: oci.Retry{MaxAttempts: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			catalog, err := client.Repo(layout.CatalogRepo())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}); err != nil {
-				t.Fatal(err)
-			}
+			client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: hangs, Retry: oci.Retry{MaxAttempts: 1}}))(t)
+			catalog := must.Get(client.Repo(layout.CatalogRepo()))(t)
+			must.Succeed(t, artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}))
 			anonymous := rights.AnonymousAll()
 			if given == "read" {
 				anonymous = rights.AnonymousRead()
 			}
-			front, err := New(Options{
+			front := must.Get(New(Options{
 				Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}, Access: access.Policy{Anonymous: anonymous},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			w := httptest.NewRecorder()
 			front.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v1/search", nil))
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestSessionSettings reads settings of sessions, and refuses those without effect.
@@ -28,9 +29,7 @@ func TestSessionSettings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "okara.hcl")
-			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, []byte(c.text), 0o600))
 			s := Defaults()
 			err := s.Read(file)
 			if err == nil {
@@ -48,10 +47,7 @@ func TestSessionSettings(t *testing.T) {
 func TestSessionKeys(t *testing.T) {
 	s := Defaults()
 	s.Storage = t.TempDir()
-	first, err := s.UI.keys(s.Storage, archiveKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(s.UI.keys(s.Storage, archiveKey))(t)
 	again, err := s.UI.keys(s.Storage, readArchiveKey)
 	links, err2 := s.keys(archiveKey)
 	if err != nil || err2 != nil || string(first[0].Secret) != string(again[0].Secret) || string(first[0].Secret) == string(links[0].Secret) {

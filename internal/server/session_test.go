@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
@@ -22,23 +23,14 @@ import (
 func TestRoutesOfRoles(t *testing.T) {
 	const issuer = "https://login.example.com" // no request is sent to it
 	for _, portal := range []bool{false, true} {
-		client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}))(t)
 		keys := []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}
-		ring, err := keyring.New(keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		front, err := server.New(server.Options{
+		ring := must.Get(keyring.New(keys))(t)
+		front := must.Get(server.New(server.Options{
 			Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: keys, Pages: true, Alone: portal,
 			Sessions: &access.Sessions{Keyring: ring, Portal: portal},
 			Login:    &access.Login{Issuer: access.Issuer{URL: issuer}, ClientID: "okara-web", PublicURL: "https://okara.example.com"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		for _, c := range []struct {
 			path           string
 			server, portal int

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -19,9 +20,7 @@ import (
 func newSettings(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -30,7 +29,7 @@ func newSettings(t *testing.T, text string) string {
 func TestRead(t *testing.T) {
 	s, want := server.Defaults(), server.Defaults()
 	ttl := &s.Archives.TTL // as a flag is bound
-	err := s.Read(newSettings(t, `
+	must.Succeed(t, s.Read(newSettings(t, `
 listen = ""
 grace  = "1m"
 archives {
@@ -42,10 +41,7 @@ cache {
 gc {
   interval = "0"
 }
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))
 	want.File, want.Grace, want.Archives.TTL, want.Cache.Blobs, want.GC.Interval = s.File, "1m", "2h", "20GiB", "0"
 	if diff := cmp.Diff(want, s, cmp.Comparer(func(_, _ hcl.Range) bool { return true })); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)

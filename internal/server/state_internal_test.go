@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -41,22 +42,13 @@ func TestStateEntry(t *testing.T) {
 			if refused {
 				entries.Nth, entries.Times = 1, -1
 			}
-			client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: entries, Retry: oci.Retry{MaxAttempts: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			states, err := states.New(states.Options{Client: client, Layout: layout})
-			if err != nil {
-				t.Fatal(err)
-			}
-			front, err := New(Options{
+			client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: entries, Retry: oci.Retry{MaxAttempts: 1}}))(t)
+			states := must.Get(states.New(states.Options{Client: client, Layout: layout}))(t)
+			front := must.Get(New(Options{
 				Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 				Access: access.Policy{Anonymous: rights.AnonymousAll()}, States: states,
 				Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			name := fmt.Sprintf("shop-%v", refused)
 			for _, c := range []struct {
 				method, query, body  string

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -33,22 +34,13 @@ func doorsFront(t *testing.T) *Front {
 	t.Helper()
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	layout := addr.Layout{Split: []string{"acme"}}
-	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	states, err := states.New(states.Options{Client: client, Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	front, err := New(Options{
+	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}}))(t)
+	states := must.Get(states.New(states.Options{Client: client, Layout: layout}))(t)
+	front := must.Get(New(Options{
 		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		States: states, Pages: true, Embedded: h, TFE: &TFEOptions{Memory: 1 << 30},
 		Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return front
 }
 
@@ -114,14 +106,9 @@ func TestStateDoors(t *testing.T) {
 		"acme.prod/**":      nil,
 	} {
 		for _, action := range []rights.Action{rights.Read, rights.Write, rights.Run} {
-			id, hash, err := statictoken.Hash(rightsToken)
-			if err != nil {
-				t.Fatal(err)
-			}
+			id, hash := must.GetBoth(statictoken.Hash(rightsToken))(t)
 			token := statictoken.Token{ID: id, Hash: hash, Scopes: []rights.Scope{{Action: action, Kind: addr.KindState, Glob: glob}}}
-			if err := front.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, front.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}))
 			for _, d := range doors() {
 				r := httptest.NewRequestWithContext(t.Context(), d.method, "http://localhost"+d.path, strings.NewReader(d.body))
 				r.Header.Set("Authorization", "Bearer "+rightsToken)
@@ -141,13 +128,8 @@ func TestStateDoors(t *testing.T) {
 func TestRepositoryList(t *testing.T) {
 	front := doorsFront(t)
 	for _, name := range []string{"modules/net/vpc/aws", "modules/net/dns/aws", "modules/data/lake/aws", "state/shop", "catalog"} {
-		r, err := front.o.Client.Repo(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := artifact.AddCatalogEntry(t.Context(), r, artifact.CatalogEntry{Kind: addr.KindState, Address: "any", Repository: name}); err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(front.o.Client.Repo(name))(t)
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), r, artifact.CatalogEntry{Kind: addr.KindState, Address: "any", Repository: name}))
 	}
 	for _, tt := range []struct{ scope, query, want, next string }{
 		{"net/**", "", `{"repositories":["modules/net/dns/aws","modules/net/vpc/aws"]}`, ""},
@@ -155,14 +137,9 @@ func TestRepositoryList(t *testing.T) {
 		{"net/**", "?n=1&last=modules/net/dns/aws", `{"repositories":["modules/net/vpc/aws"]}`, ""},
 		{"none/**", "", `{"repositories":[]}`, ""},
 	} {
-		id, hash, err := statictoken.Hash(rightsToken)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id, hash := must.GetBoth(statictoken.Hash(rightsToken))(t)
 		token := statictoken.Token{ID: id, Hash: hash, Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindModule, Glob: tt.scope}}}
-		if err := front.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, front.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}))
 		w := get(t, front, "/v2/_catalog"+tt.query, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+rightsToken) })
 		if got := strings.TrimSpace(w.Body.String()); got != tt.want || w.Header().Get("Link") != tt.next {
 			t.Errorf("%s %s: %d %s, Link %q", tt.scope, tt.query, w.Code, got, w.Header().Get("Link"))
@@ -174,9 +151,7 @@ func TestRepositoryList(t *testing.T) {
 // methods of the protocol: it is the same lock.
 func TestLockAddress(t *testing.T) {
 	front := doorsFront(t)
-	if err := front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}))
 	for _, step := range []struct {
 		method, path, id string
 		want             int
@@ -200,9 +175,7 @@ func TestLockAddress(t *testing.T) {
 // Shows: cloud 26
 func TestReservedOrganization(t *testing.T) {
 	front := doorsFront(t)
-	if err := front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}))
 	for _, path := range []string{"acme.prod", "acme.prod/entitlement-set", "acme.prod/workspaces", "acme.prod/workspaces/default"} {
 		if w := get(t, front, "/api/v2/organizations/"+path, same); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d, want 404", path, w.Code)

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -30,25 +31,15 @@ import (
 func tfeFront(t *testing.T, change func(*Options)) *Front {
 	t.Helper()
 	layout := addr.Layout{Split: []string{"acme"}}
-	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	states, err := states.New(states.Options{Client: client, Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Retry: oci.Retry{MaxAttempts: 1}}))(t)
+	states := must.Get(states.New(states.Options{Client: client, Layout: layout}))(t)
 	o := Options{
 		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		States: states, Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
 		TFE: &TFEOptions{Organizations: []string{"acme", "quiet"}, Fresh: []string{"acme"}, Memory: 1 << 30},
 	}
 	change(&o)
-	front, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return front
+	return must.Get(New(o))(t)
 }
 
 // get requests a path of a front and returns the response.
@@ -80,9 +71,7 @@ func TestTFEDiscovery(t *testing.T) {
 			var doc map[string]any
 			w := get(t, f, "/.well-known/terraform.json", same)
 			if w.Code == http.StatusOK {
-				if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal(w.Body.Bytes(), &doc))
 			}
 			for _, service := range []string{"tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"} {
 				if got, _ := doc[service].(string); got != tt.want {
@@ -148,19 +137,14 @@ func TestOrganizationList(t *testing.T) {
 	f := tfeFront(t, func(*Options) {})
 	for _, path := range []string{"/state/shop/prod", "/state/acme.eu/default", "/state/hidden/prod"} {
 		policy := access.Policy{Anonymous: rights.AnonymousAll()}
-		if err := f.kit.Guard.Replace(policy); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.kit.Guard.Replace(policy))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(`{"version":4,"serial":1,"lineage":"a"}`))
 		w := httptest.NewRecorder()
 		if f.ServeHTTP(w, r); w.Code != http.StatusOK {
 			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	id, hash, err := statictoken.Hash(rightsToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id, hash := must.GetBoth(statictoken.Hash(rightsToken))(t)
 	for glob, want := range map[string][]string{
 		"**":            {"acme", "hidden", "quiet", "shop"},
 		"shop":          {"shop"},
@@ -174,20 +158,12 @@ func TestOrganizationList(t *testing.T) {
 		"hidden/dev-**": nil,
 	} {
 		token := statictoken.Token{ID: id, Hash: hash, Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindState, Glob: glob}}}
-		if err := f.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v2/organizations", nil)
 		r.Header.Set("Authorization", "Bearer "+rightsToken)
 		c := &clouds{&f.o, f.kit.Guard}
-		g, err := c.allow(r, rights.Read, "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.organizations(t.Context(), g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(c.allow(r, rights.Read, "", ""))(t)
+		got := must.Get(c.organizations(t.Context(), g))(t)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("read:state:%s shows %q, want %q", glob, got, want)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -50,9 +51,7 @@ func TestStalledMetadata(t *testing.T) {
 					_ = limited(w, r) // the error is not checked here
 					left <- time.Since(start)
 				}))
-				if _, err := io.WriteString(here, test.send); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(io.WriteString(here, test.send))(t)
 				var client sync.WaitGroup
 				client.Go(func() {
 					for err := error(nil); err == nil && test.take > 0; time.Sleep(time.Second) {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestLimiter has clients that take all slots that they can get: many get equal shares.
@@ -162,10 +163,7 @@ func TestLimiterTogether(t *testing.T) {
 //
 // Shows: mistakes 18
 func TestClientOf(t *testing.T) {
-	guard, err := access.New(access.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := must.Get(access.New(access.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))(t)
 	k := New(Options{Guard: guard})
 	for _, test := range []struct{ remote, forwarded, want string }{
 		{"192.0.2.1:1", "", "192.0.2.1/32"},

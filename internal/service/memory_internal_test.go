@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestPercent(t *testing.T) {
@@ -24,9 +26,7 @@ func TestPercent(t *testing.T) {
 func TestGroupLimit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "memory.max")
 	for text, want := range map[string]int64{"max\n": 0, "536870912\n": 512 << 20, "": 0} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		if got, ok := groupLimit(file); ok != (want > 0) || ok && got != want {
 			t.Errorf("%q: %d, %t", text, got, ok)
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/nacl/secretbox"
 	"golang.org/x/crypto/scrypt"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -22,40 +23,25 @@ func sealCosign(t *testing.T, private []byte, passphrase string) []byte {
 	salt, nonce := make([]byte, 32), [24]byte{}
 	rand.Read(salt)
 	rand.Read(nonce[:])
-	key, err := scrypt.Key([]byte(passphrase), salt, 1<<12, 8, 1, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := json.Marshal(map[string]any{
+	key := must.Get(scrypt.Key([]byte(passphrase), salt, 1<<12, 8, 1, 32))(t)
+	doc := must.Get(json.Marshal(map[string]any{
 		"kdf":        map[string]any{"name": "scrypt", "params": map[string]int{"N": 1 << 12, "r": 8, "p": 1}, "salt": salt},
 		"cipher":     map[string]any{"name": "nacl/secretbox", "nonce": nonce[:]},
 		"ciphertext": secretbox.Seal(nil, block.Bytes, &nonce, (*[32]byte)(key)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: doc})
 }
 
 func TestCosignKeys(t *testing.T) {
-	private, public, err := signing.NewCosignKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pub, err := signing.ParseCosignPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private, public := must.GetBoth(signing.NewCosignKey())(t)
+	pub := must.Get(signing.ParseCosignPublicKey(public))(t)
 	sealed := sealCosign(t, private, "secret")
 	for name, file := range map[string][]byte{"plain": private, "sealed": sealed} {
 		key, err := signing.ParseCosignKey(file, []byte("secret"))
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		sig, err := signing.SignECDSA(key, []byte("payload"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sig := must.Get(signing.SignECDSA(key, []byte("payload")))(t)
 		if err := signing.VerifyECDSA(pub, []byte("payload"), sig); err != nil {
 			t.Error(name, err)
 		}

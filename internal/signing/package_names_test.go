@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -87,10 +88,7 @@ func TestHash(t *testing.T) {
 		zip := depottest.NewZip(t, files...)
 		return signing.HashPackage(t.Context(), bytes.NewReader(zip), int64(len(zip)), "dns", p)
 	}
-	one, err := hash(linux, plugin, license)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(hash(linux, plugin, license))(t)
 	if other, err := hash(linux, license, plugin); err != nil || other != one {
 		t.Errorf("in another order %s, %v, want %s", other, err, one)
 	}

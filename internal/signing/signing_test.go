@@ -18,6 +18,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -29,19 +30,13 @@ func newKey(t testing.TB, o signing.KeyOptions) (*signing.Key, signing.PublicKey
 	if o.Now == nil {
 		o.Now = func() time.Time { return day(1) }
 	}
-	k, err := signing.NewKey(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(signing.NewKey(o))(t)
 	return k, mustPublic(t, k)
 }
 
 func mustPublic(t testing.TB, k *signing.Key) signing.PublicKey {
 	t.Helper()
-	public, err := k.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must.Get(k.Public())(t)
 	// Through the armor, as in every other program.
 	keys, err := signing.ParsePublicKeys([]byte(public.Armor))
 	if err != nil || len(keys) != 1 {
@@ -52,11 +47,7 @@ func mustPublic(t testing.TB, k *signing.Key) signing.PublicKey {
 
 func mustSign(t testing.TB, k *signing.Key, message string, now time.Time) []byte {
 	t.Helper()
-	sig, err := k.Sign([]byte(message), now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sig
+	return must.Get(k.Sign([]byte(message), now))(t)
 }
 
 func TestVerify(t *testing.T) {
@@ -66,9 +57,7 @@ func TestVerify(t *testing.T) {
 	revoked, _ := newKey(t, signing.KeyOptions{})
 	const message = "sums"
 	byRevoked := mustSign(t, revoked, message, day(2))
-	if err := revoked.Revoke(day(2), "lost"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, revoked.Revoke(day(2), "lost"))
 	revokedPub := mustPublic(t, revoked)
 	byOne, byTwo, byShort := mustSign(t, one, message, day(2)), mustSign(t, two, message, day(2)), mustSign(t, short, message, day(2))
 
@@ -110,9 +99,7 @@ func TestSignRefuses(t *testing.T) {
 	if _, err := k.Sign([]byte("x"), day(4)); !errors.Is(err, signing.ErrExpiredKey) {
 		t.Errorf("expired: got %v", err)
 	}
-	if err := k.Revoke(day(1), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.Revoke(day(1), ""))
 	if _, err := k.Sign([]byte("x"), day(2)); !errors.Is(err, signing.ErrRevokedKey) {
 		t.Errorf("revoked: got %v", err)
 	}
@@ -121,14 +108,8 @@ func TestSignRefuses(t *testing.T) {
 func TestKeyFile(t *testing.T) {
 	k, public := newKey(t, signing.KeyOptions{Email: "a@example.com"})
 	for _, passphrase := range []string{"", "correct horse"} {
-		b, err := k.Armor([]byte(passphrase))
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := signing.ParseKey(b, []byte(passphrase))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(k.Armor([]byte(passphrase)))(t)
+		back := must.Get(signing.ParseKey(b, []byte(passphrase)))(t)
 		sig := mustSign(t, back, "m", day(2))
 		if _, err := signing.Verify([]byte("m"), sig, []signing.PublicKey{public}, signing.VerifyOptions{Now: day(2)}); err != nil {
 			t.Error(err)
@@ -145,10 +126,7 @@ func TestKeyFile(t *testing.T) {
 	if _, err := signing.ParseKey([]byte(public.Armor), nil); err == nil {
 		t.Error("a public key was taken for a private one")
 	}
-	private, err := k.Armor(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(k.Armor(nil))(t)
 	if _, err := signing.ParsePublicKeys(private); err == nil {
 		t.Error("a private key was taken for a public one")
 	}
@@ -157,10 +135,7 @@ func TestKeyFile(t *testing.T) {
 func TestParsePublicKeysSplitsBlocks(t *testing.T) {
 	_, one := newKey(t, signing.KeyOptions{})
 	_, two := newKey(t, signing.KeyOptions{Lifetime: 24 * time.Hour})
-	keys, err := signing.ParsePublicKeys([]byte(one.Armor + "\n" + two.Armor))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(signing.ParsePublicKeys([]byte(one.Armor + "\n" + two.Armor)))(t)
 	var ids []string
 	for _, k := range keys {
 		ids = append(ids, k.ID)
@@ -183,21 +158,12 @@ func TestParsePublicKeysSplitsBlocks(t *testing.T) {
 }
 
 func TestRSAKeyAndGnuPG(t *testing.T) {
-	k, err := signing.NewKey(signing.KeyOptions{Name: "Acme", Email: "release@example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := k.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(signing.NewKey(signing.KeyOptions{Name: "Acme", Email: "release@example.com"}))(t)
+	public := must.Get(k.Public())(t)
 	if got := public.Expires.Sub(public.Created); got != signing.DefaultLifetime || public.UserID != "Acme <release@example.com>" {
 		t.Errorf("lifetime %v, user %q", got, public.UserID)
 	}
-	next, err := signing.Successor(public, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := must.Get(signing.Successor(public, time.Hour))(t)
 	successor, err := next.Public()
 	if err != nil || successor.UserID != public.UserID || successor.ID == public.ID || successor.Expires.Sub(successor.Created) != time.Hour {
 		t.Errorf("successor %+v, %v", successor, err)
@@ -215,9 +181,7 @@ func TestRSAKeyAndGnuPG(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, b := range map[string][]byte{"key.asc": []byte(public.Armor), "m": []byte("message\n"), "m.sig": sig} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	for _, args := range [][]string{{"--import", "key.asc"}, {"--verify", "m.sig", "m"}} {
 		cmd := exec.CommandContext(t.Context(), gpg, append([]string{"--homedir", dir, "--batch"}, args...)...)
@@ -230,10 +194,7 @@ func TestRSAKeyAndGnuPG(t *testing.T) {
 
 func TestParseSums(t *testing.T) {
 	a, b := strings.Repeat("a", 64), strings.Repeat("B", 64)
-	got, err := signing.ParseSums([]byte(a + "  x.zip\r\n\n" + b + " *y.zip\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(signing.ParseSums([]byte(a + "  x.zip\r\n\n" + b + " *y.zip\n")))(t)
 	if diff := cmp.Diff(got, signing.Sums{"x.zip": a, "y.zip": strings.ToLower(b)}); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
@@ -269,9 +230,7 @@ func TestVerifyClocks(t *testing.T) {
 	short, shortPub := newKey(t, signing.KeyOptions{Lifetime: 48 * time.Hour})
 	lost, _ := newKey(t, signing.KeyOptions{})
 	byLost := mustSign(t, lost, message, day(2))
-	if err := lost.Revoke(day(5), "lost"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, lost.Revoke(day(5), "lost"))
 	for name, test := range map[string]struct {
 		made
 		expired bool
@@ -298,17 +257,10 @@ func TestVerifyClocks(t *testing.T) {
 // its own key it is not, at any time of the clock.
 func TestVerifySubkeys(t *testing.T) {
 	c := &packet.Config{Time: func() time.Time { return day(1) }}
-	entity, err := openpgp.NewEntity("Test", "", "", c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.AddSigningSubkey(c); err != nil {
-		t.Fatal(err)
-	}
+	entity := must.Get(openpgp.NewEntity("Test", "", "", c))(t)
+	must.Succeed(t, entity.AddSigningSubkey(c))
 	var sig bytes.Buffer
-	if err := openpgp.DetachSign(&sig, entity, strings.NewReader("sums"), &packet.Config{Time: func() time.Time { return day(2) }}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, openpgp.DetachSign(&sig, entity, strings.NewReader("sums"), &packet.Config{Time: func() time.Time { return day(2) }}))
 	public := func() []signing.PublicKey {
 		var text bytes.Buffer
 		w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
@@ -316,9 +268,7 @@ func TestVerifySubkeys(t *testing.T) {
 			err = errors.Join(entity.Serialize(w), w.Close())
 		}
 		keys, perr := signing.ParsePublicKeys(text.Bytes())
-		if err := errors.Join(err, perr); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(err, perr))
 		return keys
 	}
 	check := func(want error) {
@@ -332,9 +282,7 @@ func TestVerifySubkeys(t *testing.T) {
 	check(nil)
 	for i := range entity.Subkeys {
 		if entity.Subkeys[i].Sig.FlagSign {
-			if err := entity.RevokeSubkey(&entity.Subkeys[i], packet.NoReason, "lost", &packet.Config{Time: func() time.Time { return day(5) }}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, entity.RevokeSubkey(&entity.Subkeys[i], packet.NoReason, "lost", &packet.Config{Time: func() time.Time { return day(5) }}))
 		}
 	}
 	check(signing.ErrRevokedKey)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
@@ -86,14 +87,8 @@ func TestDiff(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before, err := states.Parse([]byte(tt.before))
-			if err != nil {
-				t.Fatal(err)
-			}
-			after, err := states.Parse([]byte(tt.after))
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(states.Parse([]byte(tt.before)))(t)
+			after := must.Get(states.Parse([]byte(tt.after)))(t)
 			changes, leftOut := states.Diff(before, after)
 			var lines []string
 			if len(leftOut) > 0 {
@@ -105,10 +100,7 @@ func TestDiff(t *testing.T) {
 			if diff := cmp.Diff(strings.Join(tt.want, "\n"), strings.Join(lines, "\n")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			b, err := json.Marshal(changes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(json.Marshal(changes))(t)
 			if strings.Contains(strings.Join(tt.want, ""), "(sensitive)") && strings.Contains(string(b), `"s"`) {
 				t.Errorf("the JSON shows a sensitive value: %s", b)
 			}

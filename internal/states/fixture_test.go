@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -26,30 +27,18 @@ func unlisted(h http.Handler) http.RoundTripper {
 
 func mustClient(t *testing.T, transport http.RoundTripper) *oci.Client {
 	t.Helper()
-	c, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 }
 
 func mustStates(t *testing.T, o states.Options) *states.States {
 	t.Helper()
 	o.Layout = layout
-	s, err := states.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(states.New(o))(t)
 }
 
 func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	t.Helper()
-	r, err := c.Repo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(c.Repo(name))(t)
 }
 
 // put writes states one after the other, as a tool does.
@@ -61,20 +50,10 @@ func put(t *testing.T, c *oci.Client, name string, contents ...string) {
 // putWith is put by a store with these options.
 func putWith(t *testing.T, c *oci.Client, name string, o statebackend.Options, contents ...string) {
 	t.Helper()
-	store, err := states.Open(c, layout, name, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(states.Open(c, layout, name, o))(t)
+	l := must.Get(store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "a"}))(t)
 	for _, state := range contents {
-		if _, err := l.Put(t.Context(), []byte(state)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Put(t.Context(), []byte(state)))(t)
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Unlock(t.Context()))
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -19,11 +20,7 @@ import (
 
 func mustStore(t *testing.T, c *oci.Client, name string) *statebackend.Store {
 	t.Helper()
-	store, err := states.Open(c, layout, name, statebackend.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return must.Get(states.Open(c, layout, name, statebackend.Options{}))(t)
 }
 
 // marked formats the marks that are known now.
@@ -54,17 +51,10 @@ func TestMarked(t *testing.T) {
 		c := mustClient(t, ocitest.Direct{Handler: h})
 		s := mustStates(t, states.Options{Client: mustClient(t, count), Names: []string{"shop", "copy", "odd"}})
 		put(t, c, "shop", `{"version":4}`)
-		if _, err := mustStore(t, c, "shop").Replicate(t.Context(), mustStore(t, c, "copy"), "default"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(mustStore(t, c, "shop").Replicate(t.Context(), mustStore(t, c, "copy"), "default"))(t)
 		odd := mustRepo(t, c, "acme/state/odd")
-		m, err := mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), format.TagReplica)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := odd.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), format.TagReplica))(t)
+		must.Get(odd.EnsureBlob(t.Context(), oci.EmptyBlob()))(t)
 		if err := odd.PutTag(t.Context(), format.TagVerdict, m); err != nil { // it is not a verdict
 			t.Fatal(err)
 		}
@@ -78,16 +68,12 @@ func TestMarked(t *testing.T) {
 		}
 		check("true, copy of registry.test/acme/state/shop")
 		count.Take()
-		if err := mustStore(t, c, "shop").RecordVerdict(t.Context(), format.Verdict{Locking: "exact"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, mustStore(t, c, "shop").RecordVerdict(t.Context(), format.Verdict{Locking: "exact"}))
 		check("true, copy of registry.test/acme/state/shop")
 		if n := count.Total(); n != 0 {
 			t.Errorf("asking again costs %v", count.Take())
 		}
-		if _, err := mustStore(t, c, "copy").TakeOver(t.Context(), "default", statebackend.LockInfo{ID: "b"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(mustStore(t, c, "copy").TakeOver(t.Context(), "default", statebackend.LockInfo{ID: "b"}))(t)
 		time.Sleep(time.Hour)
 		down = true
 		check("true, copy of registry.test/acme/state/shop, shop exact")

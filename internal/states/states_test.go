@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,10 +26,7 @@ import (
 
 func checkNames(t *testing.T, s *states.States, want ...string) {
 	t.Helper()
-	got, err := s.Names(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.Names(t.Context()))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
@@ -48,17 +46,10 @@ func TestNames(t *testing.T) {
 		{Kind: addr.KindState, Address: "evil", Repository: "elsewhere/state/evil"},
 		{Kind: addr.KindModule, Address: "net/vpc/gcp", Repository: "acme/modules/net/vpc/gcp"},
 	} {
-		if err := artifact.AddCatalogEntry(t.Context(), queue, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), queue, e))
 	}
-	m, err := queue.Fetch(t.Context(), artifact.CatalogTag("acme/state/entered"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := queue.PutTag(t.Context(), artifact.CatalogTag("acme/state/moved"), m); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(queue.Fetch(t.Context(), artifact.CatalogTag("acme/state/entered")))(t)
+	must.Succeed(t, queue.PutTag(t.Context(), artifact.CatalogTag("acme/state/moved"), m))
 	settings := []string{"set", "empty"}
 	checkNames(t, mustStates(t, states.Options{Client: all, Names: settings}), "empty", "entered", "set", "stored")
 	checkNames(t, mustStates(t, states.Options{Client: some, Names: settings}), "empty", "entered", "set")
@@ -82,9 +73,7 @@ func TestNameAfterAbandonedClaim(t *testing.T) {
 		put(t, c, "late", `{"version":4}`)
 		g.Add(layout.QueueRepo(), artifact.CatalogTag("acme/state/late"))
 		checkNames(t, s, "set")
-		if err := artifact.AddCatalogEntry(t.Context(), mustRepo(t, c, layout.QueueRepo()), artifact.CatalogEntry{Kind: addr.KindState, Address: "late", Repository: "acme/state/late"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), mustRepo(t, c, layout.QueueRepo()), artifact.CatalogEntry{Kind: addr.KindState, Address: "late", Repository: "acme/state/late"}))
 		time.Sleep(time.Hour)
 		checkNames(t, s, "late", "set")
 	})
@@ -120,10 +109,7 @@ func TestWrote(t *testing.T) {
 // data of the workspace is older.
 func TestWroteSeen(t *testing.T) {
 	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
-	s, err := states.New(states.Options{Client: c, Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(states.New(states.Options{Client: c, Layout: layout}))(t)
 	for n := int64(1); n <= 2; n++ {
 		put(t, c, "shop", fmt.Sprintf(`{"version":4,"serial":%d,"lineage":"l"}`, n))
 		s.Wrote(t.Context(), "shop")
@@ -190,10 +176,7 @@ func TestManyNames(t *testing.T) {
 	}}
 	s := mustStates(t, states.Options{Client: mustClient(t, count), Names: []string{"a-first"}})
 	for range 2 {
-		names, err := s.Names(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := must.Get(s.Names(t.Context()))(t)
 		if len(names) != 10_000 || names[0] != "a-first" || names[1] != "team00000" || names[9_999] != "team09998" || !slices.IsSorted(names) {
 			t.Errorf("%d names, from %q and %q to %q", len(names), names[0], names[1], names[len(names)-1])
 		}

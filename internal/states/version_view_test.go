@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -36,10 +37,7 @@ func TestDocumentFollowsDigest(t *testing.T) {
 	s := mustStates(t, states.Options{Client: mustClient(t, count), Now: func() time.Time { return time.Unix(now.Load(), 0) }})
 	check := func(want string) {
 		t.Helper()
-		d, err := s.Document(t.Context(), "shop", "default", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(s.Document(t.Context(), "shop", "default", 1))(t)
 		if value, ok := d.ShowSensitive("output.o", "value"); !ok || string(value) != `"`+want+`"` {
 			t.Errorf("the document has %s, want %s", value, want)
 		}
@@ -96,10 +94,7 @@ func TestDocumentSealed(t *testing.T) {
 	putWith(t, c, "others", others, shop("secret-of-others"))
 	put(t, c, "clear", shop("secret-in-clear"))
 	from, to := mustRepo(t, c, "acme/state/ours"), mustRepo(t, c, "acme/state/moved")
-	m, err := from.Fetch(t.Context(), "state-default-v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(from.Fetch(t.Context(), "state-default-v1"))(t)
 	copied(t, from, to, m)
 	with, without := mustStates(t, states.Options{Client: c, State: ours}), mustStates(t, states.Options{Client: c})
 	for _, tt := range []struct {
@@ -129,28 +124,15 @@ func TestDocumentSealed(t *testing.T) {
 func copied(t *testing.T, from, to *oci.Repo, m oci.Manifest) {
 	t.Helper()
 	var image ocispec.Manifest
-	if err := json.Unmarshal(m.Bytes, &image); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(m.Bytes, &image))
 	for _, d := range append(image.Layers, image.Config) {
-		b, err := from.ReadBlob(t.Context(), d, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := to.PushBlob(t.Context(), oci.BytesBlob(d.MediaType, b)); err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(from.ReadBlob(t.Context(), d, 1<<20))(t)
+		must.Succeed(t, to.PushBlob(t.Context(), oci.BytesBlob(d.MediaType, b)))
 	}
-	if err := to.PutTag(t.Context(), "state-default-v1", m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, to.PutTag(t.Context(), "state-default-v1", m))
 }
 
 func mustSealer(t *testing.T, letter string) statebackend.Sealer {
 	t.Helper()
-	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))}}))(t)
 }

@@ -15,16 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 func newToken(t *testing.T, id string, expires time.Time) statictoken.Token {
 	t.Helper()
-	text, token, err := statictoken.New(id, []rights.Scope{{Action: rights.Read, Kind: "module", Glob: "acme/**"}}, expires)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, token := must.GetBoth(statictoken.New(id, []rights.Scope{{Action: rights.Read, Kind: "module", Glob: "acme/**"}}, expires))(t)
 	if known, hash, err := statictoken.Hash(text); err != nil || known != id || hash != token.Hash {
 		t.Fatalf("%s is the token of %q: %v", id, known, err)
 	}
@@ -35,12 +33,8 @@ func newToken(t *testing.T, id string, expires time.Time) statictoken.Token {
 // final newline.
 func TestAddToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte("# by hand\noks_old_secretsecretsecretsecret read:module:**"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := statictoken.Add(file, newToken(t, "first", time.Time{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("# by hand\noks_old_secretsecretsecretsecret read:module:**"), 0o600))
+	must.Succeed(t, statictoken.Add(file, newToken(t, "first", time.Time{})))
 	want := map[string]statictoken.Token{}
 	var running sync.WaitGroup
 	for i := range 8 {
@@ -53,10 +47,7 @@ func TestAddToken(t *testing.T) {
 		})
 	}
 	running.Wait()
-	got, err := statictoken.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(statictoken.Read(file))(t)
 	if len(got) != 10 || got[0].ID != "old" || got[1].ID != "first" {
 		t.Fatal(got)
 	}
@@ -71,13 +62,8 @@ func TestAddToken(t *testing.T) {
 // not a valid token file.
 func TestAddTokenRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := statictoken.Add(file, newToken(t, "ci", time.Time{})); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, statictoken.Add(file, newToken(t, "ci", time.Time{})))
+	before := must.Get(os.ReadFile(file))(t)
 	if err := statictoken.Add(file, newToken(t, "ci", time.Time{})); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
@@ -93,9 +79,7 @@ func TestAddTokenRefused(t *testing.T) {
 		"ci sha256:" + strings.Repeat("0", 64) + " read:module:** expires=2027-01-31\n": "x:1: scope \"expires",
 	} {
 		x := filepath.Join(t.TempDir(), "x")
-		if err := os.WriteFile(x, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(x, []byte(text), 0o600))
 		_, err := statictoken.Read(x)
 		for _, err := range []error{err, statictoken.Add(x, newToken(t, "new", time.Time{}))} {
 			if err == nil || !strings.Contains(err.Error(), want) {

@@ -13,34 +13,26 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 // TestEntryFromCodeIsThatOfAFile creates the same entries from a file and from
 // values.
 func TestEntryFromCodeIsThatOfAFile(t *testing.T) {
-	set, err := supply.ParseSet("depot.hcl", []byte(setHCL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(supply.ParseSet("depot.hcl", []byte(setHCL)))(t)
 	scan := supply.ScanPolicy{Scanner: "trivy", Block: "high", MaxAge: 168 * time.Hour}
-	vpc, err := supply.ModuleSpec{
+	vpc := must.Get(supply.ModuleSpec{
 		Address: "net/vpc/aws", Source: "github.com/acme/terraform-aws-vpc//modules/vpc", Releases: true,
 		EntrySpec: supply.EntrySpec{Versions: ">= 1.2.0, < 3.0.0", Auth: "acme", Keep: 3, Scan: scan},
-	}.Entry(set.Modules[0].Where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := supply.ProviderSpec{
+	}.Entry(set.Modules[0].Where))(t)
+	provider := must.Get(supply.ProviderSpec{
 		Address: "hashicorp/time", Platforms: []string{"linux_amd64"},
 		EntrySpec: supply.EntrySpec{
 			Versions: "~> 0.14", Keep: 10, Scan: scan,
 			Approval: supply.ApprovalPolicy{Required: true, Patch: true, OlderAge: 72 * time.Hour},
 		},
-	}.Entry(set.Providers[0].Where)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Entry(set.Providers[0].Where))(t)
 	same := cmp.Options{cmp.Comparer(func(a, b addr.Constraint) bool { return a.String() == b.String() }), cmpopts.EquateEmpty()}
 	if diff := cmp.Diff(set.Modules[0], vpc, same); diff != "" {
 		t.Error(diff)

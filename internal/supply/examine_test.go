@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -19,11 +20,7 @@ func (r *runner) idle(o *origin, hours int) (*supply.Plan, []string) {
 	r.examined = r.now
 	r.now = r.now.Add(time.Duration(hours) * time.Hour)
 	r.count.Take()
-	p, got, err := r.own(o, supply.OwnRecord{Owner: "a"})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return p, got
+	return must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(r.t)
 }
 
 // TestIdleRunsAskLittle counts the requests of runs to the registry when
@@ -31,10 +28,7 @@ func (r *runner) idle(o *origin, hours int) (*supply.Plan, []string) {
 // once a day for each other version.
 func TestIdleRunsAskLittle(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
-	p, _, err := r.own(o, supply.OwnRecord{Owner: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(t)
 	if p.Listing(vpcKey) != nil {
 		t.Error("the list of before is given for that of after a change")
 	}
@@ -70,9 +64,7 @@ func TestMovedTagIsFoundWithinADay(t *testing.T) {
 	}
 	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
 	was, other := depottest.MustFetch(t, repo, "1.0.0"), depottest.MustFetch(t, repo, "1.1.0")
-	if err := repo.PutTag(t.Context(), "1.0.0", other); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", other))
 	found := false
 	for hours := 0; hours < 24 && !found; hours += 6 {
 		_, got := r.idle(o, 6)
@@ -83,15 +75,11 @@ func TestMovedTagIsFoundWithinADay(t *testing.T) {
 	}
 	_, got := r.idle(o, 0)
 	r.want(got, "present 1.2.0", "present 1.1.0", "drift 1.0.0 drift")
-	if err := repo.PutTag(t.Context(), "1.0.0", was); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", was))
 	_, got = r.idle(o, 0)
 	r.want(got, "present 1.2.0", "present 1.1.0", "adopt 1.0.0 published")
 
-	if err := repo.PutTag(t.Context(), "1.2.0", other); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.2.0", other))
 	_, got = r.idle(o, 0)
 	r.want(got, "drift 1.2.0 drift", "present 1.1.0", "present 1.0.0")
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -82,23 +83,14 @@ func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, 
 	api := &gitHub{tags: tags}
 	srv := httptest.NewServer(api)
 	t.Cleanup(srv.Close)
-	base, err := url.Parse(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(url.Parse(srv.URL))(t)
 	var src strings.Builder
 	for i := range entries {
 		fmt.Fprintf(&src, "module \"net/m%d/aws\" {\n source = \"github.com/acme/m%d\"\n}\n", i, i)
 	}
-	set, err := supply.ParseSet("depot.hcl", []byte(src.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(supply.ParseSet("depot.hcl", []byte(src.String())))(t)
 	count := &ocitest.Count{}
-	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count}))(t)
 	from := supply.Origins{Client: &upstream.Client{}, GitHub: upstream.NewGitHub(nil, base, nil)}
 	return api, count, supply.NewSyncer(depot.New(depot.Options{Client: client, TempDir: t.TempDir()}), supply.SyncOptions{
 		Set: set, Origins: func(string) (supply.Origins, error) { return from, nil }, Jobs: 8,
@@ -107,14 +99,8 @@ func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, 
 
 func mustSync(t testing.TB, s *supply.Syncer) []supply.Result {
 	t.Helper()
-	p, err := s.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := s.Apply(t.Context(), p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(s.Plan(t.Context()))(t)
+	results := must.Get(s.Apply(t.Context(), p, nil))(t)
 	for _, r := range results {
 		if r.Error != "" {
 			t.Fatalf("%s %s: %s", r.Entry, r.Version, r.Error)

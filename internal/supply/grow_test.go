@@ -9,6 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
@@ -33,18 +34,9 @@ func TestSyncAddsPlatforms(t *testing.T) {
 	}
 	differences := func(src string, want ...string) {
 		t.Helper()
-		p, err := r.syncer(src).Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec, err := supply.ReadRecord(t.Context(), r.depot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := supply.ParseSet("depot.hcl", []byte(src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(r.syncer(src).Plan(t.Context()))(t)
+		rec := must.Get(supply.ReadRecord(t.Context(), r.depot))(t)
+		set := must.Get(supply.ParseSet("depot.hcl", []byte(src)))(t)
 		var got []string
 		for _, s := range p.Steps {
 			got = append(got, fmt.Sprintf("plan %s: %s", s.Action, s.Reason))
@@ -76,9 +68,7 @@ approval {
 	}
 
 	// another process adds a platform
-	if _, err := r.depot.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), src.Offers[0], depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.depot.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), src.Offers[0], depot.MirrorOptions{}))(t)
 	platforms(3)
 	differences(two, "plan adopt: platforms were added by another process or user", "status 1.2.3: the origin has no package for plan9_arm")
 	r.want(r.apply(two), "adopt 1.2.3 published")
@@ -95,11 +85,7 @@ approval {
 	other, _ := depottest.NewDepot(t, r.host, oci.Options{})
 	repo := depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns")
 	second := depottest.NewRelease(t, depottest.NewKey(t, signing.KeyOptions{Name: "B"}), "linux_amd64")
-	if err := repo.Untag(t.Context(), "1.2.3"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.MirrorProvider(t.Context(), second, depottest.UpstreamDNS(), src.Offers[0], depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.Untag(t.Context(), "1.2.3"))
+	must.Get(other.MirrorProvider(t.Context(), second, depottest.UpstreamDNS(), src.Offers[0], depot.MirrorOptions{}))(t)
 	r.want(r.apply(one), "drift 1.2.3 drift")
 }

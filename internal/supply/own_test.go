@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,25 +31,16 @@ func recordTagOf(entry string) string {
 // own runs one entry with a separate record.
 func (r *runner) own(o *origin, own supply.OwnRecord) (*supply.Plan, []string, error) {
 	r.t.Helper()
-	e, err := supply.ModuleSpec{
+	e := must.Get(supply.ModuleSpec{
 		Address: "net/vpc/aws", Source: o.url, EntrySpec: supply.EntrySpec{Versions: "~> 1.0"},
-	}.Entry("Module net/vpc")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}.Entry("Module net/vpc"))(r.t)
 	from := supply.Origins{Client: &upstream.Client{}, Git: &upstream.Git{}}
 	s := supply.NewSyncer(r.depot, supply.SyncOptions{
 		Set: &supply.Set{Modules: []supply.ModuleEntry{e}}, Own: &own, Examined: r.examined, Now: func() time.Time { return r.now },
 		Origins: func(string) (supply.Origins, error) { return from, nil },
 	})
-	p, err := s.Plan(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	results, err := s.Apply(r.t.Context(), p, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	p := must.Get(s.Plan(r.t.Context()))(r.t)
+	results := must.Get(s.Apply(r.t.Context(), p, nil))(r.t)
 	var lines []string
 	for _, res := range results {
 		if err := res.Err(); err != nil {
@@ -88,28 +80,19 @@ func TestOwnRecordPublishesTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	byFile.want(got, "present 1.1.0", "present 1.0.0") // they are in the common record
-	common, own, err := supply.ReadRecords(t.Context(), byFile.depot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	common, own := must.GetBoth(supply.ReadRecords(t.Context(), byFile.depot))(t)
 	if len(own) != 1 || own[0].Owner != "a" || len(own[0].Entries[vpcKey]) != 2 || len(common.Entries[vpcKey]) != 2 {
 		t.Errorf("common %v, own %v", common, own)
 	}
 
 	byHand := newRunner(t)
 	tree := fstest.MapFS{"main.tf": {Data: []byte("# v1.0.0\n"), Mode: 0o600}}
-	out, err := byHand.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(byHand.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
 	if _, got, err = byHand.own(o, supply.OwnRecord{Owner: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	byHand.want(got, "publish 1.1.0 published", "adopt 1.0.0 published")
-	parsed, err := artifact.ParseModule(depottest.MustFetch(t, depottest.MustRepo(t, byFile.client, "p/modules/net/vpc/aws"), "1.0.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(artifact.ParseModule(depottest.MustFetch(t, depottest.MustRepo(t, byFile.client, "p/modules/net/vpc/aws"), "1.0.0")))(t)
 	if parsed.ContentDigest != out.ContentDigest {
 		t.Errorf("the content is %s by hand and %s by a run", out.ContentDigest, parsed.ContentDigest)
 	}
@@ -119,18 +102,12 @@ func TestOwnRecordPublishesTheSame(t *testing.T) {
 // entry to the registry when nothing is new.
 func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
-	p, _, err := r.own(o, supply.OwnRecord{Owner: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(t)
 	if vr := p.Known(vpcKey)["1.0.0"]; vr.State != supply.StatePublished || vr.Digest == "" {
 		t.Errorf("known after the first run: %+v", p.Known(vpcKey))
 	}
 	r.count.Take()
-	p, got, err := r.own(o, supply.OwnRecord{Owner: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, got := must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(t)
 	r.want(got, "present 1.0.0")
 	if n := r.writes(); n != 0 {
 		t.Errorf("an unchanged run wrote %d times", n)
@@ -183,9 +160,7 @@ func TestOwnRecordIsOfItsEntry(t *testing.T) {
 	}
 	repo := depottest.MustRepo(t, r.client, "p/catalog")
 	moved := recordTagOf("module x/y/z")
-	if err := repo.PutTag(t.Context(), moved, depottest.MustFetch(t, repo, recordTagOf(vpcKey))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), moved, depottest.MustFetch(t, repo, recordTagOf(vpcKey))))
 	if _, err := supply.ReadEntryRecord(t.Context(), r.depot, "module x/y/z"); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
@@ -55,10 +56,7 @@ func TestSyncParks(t *testing.T) {
 					t.Fatalf("%s: %d fetches, want %d", s.want, n, s.asked)
 				}
 			}
-			rec, err := supply.ReadRecord(t.Context(), r.depot)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rec := must.Get(supply.ReadRecord(t.Context(), r.depot))(t)
 			vr := rec.Entries["module net/vpc/aws"]["1.0.0"]
 			if vr.State != supply.StateParked || vr.Tries != tt.fetches || !strings.Contains(vr.Reason, "/acme/vpc.git") {
 				t.Errorf("the record says %+v", vr)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -69,10 +70,7 @@ const setJSON = `{
 func TestParseSet(t *testing.T) {
 	for name, src := range map[string]string{"depot.hcl": setHCL, "depot.json": setJSON} {
 		t.Run(name, func(t *testing.T) {
-			set, err := supply.ParseSet(name, []byte(src))
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := must.Get(supply.ParseSet(name, []byte(src)))(t)
 			if set.Registry != "registry.example.com/platform" || set.Interval != 30*time.Minute || len(set.Modules) != 2 || len(set.Providers) != 1 {
 				t.Fatalf("got %+v", set)
 			}
@@ -127,7 +125,7 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 // working directory.
 func TestSetPaths(t *testing.T) {
 	dir := t.TempDir()
-	set, err := supply.ParseSet(filepath.Join(dir, "depot.hcl"), []byte(`
+	set := must.Get(supply.ParseSet(filepath.Join(dir, "depot.hcl"), []byte(`
 auth "a" {
   host       = "git.example.com"
   token_file = "secrets/token"
@@ -147,10 +145,7 @@ provider "acme/net" {
 provider "acme/app" {
   origin = "https://example.com/mirror/"
 }
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))(t)
 	got := []string{set.Auth["a"].File, set.Auth["b"].KeyFile}
 	for _, p := range set.Providers {
 		got = append(got, p.Origin)

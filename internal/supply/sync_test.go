@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -46,9 +47,7 @@ func newOrigin(t *testing.T, tags ...string) *origin {
 	}
 	root := t.TempDir()
 	o := &origin{t: t, dir: filepath.Join(root, "vpc")}
-	if err := os.Mkdir(o.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(o.dir, 0o700))
 	o.git("init", "-q")
 	for _, tag := range tags {
 		o.tag(tag, "# "+tag)
@@ -74,9 +73,7 @@ func (o *origin) git(args ...string) {
 // tag commits a configuration and moves the tag to it.
 func (o *origin) tag(name, text string) {
 	o.t.Helper()
-	if err := os.WriteFile(filepath.Join(o.dir, "main.tf"), []byte(text+"\n"), 0o600); err != nil {
-		o.t.Fatal(err)
-	}
+	must.Succeed(o.t, os.WriteFile(filepath.Join(o.dir, "main.tf"), []byte(text+"\n"), 0o600))
 	o.git("add", ".")
 	o.git("commit", "-q", "--allow-empty", "-m", name)
 	o.git("tag", "-f", name)
@@ -106,10 +103,7 @@ func newRunner(t *testing.T) *runner {
 
 func (r *runner) syncer(src string) *supply.Syncer {
 	r.t.Helper()
-	set, err := supply.ParseSet("depot.hcl", []byte(src))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	set := must.Get(supply.ParseSet("depot.hcl", []byte(src)))(r.t)
 	from := supply.Origins{
 		Client: &upstream.Client{}, Git: &r.git,
 		Provider: func(string, addr.Provider) (depot.Source, error) { return r.src, nil },
@@ -123,10 +117,7 @@ func (r *runner) syncer(src string) *supply.Syncer {
 
 func (r *runner) plan(src string) []string {
 	r.t.Helper()
-	p, err := r.syncer(src).Plan(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	p := must.Get(r.syncer(src).Plan(r.t.Context()))(r.t)
 	var lines []string
 	for _, s := range p.Steps {
 		lines = append(lines, fmt.Sprintf("%s %s", s.Action, s.Version))
@@ -138,14 +129,8 @@ func (r *runner) plan(src string) []string {
 func (r *runner) apply(src string) []string {
 	r.t.Helper()
 	s := r.syncer(src)
-	p, err := s.Plan(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	results, err := s.Apply(r.t.Context(), p, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	p := must.Get(s.Plan(r.t.Context()))(r.t)
+	results := must.Get(s.Apply(r.t.Context(), p, nil))(r.t)
 	var lines []string
 	for _, res := range results {
 		line := strings.TrimSpace(fmt.Sprintf("%s %s %s", res.Action, res.Version, res.State))
@@ -244,20 +229,12 @@ func TestSyncTakesOneOfAPair(t *testing.T) {
 
 func TestSyncIgnores(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t)
-	if err := os.WriteFile(filepath.Join(o.dir, "notes.md"), []byte("private"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(o.dir, "notes.md"), []byte("private"), 0o600))
 	o.tag("v1.0.0", "# x")
 	r.apply(moduleEntry(o, "ignore = [\"*.md\"]"))
 	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
-	parsed, err := artifact.ParseModule(depottest.MustFetch(t, repo, "1.0.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	zip, err := repo.ReadBlob(t.Context(), *parsed.Zip, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(artifact.ParseModule(depottest.MustFetch(t, repo, "1.0.0")))(t)
+	zip := must.Get(repo.ReadBlob(t.Context(), *parsed.Zip, 1<<20))(t)
 	if !strings.Contains(string(zip), "main.tf") || strings.Contains(string(zip), "notes.md") {
 		t.Error("notes.md was shipped, or main.tf was not")
 	}
@@ -268,12 +245,8 @@ func TestSyncIgnores(t *testing.T) {
 func TestSyncRefusesALinkOutOfTheModule(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t)
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "main.tf"), []byte("# secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(o.dir, "sub")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(outside, "main.tf"), []byte("# secret"), 0o600))
+	must.Succeed(t, os.Symlink(outside, filepath.Join(o.dir, "sub")))
 	o.tag("v1.0.0", "# x")
 	r.want(r.apply(moduleEntry(o, "subdir = \"sub\"")), "publish 1.0.0 published error")
 	r.want(r.versions())
@@ -309,9 +282,7 @@ func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 	file := moduleEntry(o, "")
 	r.apply(file)
 	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
-	if err := repo.PutTag(t.Context(), "1.0.0", depottest.MustFetch(t, repo, "1.1.0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", depottest.MustFetch(t, repo, "1.1.0")))
 	r.want(r.apply(file), "present 1.1.0", "drift 1.0.0 drift")
 }
 
@@ -344,9 +315,7 @@ func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 	file := moduleEntry(o, "keep = 1\napproval {\n required = true\n}")
 	r.want(r.apply(file), "publish 1.3.0 waiting", "prune 1.0.0")
 	r.want(r.versions(), "1.1.0", "1.2.0")
-	if _, err := r.depot.Approve(t.Context(), depottest.MustRepo(t, r.client, depottest.ModuleRepo), depottest.MustVersion(t, "1.3.0"), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.depot.Approve(t.Context(), depottest.MustRepo(t, r.client, depottest.ModuleRepo), depottest.MustVersion(t, "1.3.0"), ""))(t)
 	announce(depot.Announcement{Action: evidence.ActionDeprecate, Version: "1.3.0", Replacement: "1.1.0"})
 	r.want(r.plan(file), "adopt 1.3.0", "present 1.2.0", "present 1.1.0")
 	announce(depot.Announcement{Action: evidence.ActionUndeprecate, Version: "1.3.0"})
@@ -378,9 +347,7 @@ results=
 if grep -qr insecure "$1"; then results='{"ruleId":"X","level":"error"}'; fi
 printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s]}]}' "$results"
 `
-	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(script), 0o700))
 	return file
 }
 
@@ -411,9 +378,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")
 	r.now = r.now.Add(25 * time.Hour)
 	r.want(r.apply(file), "scan 1.1.0 blocked", "scan 1.0.0 published")
-	if _, err := r.depot.Approve(t.Context(), repo, depottest.MustVersion(t, "1.1.0"), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.depot.Approve(t.Context(), repo, depottest.MustVersion(t, "1.1.0"), ""))(t)
 	r.want(r.versions(), "1.0.0", "1.1.0")
 	r.want(r.apply(file), "adopt 1.1.0 published", "present 1.0.0")
 }
@@ -468,10 +433,7 @@ func TestSyncGoesOnPastABrokenEntry(t *testing.T) {
 func TestApplyThatIsCutGoesOn(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0")
 	s := r.syncer(moduleEntry(o, ""))
-	p, err := s.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(s.Plan(t.Context()))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := s.Apply(ctx, p, func(supply.Result) { cancel() }); err == nil {
 		t.Error("a cancelled run ended without an error")
@@ -491,10 +453,7 @@ func TestApplyThatIsCutGoesOn(t *testing.T) {
 func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	o.tag("v1.1.0", "resorce \"a\" \"b\" {}")
-	results, err := r.syncer(moduleEntry(o, "")).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(r.syncer(moduleEntry(o, "")).Plan(t.Context()))(t)
 	done, err := r.syncer(moduleEntry(o, "")).Apply(t.Context(), results, nil)
 	if err != nil || len(done) != 2 || !errors.Is(done[0].Err(), description.ErrInvalid) || !strings.Contains(done[0].Error, "main.tf:1:1: ") || done[1].Err() != nil {
 		t.Errorf("got %+v, %v", done, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -93,10 +94,7 @@ func TestTenantSources(t *testing.T) {
 	lead := newLead(t, in.host)
 	r := newRunner(t)
 	tenants := newTenants(t, supply.TenantsOptions{Registry: r.host, Layout: r.depot.Options().Layout}, lead.host)
-	from, err := tenants.Origins(t.Context(), supply.TenantSecret{}, nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(tenants.Origins(t.Context(), supply.TenantSecret{}, nobody))(t)
 	for _, source := range []string{
 		"git::file://" + o.dir, o.dir, "../vpc", "git::" + o.dir, "file://" + o.dir,
 		"git::ext::sh -c id", "ext::sh -c id", "git::-u./x:y", "git::ssh://-oProxyCommand=id/x.git", "git::https://-u@" + in.host + "/x.git",
@@ -175,10 +173,7 @@ func TestTenantProviders(t *testing.T) {
 	in := newInside(t)
 	r := newRunner(t)
 	tenants := newTenants(t, supply.TenantsOptions{Registry: r.host, Layout: r.depot.Options().Layout, FrontEnds: []string{"okara.test"}})
-	from, err := tenants.Origins(t.Context(), supply.TenantSecret{}, nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(tenants.Origins(t.Context(), supply.TenantSecret{}, nobody))(t)
 	public := depottest.UpstreamDNS()
 	here, own := public, public
 	here.Hostname, own.Hostname = in.host, "okara.test"
@@ -220,17 +215,12 @@ func TestTenantReadsItsOwn(t *testing.T) {
 	o := newOrigin(t, "v1.0.0")
 	r := newRunner(t)
 	for _, name := range []string{"mine/vpc/aws", "theirs/vpc/aws"} {
-		if _, err := r.depot.PublishModule(t.Context(), depottest.NewModule("# x\n"), depottest.MustModule(t, name, "1.0.0"), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.depot.PublishModule(t.Context(), depottest.NewModule("# x\n"), depottest.MustModule(t, name, "1.0.0"), depot.ModuleOptions{}))(t)
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(o.url, "git::http://"), "/")
 	tenants := newTenants(t, supply.TenantsOptions{Registry: r.host, Layout: r.depot.Options().Layout}, host)
 	mine := func(it addr.Item) bool { return it.Kind == addr.KindModule && it.Module.Namespace == "mine" }
-	from, err := tenants.Origins(t.Context(), supply.TenantSecret{}, mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(tenants.Origins(t.Context(), supply.TenantSecret{}, mine))(t)
 	if err := r.sync(from, "oci://"+r.host+"/p/modules/theirs/vpc/aws"); !errors.Is(err, oci.ErrDenied) {
 		t.Errorf("another namespace's module: %v", err)
 	}
@@ -264,11 +254,8 @@ func TestTenantSecretStaysWithItsHosts(t *testing.T) {
 	}
 	agreed, other := server("agreed"), server("other")
 	r := newRunner(t)
-	from, err := newTenants(t, supply.TenantsOptions{Registry: r.host, Layout: r.depot.Options().Layout}, agreed, other).
-		Origins(t.Context(), supply.TenantSecret{Hosts: []string{agreed, "github.com/acme"}, Token: "secret"}, nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(newTenants(t, supply.TenantsOptions{Registry: r.host, Layout: r.depot.Options().Layout}, agreed, other).
+		Origins(t.Context(), supply.TenantSecret{Hosts: []string{agreed, "github.com/acme"}, Token: "secret"}, nobody))(t)
 	for _, host := range []string{agreed, other} {
 		if err := r.sync(from, host+"/a/b/c"); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("%s: %v", host, err)

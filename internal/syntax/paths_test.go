@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -43,19 +44,14 @@ many {
   file = "x"
 }
 `
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
 	dir := filepath.Join(here, "etc", "okara")
 	for name, decode := range map[string]func(name string, to any) error{
 		"one":   func(name string, to any) error { return syntax.Wrong(syntax.Decode([]byte(src), name, to)) },
 		"parts": func(name string, to any) error { return syntax.Wrong(syntax.DecodeParts([]byte(src), name, to)) },
 	} {
 		var got whole
-		if err := decode(filepath.Join("etc", "okara", "okara.hcl"), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, decode(filepath.Join("etc", "okara", "okara.hcl"), &got))
 		want := whole{
 			Log: "-", Files: map[string]string{"A": filepath.Join(dir, "a", "b"), "C": filepath.Join(here, "etc", "c"), "D": absolute}, Origin: filepath.Join(dir, "mirror"),
 			One:  &block{Other: "not/a/path", Run: []string{"tofu", filepath.Join(dir, "tofu"), filepath.Join(dir, "bin", "tofu")}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/taglog"
 	"github.com/seed-141914ff/okara/oci"
@@ -42,14 +43,9 @@ func TestExpire(t *testing.T) {
 			if test.second == nil {
 				deletes.Do = func(r *http.Request, next http.RoundTripper) (*http.Response, error) { return next.RoundTrip(r) }
 			}
-			repo, err := oci.OpenRepo("registry.test/test/repo", oci.Options{PlainHTTP: true, Transport: deletes, Retry: oci.Retry{MaxAttempts: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			repo := must.Get(oci.OpenRepo("registry.test/test/repo", oci.Options{PlainHTTP: true, Transport: deletes, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 			for _, tag := range []string{"old-1", "old-2", "new"} {
-				if err := artifact.PutDocument(t.Context(), repo, tag, "application/vnd.test.record", oci.BytesBlob("text/plain", []byte(tag)), nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, artifact.PutDocument(t.Context(), repo, tag, "application/vnd.test.record", oci.BytesBlob("text/plain", []byte(tag)), nil))
 			}
 			var log bytes.Buffer
 			old := taglog.New(repo, slog.New(slog.NewTextHandler(&log, nil)), "old records")

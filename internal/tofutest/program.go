@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Find returns the path of a program that a variable such as OKARA_TEST_TOFU names, that
@@ -59,13 +61,8 @@ func TimeProvider(t testing.TB) string {
 func built(t testing.TB, what string, find func() string) string {
 	t.Helper()
 	cache := filepath.Join(root(), ".cache")
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	unlock, err := lockedfile.MutexAt(filepath.Join(cache, "lock")).Lock() // tests of several packages run at the same time
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(cache, 0o755))
+	unlock := must.Get(lockedfile.MutexAt(filepath.Join(cache, "lock")).Lock())(t) // tests of several packages run at the same time
 	defer unlock()
 	if path := find(); path != "" {
 		return mustAbs(t, path)
@@ -106,9 +103,6 @@ func root() string {
 
 func mustAbs(t testing.TB, path string) string {
 	t.Helper()
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path = must.Get(filepath.Abs(path))(t)
 	return path
 }

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Stock is an unmodified tool on this machine: the reference for what [Client] assumes
@@ -59,9 +61,7 @@ func (s Stock) command(t testing.TB, config string, env []string, args ...string
 	file := ""
 	if config != "" { // with its own configuration file the tool does not read stored logins
 		file = filepath.Join(s.Home, "cli.tfrc")
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(config), 0o600))
 	}
 	cmd := exec.Command(s.Path, args...)
 	cmd.Env = append(os.Environ(), "HOME="+s.Home, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE="+file)
@@ -75,9 +75,7 @@ func (s Stock) Init(t testing.TB, files map[string]string, config string, env ..
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	out, err = s.Run(t, dir, config, env, "init", "-no-color", "-input=false")
 	return dir, out, err
@@ -93,9 +91,7 @@ func (s Stock) Login(t testing.TB, host string, env []string, browse func(url st
 	r, w := io.Pipe()
 	cmd.Stdout = w
 	cmd.Stderr = w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() {
 		err := cmd.Wait()

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Target is a running server.
@@ -31,11 +33,7 @@ func (s Target) Each(t *testing.T, f func(t *testing.T, c *Client)) {
 
 func (s Target) url(t testing.TB, path string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(strings.TrimSuffix(s.Base, "/") + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return must.Get(url.Parse(strings.TrimSuffix(s.Base, "/") + path))(t)
 }
 
 // Module is the expected content of one module on the server.
@@ -49,22 +47,13 @@ type Module struct {
 // that a missing module is not found.
 func RunModules(t *testing.T, server Target, want Module) {
 	server.Each(t, func(t *testing.T, c *Client) {
-		s, err := c.Discover(t.Context(), server.Base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.ModuleVersions(t.Context(), s.Modules, want.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(c.Discover(t.Context(), server.Base))(t)
+		got := must.Get(c.ModuleVersions(t.Context(), s.Modules, want.Address))(t)
 		if diff := cmp.Diff(got, want.Versions); diff != "" {
 			t.Errorf("versions of %s, got - want +:\n%s", want.Address, diff)
 		}
 		for _, v := range want.Versions {
-			files, err := c.Module(t.Context(), s.Modules, want.Address, v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			files := must.Get(c.Module(t.Context(), s.Modules, want.Address, v))(t)
 			if diff := cmp.Diff(files, want.Files); diff != "" {
 				t.Errorf("%s %s, got - want +:\n%s", want.Address, v, diff)
 			}
@@ -100,10 +89,7 @@ func RunProviders(t *testing.T, server Target, service string, want Provider) {
 		}
 		for _, platform := range slices.Sorted(maps.Keys(want.Zips)) {
 			os, arch, _ := strings.Cut(platform, "_")
-			in, err := c.Provider(t.Context(), base, want.Host, want.Address, want.Version, os, arch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := must.Get(c.Provider(t.Context(), base, want.Host, want.Address, want.Version, os, arch))(t)
 			if !bytes.Equal(in.Zip, want.Zips[platform]) {
 				t.Errorf("%s: other bytes than published", platform)
 			}
@@ -134,10 +120,7 @@ func RunMirror(t *testing.T, server Target, want Provider) {
 			t.Fatalf("versions of %s: %v, %v; want %s among them", source, versions, err, want.Version)
 		}
 		for _, platform := range slices.Sorted(maps.Keys(want.Zips)) {
-			a, err := c.Mirror(t.Context(), base, source, want.Version, platform)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(c.Mirror(t.Context(), base, source, want.Version, platform))(t)
 			if !bytes.Equal(a.Zip, want.Zips[platform]) {
 				t.Errorf("%s: other bytes than published", platform)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -26,28 +27,18 @@ import (
 
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 }
 
 // TestSigstoreBundles checks bundles written by cosign (see
 // testdata/README.md), unchanged and modified, on registries with and without
 // the referrers API.
 func TestSigstoreBundles(t *testing.T) {
-	key, err := signing.ParseCosignPublicKey(fixture(t, "cosign.pub"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(signing.ParseCosignPublicKey(fixture(t, "cosign.pub")))(t)
 	_, stranger := depottest.NewCosignKey(t)
 	manifest := fixture(t, "manifest.json")
 	subject := oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}
-	other, err := addr.ParseModule("prod/other/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(addr.ParseModule("prod/other/aws"))(t)
 	for name, tt := range map[string]struct {
 		file         string
 		old, changed string // in the bundle
@@ -86,14 +77,10 @@ func TestSigstoreBundles(t *testing.T) {
 				image = bytes.Replace(image, []byte(digest.FromBytes(layer)), []byte(blob.Digest), 1)
 				image = bytes.Replace(image, sizeOf(len(layer)), sizeOf(int(blob.Size)), 1)
 				for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-					if err := r.PushBlob(t.Context(), b); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, r.PushBlob(t.Context(), b))
 				}
 				m := oci.Manifest{Descriptor: oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(image), Size: int64(len(image))}, Bytes: image}
-				if err := r.PutReferrer(t.Context(), m, about); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PutReferrer(t.Context(), m, about))
 				s := trust.Subject{
 					Repository: r, Item: cmp.Or(tt.as, depottest.VPC().Item()), Name: depottest.ModuleRepo, Version: depottest.MustVersion(t, cmp.Or(tt.version, "1.0.0")),
 					Manifest: oci.Manifest{Descriptor: about, Bytes: manifest},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -24,9 +25,7 @@ func TestVerifyProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
 		key, v := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.MustVersion(t, "1.2.3")
-		if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "windows_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "windows_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}))(t)
 		trusted := []signing.PublicKey{depottest.MustPublic(t, key)}
 		foreign := []signing.PublicKey{depottest.MustPublic(t, depottest.NewKey(t, signing.KeyOptions{}))}
 		_, cosignKey := depottest.NewCosignKey(t)
@@ -59,9 +58,7 @@ func TestVerifyModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
 		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-		if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}))(t)
 		verify := func(o trust.Policy, check, want string) {
 			t.Helper()
 			checks, err := d.Verify(t.Context(), depottest.VPC().Item(), m.Version, o)
@@ -76,16 +73,12 @@ func TestVerifyModule(t *testing.T) {
 		}
 		verify(trust.Policy{Deep: true}, "content of archive/zip", "ok")
 		verify(trust.Policy{}, "cosign", "absent")
-		if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), one); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), one))(t)
 		verify(by(onePub), "cosign", "trusted")
 		verify(by(twoPub), "cosign", "failed")
 		verify(trust.Policy{}, "cosign", "consistent")
 		verify(trust.Policy{Require: []string{"cosign"}}, "cosign", "failed")
-		if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), two); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), two))(t)
 		verify(by(onePub), "cosign", "trusted") // the first signature stays
 		verify(by(twoPub), "cosign", "trusted")
 
@@ -108,23 +101,13 @@ func TestVerifyModule(t *testing.T) {
 func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}))(t)
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
-	parsed, err := artifact.ParseModule(depottest.MustFetch(t, r, "1.0.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(artifact.ParseModule(depottest.MustFetch(t, r, "1.0.0")))(t)
 	parsed.ContentDigest, parsed.Version = digest.FromString("x").String(), depottest.MustVersion(t, "1.0.1")
 	parsed.Annotations = nil
-	forged, err := artifact.NewModule(parsed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), "1.0.1", forged); err != nil {
-		t.Fatal(err)
-	}
+	forged := must.Get(artifact.NewModule(parsed))(t)
+	must.Succeed(t, r.PutTag(t.Context(), "1.0.1", forged))
 	checks, err := d.Verify(t.Context(), depottest.VPC().Item(), parsed.Version, trust.Policy{Deep: true})
 	if !errors.Is(err, trust.ErrUntrusted) || depottest.Result(checks, "content of "+artifact.MediaModuleTar) != "failed" {
 		t.Errorf("got %v, %+v", err, checks)
@@ -134,9 +117,7 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 func TestSignProviderAgain(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	key, v := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.MustVersion(t, "1.2.3")
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}))(t)
 	before := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest
 	next := depottest.NewKey(t, signing.KeyOptions{})
 	check := func(name string, key *signing.Key, want string) {
@@ -147,14 +128,10 @@ func TestSignProviderAgain(t *testing.T) {
 		}
 	}
 	check("not signed yet", next, "failed")
-	if _, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false))(t)
 	check("new key", next, "trusted")
 	check("old key beside it", key, "trusted")
-	if _, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true))(t)
 	check("new key alone", next, "trusted")
 	check("old key replaced", key, "failed")
 	if after := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest; after != before {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -24,10 +25,7 @@ import (
 // Shows: opendepot 4
 // Shows: aws-registry 2
 func TestAppToken(t *testing.T) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	now := time.Unix(1_800_000_000, 0)
 	asked := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,10 +41,7 @@ func TestAppToken(t *testing.T) {
 		fmt.Fprintf(w, `{"token":"t%d","expires_at":%q}`, asked, now.Add(time.Hour).UTC().Format(time.RFC3339))
 	}))
 	defer srv.Close()
-	api, err := url.Parse(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(url.Parse(srv.URL))(t)
 	app := &upstream.App{API: api, ID: 7, Installation: 42, Key: key, Now: func() time.Time { return now }}
 	for _, step := range []struct {
 		after time.Duration

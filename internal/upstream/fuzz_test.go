@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -44,10 +45,7 @@ func FuzzAnswer(f *testing.F) {
 	base := &url.URL{Scheme: "https", Host: "origin.invalid", Path: "/p/"}
 	p := addr.Provider{Hostname: "origin.invalid", Namespace: "acme", Type: "dns"}
 	m := addr.Module{Namespace: "net", Name: "vpc", System: "aws"}
-	v, err := addr.ParseVersion("1.0.0")
-	if err != nil {
-		f.Fatal(err)
-	}
+	v := must.Get(addr.ParseVersion("1.0.0"))(f)
 	f.Fuzz(func(t *testing.T, body []byte, header string) {
 		c := &upstream.Client{HTTP: &http.Client{Transport: answering{body, header}}}
 		registry := &upstream.Registry{Client: c, Base: base}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -32,10 +33,7 @@ func TestGitAsksOnceWithAToken(t *testing.T) {
 	defer srv.Close()
 	upstream.InstallGit(srv.Client())
 	defer upstream.InstallGit(http.DefaultClient)
-	l, err := upstream.ParseLocation("git::" + srv.URL + "/acme/vpc.git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(upstream.ParseLocation("git::" + srv.URL + "/acme/vpc.git"))(t)
 	g := &upstream.Git{Token: func(string) string { return "t0ken" }}
 	for want := 1; want <= 2; want++ {
 		tags, err := g.Tags(t.Context(), l)

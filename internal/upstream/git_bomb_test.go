@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -24,29 +25,17 @@ import (
 // Shows: mistakes 6
 func TestGitBomb(t *testing.T) {
 	l, _ := newGitRepo(t, "v1.0.0")
-	repo, err := git.PlainOpen(l.URL.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(git.PlainOpen(l.URL.Path))(t)
 	store := func(o interface {
 		Encode(plumbing.EncodedObject) error
 	}) plumbing.Hash {
 		encoded := repo.Storer.NewEncodedObject()
-		if err := o.Encode(encoded); err != nil {
-			t.Fatal(err)
-		}
-		h, err := repo.Storer.SetEncodedObject(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
+		must.Succeed(t, o.Encode(encoded))
+		return must.Get(repo.Storer.SetEncodedObject(encoded))(t)
 	}
 	blob := repo.Storer.NewEncodedObject()
 	blob.SetType(plumbing.BlobObject)
-	hash, err := repo.Storer.SetEncodedObject(blob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := must.Get(repo.Storer.SetEncodedObject(blob))(t)
 	mode := filemode.Regular
 	for range 8 {
 		tree := &object.Tree{}
@@ -57,9 +46,7 @@ func TestGitBomb(t *testing.T) {
 	}
 	who := object.Signature{Name: "a", Email: "a@example.com", When: time.Unix(1, 0)}
 	commit := store(&object.Commit{Author: who, Committer: who, Message: "x", TreeHash: hash})
-	if err := repo.Storer.SetReference(plumbing.NewHashReference("refs/tags/v2.0.0", commit)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.Storer.SetReference(plumbing.NewHashReference("refs/tags/v2.0.0", commit)))
 	var g upstream.Git
 	for _, ref := range []string{"v2.0.0", commit.String()} {
 		l.Ref = ref

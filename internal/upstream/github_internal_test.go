@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -83,10 +84,7 @@ func newGitHub(t *testing.T, quota int64) (*gitHub, *GitHub) {
 	srv.quota.Store(quota)
 	ts := httptest.NewServer(srv)
 	t.Cleanup(ts.Close)
-	u, err := url.Parse(ts.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(ts.URL))(t)
 	return srv, NewGitHub(nil, u, func(key string) string { return key[len(u.Hostname())+1:] + "-token" })
 }
 
@@ -96,10 +94,7 @@ func TestGitHubListsCostNoQuotaTwice(t *testing.T) {
 	srv, g := newGitHub(t, 2)
 	want := []Tag{{"v1.1.0", "b"}, {"v1.0.0", "a"}}
 	for range 3 {
-		got, err := g.Tags(t.Context(), "acme", "vpc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(g.Tags(t.Context(), "acme", "vpc"))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
@@ -123,10 +118,7 @@ func TestGitHubWaitsForTheRateLimit(t *testing.T) {
 		srv.quota.Store(10)
 		return nil
 	}
-	tags, err := g.Releases(t.Context(), "acme", "vpc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tags := must.Get(g.Releases(t.Context(), "acme", "vpc"))(t)
 	if diff := cmp.Diff([]Tag{{Name: "v1.1.0"}}, tags); diff != "" || waits != 1 {
 		t.Errorf("%d waits, %s", waits, diff)
 	}
@@ -147,10 +139,7 @@ func TestGitHubDoesNotWaitInVain(t *testing.T) {
 
 func TestGitHubTarballAndErrors(t *testing.T) {
 	_, g := newGitHub(t, 10)
-	body, err := g.Tarball(t.Context(), "acme", "vpc", "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(g.Tarball(t.Context(), "acme", "vpc", "b"))(t)
 	defer body.Close()
 	if b, err := io.ReadAll(body); err != nil || string(b) != "tree" {
 		t.Errorf("got %q, %v", b, err)
@@ -247,10 +236,7 @@ func TestGitHubLongReleases(t *testing.T) {
 		io.WriteString(w, "]")
 	}))
 	defer ts.Close()
-	u, err := url.Parse(ts.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(ts.URL))(t)
 	tags, err := NewGitHub(nil, u, nil).Releases(t.Context(), "acme", "dns")
 	if err != nil || len(tags) != releases {
 		t.Errorf("%d releases, %v", len(tags), err)
@@ -282,10 +268,7 @@ func TestGitHubFollows(t *testing.T) {
 		}
 	}))
 	defer ts.Close()
-	u, err := url.Parse(ts.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(ts.URL))(t)
 	g := NewGitHub(nil, u, func(string) string { return "secret" })
 	for name, want := range map[string]error{"old": nil, "circle": nil, "endless": oci.ErrTooLarge} {
 		tags, err := g.Tags(t.Context(), "acme", name)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -61,10 +62,7 @@ func TestGuardRefusesPrivateAddresses(t *testing.T) {
 
 func TestGuardExemptsListedHosts(t *testing.T) {
 	u := origin(t)
-	_, port, err := net.SplitHostPort(u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port := must.GetBoth(net.SplitHostPort(u.Host))(t)
 	for listed, want := range map[string]error{
 		u.Host:              nil,
 		"127.0.0.1":         nil,

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -32,11 +33,7 @@ func TestVersionsAsOriginsListThem(t *testing.T) {
 	}))
 	defer srv.Close()
 	base := func(path string) *url.URL {
-		u, err := url.Parse(srv.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return u
+		return must.Get(url.Parse(srv.URL + path))(t)
 	}
 	var left []string
 	ctx := upstream.ReportLeftOut(t.Context(), func(listed string, why error) { left = append(left, listed+": "+why.Error()) })

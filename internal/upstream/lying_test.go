@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -37,10 +38,7 @@ func endless(t *testing.T, w io.Writer, text string) {
 //
 // Shows: mistakes 21
 func TestLyingOrigin(t *testing.T) {
-	first, err := addr.ParseVersion("1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(addr.ParseVersion("1.0.0"))(t)
 	for name, test := range map[string]struct {
 		path   string // of the wrong answer
 		answer func(w http.ResponseWriter)
@@ -99,10 +97,7 @@ func TestLyingOrigin(t *testing.T) {
 
 // TestGuardChecksAnswers has a listed origin whose answers name internal hosts.
 func TestGuardChecksAnswers(t *testing.T) {
-	first, err := addr.ParseVersion("1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(addr.ParseVersion("1.0.0"))(t)
 	asked := false
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	t.Cleanup(inside.Close)

@@ -20,6 +20,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -36,10 +37,7 @@ func TestParseLocation(t *testing.T) {
 		"oci://x.com/a/b?digest=sha256:ab":               {"oci", "oci://x.com/a/b", "sha256:ab", ""},
 	} {
 		t.Run(in, func(t *testing.T) {
-			l, err := upstream.ParseLocation(in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(upstream.ParseLocation(in))(t)
 			if diff := cmp.Diff(want, [4]string{string(l.Kind), l.URL.String(), l.Ref, l.Subdir}); diff != "" {
 				t.Error(diff)
 			}
@@ -69,10 +67,7 @@ func TestArchiveChecksum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, _, err := client().Archive(t.Context(), l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body, _ := must.GetBoth(client().Archive(t.Context(), l))(t)
 		_, err = io.ReadAll(body)
 		if good && err != nil || !good && !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%q: %v", sum, err)
@@ -87,19 +82,13 @@ func TestArchiveChecksum(t *testing.T) {
 func TestModuleRegistry(t *testing.T) {
 	u := origin(t)
 	r := &upstream.ModuleRegistry{Client: client(), Host: u.Host}
-	m, err := addr.ParseModule("net/vpc/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(addr.ParseModule("net/vpc/aws"))(t)
 	versions, err := r.Versions(t.Context(), m)
 	if err != nil || len(versions) != 2 {
 		t.Fatalf("versions %v, %v", versions, err)
 	}
 	for i, want := range []string{"https://example.com/vpc.git", u.String() + "/files/vpc.zip"} {
-		l, err := r.Location(t.Context(), m, versions[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(r.Location(t.Context(), m, versions[i]))(t)
 		if got := l.URL.String(); got != want {
 			t.Errorf("%s: got %s, want %s", versions[i], got, want)
 		}
@@ -111,30 +100,15 @@ func TestModuleRegistry(t *testing.T) {
 func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
 	t.Helper()
 	dir := t.TempDir()
-	repo, err := git.PlainInit(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := repo.Worktree()
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(git.PlainInit(dir, false))(t)
+	tree := must.Get(repo.Worktree())(t)
 	who := &object.Signature{Name: "a", Email: "a@example.com", When: time.Unix(1, 0)}
 	var commits []string
 	for _, tag := range tags {
-		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+tag), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tree.Add("main.tf"); err != nil {
-			t.Fatal(err)
-		}
-		h, err := tree.Commit(tag, &git.CommitOptions{Author: who})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := repo.CreateTag(tag, h, &git.CreateTagOptions{Tagger: who, Message: tag}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+tag), 0o600))
+		must.Get(tree.Add("main.tf"))(t)
+		h := must.Get(tree.Commit(tag, &git.CommitOptions{Author: who}))(t)
+		must.Get(repo.CreateTag(tag, h, &git.CreateTagOptions{Tagger: who, Message: tag}))(t)
 		commits = append(commits, h.String())
 	}
 	return upstream.Location{Kind: upstream.KindGit, URL: &url.URL{Scheme: "file", Path: dir}, Local: true}, commits
@@ -144,10 +118,7 @@ func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
 func TestGit(t *testing.T) {
 	l, commits := newGitRepo(t, "v1.0.0", "v1.1.0")
 	var g upstream.Git
-	tags, err := g.Tags(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tags := must.Get(g.Tags(t.Context(), l))(t)
 	want := []upstream.Tag{{Name: "v1.0.0", Commit: commits[0]}, {Name: "v1.1.0", Commit: commits[1]}}
 	if diff := cmp.Diff(want, tags); diff != "" {
 		t.Error(diff)

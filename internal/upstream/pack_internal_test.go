@@ -8,6 +8,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -41,11 +42,7 @@ func packed(tb testing.TB, content string) []byte {
 	tb.Helper()
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
-	if _, err := z.Write([]byte(content)); err != nil {
-		tb.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(z.Write([]byte(content)))(tb)
+	must.Succeed(tb, z.Close())
 	return b.Bytes()
 }

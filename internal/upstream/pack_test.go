@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -24,11 +25,7 @@ func newHostileGit(t *testing.T, pack []byte) upstream.Location {
 	t.Cleanup(srv.Close)
 	upstream.InstallGit(srv.Client())
 	t.Cleanup(func() { upstream.InstallGit(http.DefaultClient) })
-	l, err := upstream.ParseLocation("git::" + srv.URL + "/acme/vpc.git?ref=v1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(upstream.ParseLocation("git::" + srv.URL + "/acme/vpc.git?ref=v1.0.0"))(t)
 }
 
 // TestGitDeltaBomb fetches a small pack that describes 3.3 GB. It is refused by
@@ -86,10 +83,7 @@ func TestGitThatSendsOn(t *testing.T) {
 	}))
 	defer srv.Close()
 	upstream.InstallGit(srv.Client())
-	l, err := upstream.ParseLocation("git::" + srv.URL + "/acme/vpc.git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l = must.Get(upstream.ParseLocation("git::" + srv.URL + "/acme/vpc.git"))(t)
 	if _, err := g.Tags(t.Context(), l); !errors.Is(err, oci.ErrTooLarge) {
 		t.Errorf("a list without an end: %v, want ErrTooLarge", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -71,11 +72,7 @@ func origin(t *testing.T) *url.URL {
 	answer("/m/net/vpc/aws/versions", `{"modules":[{"versions":[{"version":"1.0.0"},{"version":"2.0.0"}]}]}`)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	u, err := url.Parse(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return must.Get(url.Parse(srv.URL))(t)
 }
 
 func client() *upstream.Client {
@@ -88,10 +85,7 @@ func TestRegistry(t *testing.T) {
 	host := origin(t).Host
 	p := addr.Provider{Hostname: host, Namespace: "acme", Type: "dns"}
 	r := &upstream.Registry{Client: client()}
-	versions, err := r.Versions(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	versions := must.Get(r.Versions(t.Context(), p))(t)
 	if got := fmt.Sprint(versions); got != "[1.2.0 1.1.0 1.0.0]" {
 		t.Errorf("versions %s", got)
 	}
@@ -101,10 +95,7 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("platforms of %s: %v, %v; want %s", versions[i], platforms, err, want)
 		}
 	}
-	pkg, err := r.Package(t.Context(), p, versions[2], linux)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := must.Get(r.Package(t.Context(), p, versions[2], linux))(t)
 	checkPackage(t, pkg)
 	if string(pkg.Shasums) != "sums" || string(pkg.Signature) != "sig" || len(pkg.Keys) != 1 || pkg.Keys[0].KeyID != "K" {
 		t.Errorf("proof %q %q %v", pkg.Shasums, pkg.Signature, pkg.Keys)
@@ -116,10 +107,7 @@ func TestRegistry(t *testing.T) {
 
 func checkPackage(t *testing.T, pkg upstream.Package) {
 	t.Helper()
-	body, err := pkg.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(pkg.Open(t.Context()))(t)
 	defer body.Close()
 	zip, err := io.ReadAll(body)
 	if err != nil || string(zip) != "zip bytes" {
@@ -163,10 +151,7 @@ func TestNetworkMirror(t *testing.T) {
 	if err != nil || len(platforms) != 1 {
 		t.Fatalf("platforms %v, %v", platforms, err)
 	}
-	pkg, err := m.Package(t.Context(), p, versions[0], linux)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := must.Get(m.Package(t.Context(), p, versions[0], linux))(t)
 	checkPackage(t, pkg)
 }
 

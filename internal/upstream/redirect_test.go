@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -36,11 +37,7 @@ func (e *eavesdropper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func mustURL(t *testing.T, s string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return must.Get(url.Parse(s))(t)
 }
 
 // TestTokenStaysWithItsOrigin redirects each client of this package from its
@@ -51,10 +48,7 @@ func mustURL(t *testing.T, s string) *url.URL {
 // elsewhere
 func TestTokenStaysWithItsOrigin(t *testing.T) {
 	token := func(string) string { return "secret" }
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	clients := map[string]func(h *http.Client, u *url.URL) error{
 		"registry": func(h *http.Client, u *url.URL) error {
 			r := &upstream.Registry{Client: &upstream.Client{HTTP: h, Token: token}, Base: u.JoinPath("/p/")}
@@ -175,10 +169,7 @@ func TestGuardGit(t *testing.T) {
 	guard := upstream.NewGuard(nil)
 	g := upstream.Git{Guard: guard}
 	for _, s := range []string{"git::" + inside.URL + "/vpc.git", "git::ssh://git@127.0.0.1:1/vpc.git", "git::ssh://localhost/vpc.git", "git::https://169.254.169.254/vpc.git"} {
-		l, err := upstream.ParseLocation(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(upstream.ParseLocation(s))(t)
 		if _, err := g.Tags(t.Context(), l); !errors.Is(err, oci.ErrDenied) {
 			t.Errorf("%s: %v", s, err)
 		}
@@ -190,10 +181,7 @@ func TestGuardGit(t *testing.T) {
 		t.Errorf("asked %d times", ear.asked)
 	}
 	guard.Named(mustURL(t, inside.URL).Host)
-	l, err := upstream.ParseLocation("git::" + inside.URL + "/vpc.git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(upstream.ParseLocation("git::" + inside.URL + "/vpc.git"))(t)
 	if _, err := g.Tags(t.Context(), l); errors.Is(err, oci.ErrDenied) || ear.asked == 0 {
 		t.Errorf("a host that the user named: %v, asked %d times", err, ear.asked)
 	}

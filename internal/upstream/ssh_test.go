@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -28,10 +29,7 @@ func newSSHKey(t *testing.T) (text []byte, signer ssh.Signer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKey(key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	block := must.Get(ssh.MarshalPrivateKey(key, ""))(t)
 	if signer, err = ssh.NewSignerFromKey(key); err != nil {
 		t.Fatal(err)
 	}
@@ -61,10 +59,7 @@ func newSSHD(t *testing.T, client ssh.PublicKey) *sshd {
 		return nil, nil
 	}}
 	config.AddHostKey(host)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() {
@@ -128,14 +123,8 @@ func TestGitOverSSH(t *testing.T) {
 	repo, commits := newGitRepo(t, "v1.0.0")
 	text, signer := newSSHKey(t)
 	server := newSSHD(t, signer.PublicKey())
-	l, err := upstream.ParseLocation("git::ssh://git@" + server.address + repo.URL.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := upstream.ParseSSHKey(text, knownLine(server.address, server.host.PublicKey()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(upstream.ParseLocation("git::ssh://git@" + server.address + repo.URL.Path))(t)
+	key := must.Get(upstream.ParseSSHKey(text, knownLine(server.address, server.host.PublicKey())))(t)
 	g := upstream.Git{SSH: key, Guard: upstream.NewGuard([]string{server.address})}
 	tags, err := g.Tags(t.Context(), l)
 	if err != nil || len(tags) != 1 || tags[0].Name != "v1.0.0" {

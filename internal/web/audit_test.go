@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -104,9 +105,7 @@ func TestAuditUnreadable(t *testing.T) {
 	s := newStateSite(t)
 	queue := s.queue(t)
 	tag := auditlog.AuditTag{Day: s.now, ID: "0123456789abcdef", Part: 1}
-	if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, auditlog.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")))
 	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only a short time for that
 		t.Fatal(err)
 	}
@@ -118,9 +117,5 @@ func TestAuditUnreadable(t *testing.T) {
 
 func (s *stateSite) queue(t *testing.T) *oci.Repo {
 	t.Helper()
-	r, err := s.client.Repo(s.layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(s.client.Repo(s.layout.QueueRepo()))(t)
 }

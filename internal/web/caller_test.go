@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestCallers checks that a module lists its callers: those whose newest version calls it
@@ -72,10 +73,7 @@ func TestCallers(t *testing.T) {
 // known reports whether the index has read the newest version of n items.
 func (s *site) known(t *testing.T, n int) bool {
 	t.Helper()
-	v, _, err := s.finder.View(t.Context(), "", func(string, string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, _ := must.GetBoth(s.finder.View(t.Context(), "", func(string, string) bool { return true }))(t)
 	for e := range v.All {
 		if !e.Read.IsZero() {
 			n--

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -86,10 +87,7 @@ func newWholeOf(t *testing.T, templates string, given map[string][]string) *whol
 		p.Tokens = append(p.Tokens, tokenOf(t, admin, rights.AnonymousAll()))
 	})
 	w.now = w.api.Store.Now()
-	queue, err := w.client.Repo(w.layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := must.Get(w.client.Repo(w.layout.QueueRepo()))(t)
 	w.auditLog = auditlog.New(auditlog.Options{Repo: queue})
 	w.records = slog.New(w.auditLog.Handler(slog.DiscardHandler))
 	return w
@@ -97,37 +95,22 @@ func newWholeOf(t *testing.T, templates string, given map[string][]string) *whol
 
 func tokenOf(t *testing.T, caller string, scopes []rights.Scope) statictoken.Token {
 	t.Helper()
-	id, hash, err := statictoken.Hash(callerToken(caller))
-	if err != nil {
-		t.Fatal(err)
-	}
+	id, hash := must.GetBoth(statictoken.Hash(callerToken(caller)))(t)
 	return statictoken.Token{ID: id, Hash: hash, Scopes: scopes}
 }
 
 // start serves the pages again, by a replica with empty caches.
 func (w *whole) start(t *testing.T) {
 	t.Helper()
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	client := mustClient(t, w.host, oci.Options{PlainHTTP: true})
-	protocols, err := registry.New(registry.Options{Kit: w.api.Kit, Keys: keys, Client: client, Layout: w.layout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	states, err := states.New(states.Options{Client: client, Layout: w.layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	protocols := must.Get(registry.New(registry.Options{Kit: w.api.Kit, Keys: keys, Client: client, Layout: w.layout}))(t)
+	states := must.Get(states.New(states.Options{Client: client, Layout: w.layout}))(t)
 	runs := pages.NewRuns(pages.RunsOptions{Kit: w.api.Kit, Runs: portaltest.Runs{Server: w.api}, States: states, Now: w.api.Store.Now, Pace: service.Pace{Poll: time.Millisecond}})
-	pages, err := web.New(web.Options{
+	pages := must.Get(web.New(web.Options{
 		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
 		States: states, Doctor: w, Audit: w.auditLog, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Runs: runs, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 	mux.Handle("/api/v1/", w.api.API)
@@ -171,23 +154,14 @@ func (w *whole) shut(t *testing.T) {
 // tags returns the tags of the whole registry.
 func (w *whole) tags(t *testing.T) (all []string) {
 	t.Helper()
-	repositories, err := w.client.Repositories(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	repositories := must.Get(w.client.Repositories(t.Context()))(t)
 	for _, name := range repositories {
-		r, err := w.client.Repo(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(w.client.Repo(name))(t)
 		for tag, err := range r.Tags(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := r.Resolve(t.Context(), tag)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(r.Resolve(t.Context(), tag))(t)
 			all = append(all, name+":"+tag+"@"+m.Digest.String())
 		}
 	}
@@ -213,10 +187,7 @@ type visitor struct {
 // login gives a caller a session through the login page.
 func (w *whole) login(t *testing.T, caller string) *visitor {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	v := &visitor{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, w.URL}
 	if caller == nobody {
 		return v
@@ -239,15 +210,9 @@ var changing = regexp.MustCompile(`<time[^>]*>[^<]*</time>|name="key" value="[^"
 
 func (v *visitor) get(t *testing.T, path string) answer {
 	t.Helper()
-	resp, err := v.Get(v.base + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(v.Get(v.base + path))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return answer{resp.StatusCode, resp.Header.Get("Location"), changing.ReplaceAllString(strings.ReplaceAll(string(b), v.base, ""), "")}
 }
 
@@ -268,10 +233,7 @@ func (v *visitor) crawl(t *testing.T) map[string]answer {
 		}
 		a := v.get(t, at)
 		pages[at] = a
-		base, err := url.Parse(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := must.Get(url.Parse(at))(t)
 		for _, m := range hrefs.FindAllStringSubmatch(a.body, -1) {
 			u, err := base.Parse(html.UnescapeString(m[1]))
 			if err != nil || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || strings.HasPrefix(u.Path, "/ui/assets/") || isForm(u.Path) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -73,17 +74,9 @@ func TestEditions(t *testing.T) {
 	for _, version := range []string{"1.0.0", "1.0.0-rc.1", "1.1.0"} {
 		s.module(t, "net/vpc/aws", version, map[string]string{"main.tf": ""})
 	}
-	r, err := s.client.Repo("acme/modules/net/vpc/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := r.Fetch(t.Context(), "1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), "1.0.0-e"+m.Digest.Encoded()[:12], m); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.client.Repo("acme/modules/net/vpc/aws"))(t)
+	m := must.Get(r.Fetch(t.Context(), "1.0.0"))(t)
+	must.Succeed(t, r.PutTag(t.Context(), "1.0.0-e"+m.Digest.Encoded()[:12], m))
 	_, body := s.get(t, "/ui/modules/net/vpc/aws/versions")
 	at := -1
 	for _, want := range []string{"/1.1.0\"", "/1.0.0\"", "/1.0.0-e", "/1.0.0-rc.1\""} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -174,17 +175,11 @@ func TestDepotForms(t *testing.T) {
 	if s.depots.synced != 1 {
 		t.Error("a replica without a depot was asked to run")
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ui/depot/sync", strings.NewReader(form().Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ui/depot/sync", strings.NewReader(form().Encode())))(t)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Authorization", "Bearer "+callerToken(admin))
 	req.Header.Set("Sec-Fetch-Site", "cross-site")
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a form of another site: status %d", resp.StatusCode)

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -68,16 +69,10 @@ func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Poli
 	s.count = &ocitest.Count{Base: &ocitest.Fault{Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return s.outage.Load() }}}
 	s.client = mustClient(t, host, oci.Options{PlainHTTP: true})
 	s.depot = depot.New(depot.Options{Client: s.client, Layout: s.layout})
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
+	guard := must.Get(access.New(access.Options{
 		Policy: policy, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	kit := service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	o := registry.Options{
 		Kit: kit, Keys: keys, Client: mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count, Retry: oci.Retry{MaxAttempts: 1}}), Layout: s.layout, Require: s.require,
@@ -85,17 +80,11 @@ func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Poli
 	for _, f := range change {
 		f(&o)
 	}
-	protocols, err := registry.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	protocols := must.Get(registry.New(o))(t)
 	s.protocols, s.finder = protocols, catalog.NewFinder(protocols.Catalog(), false)
-	pages, err := web.New(web.Options{
+	pages := must.Get(web.New(web.Options{
 		Kit: kit, Catalog: protocols.Catalog(), Finder: s.finder, Downloads: protocols.Downloads(), Archives: protocols, Hostname: "okara.example.com", Version: "1.2.3", Now: clock,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/ui/", pages)
 	mux.Handle("/", protocols)
@@ -106,11 +95,7 @@ func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Poli
 
 func mustClient(t testing.TB, host string, o oci.Options) *oci.Client {
 	t.Helper()
-	c, err := oci.New(host, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(oci.New(host, o))(t)
 }
 
 func (s *site) module(t testing.TB, address, version string, files map[string]string) {
@@ -119,9 +104,7 @@ func (s *site) module(t testing.TB, address, version string, files map[string]st
 	for name, text := range files {
 		tree[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	if _, err := s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, address, version), depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, address, version), depot.ModuleOptions{}))(t)
 }
 
 func (s *site) provider(t testing.TB, version string) {
@@ -131,27 +114,16 @@ func (s *site) provider(t testing.TB, version string) {
 	for name, text := range providerDocs() {
 		dist["docs/"+name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	if _, err := s.depot.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, version), depot.ProviderOptions{SignKey: key}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.depot.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, version), depot.ProviderOptions{SignKey: key}))(t)
 }
 
 // get requests a page, and checks the properties that all pages must have.
 func (s *site) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := s.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil))(t)
+	resp := must.Get(s.Client().Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	if !strings.HasPrefix(path, "/ui/assets/") && !strings.Contains(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") {
 		t.Errorf("GET %s has no policy of content: %v", path, resp.Header)
 	}

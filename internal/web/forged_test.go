@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -39,9 +40,7 @@ func TestForgedManifest(t *testing.T) {
 	dist["docs/resources/record.md"] = &fstest.MapFile{Data: []byte("# dns_record\n\nThe record is private.\n")}
 	dist["docs/guides/noise.md"] = &fstest.MapFile{Data: []byte(hex.EncodeToString(noise))}
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true})
-	if _, err := s.depot.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: key}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.depot.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: key}))(t)
 	private, public := regexp.MustCompile(`/(open/vpc/aws)/(manifests|referrers|tags)/`), regexp.MustCompile(`/(open/dns)/(manifests|referrers|tags)/`)
 	s.count.Base = &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		r = r.Clone(r.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -70,13 +71,10 @@ func (s *site) described(t *testing.T, address, version string, age time.Duratio
 	for name, text := range files {
 		tree[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	_, err := s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, address, version), depot.ModuleOptions{Annotations: map[string]string{
+	must.Get(s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, address, version), depot.ModuleOptions{Annotations: map[string]string{
 		artifact.AnnCreated: clock().Add(-age).Format(time.RFC3339), artifact.AnnSource: "https://git.example.com/platform/" + strings.ReplaceAll(address, "/", "-"),
 		artifact.AnnRevision: "7c23c21946e58c911a765b2d22cfdb02f9d00b1a",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	s.forgetTimes(t, address)
 }
 
@@ -85,17 +83,12 @@ func (s *site) described(t *testing.T, address, version string, age time.Duratio
 func (s *site) forgetTimes(t *testing.T, address string) {
 	t.Helper()
 	r := depottest.MustRepo(t, s.client, s.layout.Module(depottest.MustModule(t, address, "1.0.0").Module))
-	list, err := r.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(r.Snapshot(t.Context()))(t)
 	for _, tag := range list.Tags {
 		if !strings.HasPrefix(tag, "okara-time-") {
 			continue
 		}
-		if err := r.Untag(t.Context(), tag); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.Untag(t.Context(), tag))
 	}
 }
 
@@ -113,9 +106,7 @@ func (s *site) mirror(t *testing.T) {
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "Example Registry", Email: "security@registry.example.com", ECC: true})
 	release := depottest.NewRelease(t, key, "linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64")
 	release.Has = release.Has[:3]
-	if _, err := s.depot.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.depot.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}))(t)
 }
 
 // newGallery returns a site with the content of a company after a year, and content that
@@ -154,16 +145,10 @@ func newGallery(t *testing.T) *site {
 	signer, _ := depottest.NewCosignKey(t)
 	m := depottest.MustModule(t, "net/network/aws", "2.3.1")
 	subject := depottest.MustSubject(t, s.depot, m.Item(), m.Version)
-	if _, err := trust.SignCosign(t.Context(), subject, signer); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignCosign(t.Context(), subject, signer))(t)
 	summary := &evidence.ScanSummary{Tool: "trivy", Time: clock().Add(-2 * day), High: 1, Medium: 2, Low: 2}
-	if _, err := evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, evidence.ReportSARIF, []byte(networkReport), summary); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, evidence.ReportCycloneDX, []byte(`{"bomFormat":"CycloneDX","specVersion":"1.6"}`), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, evidence.ReportSARIF, []byte(networkReport), summary))(t)
+	must.Get(evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, evidence.ReportCycloneDX, []byte(`{"bomFormat":"CycloneDX","specVersion":"1.6"}`), nil))(t)
 	for ago := range downloads.Days {
 		now = clock().Add(-time.Duration(ago) * day)
 		for i := range (ago*7 + 13) % 11 * (1 + (downloads.Days-ago)/20) {
@@ -175,10 +160,7 @@ func newGallery(t *testing.T) *site {
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.finder.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	known, err := s.protocols.Catalog().Published(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := must.Get(s.protocols.Catalog().Published(t.Context()))(t)
 	all := known.Search(catalog.Filter{})
 	for _, it := range all { // as after a publication, which does not wait for the refresh
 		s.protocols.Catalog().Changed(it.Repository(s.layout), "")

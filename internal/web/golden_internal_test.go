@@ -5,6 +5,7 @@ package web
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
@@ -15,10 +16,7 @@ import (
 // and words of 10 KB in every text: hostile text adds no elements
 // Shows: pages 2 | no style, script or absolute URL in a template; sizes of style sheet and script
 func TestGolden(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: templateFiles}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(site.ReadTemplates([]site.Set{{Templates: templateFiles}}))(t)
 	webtest.Golden(t, files, map[string]webtest.Sheet{
 		"audit":       {Body: auditBody{}},
 		"depot":       {Body: depotBody{}},

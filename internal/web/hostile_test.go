@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
@@ -110,9 +111,7 @@ func (s *site) vouch(t *testing.T, address, version string) {
 	m := depottest.MustModule(t, address, version)
 	subject := depottest.MustSubject(t, s.depot, m.Item(), m.Version)
 	key, _ := depottest.NewCosignKey(t)
-	if _, err := trust.SignCosign(t.Context(), subject, key); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignCosign(t.Context(), subject, key))(t)
 	for _, r := range []struct {
 		kind, text string
 		scan       *evidence.ScanSummary
@@ -121,9 +120,7 @@ func (s *site) vouch(t *testing.T, address, version string) {
 		{evidence.ReportSARIF, sarif(620), &evidence.ScanSummary{Tool: "trivy", Time: clock().Add(-time.Hour), Critical: 155, High: 155, Medium: 155, Low: 155}},
 		{evidence.ReportCycloneDX, `{"bomFormat":"CycloneDX"}`, nil},
 	} {
-		if _, err := evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, r.kind, []byte(r.text), r.scan); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, r.kind, []byte(r.text), r.scan))(t)
 	}
 }
 

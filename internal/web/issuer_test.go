@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -43,10 +44,7 @@ func (h *house) toIssuer(t testing.TB, c *http.Client, page string) *url.URL {
 	if resp.StatusCode != http.StatusFound || resp.Header.Get("Cache-Control") != "no-store" || resp.Header.Get("Referrer-Policy") != "no-referrer" {
 		t.Fatalf("%s %v", resp.Status, resp.Header)
 	}
-	to, err := resp.Location()
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(resp.Location())(t)
 	resp, body := visit(t, c, to.String(), "")
 	if resp.StatusCode != http.StatusFound {
 		t.Fatalf("%s %s", resp.Status, body)
@@ -269,14 +267,8 @@ func TestSessionOfPortal(t *testing.T) {
 	h := newHouseWith(t, access.Options{
 		Policy: access.Policy{Tokens: tokens()}, Sessions: &access.Sessions{Keyring: ring(t, "s"), Portals: portal, Plain: true},
 	}, "", api)
-	sealed, err := portal.Seal("session of a portal", map[string]any{"p": adminToken, "t": time.Now().Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(h.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := must.Get(portal.Seal("session of a portal", map[string]any{"p": adminToken, "t": time.Now().Unix()}))(t)
+	u := must.Get(url.Parse(h.URL))(t)
 	for page, want := range map[string]int{
 		"": 403, "search": 403, "modules/net/vpc/aws": 403,
 		"templates": 200, "templates/net/box": 200, "instances": 200, "instances/i1": 200, "approvals": 200, "admin/instances": 200, "admin/templates": 200,

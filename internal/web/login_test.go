@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -49,11 +50,7 @@ func ring(t testing.TB, letters ...string) *keyring.Ring {
 	for _, l := range letters {
 		keys = append(keys, keyring.Key{Secret: bytes.Repeat([]byte(l), 32)})
 	}
-	r, err := keyring.New(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(keyring.New(keys))(t)
 }
 
 // house has the pages of one server, or several, over an empty registry.
@@ -84,15 +81,9 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 	}
 	o.Audit = slog.New(slog.NewJSONHandler(h.audit, nil))
 	o.Logger = slog.New(slog.NewTextHandler(h.audit, nil))
-	guard, err := access.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := must.Get(access.New(o))(t)
 	h.guard = guard
-	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}))(t)
 	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
 	shown := web.Options{
 		Kit:     service.New(service.Options{Guard: guard, Logger: o.Logger}),
@@ -101,10 +92,7 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 	if api != nil {
 		shown.Instances = pages.New(pages.Options{API: api, Now: o.Now})
 	}
-	all, err := web.New(shown)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(web.New(shown))(t)
 	h.Config.Handler = http.StripPrefix(base, all)
 	h.URL = "" // set by Start
 	h.Start()
@@ -115,10 +103,7 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 // browser returns a client that keeps cookies, and does not follow redirects.
 func (h *house) browser(t testing.TB) *http.Client {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
@@ -129,25 +114,16 @@ func visit(t testing.TB, c *http.Client, at, form string, header ...string) (*ht
 	if form != "" {
 		method, body = http.MethodPost, strings.NewReader(form)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, at, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, at, body))(t)
 	if form != "" {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.Do(r))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
 }
 

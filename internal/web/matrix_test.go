@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -41,23 +42,14 @@ func callers() []statictoken.Token {
 // as requests a page as a caller, "" for anonymous, and returns its gzipped size too.
 func (s *site) as(t *testing.T, caller, path string) (status int, body string, size int) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil))(t)
 	req.Header.Set("Accept-Encoding", "gzip")
 	if caller != "" {
 		req.Header.Set("Authorization", "Bearer "+token(caller))
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	size = len(b)
 	if resp.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(strings.NewReader(string(b)))
@@ -166,15 +158,10 @@ func TestBudget(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	const modules = 300 // pages are cut at 100 rows
-	catalog, err := s.client.Repo(s.layout.CatalogRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := must.Get(s.client.Repo(s.layout.CatalogRepo()))(t)
 	for i := range modules {
 		m := addr.Module{Namespace: fmt.Sprint("team", i%150), Name: fmt.Sprint("thing-with-a-long-name-", i), System: "aws"}
-		if err := artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: m.String(), Repository: s.layout.Module(m)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: m.String(), Repository: s.layout.Module(m)}))
 	}
 	warm := map[string]int{ // KB, gzipped
 		"": 30, "search": 30, "search?q=thing": 30, "search?q=thang-with-a-long-name-77": 30, "modules/net": 30, "modules/net/vpc/aws": 60, "modules/net/vpc/aws/1.10.0/inputs": 60,

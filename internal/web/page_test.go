@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -166,15 +167,9 @@ func TestWeight(t *testing.T) {
 		"modules/net/vpc/aws/1.10.0/files/main.tf": 30, "modules/net/large/aws/1.0.0/inputs": 30, "modules/net/vpc/aws/versions": 30,
 		"providers/acme/dns": 30, "providers/acme/dns/1.2.3/docs/resources/record": 30,
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/ui/"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/ui/"+path, nil))(t)
 		req.Header.Set("Accept-Encoding", "gzip")
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 		n, err := io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK || n > int64(most)<<10 {
@@ -220,18 +215,12 @@ func TestTheme(t *testing.T) {
 		{"large", "theme=" + strings.Repeat("a", 17000), "", "application/x-www-form-urlencoded", 413, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ui/theme", strings.NewReader(c.form))
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ui/theme", strings.NewReader(c.form)))(t)
 			req.Header.Set("Content-Type", c.contentType)
 			if c.origin != "" {
 				req.Header.Set("Origin", c.origin)
 			}
-			resp, err := http.DefaultTransport.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 			defer resp.Body.Close()
 			if resp.StatusCode != c.status || resp.Header.Get("Location") != c.location {
 				t.Errorf("status %d, location %q", resp.StatusCode, resp.Header.Get("Location"))

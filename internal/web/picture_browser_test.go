@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -64,9 +65,7 @@ func TestPictures(t *testing.T) {
 	if dir == "" {
 		t.Skip("OKARA_SCREENSHOTS names no directory for pictures")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o700))
 	a := &album{webtest.New(t), dir, strings.Fields(os.Getenv("OKARA_SCREENSHOTS_OF"))}
 	t.Run("catalog", a.catalog)
 	t.Run("states", a.states)

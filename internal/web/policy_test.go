@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
 )
@@ -19,21 +20,12 @@ import (
 //
 // Shows: pages 9
 func TestContentPolicy(t *testing.T) {
-	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{Keyring: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)
+	guard := must.Get(access.New(access.Options{Keyring: keys}))(t)
 	if _, err := web.New(web.Options{ImageHosts: []string{"*"}}); err == nil {
 		t.Error("the pages take images from everywhere")
 	}
-	pages, err := web.New(web.Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), ImageHosts: []string{"img.example.com"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(web.New(web.Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), ImageHosts: []string{"img.example.com"}}))(t)
 	for path, status := range map[string]int{"/ui/me": http.StatusOK, "/ui/none": http.StatusNotFound} {
 		w := httptest.NewRecorder()
 		pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

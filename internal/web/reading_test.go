@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -20,15 +21,10 @@ import (
 // Shows: page-mistakes 14
 func TestReading(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
-	catalog, err := s.client.Repo(s.layout.CatalogRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := must.Get(s.client.Repo(s.layout.CatalogRepo()))(t)
 	for i := range 20 {
 		m := addr.Module{Namespace: "open", Name: fmt.Sprint("thing", i), System: "aws"}
-		if err := artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: m.String(), Repository: s.layout.Module(m)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: m.String(), Repository: s.layout.Module(m)}))
 	}
 	release := make(chan struct{})
 	s.count.Base = &ocitest.Fault{
@@ -59,9 +55,7 @@ func TestReading(t *testing.T) {
 		}
 	})
 	close(release)
-	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.protocols.Catalog().Published(t.Context()))(t)
 	if _, body, _ := s.as(t, "admin", "/ui/"); strings.Contains(body, "being read") || !strings.Contains(body, "20</span>") {
 		t.Errorf("once it is read:\n%s", body)
 	}

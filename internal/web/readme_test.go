@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -41,9 +42,7 @@ func TestReadmeOffline(t *testing.T) {
 		tree[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnSource: forge.URL + "/net/vpc", artifact.AnnRevision: strings.Repeat("a", 40)}}
-	if _, err := s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), o))(t)
 	for path, has := range map[string]string{
 		"":                            "Makes a private network.",
 		"/1.0.0":                      `1.0.0/examples/examples/a">try it</a>`,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -32,9 +33,7 @@ func TestRenderLimiterRequests(t *testing.T) {
 			s := New(t, rights.AnonymousRead()...)
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `variable "cidr" { type = string }`, "README.md": "# A network\n"})
 			s.vouch(t, "net/vpc/aws", "1.0.0")
-			if _, err := s.protocols.Catalog().Published(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.protocols.Catalog().Published(t.Context()))(t)
 			s.count.Take()
 			status, _, _ := s.as(t, "", "/ui/modules/net/vpc/aws"+path)
 			got := s.count.Take()

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // planText is the output of a plan, with hostile text that tries to escape from a page.
@@ -27,9 +28,7 @@ func (w *whole) runs(t *testing.T, organization, workspace string) (waiting stri
 	w.api.Results.Append(planText)
 	plan := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Changes: true, Counts: &lifecycle.Counts{Add: 1}}
 	w.api.Store.Finish(t, id, plan)
-	if err := r.Do(t.Context(), access.Caller{Subject: "boss"}, lifecycle.Confirm{ID: id, N: 1, Plan: plan.Plan}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Do(t.Context(), access.Caller{Subject: "boss"}, lifecycle.Confirm{ID: id, N: 1, Plan: plan.Plan}))
 	w.api.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done})
 	r.Enqueue(t, organization, workspace, lifecycle.Ask{Key: "2", Speculative: true})
 	w.api.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "plan failed with exit status 1"})

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -51,9 +52,7 @@ func TestSignedLater(t *testing.T) {
 	} {
 		_, body := s.get(t, "/ui/"+c.path)
 		before := strings.Count(body, c.mark)
-		if err := c.sign(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.sign())
 		passed.Add(int64(6 * time.Minute)) // the list of versions is read again
 		if _, body = s.get(t, "/ui/"+c.path); strings.Count(body, c.mark) != before+1 {
 			t.Errorf("%s: signed, and %q is there %d times as before\n%s", c.path, c.mark, before, body)

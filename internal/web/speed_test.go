@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/search"
@@ -83,17 +84,9 @@ func newLarge(b testing.TB) *site {
 // store puts the index of entries and a catalog with tags into the registry.
 func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	b.Helper()
-	document, err := search.EncodeEntries(entries)
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := s.client.Repo(s.layout.CatalogRepo())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := artifact.PutIndex(b.Context(), r, document); err != nil {
-		b.Fatal(err)
-	}
+	document := must.Get(search.EncodeEntries(entries))(b)
+	r := must.Get(s.client.Repo(s.layout.CatalogRepo()))(b)
+	must.Succeed(b, artifact.PutIndex(b.Context(), r, document))
 	thing := regexp.MustCompile(`/team\d+/thing\d+/aws/`)
 	s.count.Base = &ocitest.Fault{
 		Times: -1, Match: func(r *http.Request) bool {
@@ -206,9 +199,7 @@ func many(b testing.TB, d *portaltest.Pages) {
 			CreatedAt: now, ReadyAt: now, Since: now, TTL: e.Template.TTL.Default, ExpiresAt: now.Add(e.Template.TTL.Default),
 		}
 		c := lifecycle.Command{Event: lifecycle.Adopt{Record: rec, Template: e.Template}, Actor: lifecycle.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}
-		if _, err := d.Store.Do(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(d.Store.Do(b.Context(), c))(b)
 	}
 }
 
@@ -241,10 +232,7 @@ func volley(b *testing.B, server *httptest.Server, token, path string) {
 
 func fetch(b *testing.B, server *httptest.Server, token, path string) string {
 	b.Helper()
-	body, _, err := load(b, server, token, path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	body, _ := must.GetBoth(load(b, server, token, path))(b)
 	return body
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -78,35 +79,20 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope)
 		wrong:     {{Action: rights.Read, Kind: addr.KindState, Glob: "other"}},
 		partly:    {{Action: rights.Read, Kind: addr.KindState, Glob: "shop/default"}, {Action: rights.Write, Kind: addr.KindState, Glob: "*/none"}},
 	} {
-		id, hash, err := statictoken.Hash(callerToken(caller))
-		if err != nil {
-			t.Fatal(err)
-		}
+		id, hash := must.GetBoth(statictoken.Hash(callerToken(caller)))(t)
 		policy.Tokens = append(policy.Tokens, statictoken.Token{ID: id, Hash: hash, Scopes: scopes})
 	}
-	queue, err := s.client.Repo(s.layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := must.Get(s.client.Repo(s.layout.QueueRepo()))(t)
 	s.auditLog = auditlog.New(auditlog.Options{Repo: queue})
 	s.records = slog.New(s.auditLog.Handler(slog.NewJSONHandler(s.audit, nil)))
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
+	guard := must.Get(access.New(access.Options{
 		Policy: policy, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true}, Audit: s.records,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	counted := mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count})
-	s.states, err = states.New(states.Options{Client: counted, Layout: s.layout, Names: []string{"shop", "other"}, Now: func() time.Time { return s.now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.states = must.Get(states.New(states.Options{Client: counted, Layout: s.layout, Names: []string{"shop", "other"}, Now: func() time.Time { return s.now }}))(t)
 	all := catalog.New(catalog.Options{Client: counted, Layout: s.layout})
-	pages, err := web.New(web.Options{
+	pages := must.Get(web.New(web.Options{
 		Kit:      service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}),
 		Catalog:  all,
 		Finder:   catalog.NewFinder(all, false),
@@ -116,10 +102,7 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope)
 		Audit:    s.auditLog,
 		Depot:    &s.depots,
 		Hostname: "okara.example.com", Version: "1.2.3",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.Server = httptest.NewServer(pages)
 	t.Cleanup(s.Close)
 	return s
@@ -128,14 +111,8 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope)
 // store returns the store of a state, as a tool uses it.
 func (s *stateSite) store(t testing.TB, name string) *statebackend.Store {
 	t.Helper()
-	repository, err := s.layout.StateRepo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := s.client.Repo(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := must.Get(s.layout.StateRepo(name))(t)
+	r := must.Get(s.client.Repo(repository))(t)
 	return statebackend.New(r, statebackend.Options{Tool: "okara/1.2.3"})
 }
 
@@ -144,42 +121,26 @@ func (s *stateSite) put(t testing.TB, name, workspace string, states ...string) 
 	t.Helper()
 	info := statebackend.NewLockInfo("OperationTypeApply", "1.10.0")
 	info.Who = "alice@build-7"
-	l, err := s.store(t, name).Lock(t.Context(), workspace, info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.store(t, name).Lock(t.Context(), workspace, info))(t)
 	for _, state := range states {
-		if _, err := l.Put(t.Context(), []byte(state)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Put(t.Context(), []byte(state)))(t)
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Unlock(t.Context()))
 }
 
 // ask sends a request as a caller and returns the answer with its body.
 func (s *stateSite) ask(t *testing.T, caller, method, path string, form url.Values) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/ui/"+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, s.URL+"/ui/"+path, strings.NewReader(form.Encode())))(t)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	if caller != nobody {
 		req.Header.Set("Authorization", "Bearer "+callerToken(caller))
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
 }
 
@@ -249,9 +210,7 @@ func (s *stateSite) shop(t *testing.T) {
 	s.put(t, "shop", "default", shopState(1, "db.small"), shopState(2, "db.large"))
 	s.put(t, "shop", "locked", shopState(1, "db.small"))
 	info := statebackend.LockInfo{ID: hostileID, Operation: "OperationTypePlan", Info: "\x1b[31mred", Who: "mallory\u202e<b>", Created: s.now.Add(-3 * time.Hour)}
-	if _, err := s.store(t, "shop").Lock(t.Context(), "locked", info); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.store(t, "shop").Lock(t.Context(), "locked", info))(t)
 	s.put(t, "shop", "sealed", `{"serial":1,"lineage":"a","encrypted_data":"AAAA","encryption_version":"v0"}`)
 	s.findings = findings()
 	s.changes()

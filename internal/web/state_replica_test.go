@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestStateReplicas shows how far the replicas of a state are behind, on the page of its
@@ -16,9 +18,7 @@ func TestStateReplicas(t *testing.T) {
 	s.put(t, "shop", "default", shopState(1, "a"), shopState(2, "b"))
 	replicate := func(name string) {
 		t.Helper()
-		if _, err := s.store(t, "shop").Replicate(t.Context(), s.store(t, name), "default"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.store(t, "shop").Replicate(t.Context(), s.store(t, name), "default"))(t)
 	}
 	replicate("far")
 	s.put(t, "shop", "default", shopState(3, "c"), shopState(4, "d"))
@@ -54,13 +54,9 @@ func TestStateReplicas(t *testing.T) {
 func TestStateReplicaElsewhere(t *testing.T) {
 	s, other := newStateSite(t), newStateSite(t)
 	other.put(t, "shop", "default", shopState(1, "a"))
-	if _, err := other.store(t, "shop").Replicate(t.Context(), s.store(t, "shop"), "default"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.store(t, "shop").Replicate(t.Context(), s.store(t, "shop"), "default"))(t)
 	s.put(t, "secret", "default", shopState(1, "a"))
-	if _, err := s.store(t, "secret").Replicate(t.Context(), s.store(t, "other"), "default"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.store(t, "secret").Replicate(t.Context(), s.store(t, "other"), "default"))(t)
 	for caller, path := range map[string]string{admin: "states/shop/default", wrong: "states/other/default"} {
 		if _, body := s.ask(t, caller, http.MethodGet, path, nil); !strings.Contains(body, "How far it lags behind is not known here") || strings.Contains(body, "<strong>up to date") {
 			t.Errorf("%s as %s:\n%s", path, caller, body)

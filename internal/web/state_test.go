@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -202,16 +203,9 @@ func TestTakenOver(t *testing.T) {
 	s.put(t, "shop", "default", shopState(1, "a"))
 	store := s.store(t, "shop")
 	info := statebackendInfo("one")
-	if _, err := store.Lock(t.Context(), "default", info); err != nil {
-		t.Fatal(err)
-	}
-	l, err := store.TakeOver(t.Context(), "default", statebackendInfo("two"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Lock(t.Context(), "default", info))(t)
+	l := must.Get(store.TakeOver(t.Context(), "default", statebackendInfo("two")))(t)
+	must.Succeed(t, l.Unlock(t.Context()))
 	if _, body := s.ask(t, admin, http.MethodGet, "states/shop/default/history", nil); !strings.Contains(body, "taken over") || !strings.Contains(body, "takeover, content of 1") {
 		t.Errorf("no takeover in\n%s", body)
 	}
@@ -265,17 +259,12 @@ func TestStateRequests(t *testing.T) {
 func TestStateEntries(t *testing.T) {
 	s := newStateSite(t)
 	s.put(t, "mine", "default", shopState(1, "a"))
-	queue, err := s.client.Repo(s.layout.QueueRepo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := must.Get(s.client.Repo(s.layout.QueueRepo()))(t)
 	for _, e := range []artifact.CatalogEntry{
 		{Kind: addr.KindState, Address: "mine", Repository: "acme/state/mine"},
 		{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}, // not a state
 	} {
-		if err := artifact.AddCatalogEntry(t.Context(), queue, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), queue, e))
 	}
 	_, body := s.ask(t, admin, http.MethodGet, "states", nil)
 	if !strings.Contains(body, `href="./states/mine"`) || strings.Contains(body, "vpc") {

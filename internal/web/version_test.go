@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -69,9 +70,7 @@ func TestRequired(t *testing.T) {
 		s.module(t, "net/vpc/aws", version, map[string]string{"main.tf": ""})
 	}
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, s.depot, m.Item(), m.Version), key); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, s.depot, m.Item(), m.Version), key))(t)
 	id := trust.CosignKeyID(public)
 	for path, want := range map[string]string{
 		"modules/net/vpc/aws":                "verified, signed by " + strings.ReplaceAll(strings.TrimPrefix(id, "SHA256:")[:12], "+", "&#43;"), // as HTML escapes it
@@ -120,10 +119,7 @@ func TestImage(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	for file, kind := range map[string]string{"dot.png": "image/png", "net.svg": "image/svg+xml"} {
-		resp, err := s.Client().Get(s.URL + "/ui/modules/net/vpc/aws/1.10.0/files/docs/" + file + "?raw=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(s.Client().Get(s.URL + "/ui/modules/net/vpc/aws/1.10.0/files/docs/" + file + "?raw=1"))(t)
 		defer resp.Body.Close()
 		h := resp.Header
 		if resp.StatusCode != http.StatusOK || h.Get("Content-Type") != kind || h.Get("Content-Security-Policy") != "default-src 'none'; sandbox" || h.Get("X-Content-Type-Options") != "nosniff" {
@@ -156,10 +152,7 @@ func TestDownload(t *testing.T) {
 	if !strings.HasPrefix(link, "archives/") {
 		t.Fatalf("no link below the root in\n%s", body)
 	}
-	resp, err := s.Client().Get(s.URL + "/" + link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Get(s.URL + "/" + link))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Disposition") != "attachment" {
 		t.Errorf("status %d, %v", resp.StatusCode, resp.Header)

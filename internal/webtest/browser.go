@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Browser is a Chromium of one test. It can reach only loopback addresses.
@@ -86,17 +88,8 @@ func (b *Browser) Picture(t *testing.T, at, file string, look Look) {
 	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx)
 	defer end()
-	if err := look.apply(ctx, newWatcher(hostOf(at))); err != nil {
-		t.Fatal(err)
-	}
-	if err := chromedp.Do(ctx, chromedp.Navigate(at)); err != nil {
-		t.Fatal(err)
-	}
-	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, png, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, look.apply(ctx, newWatcher(hostOf(at))))
+	must.Succeed(t, chromedp.Do(ctx, chromedp.Navigate(at)))
+	png := must.Get(chromedp.Run(ctx, chromedp.FullScreenshot(100)))(t)
+	must.Succeed(t, os.WriteFile(file, png, 0o600))
 }

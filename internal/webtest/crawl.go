@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // View is a width and a theme in which a page is examined.
@@ -47,10 +49,7 @@ const alike = 2
 // the test.
 func (p *Tab) Crawl(below string, limit int) []Page {
 	p.t.Helper()
-	root, err := url.Parse(below)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	root := must.Get(url.Parse(below))(p.t)
 	seen := map[string]int{below: 1}
 	queue := []string{below}
 	p.report(p.w.take()) // of the pages before
@@ -94,10 +93,7 @@ type found struct {
 // look loads a page and reports its problems.
 func (p *Tab) look(at string) (Page, []string) {
 	p.t.Helper()
-	u, err := url.Parse(at)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	u := must.Get(url.Parse(at))(p.t)
 	ctx, late := context.WithTimeout(p.ctx, patience)
 	defer late()
 	f, err := p.examine(ctx, at)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Sheet is a page type, or one variant of it.
@@ -99,9 +101,7 @@ func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text fu
 		s.Set(body.Interface())
 	}
 	var b bytes.Buffer
-	if err := file.ExecuteTemplate(&b, gocmp.Or(s.Part, "content"), page(s, text("Title"), text("Key"), body.Elem().Interface())); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, file.ExecuteTemplate(&b, gocmp.Or(s.Part, "content"), page(s, text("Title"), text("Key"), body.Elem().Interface())))
 	return b.String()
 }
 
@@ -116,10 +116,7 @@ func acts(a html.Attribute) bool {
 // fails the test for an attribute that acts.
 func shape(t *testing.T, text string) []string {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(html.Parse(strings.NewReader(text)))(t)
 	var all []string
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode {
@@ -154,10 +151,7 @@ func Golden(t *testing.T, files map[string]func() (*template.Template, error), a
 	checkFiles(t)
 	read := map[string]*template.Template{}
 	for file, page := range files {
-		one, err := page()
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(page())(t)
 		read[file] = one
 		name := strings.TrimSuffix(file, ".html")
 		has := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { base, _, _ := strings.Cut(key, "-"); return base == name })
@@ -193,10 +187,7 @@ func checkFiles(t *testing.T) {
 		t.Fatalf("no templates: %v", err)
 	}
 	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		if found := bad.Find(b); found != nil {
 			t.Errorf("%s: %q", name, found)
 		}
@@ -207,17 +198,10 @@ func checkFiles(t *testing.T) {
 func Compare(t *testing.T, file, got string) {
 	t.Helper()
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o750))
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("%s is another (OKARA_UPDATE=1 writes it): %s", file, diff)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -34,10 +35,7 @@ type Issuer struct {
 // NewIssuer starts an issuer.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	i := &Issuer{key: key}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
@@ -66,23 +64,10 @@ func (i *Issuer) Token(t testing.TB, subject string, groups ...string) string {
 // Sign returns a signed token with the claims.
 func (i *Issuer) Sign(t testing.TB, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil))(t)
+	b := must.Get(json.Marshal(claims))(t)
+	signed := must.Get(signer.Sign(b))(t)
+	return must.Get(signed.CompactSerialize())(t)
 }
 
 // Rule returns a rule that gives rights to the members of a group.
@@ -90,10 +75,7 @@ func Rule(t testing.TB, group string, scopes ...string) access.Rule {
 	t.Helper()
 	r := access.Rule{Name: group, Groups: []string{group}}
 	for _, s := range scopes {
-		scope, err := rights.ParseScope(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scope := must.Get(rights.ParseScope(s))(t)
 		r.Allow = append(r.Allow, scope)
 	}
 	return r

@@ -12,6 +12,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Tab is a browser tab that a test operates with the keyboard only. Problems of the pages
@@ -32,9 +34,7 @@ func (b *Browser) Tab(t *testing.T, at string, look Look) *Tab {
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	p := &Tab{t: t, ctx: ctx, script: look.Script, w: newWatcher(append(look.Hosts, hostOf(at))...)}
-	if err := look.apply(ctx, p.w); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, look.apply(ctx, p.w))
 	p.Go(at)
 	t.Cleanup(func() { p.report(p.w.take()) })
 	return p
@@ -137,10 +137,7 @@ func (p *Tab) To(name string) {
 // Offered waits until the focused field offers a value.
 func (p *Tab) Offered(value string) {
 	p.t.Helper()
-	quoted, err := json.Marshal(value)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(value))(p.t)
 	const all = `[...(document.activeElement.list?.options ?? [])].map((o) => o.value)`
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if p.ask(all+`.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
@@ -153,10 +150,7 @@ func (p *Tab) Offered(value string) {
 // Wait waits until the page shows a text.
 func (p *Tab) Wait(text string) {
 	p.t.Helper()
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(text))(p.t)
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if p.ask(`document.readyState !== "loading" && document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
 			return

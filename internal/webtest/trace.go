@@ -8,6 +8,8 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Untraced checks that the browser of a tab keeps a session cookie, or none, that no
@@ -17,17 +19,11 @@ func (p *Tab) Untraced(session bool, secrets ...string) {
 	p.t.Helper()
 	ctx, late := context.WithTimeout(p.ctx, patience)
 	defer late()
-	kept, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](audit+".kept()", chromedp.EvalAwaitPromise))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	kept := must.Get(chromedp.Run(ctx, chromedp.Evaluate[[]string](audit+".kept()", chromedp.EvalAwaitPromise)))(p.t)
 	if len(kept) > 0 {
 		p.t.Errorf("the browser keeps %v", kept)
 	}
-	got, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	got := must.Get(chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{}))(p.t)
 	if session != (len(got.Cookies) > 0) {
 		p.t.Errorf("there is a session: %v, with %d cookies", session, len(got.Cookies))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -38,10 +39,7 @@ func newServer(t *testing.T, answer func(r *http.Request) (int, string)) (*works
 		_, _ = io.WriteString(w, body)
 	}))
 	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(s.URL))(t)
 	return &workspaceclient.Client{Front: client.New(client.Options{Server: u, Pause: time.Millisecond})}, &all
 }
 
@@ -56,10 +54,7 @@ func TestList(t *testing.T) {
 		}
 		return 200, `{"data":[{"attributes":{"name":"raw"},"relationships":{"project":{"data":{"id":"prj-RGVmYXVsdCBQcm9qZWN0"}}}}],"meta":{"pagination":{"next-page":null}}}`
 	})
-	got, err := c.List(t.Context(), "acme", workspaceclient.Filter{Tags: []string{"a", "b"}, Project: "retail"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(c.List(t.Context(), "acme", workspaceclient.Filter{Tags: []string{"a", "b"}, Project: "retail"}))(t)
 	want := []workspaceclient.Workspace{
 		{Organization: "acme", Name: "shop", Tags: []string{"a", "b"}, Project: "retail", Locked: true, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		{Organization: "acme", Name: "raw"},
@@ -97,23 +92,16 @@ func TestCreate(t *testing.T) {
 		}
 		return 201, `{"data":` + shop + `}`
 	})
-	p, err := workspaceclient.ParseRef("acme/shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(workspaceclient.ParseRef("acme/shop"))(t)
 	if w, err := c.Create(t.Context(), p, workspaceclient.New{Tags: map[string]string{"env": "prod", "net": ""}, Project: "retail", Description: "d"}); err != nil || w.Name != "shop" {
 		t.Error(w, err)
 	}
 	var got any
-	if err := json.Unmarshal([]byte((*requests)[0].Body), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte((*requests)[0].Body), &got))
 	var want any
-	if err := json.Unmarshal([]byte(`{"data":{"type":"workspaces","attributes":{"name":"shop","description":"d"},"relationships":{
+	must.Succeed(t, json.Unmarshal([]byte(`{"data":{"type":"workspaces","attributes":{"name":"shop","description":"d"},"relationships":{
 		"project":{"data":{"type":"projects","id":"prj-cmV0YWls"}},
-		"tag-bindings":{"data":[{"type":"tag-bindings","attributes":{"key":"env","value":"prod"}},{"type":"tag-bindings","attributes":{"key":"net","value":""}}]}}}}`), &want); err != nil {
-		t.Fatal(err)
-	}
+		"tag-bindings":{"data":[{"type":"tag-bindings","attributes":{"key":"env","value":"prod"}},{"type":"tag-bindings","attributes":{"key":"net","value":""}}]}}}}`), &want))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}

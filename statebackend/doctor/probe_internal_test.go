@@ -5,6 +5,7 @@ package doctor
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -30,10 +31,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := oci.OpenRepo(tt.host+"/infra/state", oci.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(oci.OpenRepo(tt.host+"/infra/state", oci.Options{}))(t)
 			d := &examination{repo: r, report: Report{Peer: tt.peer}}
 			v := tt.seen
 			d.conclude(&v)

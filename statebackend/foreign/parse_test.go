@@ -11,6 +11,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/foreign"
@@ -23,13 +24,10 @@ func TestParseState(t *testing.T) {
 	)
 	full := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
 	manifest := func(kind, layer string, annotations map[string]string) oci.Manifest {
-		m, err := oci.NewManifest(ocispec.Manifest{
+		m := must.Get(oci.NewManifest(ocispec.Manifest{
 			ArtifactType: kind, Config: artifact.EmptyConfig(),
 			Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return m
 	}
 	theirs := func(ws string) map[string]string { return map[string]string{"org.terraform.workspace": ws} }
@@ -83,13 +81,10 @@ func TestParseState(t *testing.T) {
 // configTyped returns a manifest in the form before artifactType existed.
 func configTyped(t *testing.T, kind, layer string, annotations map[string]string) oci.Manifest {
 	t.Helper()
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		Config: oci.BytesBlob(kind, []byte("{}")).Descriptor,
 		Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return m
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -22,10 +23,7 @@ func TestConfiguration(t *testing.T) {
 		}
 		put := func(record, text string) ConfigurationTag {
 			t.Helper()
-			tag, err := PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tag := must.Get(PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte(text))))(t)
 			if back, ok := parseConfigurationTag(tag.String()); !ok || back != tag {
 				t.Errorf("%s is parsed as %+v", tag, back)
 			}
@@ -43,14 +41,8 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("other content: %v", err)
 		}
 		for tag, want := range map[ConfigurationTag]string{first: "one", other: "one"} {
-			layer, err := ReadConfiguration(ctx, r, tag)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := r.Open(ctx, layer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			layer := must.Get(ReadConfiguration(ctx, r, tag))(t)
+			body := must.Get(r.Open(ctx, layer))(t)
 			if got, err := io.ReadAll(body); err != nil || string(got) != want {
 				t.Errorf("%s is %q, %v", tag, got, err)
 			}

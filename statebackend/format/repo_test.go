@@ -7,14 +7,11 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 func mustManifest(t *testing.T, m ocispec.Manifest) oci.Manifest {
 	t.Helper()
-	out, err := oci.NewManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(oci.NewManifest(m))(t)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -71,14 +72,8 @@ func TestStateManifestRoundTrip(t *testing.T) {
 		Envelope: map[string]string{"vnd.okara.state.envelope": "1"},
 		Layer:    format.StateLayer("+zstd+encrypted", []byte("bytes")).Descriptor,
 	}
-	m, err := format.NewStateManifest(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := format.ParseState(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(format.NewStateManifest(want))(t)
+	got := must.Get(format.ParseState(m))(t)
 	want.Manifest = m.Descriptor
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)
@@ -95,14 +90,8 @@ func TestLockManifestRoundTrip(t *testing.T) {
 		Heartbeat: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), TTL: time.Minute,
 		Created: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC),
 	}
-	m, err := format.NewLockManifest(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := format.ParseLock(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(format.NewLockManifest(want))(t)
+	got := must.Get(format.ParseLock(m))(t)
 	want.Manifest = m.Descriptor
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)
@@ -134,10 +123,7 @@ func TestLockInfoBounds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			img, err := m.Image()
-			if err != nil {
-				t.Fatal(err)
-			}
+			img := must.Get(m.Image())(t)
 			img.Annotations["vnd.okara.lock.info"] = tt.info
 			if m, err = oci.NewManifest(img); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -30,14 +31,8 @@ func workspaceRecord() format.WorkspaceRecord {
 // TestWorkspaceRecord fixes the stored form: a change needs a reader for the old form.
 func TestWorkspaceRecord(t *testing.T) {
 	want := workspaceRecord()
-	tag, m, err := format.NewWorkspaceRecord(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := m.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tag, m := must.GetBoth(format.NewWorkspaceRecord(want))(t)
+	image := must.Get(m.Image())(t)
 	ann := maps.Clone(image.Annotations)
 	delete(ann, "vnd.okara.workspace.nonce")
 	if diff := cmp.Diff(map[string]string{
@@ -56,10 +51,7 @@ func TestWorkspaceRecord(t *testing.T) {
 	if s := tag.String(); s != "workspace-prod-000007-"+m.Digest.Encoded()[:8] {
 		t.Errorf("tag %s of %s", s, m.Digest)
 	}
-	got, err := format.ParseWorkspaceRecord(tag.String(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(format.ParseWorkspaceRecord(tag.String(), m))(t)
 	want.Tag, want.Nonce = tag.String(), got.Nonce
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
@@ -146,14 +138,8 @@ func TestWorkspaceRecordBounds(t *testing.T) {
 // forge makes a record with changed annotations, and a tag that matches it.
 func forge(t *testing.T, change func(*ocispec.Manifest)) (string, oci.Manifest) {
 	t.Helper()
-	tag, m, err := format.NewWorkspaceRecord(workspaceRecord())
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := m.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tag, m := must.GetBoth(format.NewWorkspaceRecord(workspaceRecord()))(t)
+	image := must.Get(m.Image())(t)
 	change(&image)
 	m = mustManifest(t, image)
 	tag.Hex = m.Digest.Encoded()[:8]
@@ -209,10 +195,7 @@ func TestForgedWorkspaceRecord(t *testing.T) {
 
 // FuzzParseWorkspaceRecord: a record that can be read can be written again under its tag.
 func FuzzParseWorkspaceRecord(f *testing.F) {
-	_, m, err := format.NewWorkspaceRecord(workspaceRecord())
-	if err != nil {
-		f.Fatal(err)
-	}
+	_, m := must.GetBoth(format.NewWorkspaceRecord(workspaceRecord()))(f)
 	f.Add("prod", 7, m.Bytes)
 	f.Add("prod", 1, []byte(`{"schemaVersion":2,"artifactType":"application/vnd.okara.workspace.v1","config":{},"layers":[{}]}`))
 	f.Fuzz(func(t *testing.T, fragment string, seq int, b []byte) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -94,10 +95,7 @@ func mustPost(t *testing.T, host, state string) {
 // that each fault is noticed.
 func newFaultyServer(t *testing.T, host string, fault http.RoundTripper) string {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Transport: fault, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Transport: fault, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	store := statebackend.New(r, statebackend.Options{Tool: "test", StrictReads: true})
 	return serve(t, httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) {
 		if name != "app" {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -29,10 +30,7 @@ func newReplicas(t *testing.T, n int, transport func(server int) http.RoundTripp
 	t.Helper()
 	r := &replicas{t: t}
 	for i := range n {
-		repo, err := oci.OpenRepo("registry.test/infra/state", oci.Options{PlainHTTP: true, Transport: transport(i), Retry: oci.Retry{MaxAttempts: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(oci.OpenRepo("registry.test/infra/state", oci.Options{PlainHTTP: true, Transport: transport(i), Retry: oci.Retry{MaxAttempts: 1}}))(t)
 		store := statebackend.New(repo, statebackend.Options{Tool: "test", StrictReads: true})
 		r.servers = append(r.servers, httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}))
 	}
@@ -165,10 +163,7 @@ func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
 // Shows: servers 6 | a `LOCK` that is repeated after its `UNLOCK`
 func TestLateLock(t *testing.T) {
 	const id = "7a1c9e02-4a55-4d0e-9c55-2f6d8a0b1c3d"
-	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true}))(t)
 	now := time.Now()
 	store := statebackend.New(r, statebackend.Options{Now: func() time.Time { return now }})
 	c := client{t, serve(t, httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}), "default"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
@@ -37,9 +38,7 @@ func owners(t *testing.T, store *statebackend.Store) (mine, other, person client
 // own writes the owner into the record of the workspace.
 func own(t *testing.T, s *statebackend.Store, who string) {
 	t.Helper()
-	if _, err := s.ChangeRecord(t.Context(), "vpcs.prod", func(r *statebackend.Record) error { r.Owner = who; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.ChangeRecord(t.Context(), "vpcs.prod", func(r *statebackend.Record) error { r.Owner = who; return nil }))(t)
 }
 
 // requests sends one request of each kind; the last ones unlock the workspace.
@@ -92,16 +91,9 @@ func TestOwner(t *testing.T) {
 		person.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
 		person.want(http.StatusOK, http.MethodPost, "ID=lock-2", stateOf("a", 3))
 		person.want(http.StatusOK, "UNLOCK", "", lockBody("lock-2"))
-		l, err := store.Lock(t.Context(), "vpcs.prod", statebackend.LockInfo{Who: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.DeleteWorkspace(t.Context(), nil, "", "test"); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(store.Lock(t.Context(), "vpcs.prod", statebackend.LockInfo{Who: "test"}))(t)
+		must.Succeed(t, l.DeleteWorkspace(t.Context(), nil, "", "test"))
+		must.Succeed(t, l.Unlock(t.Context()))
 		refused("deleted", mine)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -45,10 +46,7 @@ func (c client) do(method, query, body string, header ...string) answer {
 	if query != "" {
 		u += "?" + query
 	}
-	req, err := http.NewRequestWithContext(c.t.Context(), method, u, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(c.t.Context(), method, u, strings.NewReader(body)))(c.t)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 		sum := md5.Sum([]byte(body))
@@ -57,15 +55,9 @@ func (c client) do(method, query, body string, header ...string) answer {
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(c.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(c.t)
 	return answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
 }
 
@@ -121,10 +113,7 @@ func serve(t *testing.T, o httpbackend.Options) string {
 
 func newStore(t *testing.T, host string, transport http.RoundTripper) *statebackend.Store {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Transport: transport}))(t)
 	return statebackend.New(r, statebackend.Options{Tool: "test", StrictReads: true})
 }
 
@@ -246,9 +235,7 @@ func TestKilledInAWrite(t *testing.T) {
 		} {
 			killed, held := newStore(t, host, nil), left
 			held.Info, held.Created = tt.info, time.Now().Add(-tt.age)
-			if _, err := killed.Lock(t.Context(), "default", held); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(killed.Lock(t.Context(), "default", held))(t)
 			want := http.StatusOK
 			if tt.refused {
 				want = http.StatusLocked
@@ -380,14 +367,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader(tt.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader(tt.body)))(t)
+			resp := must.Get(http.DefaultClient.Do(req))(t)
 			defer resp.Body.Close()
 			if resp.StatusCode != tt.status {
 				t.Fatalf("status %d, want %d", resp.StatusCode, tt.status)
@@ -421,12 +402,9 @@ func TestBrokenRegistry(t *testing.T) {
 		"cut":     {Times: -1, Do: ocitest.CutBody},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := oci.OpenRepo(host+"/infra/state", oci.Options{
+			r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{
 				PlainHTTP: true, Transport: fault, Retry: oci.Retry{MaxAttempts: 1},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			store := statebackend.New(r, statebackend.Options{})
 			c := client{t, serve(t, httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}), "default"}
 			for _, a := range []answer{

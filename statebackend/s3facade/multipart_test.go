@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -65,9 +66,7 @@ func TestCloseRemovesUploads(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	r.must(200, "PUT", r.part(r.begin(), 1), "x")
-	if err := r.facade.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.facade.Close())
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -73,23 +74,14 @@ type answer struct {
 
 func (r *run) do(method, path, body string, header ...string) answer {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+"/okara"+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(r.t.Context(), method, r.url+"/okara"+path, strings.NewReader(body)))(r.t)
 	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+accessKey+"/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(r.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(r.t)
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
@@ -324,9 +316,7 @@ func (r *run) list(query string) []string {
 			Contents              []struct{ Key string }
 		}
 		a := r.must(200, "GET", query+token, "")
-		if err := xml.Unmarshal([]byte(a.body), &res); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Succeed(r.t, xml.Unmarshal([]byte(a.body), &res))
 		for _, c := range res.Contents {
 			keys = append(keys, c.Key)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -21,15 +22,9 @@ import (
 func newTakenRun(t *testing.T, host string, transport http.RoundTripper) (*run, *statebackend.Lock, *statebackend.Store, *[]statebackend.Version) {
 	t.Helper()
 	r := &run{t: t, repo: host + "/infra/state"}
-	repo, err := oci.OpenRepo(r.repo, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(r.repo, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	store := statebackend.New(repo, statebackend.Options{})
-	lock, err := store.Lock(t.Context(), "abc", statebackend.LockInfo{ID: "ours"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(store.Lock(t.Context(), "abc", statebackend.LockInfo{ID: "ours"}))(t)
 	var stored []statebackend.Version
 	r.facade = s3facade.New(s3facade.Options{
 		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: t.TempDir(), MaxState: 1 << 20,
@@ -75,9 +70,7 @@ func TestTaken(t *testing.T) {
 		if _, err := store.Lock(t.Context(), "abc", statebackend.LockInfo{ID: "theirs"}); err == nil {
 			t.Error("the tool ended the lock")
 		}
-		if err := lock.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, lock.Unlock(t.Context()))
 		if b, _, err := store.Get(t.Context(), "abc"); err != nil || string(b) != state {
 			t.Errorf("state in the store: %s, %v", b, err)
 		}
@@ -88,9 +81,7 @@ func TestTaken(t *testing.T) {
 func TestTakenLost(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	r, _, store, stored := newTakenRun(t, host, nil)
-	if err := store.ForceUnlock(t.Context(), "abc", "ours"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.ForceUnlock(t.Context(), "abc", "ours"))
 	r.must(http.StatusConflict, "PUT", r.key(), `{"version":4,"serial":1,"lineage":"l"}`)
 	if len(r.failed) != 1 || !errors.Is(r.failed[0], statebackend.ErrLockLost) || len(*stored) != 0 {
 		t.Errorf("told %v, stored %v", r.failed, *stored)
@@ -103,9 +94,7 @@ func TestPersist(t *testing.T) {
 	fault := &ocitest.Fault{Match: ocitest.OnTag("PUT"), Do: ocitest.FailBefore, Nth: 3, Times: 6}
 	r, lock, store, _ := newTakenRun(t, host, fault)
 	r.must(200, "PUT", r.key(), `{"version":4,"serial":1,"lineage":"l"}`)
-	if err := lock.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, lock.Unlock(t.Context()))
 	if _, v, err := store.Get(t.Context(), "abc"); err != nil || v.Serial != 1 {
 		t.Errorf("state %+v, %v", v, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -102,12 +103,10 @@ func TestSplitNoMore(t *testing.T) {
 	tool.want(http.StatusUnprocessableEntity, http.MethodGet, "organizations/acme/workspaces/prod", nil)
 	split.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/current-state-version", nil)
 
-	if _, err := openStore(t, host, "acme").ChangeRecord(t.Context(), "No Name", func(r *statebackend.Record) error {
+	must.Get(openStore(t, host, "acme").ChangeRecord(t.Context(), "No Name", func(r *statebackend.Record) error {
 		r.State = format.StateSplit
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	split.want(http.StatusUnprocessableEntity, http.MethodGet, "organizations/acme/workspaces/No%20Name", nil)
 }
 

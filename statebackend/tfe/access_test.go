@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestPing(t *testing.T) {
@@ -176,16 +178,10 @@ func TestRefusedRequests(t *testing.T) {
 			}
 		})
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/api/v2/"+workspaces, strings.NewReader("name=x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/api/v2/"+workspaces, strings.NewReader("name=x")))(t)
 	r.Header.Set("Authorization", "Bearer "+tokenOf("ci"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusUnsupportedMediaType {
 		t.Errorf("a form: status %d", resp.StatusCode)

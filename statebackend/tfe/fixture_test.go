@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -79,30 +80,18 @@ func newHandler(t testing.TB, host string, o setup) (http.Handler, *stores) {
 	if o.clock == nil {
 		o.clock = &clock{}
 	}
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	var policy access.Policy
 	for caller, scope := range tokens() {
-		id, hash, err := statictoken.Hash(tokenOf(caller))
-		if err != nil {
-			t.Fatal(err)
-		}
+		id, hash := must.GetBoth(statictoken.Hash(tokenOf(caller)))(t)
 		token := statictoken.Token{ID: id, Hash: hash}
 		for text := range strings.FieldsSeq(scope) {
-			s, err := rights.ParseScope(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(rights.ParseScope(text))(t)
 			token.Scopes = append(token.Scopes, s)
 		}
 		policy.Tokens = append(policy.Tokens, token)
 	}
-	guard, err := access.New(access.Options{Policy: policy, Keyring: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := must.Get(access.New(access.Options{Policy: policy, Keyring: keys}))(t)
 	layout := addr.Layout{Split: o.split}
 	right := func(action rights.Action, organization, workspace string) rights.Right {
 		if workspace == "" {
@@ -137,10 +126,7 @@ func newHandler(t testing.TB, host string, o setup) (http.Handler, *stores) {
 	if o.change != nil {
 		o.change(&options)
 	}
-	h, err := tfe.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(tfe.New(options))(t)
 	if o.wrap != nil {
 		h = o.wrap(h)
 	}
@@ -249,10 +235,7 @@ func (c client) do(method, path string, body any) reply {
 	if !strings.Contains(path, "://") {
 		path = c.base + "/api/v2/" + path
 	}
-	r, err := http.NewRequestWithContext(c.t.Context(), method, path, bytes.NewReader(b))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(c.t.Context(), method, path, bytes.NewReader(b)))(c.t)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/vnd.api+json")
 	}
@@ -262,15 +245,9 @@ func (c client) do(method, path string, body any) reply {
 	if c.tool != "" {
 		r.Header.Set("Terraform-Version", c.tool)
 	}
-	resp, err := (&http.Client{Transport: c.via}).Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	resp := must.Get((&http.Client{Transport: c.via}).Do(r))(c.t)
 	defer resp.Body.Close()
-	b, err = io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	b = must.Get(io.ReadAll(resp.Body))(c.t)
 	return reply{c.t, resp.StatusCode, resp.Header, b}
 }
 
@@ -373,11 +350,7 @@ func (c client) unlock(status int, id string) reply {
 func openStore(t testing.TB, host, name string) *statebackend.Store {
 	t.Helper()
 	s := &stores{t: t, host: host, o: setup{clock: &clock{}}, byName: map[string]*statebackend.Store{}}
-	store, err := s.open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return must.Get(s.open(t.Context(), name))(t)
 }
 
 // newRegistry returns a registry in memory.
@@ -390,21 +363,14 @@ func lockInfo() statebackend.LockInfo { return statebackend.NewLockInfo("test", 
 
 func mustLock(t testing.TB, s *statebackend.Store, workspace string) *statebackend.Lock {
 	t.Helper()
-	l, err := s.Lock(t.Context(), workspace, lockInfo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(s.Lock(t.Context(), workspace, lockInfo()))(t)
 }
 
 // mustPut stores a state through another API.
 func mustPut(t testing.TB, s *statebackend.Store, workspace, state string) {
 	t.Helper()
-	err := s.Hold(t.Context(), workspace, lockInfo(), func(l *statebackend.Lock) error {
+	must.Succeed(t, s.Hold(t.Context(), workspace, lockInfo(), func(l *statebackend.Lock) error {
 		_, err := l.Put(t.Context(), []byte(state))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -16,6 +16,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -30,53 +31,32 @@ func pushVariable(t *testing.T, host, key, value, category string, seq int) {
 	repo := stateRepo(t, host)
 	parent := sha256.Sum256([]byte("workspace\x00prod"))
 	tag := fmt.Sprintf("variable-var-%x-%s-%06d-0123abcd", parent[:4], (key + strings.Repeat("0", 16))[:16], seq)
-	record, err := json.Marshal(object{"variable": object{"workspace": "prod", "key": key, "value": value, "category": category}, "updated": time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must.Get(json.Marshal(object{"variable": object{"workspace": "prod", "key": key, "value": value, "category": category}, "updated": time.Now()}))(t)
 	blob := artifact.Inlined(oci.BytesBlob(mediaType+"+json", record), record)
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: mediaType, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
 		Annotations: map[string]string{"vnd.okara.variable.tag": tag},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := artifact.EnsureBlobs(t.Context(), repo, blob); err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.PutTag(t.Context(), tag, m); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	must.Succeed(t, artifact.EnsureBlobs(t.Context(), repo, blob))
+	must.Succeed(t, repo.PutTag(t.Context(), tag, m))
 }
 
 // pushSettings pushes a record of workspace prod with all settings that decide about runs.
 func pushSettings(t *testing.T, host string, seq int) {
 	t.Helper()
 	now := time.Now()
-	tag, m, err := format.NewWorkspaceRecord(format.WorkspaceRecord{
+	tag, m := must.GetBoth(format.NewWorkspaceRecord(format.WorkspaceRecord{
 		Workspace: "prod", Seq: seq, Mode: "remote", Project: "theirs", By: "mallory", Created: now, Updated: now,
 		Settings: map[string]string{"auto-apply": "true", "allow-destroy-plan": "false", "speculative-enabled": "false"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	repo := stateRepo(t, host)
-	if err := artifact.EnsureBlobs(t.Context(), repo); err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.PutTag(t.Context(), tag.String(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, artifact.EnsureBlobs(t.Context(), repo))
+	must.Succeed(t, repo.PutTag(t.Context(), tag.String(), m))
 }
 
 func stateRepo(t *testing.T, host string) *oci.Repo {
 	t.Helper()
-	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return repo
+	return must.Get(oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true}))(t)
 }
 
 // settings are the attributes of a workspace that decide about runs.
@@ -145,22 +125,15 @@ func TestMove(t *testing.T) {
 	pushVariable(t, host, "PLACE", "x", "env", 1)
 	pushSettings(t, host, 1)
 	repo := stateRepo(t, host)
-	unreadable, err := artifact.NewBare("application/x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.PutTag(t.Context(), "variable-set-00000000-0123456789abcdef-000001-01234567", unreadable); err != nil {
-		t.Fatal(err)
-	}
+	unreadable := must.Get(artifact.NewBare("application/x", nil))(t)
+	must.Succeed(t, repo.PutTag(t.Context(), "variable-set-00000000-0123456789abcdef-000001-01234567", unreadable))
 	id := "ws-" + keyOf("acme", "prod")
 	if got := c.settings(id)["execution-mode"]; got != "local" {
 		t.Errorf("before the move the mode is %v", got)
 	}
 	var log bytes.Buffer
 	for range 2 {
-		if err := tfe.Move(t.Context(), moved, []string{"acme", "none"}, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, tfe.Move(t.Context(), moved, []string{"acme", "none"}, slog.New(slog.NewTextHandler(&log, nil))))
 	}
 	if got := c.settings(id); got["execution-mode"] != "remote" || got["auto-apply"] != true || got["allow-destroy-plan"] != false || got["speculative-enabled"] != false {
 		t.Errorf("moved are %v", got)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -27,15 +28,9 @@ func TestPages(t *testing.T) {
 		{"page[number]=9223372036854775807", 5, 0, 0, `{"pagination":{"current-page":9223372036854775807,"page-size":20,"prev-page":1,"next-page":null,"total-pages":1,"total-count":5}}`},
 		{"page[size]=-1&page[number]=x", 1, 0, 1, `{"pagination":{"current-page":1,"page-size":20,"prev-page":null,"next-page":null,"total-pages":1,"total-count":1}}`},
 	} {
-		q, err := url.ParseQuery(tt.query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(url.ParseQuery(tt.query))(t)
 		from, to, meta := readPage(q).of(tt.count)
-		got, err := json.Marshal(meta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(json.Marshal(meta))(t)
 		if diff := cmp.Diff(tt.want, string(got)); diff != "" || from != tt.from || to != tt.to {
 			t.Errorf("%s of %d: %d to %d (-want +got):\n%s", tt.query, tt.count, from, to, diff)
 		}

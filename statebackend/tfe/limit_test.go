@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -36,10 +37,7 @@ func (c client) send(method, address string, length int64, body io.Reader) (*htt
 	if !strings.Contains(address, "://") {
 		address = c.base + "/api/v2/" + address
 	}
-	r, err := http.NewRequestWithContext(c.t.Context(), method, address, body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(c.t.Context(), method, address, body))(c.t)
 	r.ContentLength = length
 	r.Header.Set("Expect", "100-continue") // the body is sent when the server asks for it
 	r.Header.Set("Content-Type", "application/vnd.api+json")
@@ -82,10 +80,7 @@ func TestRefusedBeforeBody(t *testing.T) {
 			c := c.as(tt.caller)
 			c.t = t
 			body := &unread{}
-			resp, err := c.send(tt.method, tt.address, tt.length, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(c.send(tt.method, tt.address, tt.length, body))(t)
 			defer resp.Body.Close()
 			if resp.StatusCode != tt.status || body.n.Load() > 0 {
 				t.Errorf("status %d, want %d; %d bytes of the body were asked for", resp.StatusCode, tt.status, body.n.Load())
@@ -181,10 +176,7 @@ func (c client) upload(t *testing.T, address, body string, length int64) {
 	if length >= 0 {
 		length = int64(len(body))
 	}
-	resp, err := c.as("").send(http.MethodPut, address, length, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.as("").send(http.MethodPut, address, length, strings.NewReader(body)))(t)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d: %s, %v", resp.StatusCode, b, err)
@@ -267,9 +259,7 @@ func TestNoMemory(t *testing.T) {
 	if a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), "service unavailable") {
 		t.Errorf("header %v: %s", a.header, a.body)
 	}
-	if _, err := w.Write([]byte(stateOf("l", 1)[1:])); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]byte(stateOf("l", 1)[1:])))(t)
 	w.Close()
 	wg.Wait()
 	c.put(http.StatusOK, other, stateOf("l", 1))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -166,9 +167,7 @@ func TestOneLock(t *testing.T) {
 	id := tool.read("prod")
 	l := mustLock(t, store, "prod")
 	tool.lock(http.StatusConflict, id)
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Unlock(t.Context()))
 	tool.lock(http.StatusOK, id)
 	if _, err := store.Lock(t.Context(), "prod", lockInfo()); err == nil {
 		t.Error("two doors have the lock at once")

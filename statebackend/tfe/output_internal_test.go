@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Shows: cloud 14
@@ -79,27 +81,15 @@ func TestOutputs(t *testing.T) {
 		{"none", `{"version":4,"outputs":{}}`, `[]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o, err := readOutputs(of, 3, []byte(tt.state))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := json.Marshal(o.list())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(readOutputs(of, 3, []byte(tt.state)))(t)
+			b := must.Get(json.Marshal(o.list()))(t)
 			if diff := cmp.Diff(decoded(t, tt.want), decoded(t, string(b))); diff != "" {
 				t.Errorf("outputs (-want +got):\n%s", diff)
 			}
 		})
 	}
-	o, err := readOutputs(of, 3, []byte(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := o.one("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(readOutputs(of, 3, []byte(plain)))(t)
+	r := must.Get(o.one("a"))(t)
 	if value := r.Attributes.(outputAttributes).Value; string(value) != `"s3cret"` {
 		t.Errorf("a sensitive output asked for by its id is %s", value)
 	}

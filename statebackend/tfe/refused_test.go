@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -21,9 +22,7 @@ func TestLockingRefused(t *testing.T) {
 	store := openStore(t, host, "acme")
 	mustPut(t, store, "prod", stateOf("a", 1))
 	why := "two sides did not see each other"
-	if err := store.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}))
 	tool := newTool(t, newServer(t, host, setup{}))
 	cmd := tool.begin("prod").read()
 	if detail := tool.lock(http.StatusUnprocessableEntity, cmd.id).doc().Errors[0].Detail; !strings.Contains(detail, why) || !strings.Contains(detail, "\nhint: ") {
@@ -41,9 +40,7 @@ func TestReplica(t *testing.T) {
 	host := newRegistry(t)
 	source := openStore(t, host, "other")
 	mustPut(t, source, "prod", stateOf("a", 1))
-	if _, err := source.Replicate(t.Context(), openStore(t, host, "acme"), "prod"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(source.Replicate(t.Context(), openStore(t, host, "acme"), "prod"))(t)
 	tool := newTool(t, newServer(t, host, setup{store: func(o *statebackend.Options) { o.Primary = "state/other" }}))
 	cmd := tool.begin("prod").read()
 	if state := cmd.state(); state != stateOf("a", 1) {
@@ -120,12 +117,10 @@ func TestForgedRecord(t *testing.T) {
 	host := newRegistry(t)
 	mustPut(t, openStore(t, host, "acme.prod"), "default", stateOf("secret", 1))
 	store := openStore(t, host, "acme")
-	if _, err := store.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error {
+	must.Get(store.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error {
 		r.State = format.StateSplit
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	tool := newTool(t, newServer(t, host, setup{}))
 	for _, path := range []string{workspaces + "/prod", "workspaces/ws-YWNtZQBwcm9k/current-state-version"} { // acme, prod
 		tool.want(http.StatusUnprocessableEntity, http.MethodGet, path, nil)

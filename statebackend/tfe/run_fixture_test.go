@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -190,9 +191,7 @@ func tarGz(t testing.TB, h tar.Header, text string) []byte {
 	w := tar.NewWriter(gz)
 	err := w.WriteHeader(&h)
 	_, err2 := w.Write([]byte(text))
-	if err := errors.Join(err, err2, w.Close(), gz.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, err2, w.Close(), gz.Close()))
 	return b.Bytes()
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -134,14 +135,8 @@ func TestTooManyConfigurations(t *testing.T) {
 	for range 2 { // each request deletes some
 		last = c.configure(id)
 	}
-	repo, err := f.Repository(acmeProd(), record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left, err := format.Configurations(t.Context(), repo, record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(f.Repository(acmeProd(), record))(t)
+	left := must.Get(format.Configurations(t.Context(), repo, record))(t)
 	kept := 0
 	for _, l := range left {
 		if strings.Contains(last, l.ID) || l.ID == f.new[0].Configuration {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func testKeyring(t testing.TB, secrets ...byte) *keyring.Ring {
@@ -21,11 +22,7 @@ func testKeyring(t testing.TB, secrets ...byte) *keyring.Ring {
 	for _, b := range secrets {
 		keys = append(keys, keyring.Key{Secret: bytes.Repeat([]byte{b}, 32)})
 	}
-	ring, err := keyring.New(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
+	return must.Get(keyring.New(keys))(t)
 }
 
 func testSignedUpload() signedUpload {
@@ -34,11 +31,7 @@ func testSignedUpload() signedUpload {
 
 func mustIssue(t testing.TB, k signer, v signedUpload) string {
 	t.Helper()
-	token, err := k.issue(v, uploadURLTime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return must.Get(k.issue(v, uploadURLTime))(t)
 }
 
 func refusedWith(err error) int {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -99,16 +100,10 @@ func TestAnnouncement(t *testing.T) {
 			}
 		})
 	}
-	r, err := http.NewRequest(http.MethodPost, base+"/api/v2/workspaces/"+id+"/state-versions", strings.NewReader("state=x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(http.MethodPost, base+"/api/v2/workspaces/"+id+"/state-versions", strings.NewReader("state=x")))(t)
 	r.Header.Set("Authorization", "Bearer "+tokenOf("ci"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // a type that a page may send without preflight
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusUnsupportedMediaType {
 		t.Errorf("a form: status %d", resp.StatusCode)

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -140,13 +141,8 @@ func TestVariables(t *testing.T) {
 	again()
 	// The same if a program without support for variables deleted it.
 	c.variable(vars, "size", "3", "terraform", nil)
-	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := statebackend.New(repo, statebackend.Options{}).MarkDeleted(t.Context(), "prod", "another"); err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true}))(t)
+	must.Succeed(t, statebackend.New(repo, statebackend.Options{}).MarkDeleted(t.Context(), "prod", "another"))
 	c.create("prod")
 	again()
 }

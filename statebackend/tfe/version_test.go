@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -48,9 +49,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("second page (-want +got):\n%s", diff)
 	}
 	var meta struct{ Pagination map[string]any }
-	if err := json.Unmarshal(a.doc().Meta, &meta); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(a.doc().Meta, &meta))
 	want := map[string]any{"current-page": 2.0, "page-size": 2.0, "prev-page": 1.0, "next-page": 3.0, "total-pages": 3.0, "total-count": 5.0}
 	if diff := cmp.Diff(want, meta.Pagination); diff != "" {
 		t.Errorf("pagination (-want +got):\n%s", diff)
@@ -179,13 +178,9 @@ func TestOutputsOfVersions(t *testing.T) {
 	for _, path := range []string{"state-versions/" + first + "?include=outputs", "workspaces/" + id + "?include=outputs", "workspaces/" + id + "/current-state-version?include=outputs"} {
 		a := c.want(http.StatusOK, http.MethodGet, path, nil)
 		var d struct{ Included []item }
-		if err := json.Unmarshal(a.body, &d); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(a.body, &d))
 		var refs []struct{ Type, ID string }
-		if err := json.Unmarshal(a.item().Relationships["outputs"].Data, &refs); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(a.item().Relationships["outputs"].Data, &refs))
 		if len(d.Included) == 0 || len(refs) != len(d.Included) || refs[0].ID != d.Included[0].ID || refs[0].Type != d.Included[0].Type {
 			t.Errorf("%s: included %v, outputs %v", path, d.Included, refs)
 		}
@@ -214,14 +209,8 @@ func TestEncryptedByTool(t *testing.T) {
 func newSealer(t *testing.T, key string) statebackend.Sealer {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(strings.Repeat(key, 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e, err := envelope.New(envelope.Options{Keys: []string{file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	must.Succeed(t, os.WriteFile(file, []byte(strings.Repeat(key, 32)), 0o600))
+	return must.Get(envelope.New(envelope.Options{Keys: []string{file}}))(t)
 }
 
 // A state that cannot be read is never "no state": the tools would plan from

@@ -5,16 +5,14 @@ package catalogpages
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestGolden shows each page type; see [webtest.Golden].
 func TestGolden(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: templates}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(site.ReadTemplates([]site.Set{{Templates: templates}}))(t)
 	all := map[string]webtest.Sheet{
 		"compare":   {Body: compareBody{}},
 		"downloads": {Body: downloadsBody{}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -30,24 +31,15 @@ type forms struct {
 
 func newForms(t testing.TB) *forms {
 	t.Helper()
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
+	guard := must.Get(access.New(access.Options{
 		Keyring: keys, Sessions: &access.Sessions{Keyring: keys},
 		Policy: access.Policy{Tokens: []statictoken.Token{
 			{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: []rights.Scope{{Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything}}},
 			{ID: "none", Hash: sha256.Sum256([]byte("oks_none_aaaaaaaaaaaaaaaaaaaaaaaa"))},
 		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	templates, err := ReadTemplates(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	templates := must.Get(ReadTemplates(nil))(t)
 	f := &forms{now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
 	f.site = &site{
 		o:         Options{Kit: service.New(service.Options{Guard: guard}), Now: func() time.Time { return f.now }},
@@ -164,10 +156,7 @@ func TestFormKey(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{0, 0}, {keyAge, 0}, {keyAge + time.Second, 409}, {-keySkew, 0}, {-keySkew - time.Second, 409}} {
-		in, err := parseForm("key=" + key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(parseForm("key=" + key))(t)
 		status, _, _ := service.Own(in.takeKey(made.Add(c.after)))
 		if status != c.want {
 			t.Errorf("after %v: %d, want %d", c.after, status, c.want)

@@ -12,16 +12,14 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // TestThemeCookie keeps the theme in a cookie like that of a session, for this server
 // alone; the next page uses it, and it can be deleted.
 func TestThemeCookie(t *testing.T) {
-	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)
 	for _, c := range []struct {
 		name     string
 		sessions *access.Sessions
@@ -34,14 +32,8 @@ func TestThemeCookie(t *testing.T) {
 		{"nobody logs in", nil, "okara-theme=", "; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			guard, err := access.New(access.Options{Keyring: keys, Sessions: c.sessions})
-			if err != nil {
-				t.Fatal(err)
-			}
-			pages, err := New(Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), Now: time.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			guard := must.Get(access.New(access.Options{Keyring: keys, Sessions: c.sessions}))(t)
+			pages := must.Get(New(Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), Now: time.Now}))(t)
 			choose := func(theme string) string {
 				r := httptest.NewRequest(http.MethodPost, "/ui/theme", strings.NewReader("theme="+theme+"&return=/ui/me"))
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

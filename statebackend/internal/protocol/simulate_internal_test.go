@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // schedules is how many random schedules TestSimulate runs, unless OKARA_TEST_SCHEDULES
@@ -48,14 +50,8 @@ func simulated() []setup {
 func TestSimulate(t *testing.T) {
 	if replay := os.Getenv("OKARA_REPLAY"); replay != "" {
 		i, seed, _ := strings.Cut(replay, "/")
-		n, err := strconv.Atoi(i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := strconv.ParseUint(seed, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(i))(t)
+		u := must.Get(strconv.ParseUint(seed, 10, 64))(t)
 		s := simulated()[n]
 		if w := simulate(&s, u, t.Logf); w.bad != "" {
 			t.Error(w.bad)
@@ -67,10 +63,7 @@ func TestSimulate(t *testing.T) {
 	t.Logf("first seed %d", base)
 	count := schedules
 	if s := os.Getenv("OKARA_TEST_SCHEDULES"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(s))(t)
 		count = n
 	} else if testing.Short() {
 		count /= 10

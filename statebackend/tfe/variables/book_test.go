@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
@@ -20,43 +21,24 @@ import (
 
 func openBook(t *testing.T, host, key string, via http.RoundTripper) variables.Book {
 	t.Helper()
-	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true, Transport: via, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealer, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(key, 32)))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := variables.Open(repo, sealer, time.Now, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	repo := must.Get(oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true, Transport: via, Retry: oci.Retry{MaxAttempts: 1}}))(t)
+	sealer := must.Get(envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(key, 32)))}}))(t)
+	return must.Get(variables.Open(repo, sealer, time.Now, nil))(t)
 }
 
 func list(t *testing.T, b variables.Book) *variables.Listing {
 	t.Helper()
-	l, err := b.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(b.List(t.Context()))(t)
 }
 
 func mustPut(t *testing.T, b variables.Book, v variables.Variable) {
 	t.Helper()
-	if err := list(t, b).PutVariable(t.Context(), v, false, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, list(t, b).PutVariable(t.Context(), v, false, "test"))
 }
 
 func values(t *testing.T, b variables.Book) string {
 	t.Helper()
-	all, err := list(t, b).Variables(t.Context(), "prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(list(t, b).Variables(t.Context(), "prod"))(t)
 	var out []string
 	for _, v := range all {
 		out = append(out, v.Key+"="+v.Value)
@@ -132,9 +114,7 @@ func TestDeleted(t *testing.T) {
 			b := openBook(t, ocitest.New(t, quirks), "a", nil)
 			mustPut(t, b, variable("A", "a", "1"))
 			for range 2 {
-				if err := list(t, b).PutVariable(t.Context(), variable("A", "a", "1"), true, "test"); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, list(t, b).PutVariable(t.Context(), variable("A", "a", "1"), true, "test"))
 				if got := values(t, b); got != "" {
 					t.Errorf("there are %s", got)
 				}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -20,11 +21,7 @@ func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Re
 	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil && !errors.Is(err, oci.ErrNotFound) {
 		t.Fatal(err)
 	}
-	n, err := from.Replicate(t.Context(), to, reseal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(from.Replicate(t.Context(), to, reseal))(t)
 }
 
 // TestReplicate: a copy follows its source and refuses changes of its own until it is
@@ -48,9 +45,7 @@ func TestReplicate(t *testing.T) {
 			check(variables.Replicated{}, "a=1 b=2")
 			mustPut(t, from, variable("A", "a", "3"))
 			check(variables.Replicated{Copied: 1}, "a=3 b=2")
-			if err := list(t, from).PutVariable(t.Context(), variable("B", "b", ""), true, "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, list(t, from).PutVariable(t.Context(), variable("B", "b", ""), true, "test"))
 			if quirks.NoDelete {
 				check(variables.Replicated{Copied: 1}, "a=3")
 			} else {
@@ -59,9 +54,7 @@ func TestReplicate(t *testing.T) {
 			if err := list(t, to).PutVariable(t.Context(), variable("C", "c", "1"), false, "test"); !errors.Is(err, statebackend.ErrReplica) {
 				t.Errorf("a copy is written: %v", err)
 			}
-			if _, err := statebackend.New(to.States, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(statebackend.New(to.States, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{}))(t)
 			mustPut(t, to, variable("C", "c", "1"))
 			if got := values(t, to); got != "a=3 c=1" {
 				t.Errorf("taken over, it has %s", got)
@@ -79,9 +72,7 @@ func TestReplicateBetween(t *testing.T) {
 	from, to := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil), openBook(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), "a", nil)
 	mustPut(t, from, variable("A", "a", "1"))
 	replicated(t, from, to, false)
-	if err := list(t, from).PutVariable(t.Context(), variable("A", "a", ""), true, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, list(t, from).PutVariable(t.Context(), variable("A", "a", ""), true, "test"))
 	without := to
 	without.Sealer = nil
 	if _, err := from.Replicate(t.Context(), without, false); !errors.Is(err, oci.ErrUnsupported) {
@@ -93,14 +84,8 @@ func TestReplicateBetween(t *testing.T) {
 			t.Errorf("the copy has %s", got)
 		}
 	}
-	repo, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/other/path", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere, err := variables.Open(repo, from.Sealer, time.Now, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/other/path", oci.Options{PlainHTTP: true}))(t)
+	elsewhere := must.Get(variables.Open(repo, from.Sealer, time.Now, nil))(t)
 	mustPut(t, from, variable("B", "b", "2"))
 	if got := replicated(t, from, elsewhere, false); got != (variables.Replicated{Left: 1}) {
 		t.Errorf("to another path: %+v", got)
