@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -43,15 +44,11 @@ func readInstances(t *testing.T, text string, env server.Env) (*settings.Options
 	key, secret := filepath.Join(dir, "key"), filepath.Join(dir, "secret")
 	prices := filepath.Join(dir, "prices.csv")
 	for file, content := range map[string]string{key: strings.Repeat("ab", 32), secret: "sixteen bytes or more", prices: "type,attribute,value,hourly\nvm,size,large,0.4\n"} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	text = strings.NewReplacer("<DIR>", fmt.Sprintf("%q", dir), "<KEY>", fmt.Sprintf("%q", key), "<SECRET>", fmt.Sprintf("%q", secret)).Replace(text)
 	file := filepath.Join(dir, "okara.hcl")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	s, e := newSettings()
 	if err := s.Read(file); err != nil {
 		return nil, err
@@ -73,7 +70,7 @@ func newSettings() (*server.Settings, *Extension) {
 //
 // Shows: platform-mistakes 3
 func TestInstances(t *testing.T) {
-	o, err := readInstances(t, `
+	o := must.Get(readInstances(t, `
 registry = "registry.example.com/platform"
 instances {
   templates                = <DIR>
@@ -133,10 +130,7 @@ notify {
   url         = "https://chat.example.com/hook"
   secret_file = <SECRET>
 }
-`, instanceEnv(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+`, instanceEnv(true)))(t)
 	type seen struct {
 		Role, Advertise, Notify, Secret string
 		Plain, InClear                  bool
@@ -166,10 +160,7 @@ notify {
 		t.Errorf("instances (-got +want)\n%s", diff)
 	}
 
-	o, err = readInstances(t, "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {}\n", instanceEnv(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	o = must.Get(readInstances(t, "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {}\n", instanceEnv(false)))(t)
 	if o.Role != "all" || o.Rate != 60 || o.Runs != 4 || o.TTL != nil || o.Executor.Program != "tofu" || o.Executor.Isolation != "sandbox" || o.GroupAge != 0 {
 		t.Errorf("of which nothing is said: %+v", o)
 	}
@@ -278,9 +269,7 @@ func TestInstancesRefused(t *testing.T) {
 // machine, even on its loopback address, unless the settings grant it explicitly.
 func TestInstancesNobody(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "okara.hcl")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "instances {\n  templates = %q\n}\nexecutor \"local\" {}\n", filepath.Dir(file)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, fmt.Appendf(nil, "instances {\n  templates = %q\n}\nexecutor \"local\" {}\n", filepath.Dir(file)), 0o600))
 	for name, tt := range map[string]struct {
 		change func(*server.Settings)
 		want   string
@@ -290,9 +279,7 @@ func TestInstancesNobody(t *testing.T) {
 		"everything, written out": {func(s *server.Settings) { s.AnonymousWrite = true }, ""},
 	} {
 		s, _ := newSettings()
-		if err := s.Read(file); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Read(file))
 		tt.change(s)
 		if err := server.Check(s, instanceEnv(false)); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)

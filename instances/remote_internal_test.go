@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -29,9 +30,7 @@ const runsText = "anonymous = []\ninstances {}\ntfe {\n  runs = \"local\"\n}\n"
 func readRuns(t *testing.T, words string) (*server.Settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
-	if err := os.WriteFile(file, []byte(words), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(words), 0o600))
 	s, _ := newSettings()
 	err := s.Read(file)
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -27,14 +28,8 @@ func TestRegistryOfRuns(t *testing.T) {
 	}}}}
 	s := run.Spec{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}
 	credential = oci.Credential{Username: "ci", Password: "secret"}
-	got, err := l.registry(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(l.registry(t.Context(), s))(t)
+	here := must.Get(filepath.Abs("."))(t)
 	want := sandbox.Registry{
 		Prefix: "registry.example.com", Username: "ci", Password: "secret", ClientCert: filepath.Join(here, "client.pem"), ClientKey: "/etc/client.key",
 		CertDirs: []string{"/etc/docker/certs.d", filepath.Join(here, "certs.d")},

@@ -11,32 +11,21 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestRunRegistry shows what the child of a run may do in the built-in registry.
 func TestRunRegistry(t *testing.T) {
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := &runRegistry{
 		registry: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 		layout:   addr.Layout{Prefix: "p"}, keys: keys, now: func() time.Time { return now },
 	}
 	const own, other = "p/instances/sandbox/vpc/k7m2p9x4tq", "p/instances/sandbox/vpc/a234567890"
-	good, err := s.token(own, now.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := s.token(own, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	login, err := keys.Seal("login token", socketToken{own, now.Add(time.Hour).Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(s.token(own, now.Add(time.Hour)))(t)
+	old := must.Get(s.token(own, now))(t)
+	login := must.Get(keys.Seal("login token", socketToken{own, now.Add(time.Hour).Unix()}))(t)
 	for _, tt := range []struct {
 		name, method, target, authorization string
 		want                                int

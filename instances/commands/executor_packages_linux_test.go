@@ -27,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -53,22 +54,14 @@ func newPackages(t *testing.T) *packages {
 	if p.zip, err = os.ReadFile(file); err != nil {
 		t.Fatal(err)
 	}
-	z, err := zip.NewReader(bytes.NewReader(p.zip), int64(len(p.zip)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zip.NewReader(bytes.NewReader(p.zip), int64(len(p.zip))))(t)
 	for _, f := range z.File {
 		if !strings.HasPrefix(f.Name, "terraform-provider-") {
 			continue
 		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(f.Open())(t)
 		d, err := digest.FromReader(r)
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(err, r.Close()))
 		p.sum = d.Encoded()
 	}
 	at := map[string]any{"url": "/zips/time.zip", "hashes": []string{h1, "zh:" + digest.FromBytes(p.zip).Encoded()}}
@@ -120,10 +113,7 @@ func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 // uses gives an instance the module that uses the provider.
 func (rt *runsTest) uses(t *testing.T, repository string) {
 	t.Helper()
-	repo, err := oci.OpenRepo(repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(repository, oci.Options{}))(t)
 	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, map[string]string{"main.tf": `
 terraform {
   required_providers {
@@ -146,9 +136,7 @@ resource "terraform_data" "look" {
   }
 }
 `}))
-	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(repo.EnsureBlob(t.Context(), blob))(t)
 	rt.spec.Source.Archive = blob.Digest.String()
 }
 
@@ -165,9 +153,7 @@ func (rt *runsTest) attempt(t *testing.T) (lifecycle.Result, string) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	log, err := io.ReadAll(r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, r.Close()))
 	return st.Result, string(log)
 }
 
@@ -191,11 +177,7 @@ func (rt *runsTest) mustHave(t *testing.T, p *packages, linked bool) lifecycle.R
 // kept returns the files of the provider that runs share.
 func (rt *runsTest) kept(t *testing.T) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(rt.options.Storage, "packages", packageProvider, "*", "*", "*", "terraform-provider-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
+	return must.Get(filepath.Glob(filepath.Join(rt.options.Storage, "packages", packageProvider, "*", "*", "*", "terraform-provider-*")))(t)
 }
 
 // TestTofuRunPackages: a package that the init of one run fetched is linked into later runs
@@ -214,9 +196,7 @@ func TestTofuRunPackages(t *testing.T) {
 	if n := p.sent.Load(); n != before {
 		t.Errorf("sent %d times more", n-before)
 	}
-	if err := os.WriteFile(rt.kept(t)[0], []byte("damaged"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(rt.kept(t)[0], []byte("damaged"), 0o755))
 	rt.mustHave(t, p, true)
 	if n := p.sent.Load(); n != before+1 {
 		t.Errorf("sent %d times more, want 1", n-before)
@@ -235,21 +215,10 @@ func TestTofuRunPackages(t *testing.T) {
 func TestTofuRunPackagesAtOnce(t *testing.T) {
 	rt, p := newPackagesTest(t)
 	lock := rt.mustHave(t, p, false).Lock
-	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := repo.Stat(t.Context(), digest.Digest(lock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := repo.ReadBlob(t.Context(), d, d.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(rt.options.Storage, "packages")); err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(rt.spec.Repository, oci.Options{}))(t)
+	d := must.Get(repo.Stat(t.Context(), digest.Digest(lock)))(t)
+	text := must.Get(repo.ReadBlob(t.Context(), d, d.Size))(t)
+	must.Succeed(t, os.RemoveAll(filepath.Join(rt.options.Storage, "packages")))
 	before := p.sent.Load()
 	var specs []run.Spec
 	records := map[string]*lifecycle.Record{}

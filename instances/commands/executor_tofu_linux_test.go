@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
@@ -102,14 +103,8 @@ func newRunsTest(t *testing.T, isolation string) *runsTest {
 		Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger",
 		Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: run.Limits{Timeout: 10 * time.Minute},
 	}
-	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := oci.OpenRepo(rt.spec.Ledger, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(rt.spec.Repository, oci.Options{}))(t)
+	ledger := must.Get(oci.OpenRepo(rt.spec.Ledger, oci.Options{}))(t)
 	rt.store, rt.ledger = statebackend.New(repo, statebackend.Options{StrictReads: true}), statebackend.New(ledger, statebackend.Options{})
 	rt.module(t, repo, server.Listener.Addr().String())
 	rt.restart(t)
@@ -150,9 +145,7 @@ func (rt *runsTest) module(t *testing.T, repo *oci.Repo, address string) {
 	}
 	files := map[string]string{"main.tf": resource("a", "") + resource("b", "  depends_on = [terraform_data.a]")}
 	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, files))
-	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(repo.EnsureBlob(t.Context(), blob))(t)
 	rt.spec.Source.Archive = blob.Digest.String()
 }
 
@@ -172,36 +165,23 @@ func (rt *runsTest) next(t *testing.T) {
 func (rt *runsTest) names(t *testing.T, records map[string]*lifecycle.Record) {
 	t.Helper()
 	rt.serial++
-	doc, err := json.Marshal(map[string]any{"version": 1, "lineage": "test", "serial": rt.serial, "records": records})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = rt.ledger.Hold(t.Context(), "ledger", statebackend.NewLockInfo("test", "test"), func(l *statebackend.Lock) error {
+	doc := must.Get(json.Marshal(map[string]any{"version": 1, "lineage": "test", "serial": rt.serial, "records": records}))(t)
+	must.Succeed(t, rt.ledger.Hold(t.Context(), "ledger", statebackend.NewLockInfo("test", "test"), func(l *statebackend.Lock) error {
 		_, err := l.Put(t.Context(), doc)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func (rt *runsTest) start(t *testing.T) run.Handle {
 	t.Helper()
-	h, err := rt.local.Start(t.Context(), rt.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return must.Get(rt.local.Start(t.Context(), rt.spec))(t)
 }
 
 // end waits for the end of an attempt.
 func (rt *runsTest) end(t *testing.T, h run.Handle) run.Status {
 	t.Helper()
 	for {
-		st, err := rt.local.Observe(t.Context(), rt.spec, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must.Get(rt.local.Observe(t.Context(), rt.spec, h))(t)
 		if st.State != run.Running {
 			return st
 		}
@@ -220,16 +200,11 @@ func (rt *runsTest) kill(t *testing.T, file string) {
 	var p struct {
 		PID int `json:"pid"`
 	}
-	b, err := os.ReadFile(filepath.Join(rt.folder(), file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(rt.folder(), file)))(t)
 	if err := json.Unmarshal(b, &p); err != nil || p.PID <= 1 {
 		t.Fatalf("%s: %s, %v", file, b, err)
 	}
-	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(p.PID, syscall.SIGKILL))
 }
 
 // resources lists the resources in the stored state.
@@ -248,9 +223,7 @@ func (rt *runsTest) resources(t *testing.T) (names []string) {
 			Instances []any  `json:"instances"`
 		} `json:"resources"`
 	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(b, &s))
 	for _, r := range s.Resources {
 		if len(r.Instances) > 0 {
 			names = append(names, r.Name)
@@ -370,21 +343,14 @@ func TestTofuRunKilled(t *testing.T) {
 func TestTofuRunServerKilled(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeSandbox)
 	rt.next(t)
-	spec, err := json.Marshal(rt.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(json.Marshal(rt.spec))(t)
 	host, _, _ := strings.Cut(rt.spec.Repository, "/")
 	cmd := exec.Command("runs-server", rt.options.Storage, rt.options.Program, rt.options.Isolation, host)
 	cmd.Stdin = bytes.NewReader(spec)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	<-rt.cloud.arrived
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	rt.restart(t)
 	if st, err := rt.local.Observe(t.Context(), rt.spec, ""); err != nil || st.State != run.Running {

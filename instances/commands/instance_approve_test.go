@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestInstanceApproveShows shows all that an approval covers before the question, and
@@ -34,9 +35,7 @@ func TestInstanceApproveShows(t *testing.T) {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
 	planned.Plan = "sha256:plan2"
-	if err := json.Unmarshal([]byte(`{"before":100000,"after":520000,"currency":"EUR","priced":2,"unpriced":3}`), &planned.Cost); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(`{"before":100000,"after":520000,"currency":"EUR","priced":2,"unpriced":3}`), &planned.Cost))
 	h.Store.Finish(t, id, planned)
 	code, _, errOut := h.as(t, "approve-b", "instance", "approve", id)
 	if code != cli.ExitUsage || !strings.Contains(errOut, "add --yes") {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -20,16 +21,10 @@ import (
 // has written to it once.
 func startLeader(t *testing.T, host string) (stop func()) {
 	t.Helper()
-	client, err := oci.New(host, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := ledger.New(ledger.Options{
+	client := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(t)
+	l := must.Get(ledger.New(ledger.Options{
 		Repo: func(int) (*oci.Repo, error) { return client.Repo("acme/ledger") }, Machine: &lifecycle.Machine{}, InClear: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -46,9 +41,7 @@ func startLeader(t *testing.T, host string) (stop func()) {
 			t.Fatal("nobody leads: ", l.Status().Refused)
 		}
 	}
-	if _, err := l.Do(t.Context(), lifecycle.Command{Event: lifecycle.Pause{Template: "lab/vpc", Reason: "x"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Do(t.Context(), lifecycle.Command{Event: lifecycle.Pause{Template: "lab/vpc", Reason: "x"}}))(t)
 	return stop
 }
 

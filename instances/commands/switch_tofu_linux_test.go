@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -94,14 +95,9 @@ func TestTofuLeavesBehind(t *testing.T) {
 // source makes files the module of the next attempts.
 func (rt *runsTest) source(t *testing.T, files map[string]string) {
 	t.Helper()
-	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(rt.spec.Repository, oci.Options{}))(t)
 	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, files))
-	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(repo.EnsureBlob(t.Context(), blob))(t)
 	rt.spec.Source.Archive = blob.Digest.String()
 }
 

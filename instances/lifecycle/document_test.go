@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // every returns all IDs, sorted.
@@ -36,14 +37,8 @@ func allPhases(t *testing.T) *world {
 
 func TestDocumentRoundTrip(t *testing.T) {
 	w := allPhases(t)
-	first, err := lifecycle.Encode(w.d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := lifecycle.Decode(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(lifecycle.Encode(w.d))(t)
+	d := must.Get(lifecycle.Decode(first))(t)
 	second, err := lifecycle.Encode(d)
 	if err != nil || !bytes.Equal(first, second) {
 		t.Errorf("%v\n%s\n%s", err, first, second)
@@ -69,10 +64,7 @@ func TestDecodeBefore(t *testing.T) {
 		t.Errorf("%v\n%s\n%s", err, before, after)
 	}
 	w.must(anna, lifecycle.Transfer{ID: id, To: user(ben)})
-	kept, err := lifecycle.Encode(w.d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(lifecycle.Encode(w.d))(t)
 	if w.d, err = lifecycle.Decode(kept); err != nil {
 		t.Fatal(err)
 	}
@@ -187,10 +179,7 @@ func FuzzDecode(f *testing.F) {
 	for _, p := range phases {
 		w.reach(p)
 	}
-	body, err := lifecycle.Encode(w.d)
-	if err != nil {
-		f.Fatal(err)
-	}
+	body := must.Get(lifecycle.Encode(w.d))(f)
 	f.Add(body)
 	f.Add([]byte(`{"version":1,"records":{"abcdefghjk":{"id":"abcdefghjk","phase":"planned"}}}`))
 	f.Add([]byte(`{"version":1,"records":{"abcdefghjk":{"id":"abcdefghjk","phase":"destroying","run":{"n":-1}}},"pools":{"a/b":{}}}`))

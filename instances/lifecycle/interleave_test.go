@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestInterleavings tries every order of eight events with two owners, a pool of two, an
@@ -86,10 +87,7 @@ func (x *explorer) explore(s scene, depth int) {
 
 // fresh reports whether a state has not been explored to this depth.
 func (x *explorer) fresh(s scene, depth int) bool {
-	body, err := lifecycle.Encode(s.d)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	body := must.Get(lifecycle.Encode(s.d))(x.t)
 	body = s.now.AppendFormat(body, time.RFC3339)
 	for _, id := range sortedIDs(s.d) {
 		if r := s.d.Records[id]; r.Run != nil && s.running[r.Run.Nonce] {
@@ -157,10 +155,7 @@ func (x *explorer) end(s scene, depth int) {
 			continue
 		}
 		ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
-		next, _, err := x.step(s, lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lifecycle.Result{Outcome: lifecycle.Done}})
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		next, _ := must.GetBoth(x.step(s, lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lifecycle.Result{Outcome: lifecycle.Done}}))(x.t)
 		if next.d.Records[id].Phase == lifecycle.Destroyed {
 			x.destroyed++
 		}
@@ -174,10 +169,7 @@ func (x *explorer) expire(s scene, depth int) {
 	s.now = s.now.Add(10 * time.Minute)
 	pending, _ := s.d.PendingIDs(s.now)
 	for _, id := range pending {
-		next, _, err := x.step(s, lifecycle.Actor{}, lifecycle.ExpireCheck{ID: id})
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		next, _ := must.GetBoth(x.step(s, lifecycle.Actor{}, lifecycle.ExpireCheck{ID: id}))(x.t)
 		s = next
 	}
 	x.explore(s, depth-1)
@@ -200,10 +192,7 @@ func (x *explorer) crash(s scene, depth int) {
 			x.t.Fatalf("nobody repeats the start of %s", id)
 		}
 		ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
-		next, _, err := x.step(s, lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lost})
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		next, _ := must.GetBoth(x.step(s, lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lost}))(x.t)
 		x.lost++
 		next.running = map[string]bool{}
 		s = next

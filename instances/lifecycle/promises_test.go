@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // person returns one of many users.
@@ -98,10 +99,7 @@ func TestChangesLeaveTheState(t *testing.T) {
 func TestRepeatedRequests(t *testing.T) {
 	w := newWorld(t)
 	c := lifecycle.Command{Event: creation(anna, plain()), Actor: anna, Key: "k1", Caller: "anna", Digest: "d1"}
-	first, err := w.command(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(w.command(c))(t)
 	before := w.d
 	again, err := w.command(c)
 	if err != nil || !again.Repeat || again.Status != first.Status || again.Record.ID != first.Record.ID || w.d != before {

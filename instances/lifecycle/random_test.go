@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestRandomSteps applies random events and checks the whole document after each:
@@ -32,10 +33,7 @@ func TestRandomSteps(t *testing.T) {
 		steps = 5_000
 	}
 	if s := os.Getenv("OKARA_TEST_STEPS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(s))(t)
 		steps = n
 	}
 	for seed := range uint64(5) {

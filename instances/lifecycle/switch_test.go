@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // nightly stops from Monday to Friday at eight in the evening, and starts at seven.
@@ -33,14 +34,8 @@ func nightly() *template.Template {
 // berlin parses a local time in Berlin.
 func (w *world) berlin(text string) time.Time {
 	w.t.Helper()
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	at, err := time.ParseInLocation("2006-01-02 15:04", text, zone)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	zone := must.Get(time.LoadLocation("Europe/Berlin"))(w.t)
+	at := must.Get(time.ParseInLocation("2006-01-02 15:04", text, zone))(w.t)
 	return at.UTC()
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"reflect"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // FuzzParts reads values from forms that no page has: each is JSON or absent, and the form
@@ -25,10 +27,7 @@ func FuzzParts(f *testing.F) {
 		if err != nil || len(form) > 500 {
 			return
 		}
-		p, err := readParameters(json.RawMessage(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(readParameters(json.RawMessage(schema)))(t)
 		reshape(form)
 		_, values, ok := p.read(form, p.choose())
 		if !ok || values["x"] == nil {

@@ -5,16 +5,14 @@ package pages
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestGolden shows each page type; see [webtest.Golden].
 func TestGolden(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: files}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(site.ReadTemplates([]site.Set{{Templates: files}}))(t)
 	webtest.Golden(t, files, map[string]webtest.Sheet{
 		"admin_templates":         {Body: adminTemplatesBody{}},
 		"approvals":               {Body: approvalsBody{}},

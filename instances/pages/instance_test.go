@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestLaunch goes from the list of templates to a destroyed instance, using only links and
@@ -253,11 +254,7 @@ func TestEditAgain(t *testing.T) {
 	takes := func(secret string) {
 		d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 			inputs := `{"type":"object","properties":{"size":{"type":"string"},"secret":` + secret + `}}`
-			var err error
-			e.Schema, err = template.NewSchema(e.Template, template.Module{Inputs: json.RawMessage(inputs), Outputs: map[string]bool{"url": false, "password": true}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e.Schema = must.Get(template.NewSchema(e.Template, template.Module{Inputs: json.RawMessage(inputs), Outputs: map[string]bool{"url": false, "password": true}}))(t)
 		})
 	}
 	for _, secret := range []string{`{"type":"array","writeOnly":true,"default":["unset"]}`, `{"type":"array","default":["unset"]}`} {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestInstanceRights requests every page as every kind of caller: no caller sees the name of
@@ -230,10 +231,7 @@ func TestApproveChange(t *testing.T) {
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = template.ApprovalRequest
-		digest, err := changed.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		digest := must.Get(changed.Digest())(t)
 		e.Template, e.Digest = &changed, digest
 	})
 	var instance api.Instance

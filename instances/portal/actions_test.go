@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestActions compares the actions that an instance lists with those that succeed: each
@@ -36,15 +37,11 @@ func TestActions(t *testing.T) {
 					all := tokens(t, s)
 					_, _, b := s.Ask(t, all["anna"], "POST", "instances", `{"template":"`+c.template+`"}`)
 					var instance api.Instance
-					if err := json.Unmarshal(b, &instance); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, json.Unmarshal(b, &instance))
 					c.do(s, instance.ID)
 					instance = api.Instance{ID: instance.ID}
 					if status, _, b := s.Ask(t, all[who], "GET", "instances/"+instance.ID, ""); status == http.StatusOK {
-						if err := json.Unmarshal(b, &instance); err != nil {
-							t.Fatal(err)
-						}
+						must.Succeed(t, json.Unmarshal(b, &instance))
 					}
 					method, path, body := "POST", "instances/"+instance.ID+"/"+verb, bodies[verb]
 					switch verb {
@@ -108,9 +105,7 @@ func TestStreamAsksAgain(t *testing.T) {
 	if f := <-frames; !strings.Contains(f.data, "first") {
 		t.Fatalf("%+v", f)
 	}
-	if err := s.Kit.Guard.Replace(access.Policy{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Kit.Guard.Replace(access.Policy{}))
 	for f := range frames { // it has to end
 		t.Logf("%+v", f)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestForward forwards a request unchanged, once, and returns its answer.
@@ -252,15 +253,9 @@ func TestForwardRefuses(t *testing.T) {
 		}
 	}
 	// A body of unknown length.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, follower.URL+"/api/v1/instances", io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10+1))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, follower.URL+"/api/v1/instances", io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10+1)))))(t)
 	r.Header.Set("Authorization", "Bearer x")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("chunked and too large: %d", resp.StatusCode)
@@ -299,14 +294,8 @@ func TestForwardLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 40 { // more than the number of slots: they are released
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, follower.URL+"/api/v1/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, follower.URL+"/api/v1/events", nil))(t)
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		defer resp.Body.Close()
 		if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || line != "data: 1\n" {
 			t.Fatalf("stream: %q, %v", line, err)
@@ -374,10 +363,7 @@ func TestForwardSlow(t *testing.T) {
 	follower.leads(leader.URL, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow, feed := io.Pipe()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, follower.URL+"/api/v1/instances", slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, follower.URL+"/api/v1/instances", slow))(t)
 	done := make(chan error, 1)
 	go func() {
 		resp, err := http.DefaultClient.Do(r)
@@ -386,9 +372,7 @@ func TestForwardSlow(t *testing.T) {
 		}
 		done <- err
 	}()
-	if _, err := feed.Write([]byte(`{"template":`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(feed.Write([]byte(`{"template":`)))(t)
 	if resp, _ := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", "{}"); resp.StatusCode != http.StatusCreated {
 		t.Errorf("beside a slow one: %d", resp.StatusCode)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
@@ -91,9 +92,7 @@ func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 	at := "instances/" + id
 	var instance api.Instance
 	_, _, body := s.Ask(t, token, "GET", at, "")
-	if err := json.Unmarshal(body, &instance); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(body, &instance))
 	if diff := cmp.Diff([]string{api.ActTake, api.ActDecline}, instance.Actions); diff != "" || instance.Role != "receiver" || instance.Template != "lab/vpc" || instance.Source.Version == "" || instance.ExpiresAt.IsZero() || instance.Cost == nil || instance.Owner.ID != "anna" || instance.Offer.Refused != "" {
 		t.Errorf("it shows too little: %s\n%s", body, diff)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // BenchmarkList measures a page of a list of 1,000 instances on the leader, for the owner of
@@ -30,9 +31,7 @@ func BenchmarkList(b *testing.B) {
 			CreatedAt: now, ReadyAt: now, Since: now, TTL: e.Template.TTL.Default, ExpiresAt: now.Add(e.Template.TTL.Default),
 		}
 		c := lifecycle.Command{Event: lifecycle.Adopt{Record: rec, Template: e.Template}, Actor: lifecycle.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}
-		if _, err := s.Store.Do(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(s.Store.Do(b.Context(), c))(b)
 	}
 	for _, who := range []struct{ name, token, path string }{
 		{"own", s.Issuer.Token(b, "person 7", "use"), "instances?owner=me"},

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // asksFor makes launches of lab/vpc need approval.
@@ -21,10 +22,7 @@ func asksFor(t *testing.T, s *portaltest.Server, approval string) {
 	s.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = approval
-		digest, err := changed.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		digest := must.Get(changed.Digest())(t)
 		e.Template, e.Digest = &changed, digest
 	})
 }

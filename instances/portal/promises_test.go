@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestHidden leaves a template that is launched by name out of the list, and refuses to
@@ -123,10 +124,7 @@ func TestCounts(t *testing.T) {
 		s.Want(t, 200, &me, anna, "GET", "me", "")
 		s.Want(t, 200, &list, anna, "GET", "instances", "")
 		s.Want(t, 200, &tpl, anna, "GET", "templates/lab/vpc", "")
-		v, err := s.Store.View(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(s.Store.View(t.Context()))(t)
 		got := []int{len(v.Document.Records), list.Count, list.Used, list.Limit, me.Quota.Used, me.Quota.Limit}
 		if diff := cmp.Diff([]int{n, n, n, 5, n, 5}, got); diff != "" {
 			t.Errorf("of ledger, list, its use and limit, and what I am told (-want +got):\n%s", diff)
@@ -191,10 +189,7 @@ func TestMetrics(t *testing.T) {
 // observations.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(from.Gather())(t)
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

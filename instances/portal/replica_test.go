@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -70,14 +71,8 @@ var asOf = time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 // newReplica starts a replica; change may change its options.
 func newReplica(t *testing.T, change func(*portal.ForwardOptions)) *replica {
 	t.Helper()
-	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{Keyring: keys, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)
+	guard := must.Get(access.New(access.Options{Keyring: keys, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}}))(t)
 	p := &replica{}
 	o := portal.ForwardOptions{
 		Kit: service.New(service.Options{Guard: guard}), Own: http.HandlerFunc(p.own), Transport: http.DefaultTransport,
@@ -110,33 +105,21 @@ func newReplica(t *testing.T, change func(*portal.ForwardOptions)) *replica {
 // ask makes a request; headers are pairs.
 func ask(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Do(r))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
 }
 
 // gone returns an address at which no server listens.
 func gone(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return "http://" + l.Addr().String()
 }

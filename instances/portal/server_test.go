@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
@@ -182,10 +183,7 @@ func TestMatrix(t *testing.T) {
 // wantRoutes checks that each route of the API has a row.
 func wantRoutes(t *testing.T, rows []asked) {
 	t.Helper()
-	source, err := os.ReadFile("server.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("server.go"))(t)
 	mux := http.NewServeMux()
 	missing := map[string]bool{}
 	methods := map[string]string{"get": "GET", "stream": "GET", "post": "POST", "destroy": "DELETE"}
@@ -211,24 +209,15 @@ func askStream(t *testing.T, s *portaltest.Server, token, path string) (int, htt
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/"+path, nil))(t)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode == 200 {
 		return resp.StatusCode, resp.Header, nil
 	}
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.Header, b
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // frame is one event of a stream.
@@ -26,19 +27,13 @@ type frame struct{ id, event, data string }
 func streamOf(t *testing.T, s *portaltest.Server, token, path, last string) (<-chan frame, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/api/v1/"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, "GET", s.URL+"/api/v1/"+path, nil))(t)
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Authorization", "Bearer "+token)
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Do(r))(t)
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s: %s %v", path, resp.Status, resp.Header)
 	}

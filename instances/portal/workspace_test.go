@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // organization returns the template of the workspaces of acme.
@@ -25,15 +26,9 @@ func organization() *template.Template {
 func TestWorkspaceUnseen(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
-	digest, err := organization().Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	digest := must.Get(organization().Digest())(t)
 	s.Store.Serve(t, lifecycle.OpenWorkspace{Template: organization(), Digest: digest, Workspace: "prod"})
-	v, err := s.Store.View(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(s.Store.View(t.Context()))(t)
 	id := v.Document.WorkspaceRecord("acme", "prod").ID
 	s.Store.Serve(t, lifecycle.Enqueue{ID: id, Template: organization(), Digest: digest, Source: template.Source{Digest: "sha256:m", Archive: "sha256:a", Size: 1}})
 	for _, who := range []string{"stranger", "anna", "ben", "reader", "approver"} {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -113,20 +114,11 @@ type Catalog struct {
 // NewCatalog reads templates.
 func NewCatalog(t testing.TB, text string) *Catalog {
 	t.Helper()
-	list, err := template.Parse([]byte(text), "templates.hcl", template.Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(template.Parse([]byte(text), "templates.hcl", template.Known{}))(t)
 	c := &Catalog{}
 	for _, tmpl := range list {
-		schema, err := template.NewSchema(tmpl, template.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		digest, err := tmpl.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := must.Get(template.NewSchema(tmpl, template.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}}))(t)
+		digest := must.Get(tmpl.Digest())(t)
 		c.entries = append(c.entries, template.Entry{
 			Template: tmpl, Digest: digest, Schema: schema, From: "templates.hcl:1",
 			Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:a1"},

@@ -8,16 +8,15 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Form returns what a browser without script sends if somebody presses the button of the
 // form with a key on a page: the content of each control as the page shows it.
 func Form(t *testing.T, body string) url.Values {
 	t.Helper()
-	page, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(html.Parse(strings.NewReader(body)))(t)
 	for node := range page.Descendants() {
 		if node.Data != "form" {
 			continue

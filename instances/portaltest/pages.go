@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -40,18 +41,12 @@ func NewPages(t testing.TB, change func(*portal.Options, *access.Policy)) *Pages
 	t.Helper()
 	d := &Pages{Server: NewServer(t, change), Tokens: map[string]string{"": ""}}
 	empty := ocitest.New(t, ocitest.Quirks{})
-	client, err := oci.New(empty, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(empty, oci.Options{PlainHTTP: true}))(t)
 	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
-	pages, err := web.New(web.Options{
+	pages := must.Get(web.New(web.Options{
 		Kit: d.Kit, Catalog: there, Finder: catalog.NewFinder(there, true),
 		Hostname: "okara.example.com", Version: "1.2.3", Now: d.Store.Now, Instances: pages.New(pages.Options{API: d.API, Mine: d.API, Now: d.Store.Now}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/ui/", pages)
 	mux.Handle("/api/v1/", d.API)
@@ -82,10 +77,7 @@ func (d *Pages) Visit(t *testing.T, user, path string, form url.Values) Reply {
 		method = http.MethodPost
 		from = strings.NewReader(form.Encode())
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, d.Pages.URL+"/ui/"+path, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, d.Pages.URL+"/ui/"+path, from))(t)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", d.Pages.URL)
@@ -93,15 +85,9 @@ func (d *Pages) Visit(t *testing.T, user, path string, form url.Values) Reply {
 	if token := d.Tokens[user]; token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return Reply{resp.StatusCode, string(b), resp.Header.Get("Location"), resp.Header}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -52,22 +53,12 @@ func (r Runs) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
 func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
 	t.Helper()
 	tmpl := &template.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
-	digest, err := tmpl.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	digest := must.Get(tmpl.Digest())(t)
 	anna := access.Caller{Subject: "anna"}
-	if err := r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: tmpl, Digest: digest, Workspace: workspace}); err != nil {
-		t.Fatal(err)
-	}
-	d, err := r.Document(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: tmpl, Digest: digest, Workspace: workspace}))
+	d := must.Get(r.Document(t.Context()))(t)
 	id := d.WorkspaceRecord(organization, workspace).ID
 	source := template.Source{Digest: "sha256:ab", Archive: "sha256:cd", Size: 1}
-	if err := r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: tmpl, Digest: digest, Source: source, Ask: ask}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: tmpl, Digest: digest, Source: source, Ask: ask}))
 	return id
 }

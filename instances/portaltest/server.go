@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/webtest"
@@ -127,16 +128,10 @@ func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{
+	sessions := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}))(t)
+	guard := must.Get(access.New(access.Options{
 		Policy: policy, Keyring: keys, Audit: slog.New(slog.NewJSONHandler(s.Audit, nil)), Sessions: &access.Sessions{Keyring: sessions, Plain: true},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.Kit = service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	o.Kit = s.Kit
 	if s.API, err = portal.New(o); err != nil {
@@ -155,10 +150,7 @@ func (s *Server) Ask(t testing.TB, token, method, path, body string, header ...s
 	if body != "" {
 		from = bytes.NewReader([]byte(body))
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v1/"+path, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v1/"+path, from))(t)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -168,15 +160,9 @@ func (s *Server) Ask(t testing.TB, token, method, path, body string, header ...s
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.Header, b
 }
 

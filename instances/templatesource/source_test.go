@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -32,20 +33,18 @@ import (
 // Shows: platform-attacks 12
 func TestSignedTemplates(t *testing.T) {
 	s := newFixture(t)
-	key, foreign := mustBe(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), mustBe(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key, foreign := must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	o := s.depot.Options()
 	s.o.Catalog = catalog.New(catalog.Options{
 		Client: o.Client, Layout: o.Layout, Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 		Require: map[string]trust.Policy{addr.KindTemplate: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}},
 	})
-	s.o.Sources = []templatesource.Source{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint(""))}}
+	s.o.Sources = []templatesource.Source{{Templates: "acme/*", Versions: must.Fixed(addr.ParseConstraint(""))}}
 	s.moduleAt("acme/vpc/aws", "1.0.0", config)
 	sign := func(version string, key *ecdsa.PrivateKey) {
 		t.Helper()
 		it := addr.Item{Kind: addr.KindTemplate, Template: "acme/vpc"}
-		if _, err := trust.SignCosign(t.Context(), mustBe(s.depot.Subject(t.Context(), it, mustBe(addr.ParseVersion(version)))), key); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(trust.SignCosign(t.Context(), must.Fixed(s.depot.Subject(t.Context(), it, must.Fixed(addr.ParseVersion(version)))), key))(t)
 	}
 	all := templatesource.New(s.o)
 	title := func() string {
@@ -88,7 +87,7 @@ func TestTemplatesNews(t *testing.T) {
 	s := &fixture{t: t, dir: dir}
 	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, ""))
 	synctest.Test(t, func(t *testing.T) {
-		client := mustBe(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: handler}, PlainHTTP: true}))
+		client := must.Fixed(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: handler}, PlainHTTP: true}))
 		layout := addr.Layout{Prefix: "p"}
 		c := catalog.New(catalog.Options{Client: client, Layout: layout})
 		all := templatesource.New(templatesource.Options{Dir: dir, Catalog: c})
@@ -104,12 +103,9 @@ func TestTemplatesNews(t *testing.T) {
 		if want := "module net/vpc/aws: no version of it is published: not found"; !ok || e.Problem != want || strings.Contains(e.Problem, "registry.test") {
 			t.Errorf("before: %t, %q, want %q", ok, e.Problem, want)
 		}
-		m := addr.ModuleVersion{Module: mustBe(addr.ParseModule("net/vpc/aws")), Version: mustBe(addr.ParseVersion("1.0.0"))}
+		m := addr.ModuleVersion{Module: must.Fixed(addr.ParseModule("net/vpc/aws")), Version: must.Fixed(addr.ParseVersion("1.0.0"))}
 		d := depot.New(depot.Options{Client: client, Layout: layout})
-		out, err := d.PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(config)}}, m, depot.ModuleOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(d.PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(config)}}, m, depot.ModuleOptions{}))(t)
 		c.Changed(layout.Module(m.Module), out.Tag)
 		c.ChangedPublished()
 		time.Sleep(5 * time.Second)

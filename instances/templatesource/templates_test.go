@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -41,10 +42,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := &fixture{t: t, dir: t.TempDir(), server: httptest.NewServer(ocitest.Handler(t, ocitest.Quirks{}))}
 	t.Cleanup(s.server.Close)
-	client, err := oci.New(strings.TrimPrefix(s.server.URL, "http://"), oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(strings.TrimPrefix(s.server.URL, "http://"), oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	layout := addr.Layout{Prefix: "p"}
 	s.depot = depot.New(depot.Options{Client: client, Layout: layout})
 	now := func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
@@ -60,27 +58,15 @@ func (s *fixture) module(version, config string) string {
 
 func (s *fixture) moduleAt(address, version, config string) string {
 	s.t.Helper()
-	m := addr.ModuleVersion{Module: mustBe(addr.ParseModule(address)), Version: mustBe(addr.ParseVersion(version))}
+	m := addr.ModuleVersion{Module: must.Fixed(addr.ParseModule(address)), Version: must.Fixed(addr.ParseVersion(version))}
 	tree := fstest.MapFS{"main.tf": {Data: []byte(config + "\n# " + version)}, "modules/small/main.tf": {Data: []byte("variable \"only\" {\n  type = string\n}\n")}}
-	out, err := s.depot.PublishModule(s.t.Context(), tree, m, depot.ModuleOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	out := must.Get(s.depot.PublishModule(s.t.Context(), tree, m, depot.ModuleOptions{}))(s.t)
 	return out.Digest
-}
-
-func mustBe[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 func (s *fixture) file(name, text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
 }
 
 // templateText returns the text of a template with a body.
@@ -90,10 +76,8 @@ func templateText(name, module, body string) string {
 
 func (s *fixture) publish(name, version, text string) {
 	s.t.Helper()
-	list := mustBe(template.Parse([]byte(text), "a.hcl", template.Known{}))
-	if _, err := s.depot.PublishTemplate(s.t.Context(), name, mustBe(addr.ParseVersion(version)), mustBe(list[0].Canonical())); err != nil {
-		s.t.Fatal(err)
-	}
+	list := must.Fixed(template.Parse([]byte(text), "a.hcl", template.Known{}))
+	must.Get(s.depot.PublishTemplate(s.t.Context(), name, must.Fixed(addr.ParseVersion(version)), must.Fixed(list[0].Canonical())))(s.t)
 }
 
 // load reloads everything with expired caches of the catalog.
@@ -290,16 +274,12 @@ func TestFiles(t *testing.T) {
 	if got := names(); got != "a/one=T" || len(all.Problems()) != 1 || !strings.Contains(all.Problems()[0].Text, "also in") {
 		t.Errorf("got %s, %v", got, problems(all))
 	}
-	if err := os.Remove(filepath.Join(s.dir, "a.hcl")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(s.dir, "a.hcl")))
 	s.load(all)
 	if got := names(); got != "a/one=other" || len(all.Problems()) != 0 {
 		t.Errorf("got %s, %v", got, problems(all))
 	}
-	if err := os.RemoveAll(s.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(s.dir))
 	s.load(all)
 	if got := names(); got != "a/one=other" || len(all.Problems()) != 1 {
 		t.Errorf("without folder: %s, %v", got, problems(all))
@@ -315,16 +295,12 @@ func TestUnreadableFile(t *testing.T) {
 	all := templatesource.New(s.o)
 	s.load(all)
 	name, aside := filepath.Join(s.dir, "a.hcl"), filepath.Join(s.dir, "aside")
-	if err := errors.Join(os.Rename(name, aside), os.Symlink(os.DevNull, name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.Rename(name, aside), os.Symlink(os.DevNull, name)))
 	s.load(all)
 	if got := problems(all); len(all.All()) != 1 || len(got) != 1 || !strings.Contains(got[0], "not a regular file") {
 		t.Fatalf("%d templates, problems %q", len(all.All()), got)
 	}
-	if err := os.Rename(aside, name); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(aside, name))
 	s.load(all)
 	if got := problems(all); len(all.All()) != 1 || len(got) != 0 {
 		t.Errorf("%d templates, problems %q", len(all.All()), got)
@@ -376,7 +352,7 @@ func TestArtifacts(t *testing.T) {
 	s.publish("rest/vpc", "1.0.0", templateText("rest/vpc", good, ""))
 	s.file("a.hcl", templateText("acme/file", good, "title = \"file\""))
 	s.o.Known.Credentials = []string{"aws", "prod"}
-	s.o.Sources = []templatesource.Source{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint("~> 1.0")), Credentials: []string{"aws"}, Max: 20}}
+	s.o.Sources = []templatesource.Source{{Templates: "acme/*", Versions: must.Fixed(addr.ParseConstraint("~> 1.0")), Credentials: []string{"aws"}, Max: 20}}
 	all := templatesource.New(s.o)
 	s.load(all)
 	got := map[string]string{}
@@ -413,7 +389,7 @@ func TestArtifacts(t *testing.T) {
 	if e, ok := all.Current("acme/vpc"); !ok || e.Template.Title != "one" || e.Template.Max != 5 {
 		t.Errorf("a withdrawn version is used: %+v", e)
 	}
-	if _, err := s.depot.PublishTemplate(t.Context(), "acme/vpc", mustBe(addr.ParseVersion("1.1.0")), []byte("{}")); err == nil {
+	if _, err := s.depot.PublishTemplate(t.Context(), "acme/vpc", must.Fixed(addr.ParseVersion("1.1.0")), []byte("{}")); err == nil {
 		t.Error("a withdrawn number was used again")
 	}
 }

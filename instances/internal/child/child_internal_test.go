@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -243,10 +244,7 @@ func TestChildFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := newTrial(t, host, tt.script.Module())
 			tr.order.Spec.Repository = host + "/okara/instances/" + strings.ReplaceAll(tt.name, " ", "-")
-			repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			repo := must.Get(oci.OpenRepo(tr.order.Spec.Repository, oci.Options{}))(t)
 			tr.Repo.Repo, tr.Store = repo, tr.NewStore(repo)
 			tr.module(tt.script.Module())
 			if tt.change != nil {
@@ -267,9 +265,7 @@ func TestChildStopped(t *testing.T) {
 	tr := newTrial(t, host, runtest.Script{"apply": {{Stderr: "never"}}}.Module())
 	tr.names(false, "")
 	c := tr.next()
-	if err := c.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.run(t.Context()))
 	if _, _, err := run.ReadReport(t.Context(), tr.Repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("an attempt that is not named left a result: %v", err)
 	}
@@ -279,9 +275,7 @@ func TestChildStopped(t *testing.T) {
 	once := func() (bool, string, error) { return asked.Add(1) == 1, "", nil }
 	tr.named.Store(&once)
 	tr.pace.poll = time.Hour
-	if err := tr.next().run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tr.next().run(t.Context()))
 	if _, _, err := run.ReadReport(t.Context(), tr.Repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("an attempt that is not named left a result: %v", err)
 	}
@@ -307,9 +301,7 @@ func TestChildStopped(t *testing.T) {
 	tr.MustBeFree()
 	// A signal to the child has the same effect.
 	tr.names(true, "")
-	if err := os.Remove(mark); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(mark))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
@@ -319,9 +311,7 @@ func TestChildStopped(t *testing.T) {
 		})
 		cancel()
 	}()
-	if err := tr.next().run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tr.next().run(ctx))
 	if r, log := tr.Result(); r.Outcome != lifecycle.Cancelled || r.Resources != 2 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
@@ -332,25 +322,17 @@ func TestChildStopped(t *testing.T) {
 func TestChildHeld(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tr := newTrial(t, host, runtest.Script{"apply": {{State: runtest.State(1, 1)}}}.Module())
-		person, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "theirs", Who: "anna@laptop"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		person := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "theirs", Who: "anna@laptop"}))(t)
 		if r, _ := tr.run(); r.Outcome != lifecycle.Held || !strings.Contains(r.Error, "anna@laptop") || !strings.Contains(r.Error, "okara state unlock") {
 			t.Errorf("report %+v", r)
 		}
 		if err := person.Check(t.Context()); err != nil {
 			t.Errorf("the lock of a person: %v", err)
 		}
-		if err := person.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, person.Unlock(t.Context()))
 		// A lost attempt left its lock: the next one releases it.
 		lost := tr.order.Spec.Ref
-		lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)}))(t)
 		tr.order.Spec.Took = run.LockID(lost)
 		r, log := tr.run()
 		if r.Outcome != lifecycle.Done || r.Head < 100_000 {
@@ -384,17 +366,12 @@ func TestChildLedger(t *testing.T) {
 	}
 	put := func(repository, text string) {
 		t.Helper()
-		repo, err := oci.OpenRepo(repository, oci.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(oci.OpenRepo(repository, oci.Options{}))(t)
 		s := statebackend.New(repo, statebackend.Options{Sealer: tr.Repo.Sealer})
-		if err := s.Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+		must.Succeed(t, s.Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
 			_, err := l.Put(t.Context(), []byte(text))
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	ask(false, "", ref)
 	record := `"records":{"abc":{"id":"abc","run":{"n":2,"attempt":3,"kind":"apply","nonce":"n","cancel":"by Anna"}}}`

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -75,9 +76,7 @@ func TestChildOutage(t *testing.T) {
 	go func() { ended <- c.run(t.Context()) }()
 	runtest.MustAppear(t, mark)
 	o.down.Store(true)
-	if err := os.WriteFile(gone, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(gone, nil, 0o600))
 	time.AfterFunc(300*time.Millisecond, func() { o.down.Store(false) })
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -101,9 +100,7 @@ func TestChildResultRepeated(t *testing.T) {
 			tr.through(c, &ocitest.Fault{Times: 2, Do: act, Match: func(r *http.Request) bool {
 				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/run-abc-1-1")
 			}})
-			if err := c.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.run(t.Context()))
 			if r, _ := tr.Result(); r.Outcome != lifecycle.Done || r.Resources != 1 {
 				t.Errorf("report %+v", r)
 			}
@@ -202,10 +199,7 @@ func TestChildAlreadyExists(t *testing.T) {
 		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{Print: runtest.Failure("creating", text)}, {Exit: 1}}}.Module())
 		want := ""
 		if took {
-			lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(tr.order.Spec.Ref)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			lock := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(tr.order.Spec.Ref)}))(t)
 			tr.order.Spec.Took = run.LockID(tr.order.Spec.Ref)
 			want = "begun at " + lock.Info().Created.UTC().Format(time.RFC3339)
 		}
@@ -240,16 +234,12 @@ func TestChildLeftover(t *testing.T) {
 			tr.run()
 			lost := filepath.Join(tr.dir, "1-1")
 			file := filepath.Join(lost, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile)
-			if err := os.WriteFile(file, []byte(tt.left), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, []byte(tt.left), 0o600))
 			if tt.since != "" {
-				if err := tr.Store.Hold(t.Context(), "default", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+				must.Succeed(t, tr.Store.Hold(t.Context(), "default", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
 					_, err := l.Put(t.Context(), []byte(tt.since))
 					return err
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			tr.module(runtest.Script{}.Module())
 			r, log := tr.run()
@@ -288,21 +278,13 @@ func TestChildSecrets(t *testing.T) {
 	tr.order.Masked = []string{secrets[4]}
 	c := tr.next()
 	tr.through(c, sent)
-	if err := c.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.run(t.Context()))
 	r, log := tr.Result()
 	if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, masked) {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	local, err := os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.ResultFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.LogFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := must.Get(os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.ResultFile)))(t)
+	file := must.Get(os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.LogFile)))(t)
 	for _, s := range secrets {
 		for _, form := range formsOf(s) {
 			for name, text := range map[string]string{"log": log, "local log": string(file), "local result": string(local), "requests": sent.text()} {

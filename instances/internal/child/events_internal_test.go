@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // applied is the output of tofu 1.12.6, shortened.
@@ -26,9 +27,7 @@ func TestEvents(t *testing.T) {
 		e := &events{log: log}
 		for rest := applied; rest != ""; {
 			n := min(size, len(rest))
-			if _, err := e.Write([]byte(rest[:n])); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.Write([]byte(rest[:n])))(t)
 			rest = rest[n:]
 		}
 		e.end()
@@ -51,16 +50,12 @@ func TestEventsLong(t *testing.T) {
 	log := newRunLog(newMasks(nil), 100, nil)
 	e := &events{log: log}
 	for range 5 {
-		if _, err := e.Write(make([]byte, maxEvent/2)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.Write(make([]byte, maxEvent/2)))(t)
 	}
 	if len(e.partial) > maxEvent {
 		t.Errorf("%d bytes are kept", len(e.partial))
 	}
-	if _, err := e.Write([]byte("\nnext\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Write([]byte("\nnext\n")))(t)
 	log.end()
 	if !strings.HasSuffix(string(log.bytes()), "\nnext\n") {
 		t.Error("the next line is lost")
@@ -72,9 +67,7 @@ func TestManyErrors(t *testing.T) {
 	e := &events{log: newRunLog(newMasks(nil), 100, nil)}
 	line := `{"@message":"Error","diagnostic":{"severity":"error","summary":"` + strings.Repeat("x", 100<<10) + `"}}` + "\n"
 	for range 100 {
-		if _, err := e.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.Write([]byte(line)))(t)
 	}
 	if n := len(strings.Join(e.errs, "")); n == 0 || n > 100<<10 {
 		t.Errorf("%d bytes of errors are kept", n)
@@ -86,9 +79,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		log := newRunLog(newMasks(nil), 1<<16, nil)
 		e := &events{log: log}
-		if _, err := e.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.Write(b))(t)
 		e.end()
 		if text := plainError(newMasks(nil), e.errs...); len(text) > maxError || !utf8.ValidString(text) {
 			t.Errorf("error %q", text)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -112,10 +113,7 @@ func (f faulty) each(t *testing.T, host string) {
 func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	tr := newTrial(t, host, nil)
 	tr.order.Spec.Repository = host + "/okara/instances/" + f.name + "-" + name
-	repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(tr.order.Spec.Repository, oci.Options{}))(t)
 	tr.Repo.Repo, tr.Store = repo, tr.NewStore(repo)
 	tr.order.Registry.BuiltIn = f.builtIn
 	tr.module(map[string]string{"main.tf": "# nothing\n"})
@@ -126,9 +124,7 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	tr.through(c, via)
 	var tool quickTool
 	c.start = tool.start
-	if err := c.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.run(t.Context()))
 	r, log := tr.Result()
 	if r.Outcome != lifecycle.Done || r.Resources != 2 || !r.State || tool.applied != 1 || !strings.Contains(log, f.log) {
 		t.Errorf("applied %d times, report %+v\n%s", tool.applied, r, log)
@@ -142,17 +138,9 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 func leaveState(t *testing.T, tr *trial) {
 	c := tr.next()
 	ref := tr.order.Spec.Ref
-	if err := c.open(); err != nil {
-		t.Fatal(err)
-	}
-	lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := lock.Put(t.Context(), []byte(runtest.State(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.open())
+	lock := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation}))(t)
+	v := must.Get(lock.Put(t.Context(), []byte(runtest.State(1, 1))))(t)
 	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, "attempt.json"), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
 	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), runtest.State(2, 2))
 	tr.order.Spec.Took = run.LockID(ref)

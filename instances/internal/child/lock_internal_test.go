@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -49,9 +50,7 @@ func (m *twoMinds) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTakeLockPauses(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	lost := tr.order.Spec.Ref
-	if _, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost), Operation: operation}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost), Operation: operation}))(t)
 	tr.order.Spec.Took = run.LockID(lost)
 	c := tr.next()
 	via := &twoMinds{}
@@ -107,9 +106,7 @@ func TestTakeLockAbandoned(t *testing.T) {
 			g.Add(repository, tag.String())
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				if err := c.stateLock().takeLock(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, c.stateLock().takeLock(t.Context()))
 				if took := time.Since(begin); tc.soon != (took < time.Minute) {
 					t.Errorf("it took %s", took)
 				}

@@ -8,23 +8,20 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Shows: crash K13
 func TestRunLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(name))(t)
 	defer file.Close()
 	l := newRunLog(newMasks([]string{"a secret value"}), 1000, file)
 	l.line("begin")
 	for i := range 100 {
 		l.line("line %d with é and a sec", i)
-		if _, err := l.Write([]byte("ret value")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Write([]byte("ret value")))(t)
 	}
 	l.line("the end")
 	l.end()
@@ -49,9 +46,7 @@ func TestRunLogWrites(t *testing.T) {
 			l := newRunLog(newMasks(nil), limit, nil)
 			for rest := text; rest != ""; {
 				n := min(size, len(rest))
-				if _, err := l.Write([]byte(rest[:n])); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(l.Write([]byte(rest[:n])))(t)
 				rest = rest[n:]
 			}
 			l.end()

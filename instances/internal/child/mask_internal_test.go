@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Shows: pages 8
@@ -17,10 +19,7 @@ import (
 func TestMasks(t *testing.T) {
 	secret := "p@ss w<rd\"of\\kéys+/="
 	lines := "-----BEGIN KEY-----\nMIIEvgIBADANBgkq\r\nshort\n-----END KEY-----\n"
-	quoted, err := json.Marshal(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(secret))(t)
 	m := newMasks([]string{secret, lines, "tiny", "abcdefgh", "efghijkl"})
 	for name, text := range map[string]string{
 		"plain":                  "x " + secret + " y",
@@ -93,14 +92,10 @@ func FuzzMasks(f *testing.F) {
 		w := m.writer(&b)
 		for rest := []byte(text); len(rest) > 0; {
 			n := min(int(size)%17+1, len(rest))
-			if _, err := w.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Write(rest[:n]))(t)
 			rest = rest[n:]
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.Close())
 		if b.String() != m.text(text) {
 			t.Errorf("in pieces %q, at once %q", b.String(), m.text(text))
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
@@ -80,10 +81,7 @@ func TestRemotePackages(t *testing.T) {
 	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns", "the program", 0o755))
 	file := filepath.Join(t.TempDir(), "dns.zip")
 	runtest.MustWrite(t, file, string(zip))
-	h1, err := dirhash.HashZip(file, dirhash.Hash1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h1 := must.Get(dirhash.HashZip(file, dirhash.Hash1))(t)
 	zh := "zh:" + digest.FromBytes(zip).Encoded()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -104,12 +102,8 @@ func TestRemotePackages(t *testing.T) {
 	tr.order.Server.URL = server.URL
 	tr.order.Packages = sandbox.Packages{Dir: filepath.Join(t.TempDir(), "packages"), Max: 1 << 20}
 	c := tr.next()
-	if err := os.MkdirAll(c.Order.PackagesDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(c.Order.PackagesDir(), 0o700))
+	must.Succeed(t, c.run(t.Context()))
 	if r, log := tr.Result(); r.Outcome != lifecycle.Done || !strings.Contains(log, h1) || !strings.Contains(log, zh) || !strings.Contains(log, "/packages/0\n") {
 		t.Errorf("%+v\n%s", r, log)
 	}
@@ -259,10 +253,7 @@ func TestRemoteKilled(t *testing.T) {
 // after it has ended.
 func TestRunLogGrows(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(name))(t)
 	defer file.Close()
 	l := newRunLog(newMasks(nil), 1000, file)
 	l.grow()

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // trial is an instance with the folder of its attempts.
@@ -28,10 +29,7 @@ type trial struct {
 
 func newTrial(t *testing.T, host string, files map[string]string) *trial {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	tr := &trial{Instance: runtest.NewInstance(t, host, files), dir: filepath.Join(t.TempDir(), "runs", "abc")}
 	tr.order = sandbox.Order{
 		Spec: *tr.Spec, Program: self, Okara: self, Isolation: sandbox.Isolation{Mode: sandbox.ModeNone}, Registry: sandbox.Registry{Prefix: host + "/okara"}, StateKeys: runtest.StateKeys,

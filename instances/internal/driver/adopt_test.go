@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -28,24 +29,15 @@ import (
 
 func newSealer(t *testing.T) *envelope.Envelope {
 	t.Helper()
-	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + "c21hbGx0ZXN0a2V5MTIzNDU2Nzg5MDEyMzQ1Njc4OTA="}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(envelope.New(envelope.Options{Keys: []string{"base64key://" + "c21hbGx0ZXN0a2V5MTIzNDU2Nzg5MDEyMzQ1Njc4OTA="}}))(t)
 }
 
 // leave writes the result of an attempt, as the child of a run does.
 func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Report) {
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.PutRun(t.Context(), records.Attempt{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, records.RunFiles{Result: b}); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(r))(t)
+	must.Succeed(t, in.PutRun(t.Context(), records.Attempt{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, records.RunFiles{Result: b}))
 }
 
 // TestAdopt loses the ledger, and makes records only for instances that sealed results name.
@@ -69,10 +61,7 @@ func TestAdopt(t *testing.T) {
 		stop()
 
 		path := "acme/instances/sandbox/vpc/" + rec.ID
-		repo, err := w.client.Repo(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(w.client.Repo(path))(t)
 		sealed := records.InstanceRepo{Repo: repo, Sealer: w.options.Sealer}
 		spec := w.program.specs(rec.ID)[0]
 		a := portal.Adopter{Client: w.client, Layout: w.layout, Sealer: w.options.Sealer}
@@ -98,10 +87,7 @@ func TestAdopt(t *testing.T) {
 		if _, err := find(portal.Adopter{Client: w.client, Layout: w.layout}, path); !errors.Is(err, template.ErrInvalid) {
 			t.Errorf("without keys: %v", err)
 		}
-		e, err := find(a, "registry.test/"+path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(find(a, "registry.test/"+path))(t)
 
 		lost := newMemoryStore(time.Now)
 		w.memoryStore, w.options.Store, w.options.Changed, w.options.Machine = lost, lost, lost.Changed, lost.machine
@@ -136,22 +122,14 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		a := portal.Adopter{Client: w.client, Layout: w.layout, Sealer: newSealer(t)}
 		const id = "k7m2p9x4tq"
-		repo, err := w.client.Repo("acme/instances/sandbox/vpc/" + id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(w.client.Repo("acme/instances/sandbox/vpc/" + id))(t)
 		in := records.InstanceRepo{Repo: repo, Sealer: a.Sealer}
 		mine, other := testTemplate("sandbox/vpc"), testTemplate("sandbox/vpc")
 		other.Credentials = nil
 		other.Outputs = []string{"password"}
-		b, err := other.Canonical()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(other.Canonical())(t)
 		zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
-		if err := in.PutSource(t.Context(), id, 1, records.Source{Zip: zip, Template: b}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, in.PutSource(t.Context(), id, 1, records.Source{Zip: zip, Template: b}))
 		spec := run.Spec{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Snapshot: digestOf(mine)}
 		leave(t, in, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1})
 		if _, err := a.Find(t.Context(), repo.Name(), "", template.Owner{ID: "x"}); !errors.Is(err, oci.ErrCorrupt) {

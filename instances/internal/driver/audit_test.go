@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/auditlog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -37,9 +38,7 @@ func TestOwnActs(t *testing.T) {
 		var got []string
 		for line := range strings.Lines(log.String()) {
 			var r auditlog.Record
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(line), &r))
 			if r.Kind != "instance" || r.Address != "sandbox/vpc/"+rec.ID || r.Mode != "server" {
 				t.Errorf("%+v", r)
 			}

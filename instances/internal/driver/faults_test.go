@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -85,11 +86,7 @@ func instanceRepo(id string) string { return "acme/instances/sandbox/vpc/" + id 
 // directly returns a client without faults.
 func directly(t *testing.T, h http.Handler) *oci.Client {
 	t.Helper()
-	c, err := oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true}))(t)
 }
 
 // acts returns the faults of one request.
@@ -171,11 +168,7 @@ func (w *world) begunOnce(t *testing.T, id string) {
 
 func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	t.Helper()
-	r, err := c.Repo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(c.Repo(name))(t)
 }
 
 // noticesIn works off a queue and returns the kinds of its notices, each event once, in

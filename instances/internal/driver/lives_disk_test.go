@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -105,10 +106,7 @@ func (s *site) serve(t testing.TB, ways ...http.RoundTripper) (stop func()) {
 // newSiteOnDisk starts two servers over the built-in registry in a folder.
 func newSiteOnDisk(t testing.TB) *site {
 	t.Helper()
-	registry, err := embedded.New(t.TempDir(), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := must.Get(embedded.New(t.TempDir(), embedded.Options{}))(t)
 	s := newSite(t, registry)
 	stop := s.serve(t, s.machine, s.machine)
 	t.Cleanup(func() {
@@ -124,12 +122,9 @@ func newSiteOnDisk(t testing.TB) *site {
 func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *driver.Driver) {
 	t.Helper()
 	server := &siteServer{requests: &counter{base: way}}
-	client, err := oci.New("registry.test", oci.Options{Transport: server.requests, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: server.requests, PlainHTTP: true}))(t)
 	var reconciler *driver.Driver
-	server.Ledger, err = ledger.New(ledger.Options{
+	server.Ledger = must.Get(ledger.New(ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return client.Repo(s.layout.Ledger(number)) },
 		Machine: s.world.machine, BuiltIn: true, Folder: t.TempDir(), Now: s.machine.now, Uptime: s.machine.uptime,
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { reconciler.Effects(ctx, effects) },
@@ -138,10 +133,7 @@ func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *driver.
 			defer s.mu.Unlock()
 			s.commits = append(s.commits, took)
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	o := s.options
 	o.Store, o.Changed, o.Client = server.Ledger, server.Changed, client
 	if s.executor != nil {
@@ -179,9 +171,7 @@ func (s *site) each(t testing.TB, n int, event func(i int, owner template.Owner)
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, group.Wait())
 }
 
 // until waits until n instances are in a phase on each server: on the leader, and in the

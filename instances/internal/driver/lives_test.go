@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -81,15 +82,11 @@ func BenchmarkLives(b *testing.B) {
 		for i := range n {
 			owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
 			e := lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: owner}
-			if _, err := w.Do(b.Context(), w.command(e, lifecycle.Actor{Issuer: owner.Issuer, Subject: owner.ID})); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(w.Do(b.Context(), w.command(e, lifecycle.Actor{Issuer: owner.Issuer, Subject: owner.ID})))(b)
 		}
 		w.all(lifecycle.Ready, n)
 		for id, rec := range w.records() {
-			if _, err := w.Do(b.Context(), w.command(lifecycle.Extend{ID: id}, lifecycle.Actor{Issuer: rec.Owner.Issuer, Subject: rec.Owner.ID})); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(w.Do(b.Context(), w.command(lifecycle.Extend{ID: id}, lifecycle.Actor{Issuer: rec.Owner.Issuer, Subject: rec.Owner.ID})))(b)
 		}
 		shift.by(24 * time.Hour) // all of them end
 		w.all(lifecycle.Destroyed, n)
@@ -157,10 +154,7 @@ func TestNoticeThroughQueue(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		repo, err := w.client.Repo(w.layout.QueueRepo())
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(w.client.Repo(w.layout.QueueRepo()))(t)
 		var mu sync.Mutex // guards told
 		var reported []string
 		queue := jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // receiver records the notices that it gets, and answers with a list of statuses.
@@ -59,17 +60,11 @@ func newNotifier(t *testing.T, receiver http.Handler, doc *lifecycle.Document, n
 	t.Helper()
 	s := httptest.NewServer(receiver)
 	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL + "/hook?token=in-the-url")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := driver.NewNotifier(driver.NotifyOptions{
+	u := must.Get(url.Parse(s.URL + "/hook?token=in-the-url"))(t)
+	n := must.Get(driver.NewNotifier(driver.NotifyOptions{
 		URL: u, Secret: []byte(noticeSecret), Transport: http.DefaultTransport, Now: func() time.Time { return now },
 		View: func(context.Context) (lifecycle.View, error) { return lifecycle.View{Document: doc}, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return n
 }
 
@@ -96,9 +91,7 @@ func TestNoticeSigned(t *testing.T) {
 	var c receiver
 	n := newNotifier(t, &c, doc, now)
 	for _, id := range []string{"a234567890", "b234567890"} {
-		if _, err := n.Do(t.Context(), noticeOf(id)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.Do(t.Context(), noticeOf(id)))(t)
 	}
 	if len(c.bodies) != 2 {
 		t.Fatalf("%d notices, want 2", len(c.bodies))
@@ -115,12 +108,8 @@ func TestNoticeSigned(t *testing.T) {
 		}
 	}
 	var got, gone driver.NoticeBody
-	if err := json.Unmarshal(c.bodies[0], &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(c.bodies[1], &gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(c.bodies[0], &got))
+	must.Succeed(t, json.Unmarshal(c.bodies[1], &gone))
 	rec := doc.Records["a234567890"]
 	if diff := cmp.Diff(got, driver.NoticeBody{
 		Event: "e1", Kind: "ready", At: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC), Template: "sandbox/vpc", ID: rec.ID,

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -231,20 +232,12 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 	t.Helper()
 	w := &world{memoryStore: newMemoryStore(time.Now), program: newProgram(takes), shelf: &shelf{}, layout: addr.Layout{Prefix: "acme"}}
 	w.counted = &counter{base: ocitest.Direct{Handler: handler}}
-	client, err := oci.New("registry.test", oci.Options{Transport: w.counted, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: w.counted, PlainHTTP: true}))(t)
 	w.client = client
-	repo, err := client.Repo(w.layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(client.Repo(w.layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"})))(t)
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
 	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
-		if err := repo.PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, repo.PushBlob(t.Context(), b))
 	}
 	w.source = template.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 	w.options = driver.Options{
@@ -305,10 +298,7 @@ func (w *world) bulk(t testing.TB, tpl *template.Template, n int) {
 			Owner:     template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: strconv.Itoa(i)},
 			CreatedAt: w.now(), ReadyAt: w.now(), Since: w.now(), TTL: tpl.TTL.Default, ExpiresAt: w.now().Add(tpl.TTL.Default),
 		}
-		_, err := w.Do(t.Context(), w.command(lifecycle.Adopt{Record: rec, Template: tpl}, lifecycle.Actor{Subject: "admin", Admin: true}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Do(t.Context(), w.command(lifecycle.Adopt{Record: rec, Template: tpl}, lifecycle.Actor{Subject: "admin", Admin: true})))(t)
 	}
 }
 
@@ -368,17 +358,11 @@ func TestLife(t *testing.T) {
 		if end := ready.ExpiresAt.Sub(ready.ReadyAt); end != 8*time.Hour {
 			t.Errorf("it ends %s after it was ready", end)
 		}
-		repo, err := w.client.Repo("acme/instances/sandbox/vpc/" + rec.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(w.client.Repo("acme/instances/sandbox/vpc/" + rec.ID))(t)
 		if _, err := (records.InstanceRepo{Repo: repo}).Source(t.Context(), rec.ID, 1); err != nil {
 			t.Error("the source is not kept:", err)
 		}
-		queue, err := w.client.Repo("acme/queue")
-		if err != nil {
-			t.Fatal(err)
-		}
+		queue := must.Get(w.client.Repo("acme/queue"))(t)
 		if e, err := records.ReadInstanceEntry(t.Context(), queue, rec.ID); err != nil || e.Repository != repo.Name() {
 			t.Errorf("entry of the state: %+v, %v", e, err)
 		}

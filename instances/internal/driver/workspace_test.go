@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -47,16 +48,10 @@ func TestWorkspaceRun(t *testing.T) {
 		defer w.run(t)()
 		anna := lifecycle.Actor{Issuer: "https://idp", Subject: "anna"}
 		id := w.must(t, lifecycle.OpenWorkspace{Template: organization(), Digest: digestOf(organization()), Workspace: "prod"}, anna).ID
-		repo, err := w.client.Repo("acme/instances/tfe/acme/" + id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(w.client.Repo("acme/instances/tfe/acme/" + id))(t)
 		kept := records.InstanceRepo{Repo: repo}
 		for n := range 14 {
-			input, err := kept.PutInput(t.Context(), id, fmt.Appendf(nil, `{"targets":["x[%d]"]}`, n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			input := must.Get(kept.PutInput(t.Context(), id, fmt.Appendf(nil, `{"targets":["x[%d]"]}`, n)))(t)
 			w.must(t, enqueue(id, lifecycle.Ask{Destroy: true, AutoApply: n > 0, Input: input}), anna)
 			if n == 0 {
 				w.until(t, id, 5*time.Minute, lifecycle.Planned)
@@ -65,9 +60,7 @@ func TestWorkspaceRun(t *testing.T) {
 			w.until(t, id, 5*time.Minute, lifecycle.Ready)
 			for a := range 2 {
 				at := records.Attempt{ID: id, N: n + 1, Attempt: a + 1, Nonce: "n"}
-				if err := kept.PutRun(t.Context(), at, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, kept.PutRun(t.Context(), at, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}))
 			}
 		}
 		plan, apply := w.program.started[0], w.program.started[1]
@@ -80,10 +73,7 @@ func TestWorkspaceRun(t *testing.T) {
 		if apply.Ref.Kind != lifecycle.RunApply || apply.Plan != "sha256:p" || apply.PlanTag != "run-"+id+"-1-1" || apply.Took != run.LockID(plan.Ref) {
 			t.Errorf("the apply is %+v", apply)
 		}
-		list, err := repo.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(repo.Snapshot(t.Context()))(t)
 		inputs := 0
 		for _, tag := range list.Tags { // when the last run began, ten had ended
 			at, ok := records.ParseInstanceTag(tag)

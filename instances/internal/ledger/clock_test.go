@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -33,10 +34,7 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 func held(t *testing.T, r *replica, want string) lifecycle.View {
 	t.Helper()
 	time.Sleep(25 * time.Second)
-	v, err := r.View(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.View(t.Context()))(t)
 	if got := v.Document.Clock.Held; got != want && (want == "" || !strings.Contains(got, want)) {
 		t.Errorf("held because of %q, want %q", got, want)
 	}

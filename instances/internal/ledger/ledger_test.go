@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -186,11 +187,7 @@ func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.R
 	case *ocitest.Fault:
 		return repoBehind(t, prefix, a.Base)
 	}
-	r, err := oci.OpenRepo(host+"/"+prefix+"/ledger", oci.Options{Transport: transport, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(oci.OpenRepo(host+"/"+prefix+"/ledger", oci.Options{Transport: transport, PlainHTTP: true}))(t)
 }
 
 // moves reports whether a ledger will move to other repositories than the first.

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // A decoded page breaks no rule, and is the same after encoding and decoding.
 func FuzzPage(f *testing.F) {
-	first, err := page{Lineage: "l", Serial: 1, doc: &lifecycle.Document{Version: 1}}.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	first := must.Get(page{Lineage: "l", Serial: 1, doc: &lifecycle.Document{Version: 1}}.encode())(f)
 	f.Add(first)
 	f.Add([]byte(`{"lineage":"l","serial":2,"moved":{"number":2,"version":1,"digest":"d"},"version":1}`))
 	f.Add([]byte(`{"lineage":"l","serial":3,"aside":{"x":{"why":"I1","record":{"id":"x"}}},"version":1,"records":{"y":{"id":"y","phase":"?"}}}`))
@@ -28,10 +26,7 @@ func FuzzPage(f *testing.F) {
 				t.Errorf("it was not set aside: %v", v)
 			}
 		}
-		once, err := p.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		once := must.Get(p.encode())(t)
 		again, err := decodePage(once)
 		if err != nil {
 			t.Fatalf("%v in %s", err, once)
@@ -50,10 +45,7 @@ func TestSetAside(t *testing.T) {
 	if err != nil || len(p.doc.Records) != 0 || p.reasons()["y"] == "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	b, err := p.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(p.encode())(t)
 	if p, err = decodePage(b); err != nil || len(p.doc.Records) != 0 || p.Aside["y"].Record.Phase != "?" {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -28,13 +29,8 @@ func pooled(size int) *template.Template {
 func serve(t testing.TB, r *replica, e lifecycle.Event) *lifecycle.Document {
 	t.Helper()
 	c := launch(plain(), "", "", fmt.Sprintf("%T %d", e, time.Now().UnixNano()))
-	if _, err := r.Do(t.Context(), lifecycle.Command{Event: e, Seed: c.Seed}); err != nil {
-		t.Fatal(err)
-	}
-	v, err := r.View(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Do(t.Context(), lifecycle.Command{Event: e, Seed: c.Seed}))(t)
+	v := must.Get(r.View(t.Context()))(t)
 	return v.Document
 }
 
@@ -134,10 +130,7 @@ func TestClaims(t *testing.T) {
 				t.Errorf("%d winners, want 5", len(winners))
 			}
 			last := leader(t, replicas[1:]...)
-			v, err := last.View(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(last.View(t.Context()))(t)
 			for id, owner := range winners {
 				if rec := v.Document.Records[id]; rec == nil || rec.Owner.ID != owner {
 					t.Errorf("%s does not belong to %s", id, owner)
@@ -173,10 +166,7 @@ func TestQuotaAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		v, err := r.View(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(r.View(t.Context()))(t)
 		count := map[string]int{}
 		for _, rec := range v.Document.Records {
 			count[rec.Owner.ID]++

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -39,11 +40,7 @@ func neverLeads(t *testing.T, r *replica, why string) {
 
 func sealer(t *testing.T, key byte) statebackend.Sealer {
 	t.Helper()
-	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString(bytes.Repeat([]byte{key}, 32))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString(bytes.Repeat([]byte{key}, 32))}}))(t)
 }
 
 // dateless is a registry that sends no Date.
@@ -284,10 +281,7 @@ func TestForeignAddress(t *testing.T) {
 		}
 		a.end()
 		for _, path := range []string{"https://evil.example.com", "https://evil.example.com " + strings.Fields(real)[1], real, "https://evil.example.com x", ""} {
-			l, err := s.Lock(t.Context(), "ledger", statebackend.LockInfo{ID: "evil", Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(s.Lock(t.Context(), "ledger", statebackend.LockInfo{ID: "evil", Path: path}))(t)
 			b := start(t, direct{h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
 			time.Sleep(20 * time.Second)
 			if address, _ := b.Leader(t.Context()); address != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestCleanUpCgroups removes the control groups of attempts that do not run, including
@@ -25,9 +26,7 @@ func TestCleanUpCgroups(t *testing.T) {
 	}
 	group := func(parts ...string) string {
 		dir := filepath.Join(append([]string{l.cgroup}, parts...)...)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(dir, 0o755))
 		return dir
 	}
 	group("run-abc-1-1") // its folder is gone
@@ -42,28 +41,17 @@ func TestCleanUpCgroups(t *testing.T) {
 		}
 	}()
 	sleeper := exec.Command("sleep", "1h")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, sleeper.Start())
 	defer func() { _, _ = sleeper.Process.Kill(), sleeper.Wait() }()
-	if err := joinCgroup(busy, sleeper.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, joinCgroup(busy, sleeper.Process.Pid))
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}, Cgroup: group("run-abc-2-1")}
-	alive, err := sandbox.Identify(sleeper.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alive := must.Get(sandbox.Identify(sleeper.Process.Pid))(t)
 	for name, m := range map[string]marker{"2-1": dead, "1-4": {parsedHandle: parsedHandle{machine: l.here, Process: alive}, Cgroup: begun}} {
 		dir := filepath.Join(l.runs(), "abc", name)
 		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
-		if err := writeMarker(dir, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, writeMarker(dir, m))
 	}
-	if err := l.folders().cleanUpCgroups(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.folders().cleanUpCgroups(t.Context()))
 	left, err := filepath.Glob(filepath.Join(l.cgroup, "*-*"))
 	if want := []string{busy, begun}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("left are %v, %v, want %v", left, err, want)

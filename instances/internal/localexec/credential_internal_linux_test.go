@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func credentialSpec() run.Spec {
@@ -34,10 +35,7 @@ func TestCredentials(t *testing.T) {
 			Command: []string{"/bin/sh", "-c", `echo "# for $OKARA_RUN"; echo "TOKEN=a=b $OKARA_CREDENTIAL"; echo; echo "export RUN=$OKARA_RUN$OTHER"`},
 		}},
 	}
-	g, err := o.credentials(t.Context(), credentialSpec())
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(o.credentials(t.Context(), credentialSpec()))(t)
 	want := map[string]string{
 		"AWS_ACCESS_KEY_ID": "AK", "GOOGLE_APPLICATION_CREDENTIALS": "${files}/GOOGLE_APPLICATION_CREDENTIALS", "TOKEN": "a=b x", "RUN": "abc-1-2",
 	}
@@ -53,9 +51,7 @@ func TestCredentials(t *testing.T) {
 func TestCredentialsRefused(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	runtest.MustWrite(t, open, "planted-secret")
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(open, 0o644))
 	sh := func(script string) Credential { return Credential{Command: []string{"/bin/sh", "-c", script}} }
 	for _, c := range []struct {
 		name, want string

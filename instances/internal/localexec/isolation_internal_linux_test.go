@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -34,10 +35,7 @@ func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 // mustHear runs scripts as the commands of one attempt, and returns their output.
 func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string {
 	t.Helper()
-	b, err := json.Marshal(stubOrder{Tool: scripts[0], Then: scripts[1:], Hang: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(stubOrder{Tool: scripts[0], Then: scripts[1:], Hang: true}))(t)
 	s.Variables = map[string]json.RawMessage{"stub": b}
 	h := l.mustStart(t, s)
 	dir := l.scratch(s.Ref)
@@ -49,10 +47,7 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 		}
 		return err == nil
 	})
-	output, err := os.ReadFile(filepath.Join(dir, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(os.ReadFile(filepath.Join(dir, "said")))(t)
 	return string(output)
 }
 
@@ -122,10 +117,7 @@ func TestSandboxFiles(t *testing.T) {
 	l := newSandbox(t, nil)
 	name := filepath.Join(t.TempDir(), "left-open")
 	runtest.MustWrite(t, name, "secret")
-	fd, err := unix.Open(name, unix.O_RDONLY, 0) // without O_CLOEXEC
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Open(name, unix.O_RDONLY, 0))(t) // without O_CLOEXEC
 	defer unix.Close(fd)
 	if got := l.mustHear(t, l.spec(t, stubOrder{}), "ls -l /proc/[0-9]*/fd 2>/dev/null | grep left-open; (cat <&"+strconv.Itoa(fd)+") 2>/dev/null; echo looked"); got != "looked\n" {
 		t.Errorf("it has %q", got)
@@ -188,10 +180,7 @@ func TestRunsApart(t *testing.T) {
 	l := newSandbox(t, func(o *LocalOptions) { o.Processes = 60 })
 	first, second := l.spec(t, stubOrder{}), l.spec(t, stubOrder{})
 	mark := "86426" + strconv.Itoa(os.Getpid())
-	b, err := json.Marshal(stubOrder{Tool: `i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep ` + mark + ` & done; echo ready; wait`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(stubOrder{Tool: `i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep ` + mark + ` & done; echo ready; wait`}))(t)
 	first.Variables = map[string]json.RawMessage{"stub": b}
 	l.mustStart(t, first)
 	mustSay(t, l.scratch(first.Ref), "ready")
@@ -213,10 +202,7 @@ func TestRunsApart(t *testing.T) {
 func TestCgroupLimits(t *testing.T) {
 	parent := t.TempDir()
 	runtest.MustWrite(t, filepath.Join(parent, "cgroup.controllers"), "cpu memory pids io\n")
-	dir, err := newCgroup(parent, "run", 1<<20, 100, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(newCgroup(parent, "run", 1<<20, 100, 1.5))(t)
 	for name, want := range map[string]string{"memory.max": "1048576", "pids.max": "100", "cpu.max": "150000 100000"} {
 		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
 			t.Errorf("%s: %q, %v, want %q", name, b, err, want)
@@ -229,9 +215,7 @@ func TestReachable(t *testing.T) {
 	dir := t.TempDir()
 	closed := filepath.Join(dir, "closed")
 	name := filepath.Join(closed, "open", "any")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Chmod(filepath.Dir(name), 0o711)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Chmod(filepath.Dir(name), 0o711)))
 	const nobodyElse = 61234
 	if at, ok := reachable(name, nobodyElse); ok {
 		t.Errorf("%s is reachable", name)

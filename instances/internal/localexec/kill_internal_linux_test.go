@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -36,15 +37,10 @@ type killTest struct {
 func newKillTest(t *testing.T, isolation string) *killTest {
 	t.Helper()
 	k := &killTest{tr: runtest.NewInstance(t, ocitest.New(t, ocitest.Quirks{}), nil), mark: filepath.Join(t.TempDir(), "mark")}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	tool := filepath.Join(t.TempDir(), "tofu")
 	runtest.MustWrite(t, tool, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec "+self+" \"$@\"\n")
-	if err := os.Chmod(tool, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(tool, 0o755))
 	k.localTest = newLocal(t, func(o *LocalOptions) {
 		o.Program, o.Isolation = tool, isolation
 		o.Order = func(context.Context, run.Spec) (sandbox.Order, error) {
@@ -67,32 +63,22 @@ func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 	if before.Attempt > 0 {
 		spec.Took = run.LockID(before)
 	}
-	b, err := json.Marshal(stubOrder{Real: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(stubOrder{Real: true}))(t)
 	spec.Variables = map[string]json.RawMessage{"stub": b}
-	repo, err := oci.OpenRepo(spec.Ledger, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(spec.Ledger, oci.Options{}))(t)
 	ledger := fmt.Sprintf(`{"lineage":"l","serial":%d,"records":{%q:{"id":%[2]q,"run":{"n":%d,"attempt":%d,"kind":%q,"nonce":%q}}}}`,
 		spec.Ref.Attempt, spec.Ref.ID, spec.Ref.N, spec.Ref.Attempt, spec.Ref.Kind, spec.Ref.Nonce)
-	if err := statebackend.New(repo, statebackend.Options{Sealer: k.tr.Repo.Sealer}).Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+	must.Succeed(t, statebackend.New(repo, statebackend.Options{Sealer: k.tr.Repo.Sealer}).Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
 		_, err := l.Put(t.Context(), []byte(ledger))
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return spec
 }
 
 // mustKill kills a process and waits until it is gone.
 func mustKill(t *testing.T, p sandbox.Process) {
 	t.Helper()
-	if err := p.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Signal(syscall.SIGKILL))
 	runtest.Await(t, "the death of a process", func() bool { return !p.Alive() })
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -81,10 +82,7 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 // again returns the executor of a restarted server.
 func (l *localTest) again(t *testing.T) *localTest {
 	t.Helper()
-	n, err := NewLocal(t.Context(), l.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(NewLocal(t.Context(), l.options))(t)
 	return &localTest{n, l.host, l.options}
 }
 
@@ -93,18 +91,13 @@ func stubProgram(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "tofu")
 	runtest.MustWrite(t, name, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec /bin/sh \"$@\"\n")
-	if err := os.Chmod(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(name, 0o755))
 	return name
 }
 
 func (l *localTest) spec(t *testing.T, do stubOrder) run.Spec {
 	t.Helper()
-	b, err := json.Marshal(do)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(do))(t)
 	return run.Spec{
 		Ref:        lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "nonce"},
 		Repository: l.host + "/instances/abcdefghjk", Workspace: "default",
@@ -114,10 +107,7 @@ func (l *localTest) spec(t *testing.T, do stubOrder) run.Spec {
 
 func (l *localTest) mustStart(t *testing.T, s run.Spec) run.Handle {
 	t.Helper()
-	h, err := l.Start(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(l.Start(t.Context(), s))(t)
 	if len(h) > 256 {
 		t.Errorf("handle of %d bytes", len(h))
 	}
@@ -140,10 +130,7 @@ func (l *localTest) mustEnd(t *testing.T, s run.Spec, h run.Handle) (st run.Stat
 func (l *localTest) mustRemain(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dirs := must.Get(filepath.Glob(filepath.Join(l.runs(), "*", "*-*")))(t)
 	for _, dir := range dirs {
 		got = append(got, filepath.Base(dir))
 	}
@@ -208,15 +195,9 @@ func mustGoOn(t *testing.T, l *localTest, s run.Spec) {
 
 func mustLog(t *testing.T, l *localTest, s run.Spec, h run.Handle, offset int64) string {
 	t.Helper()
-	r, err := l.Log(t.Context(), s, h, offset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(l.Log(t.Context(), s, h, offset))(t)
 	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(r))(t)
 	return string(b)
 }
 
@@ -247,10 +228,7 @@ func TestStartedEnvironment(t *testing.T) {
 	h := l.mustStart(t, s)
 	dir := l.scratch(s.Ref)
 	runtest.MustAppear(t, filepath.Join(dir, "hangs"))
-	b, err := os.ReadFile(filepath.Join(dir, "about"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "about")))(t)
 	got := strings.Split(string(b), "\n")
 	slices.Sort(got)
 	want := []string{
@@ -262,9 +240,7 @@ func TestStartedEnvironment(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, markerFile)); err != nil || strings.Contains(string(b), "nonce\"") || strings.Contains(string(h), "nonce\"") {
 		t.Errorf("%s, %s, %v: the nonce is in it", b, h, err)
 	}
-	if err := l.Cancel(t.Context(), s, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Cancel(t.Context(), s, h))
 	if st := l.mustEnd(t, s, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
 	}
@@ -296,9 +272,7 @@ func TestCredentialMissing(t *testing.T) {
 	delete(env, "AWS_PROFILE")
 	s.Ref.Attempt = 2
 	h = l.mustStart(t, s)
-	if err := l.Cancel(t.Context(), s, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Cancel(t.Context(), s, h))
 	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}
@@ -339,17 +313,13 @@ func TestCleanUp(t *testing.T) {
 		dir := filepath.Join(l.runs(), "abc", name)
 		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if f.marker != nil {
-			if err := writeMarker(dir, *f.marker); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, writeMarker(dir, *f.marker))
 		}
 		if f.errored {
 			runtest.MustWrite(t, filepath.Join(dir, "attempt.json"), `{"module":"module"}`)
 			runtest.MustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
 		}
-		if err := os.Chtimes(dir, f.at, f.at); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(dir, f.at, f.at))
 	}
 	l.again(t).mustRemain(t, "1-2", "1-4")
 }
@@ -364,12 +334,8 @@ func TestErroredBudget(t *testing.T) {
 		file := filepath.Join(dir, sandbox.ErroredFile)
 		runtest.MustWrite(t, filepath.Join(dir, "attempt.json"), `{"module":"module"}`)
 		runtest.MustWrite(t, file, "")
-		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
-			t.Fatal(err)
-		}
-		if err := cleanErrored(l.Local, "abc"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(writeMarker(dir, dead), os.Truncate(file, size)))
+		must.Succeed(t, cleanErrored(l.Local, "abc"))
 		l.mustRemain(t, [][]string{{"1-1"}, {"1-1", "2-1"}, {"2-1", "3-1"}, {"4-1"}}[i]...)
 	}
 }
@@ -380,22 +346,15 @@ func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}, At: now.Add(-time.Minute).Unix()}}
-	self, err := sandbox.Identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(sandbox.Identify(os.Getpid()))(t)
 	alive, later := dead, dead
 	alive.Process, later.At = self, now.Add(time.Minute).Unix()
 	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
 		dir := filepath.Join(l.runs(), name)
 		runtest.MustWrite(t, filepath.Join(dir, sandbox.ResultFile), "{}")
-		if err := writeMarker(dir, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, writeMarker(dir, m))
 	}
-	if err := l.Tidy(now, func(id string) bool { return id == "gone" }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Tidy(now, func(id string) bool { return id == "gone" }))
 	l.mustRemain(t, "1-2", "2-1", "3-1")
 	if err := os.Remove(filepath.Join(l.runs(), "gone", "1-2", markerFile)); err != nil { // otherwise the test's own process counts as a child
 		t.Fatal(err)
@@ -407,9 +366,7 @@ func TestCheck(t *testing.T) {
 	base := newLocal(t, nil).options
 	old := filepath.Join(t.TempDir(), "tofu")
 	runtest.MustWrite(t, old, "#!/bin/sh\necho 'OpenTofu v1.9.4'\n")
-	if err := os.Chmod(old, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(old, 0o755))
 	unreachable := "cannot reach " + filepath.Dir(base.Storage)
 	if os.Geteuid() != 0 {
 		unreachable = "needs a server that runs as root"
@@ -451,9 +408,7 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		runtest.MustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
-		if err := os.Chmod(filepath.Join(dir, "bwrap"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(filepath.Join(dir, "bwrap"), 0o755))
 		t.Setenv("PATH", dir+":/usr/bin:/bin")
 		o := base
 		o.Isolation = ""

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -71,10 +72,7 @@ func mustSay(t *testing.T, dir, line string) {
 // mustKillChild kills the child of a scratch folder, and waits until it is dead.
 func mustKillChild(t *testing.T, dir string) {
 	t.Helper()
-	m, err := readMarker(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(readMarker(dir))(t)
 	mustKill(t, m.Process)
 }
 
@@ -107,11 +105,7 @@ func TestNotStarted(t *testing.T) {
 	s := l.spec(t, stubOrder{Nonce: "nonce"})
 	observe := func(l *localTest, h run.Handle) run.Status {
 		t.Helper()
-		st, err := l.Observe(t.Context(), s, h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return st
+		return must.Get(l.Observe(t.Context(), s, h))(t)
 	}
 	if st := observe(l, ""); st.State != run.Running {
 		t.Errorf("nobody knows where it is, at once: %+v", st)
@@ -151,10 +145,7 @@ func TestNotStarted(t *testing.T) {
 func TestBoot(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
-	self, err := sandbox.Identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(sandbox.Identify(os.Getpid()))(t)
 	for name, m := range map[string]marker{
 		"earlier boot": {parsedHandle: parsedHandle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, Process: self}},
 		"same number":  {parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: self.PID, Start: self.Start - 1}}},
@@ -162,9 +153,7 @@ func TestBoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m.LockID = run.LockID(s.Ref)
 			runtest.MustWrite(t, filepath.Join(l.scratch(s.Ref), "log"), "")
-			if err := writeMarker(l.scratch(s.Ref), m); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, writeMarker(l.scratch(s.Ref), m))
 			g := l.observer().observation(s.Ref)
 			g.alive = g.alive.Add(-2 * claimTime)
 			if st, err := l.Observe(t.Context(), s, m.parsedHandle.String()); err != nil || st.State != run.Gone {
@@ -183,15 +172,9 @@ func TestClaim(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
 	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: sandbox.Process{PID: 7, Start: 7}}.String()
-	repo, err := stubRepo(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(stubRepo(s))(t)
 	store := statebackend.New(repo.Repo, statebackend.Options{LockTTL: time.Hour})
-	lock, err := store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: run.LockID(s.Ref), Operation: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: run.LockID(s.Ref), Operation: "test"}))(t)
 	g := l.observer().observation(s.Ref)
 	g.alive = time.Time{}
 	for range 2 {
@@ -203,22 +186,15 @@ func TestClaim(t *testing.T) {
 	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone || !strings.Contains(st.Message, "lease") {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if err := lock.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	other, err := store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: "of a person", Operation: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, lock.Unlock(t.Context()))
+	other := must.Get(store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: "of a person", Operation: "test"}))(t)
 	seen := l.observer().observation(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
 	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone {
 		t.Errorf("the lock is another one's: %+v, %v", st, err)
 	}
-	if err := other.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Unlock(t.Context()))
 }
 
 // TestStoppedChild: a living child that lost its lock is killed before the attempt counts
@@ -231,13 +207,8 @@ func TestStoppedChild(t *testing.T) {
 	s := l.spec(t, stubOrder{Hang: true})
 	h := l.mustStart(t, s)
 	runtest.MustAppear(t, filepath.Join(l.scratch(s.Ref), "hangs"))
-	m, err := readMarker(l.scratch(s.Ref))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(readMarker(l.scratch(s.Ref)))(t)
+	must.Succeed(t, m.Process.Signal(syscall.SIGSTOP))
 	seen := l.observer().observation(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
@@ -290,9 +261,7 @@ func TestOtherAttempt(t *testing.T) {
 	if _, err := l.Start(t.Context(), second); !errors.Is(err, errOther) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.Cancel(t.Context(), first, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Cancel(t.Context(), first, h))
 	if st := l.mustEnd(t, first, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
 	}

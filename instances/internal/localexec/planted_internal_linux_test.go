@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -59,10 +60,7 @@ func TestPlanted(t *testing.T) {
 	victim, secret := filepath.Join(storage, "keys", "victim"), filepath.Join(storage, "keys", "secret")
 	runtest.MustWrite(t, victim, "untouched-victim")
 	runtest.MustWrite(t, secret, "planted-secret-of-the-storage")
-	before, err := os.Stat(victim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.Stat(victim))(t)
 	k.tr.Spec.Approve = true
 	s := k.attempt(t, runtest.Script{"show": {{Print: "the plan"}}})
 	k.mustEnd(t, s, k.mustStart(t, s))

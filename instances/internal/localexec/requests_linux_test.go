@@ -33,6 +33,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -139,38 +140,28 @@ func (s shelf) Current(name string) (*template.Entry, bool) {
 	return &s.entry, name == s.entry.Template.Name
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func newCounted(t *testing.T) *counted {
 	t.Helper()
 	w := &counted{seen: requests{}}
-	registry := must(embedded.New(t.TempDir(), embedded.Options{}))(t)
+	registry := must.Get(embedded.New(t.TempDir(), embedded.Options{}))(t)
 	w.registry = registry
 	t.Cleanup(func() { _ = registry.Close() })
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	client := must(oci.New(host, oci.Options{PlainHTTP: true, SinglePost: true, UserAgent: "leader"}))(t)
-	sealer := must(envelope.New(envelope.Options{Keys: []string{countedKeys}}))(t)
+	client := must.Get(oci.New(host, oci.Options{PlainHTTP: true, SinglePost: true, UserAgent: "leader"}))(t)
+	sealer := must.Get(envelope.New(envelope.Options{Keys: []string{countedKeys}}))(t)
 	layout := addr.Layout{Prefix: "okara"}
-	w.publish(t, must(client.Repo(layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"})))(t))
+	w.publish(t, must.Get(client.Repo(layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"})))(t))
 	w.template = &template.Template{
 		Name: "sandbox/vpc", Enabled: true, Visible: true, Module: template.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
 		Description: noise(48 << 10), Inputs: json.RawMessage(`{"stub":{"Real":true}}`), Owner: template.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Update: "manual",
 	}
-	w.digest = must(w.template.Digest())(t)
+	w.digest = must.Get(w.template.Digest())(t)
 
 	machine := &lifecycle.Machine{}
 	var reconciler *driver.Driver
-	w.Ledger = must(ledger.New(ledger.Options{
+	w.Ledger = must.Get(ledger.New(ledger.Options{
 		Repo: func(n int) (*oci.Repo, error) { return client.Repo(layout.Ledger(n)) }, Machine: machine, Sealer: sealer, BuiltIn: true, Folder: t.TempDir(),
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { reconciler.Effects(ctx, effects) },
 	}))(t)
@@ -198,15 +189,13 @@ func newCounted(t *testing.T) *counted {
 func (w *counted) publish(t *testing.T, repo *oci.Repo) {
 	t.Helper()
 	state := fmt.Sprintf(`{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[{"mode":"managed","instances":[{"attributes":%q}]}]}`, noise(64<<10))
-	steps := must(json.Marshal(map[string]any{
+	steps := must.Get(json.Marshal(map[string]any{
 		"init":  []map[string]any{{"Write": []string{".terraform.lock.hcl", "# locked\n"}}},
 		"apply": []map[string]any{{"State": state}},
 	}))(t)
 	zip := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, map[string]string{"main.tf": "# nothing\n", "stub.json": string(steps)}))
 	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
-		if err := repo.PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, repo.PushBlob(t.Context(), b))
 	}
 	w.source = template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 }
@@ -224,7 +213,7 @@ func noise(size int) string {
 // newExecutor returns a local executor whose tool is a stub.
 func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *localexec.Local {
 	t.Helper()
-	self := must(os.Executable())(t)
+	self := must.Get(os.Executable())(t)
 	program := filepath.Join(t.TempDir(), "tofu")
 	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec '%s' \"$@\"\n", self)
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil { //nolint:gosec // it is started
@@ -234,7 +223,7 @@ func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *loca
 		_, name, _ := strings.Cut(s.Repository, "/")
 		return client.Repo(name)
 	}
-	return must(localexec.NewLocal(t.Context(), localexec.LocalOptions{
+	return must.Get(localexec.NewLocal(t.Context(), localexec.LocalOptions{
 		Storage: t.TempDir(), Program: program, Isolation: sandbox.ModeNone, Only: true, Getenv: func(string) string { return "" },
 		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
 			return sandbox.Order{Registry: sandbox.Registry{Prefix: client.Host() + "/okara", PlainHTTP: true, BuiltIn: true}, StateKeys: countedKeys}, nil

@@ -24,16 +24,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // clientOf returns a client for a server with a token.
 func clientOf(t *testing.T, server, token string) *portalclient.Client {
 	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(server))(t)
 	return &portalclient.Client{Front: client.New(client.Options{
 		Server: u, Pause: time.Millisecond, Token: func(context.Context) (string, error) { return token, nil },
 	})}
@@ -124,9 +122,7 @@ func TestKey(t *testing.T) {
 		t.Errorf("keys %q, want three times one, and then another", keys)
 	}
 	c.Key = "mine"
-	if _, err := c.Destroy(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Destroy(t.Context(), id))(t)
 	if last := s.requests()[4]; last.Header.Get(api.IdempotencyKey) != "mine" || last.Method != http.MethodDelete {
 		t.Errorf("%s with the key %q", last.Method, last.Header.Get(api.IdempotencyKey))
 	}

@@ -10,15 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const head = "type,attribute,value,hourly\n"
 
 func TestParse(t *testing.T) {
-	got, err := prices.Parse([]byte(head+"disk,,,0.000001\r\n\nvm, size ,large,1000000\nvm,label,\"a,\"\"b\"\"\",2.5\nvm,label,,0\n"), "EUR")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(prices.Parse([]byte(head+"disk,,,0.000001\r\n\nvm, size ,large,1000000\nvm,label,\"a,\"\"b\"\"\",2.5\nvm,label,,0\n"), "EUR"))(t)
 	want := &prices.Table{Currency: "EUR", Rows: []prices.Row{
 		{Type: "disk", Hourly: 1}, {Type: "vm", Attribute: "size", Value: "large", Hourly: 1_000_000_000_000},
 		{Type: "vm", Attribute: "label", Value: `a,"b"`, Hourly: 2_500_000}, {Type: "vm", Attribute: "label"},
@@ -63,11 +61,7 @@ func TestParseRefused(t *testing.T) {
 
 func table(t testing.TB) *prices.Table {
 	t.Helper()
-	out, err := prices.Parse([]byte(head+"vm,,,0.1\nvm,size,large,0.4\nvm,zone,x,9\nvm,size,small,0.05\nvm,spot,true,0.01\nvm,cores,2,0.2\ndisk,type,ssd,0.000001\n"), "EUR")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(prices.Parse([]byte(head+"vm,,,0.1\nvm,size,large,0.4\nvm,zone,x,9\nvm,size,small,0.05\nvm,spot,true,0.01\nvm,cores,2,0.2\ndisk,type,ssd,0.000001\n"), "EUR"))(t)
 }
 
 func change(kind, rest string) string {
@@ -100,10 +94,7 @@ func TestOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := `{"format_version":"1.2","prior_state":{"values":[{"resource_changes":[1]}]},"resource_changes":[` + tt.change + `],"errored":false}`
-			got, err := table(t).Of(strings.NewReader(plan))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(table(t).Of(strings.NewReader(plan)))(t)
 			want := &prices.Cost{Before: tt.before, After: tt.after, Currency: "EUR", Priced: tt.priced, Unpriced: tt.none}
 			if diff := cmp.Diff(got, want); diff != "" {
 				t.Errorf("cost (-got +want)\n%s", diff)

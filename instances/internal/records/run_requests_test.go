@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -18,23 +19,14 @@ import (
 // its state, with a queue that exists already.
 func TestInstanceRequests(t *testing.T) {
 	ctx, count := t.Context(), &ocitest.Count{}
-	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true}))(t)
 	repo := func(name string) *oci.Repo {
-		r, err := client.Repo(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return must.Get(client.Repo(name))(t)
 	}
 	module, queue := repo("modules/net"), repo("queue")
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
 	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
-		if err := module.PushBlob(ctx, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, module.PushBlob(ctx, b))
 	}
 	zip.From, zip.Open = module, func() (io.ReadCloser, error) { return module.Open(ctx, zip.Descriptor) }
 	i := records.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
@@ -80,9 +72,7 @@ func TestSourceLostMount(t *testing.T) {
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
 	i := records.InstanceRepo{Repo: ocitest.Repo(t, host)}
 	zip.From = i.Repo // it is not in that repository
-	if err := i.PutSource(ctx, "abc", 1, records.Source{Zip: zip}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, i.PutSource(ctx, "abc", 1, records.Source{Zip: zip}))
 	if b, err := i.Repo.ReadBlob(ctx, zip.Descriptor, 10); err != nil || string(b) != "PK" {
 		t.Errorf("%q, %v", b, err)
 	}

@@ -15,6 +15,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -26,14 +27,8 @@ type placeSealer struct{ cipher.AEAD }
 
 func newInstanceSealer(t *testing.T) artifact.Sealer {
 	t.Helper()
-	block, err := aes.NewCipher(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	block := must.Get(aes.NewCipher(make([]byte, 32)))(t)
+	aead := must.Get(cipher.NewGCMWithRandomNonce(block))(t)
 	return placeSealer{aead}
 }
 
@@ -98,22 +93,15 @@ func TestRun(t *testing.T) {
 			Result: []byte(`{"nonce":"n1","outcome":"done"}`), Log: bytes.Repeat([]byte("a line\n"), 1000),
 			Plan: []byte("plan"), Lock: []byte("# lock\n"),
 		}
-		if err := i.PutRun(ctx, a, files); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, i.PutRun(ctx, a, files))
 		if err := i.PutRun(ctx, a, files); !errors.Is(err, oci.ErrExists) {
 			t.Errorf("second result: %v", err)
 		}
-		got, err := i.Run(ctx, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(i.Run(ctx, a))(t)
 		log, lerr := got.Log(ctx)
 		plan, perr := got.Plan(ctx)
 		lock, kerr := got.Lock(ctx)
-		if err := errors.Join(lerr, perr, kerr); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(lerr, perr, kerr))
 		for _, f := range []struct{ got, want []byte }{{got.JSON, files.Result}, {log, files.Log}, {plan, files.Plan}, {lock, files.Lock}} {
 			if !bytes.Equal(f.got, f.want) {
 				t.Errorf("got %.40q, want %.40q", f.got, f.want)
@@ -138,16 +126,9 @@ func TestRunElsewhere(t *testing.T) {
 	sealed := records.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
 	plain := records.InstanceRepo{Repo: repo}
 	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
-	if err := sealed.PutRun(ctx, a, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
-		t.Fatal(err)
-	}
-	m, err := repo.Fetch(ctx, "run-abc-1-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.PutTag(ctx, "run-abc-1-2", m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, sealed.PutRun(ctx, a, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}))
+	m := must.Get(repo.Fetch(ctx, "run-abc-1-1"))(t)
+	must.Succeed(t, repo.PutTag(ctx, "run-abc-1-2", m))
 	moved := a
 	moved.Attempt = 2
 	if _, err := sealed.Run(ctx, moved); !errors.Is(err, oci.ErrCorrupt) {
@@ -158,9 +139,7 @@ func TestRunElsewhere(t *testing.T) {
 	}
 	other := a
 	other.N = 2
-	if err := plain.PutRun(ctx, other, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, plain.PutRun(ctx, other, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}))
 	if _, err := plain.Run(ctx, other); err != nil {
 		t.Errorf("a result in clear, without keys: %v", err)
 	}
@@ -175,16 +154,12 @@ func TestInstanceLogAndRecord(t *testing.T) {
 		i := records.InstanceRepo{Repo: ocitest.Repo(t, host), Sealer: newInstanceSealer(t)}
 		a := records.Attempt{ID: "abc", N: 1, Attempt: 1}
 		for _, want := range []string{"", "one\n", "one\ntwo\n"} {
-			if err := i.PutLog(ctx, a, []byte(want)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, i.PutLog(ctx, a, []byte(want)))
 			if got, err := i.Log(ctx, a); err != nil || string(got) != want {
 				t.Errorf("log %q, %v, want %q", got, err, want)
 			}
 		}
-		if err := i.PutFinal(ctx, "abc", []byte(`{}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, i.PutFinal(ctx, "abc", []byte(`{}`)))
 		if got, err := i.Final(ctx, "abc"); err != nil || string(got) != `{}` {
 			t.Errorf("record %q, %v", got, err)
 		}
@@ -199,14 +174,9 @@ func TestSource(t *testing.T) {
 		Annotations: map[string]string{"okara_template": "a/b"},
 	}
 	for range 2 { // the same content again is no error
-		if err := i.PutSource(ctx, "abc", 1, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, i.PutSource(ctx, "abc", 1, s))
 	}
-	got, err := i.Source(ctx, "abc", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(i.Source(ctx, "abc", 1))(t)
 	if got.Zip.Digest != s.Zip.Digest || got.Lock == nil || got.Annotations["okara_template"] != "a/b" {
 		t.Errorf("source %+v", got)
 	}

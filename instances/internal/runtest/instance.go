@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -34,14 +35,8 @@ type Instance struct {
 func NewInstance(t *testing.T, host string, files map[string]string) *Instance {
 	t.Helper()
 	name := host + "/okara/instances/sandbox/vpc/abc"
-	repo, err := oci.OpenRepo(name, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealer, err := envelope.New(envelope.Options{Keys: []string{StateKeys}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(oci.OpenRepo(name, oci.Options{}))(t)
+	sealer := must.Get(envelope.New(envelope.Options{Keys: []string{StateKeys}}))(t)
 	i := &Instance{T: t, Host: host, Repo: records.InstanceRepo{Repo: repo, Sealer: sealer}, Spec: &run.Spec{
 		Ref: lifecycle.Ref{ID: "abc", Kind: lifecycle.RunApply, N: 1}, Run: "sandbox/vpc abc run 1",
 		Repository: name, Workspace: "default", Ledger: host + "/okara/ledger",

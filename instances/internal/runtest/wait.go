@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // State returns a state with this many resources.
@@ -27,9 +29,7 @@ func State(serial, resources int) string {
 // MustWrite writes a file, and makes its folder.
 func MustWrite(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)))
 }
 
 // MustAppear waits for a file.
@@ -56,20 +56,14 @@ func Await(t *testing.T, what string, so func() bool) {
 // line of a dead process is empty.
 func Running(t *testing.T, word string) []int {
 	t.Helper()
-	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	var list []int
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err != nil || !slices.Contains(strings.Split(string(b), "\x00"), word) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(filepath.Base(filepath.Dir(name))))(t)
 		list = append(list, pid)
 	}
 	return list

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestFirstThreadEnds has a process whose first thread has ended while another runs: it
@@ -23,19 +24,13 @@ import (
 func TestFirstThreadEnds(t *testing.T) {
 	p, wait := mustStartCommand(t, "leave-thread")
 	runtest.Await(t, "the end of its first thread", func() bool {
-		now, err := readStat(p.PID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(readStat(p.PID))(t)
 		return now.state == 'Z'
 	})
 	if !p.Alive() {
 		t.Error("it is taken for dead")
 	}
-	all, err := allProcesses()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(allProcesses())(t)
 	if len(descent(all, func(q procInfo) bool { return q.Process == p })) != 1 {
 		t.Error("it is not among the processes")
 	}
@@ -73,9 +68,7 @@ func mustStartCommand(t *testing.T, args ...string) (p Process, wait func()) {
 	cmd := exec.Command(os.Args[0], args...)
 	in, ierr := cmd.StdinPipe()
 	out, oerr := cmd.StdoutPipe()
-	if err := errors.Join(ierr, oerr, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(ierr, oerr, cmd.Start()))
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // in case the test gave up before
 	wait = func() {
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // opened is an order with the folder of its tool.
@@ -56,11 +57,7 @@ func mustStart(t *testing.T, o *opened, out *bytes.Buffer, script string, args .
 	if out != nil {
 		c.Stdout, c.Stderr = out, out
 	}
-	tool, err := o.Start(o.dir, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tool
+	return must.Get(o.Start(o.dir, c))(t)
 }
 
 func mustRun(t *testing.T, o *opened, script string, args ...string) string {
@@ -132,9 +129,7 @@ func TestInterrupt(t *testing.T) {
 			var out bytes.Buffer
 			tool := mustStart(t, o, &out, script)
 			runtest.MustAppear(t, filepath.Join(o.tool(), "ready"))
-			if err := tool.Interrupt(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tool.Interrupt())
 			err := tool.Wait()
 			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 || out.String() != "interrupted\n" {
 				t.Errorf("%v, output %q", err, &out)
@@ -142,9 +137,7 @@ func TestInterrupt(t *testing.T) {
 
 			tool = mustStart(t, o, nil, `trap '' INT TERM; echo ready > again; while :; do sleep 0.05; done`)
 			runtest.MustAppear(t, filepath.Join(o.tool(), "again"))
-			if err := errors.Join(tool.Interrupt(), tool.Kill()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(tool.Interrupt(), tool.Kill()))
 			if err := tool.Wait(); err == nil {
 				t.Error("a killed tool ended well")
 			}
@@ -158,13 +151,8 @@ func TestInterrupt(t *testing.T) {
 // TestEnter: a working folder is not entered through a link that an earlier command made.
 func TestEnter(t *testing.T) {
 	base, elsewhere := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(base, "tool"), 0o700), os.Symlink(elsewhere, filepath.Join(base, "tool", "module")), os.Symlink("tool", filepath.Join(base, "link"))); err != nil {
-		t.Fatal(err)
-	}
-	was, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.Mkdir(filepath.Join(base, "tool"), 0o700), os.Symlink(elsewhere, filepath.Join(base, "tool", "module")), os.Symlink("tool", filepath.Join(base, "link"))))
+	was := must.Get(os.Getwd())(t)
 	defer func() {
 		if err := os.Chdir(was); err != nil {
 			t.Error(err)
@@ -209,9 +197,7 @@ func TestScratchOverfull(t *testing.T) {
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
 	tool := mustStart(t, o, nil, `trap 'echo >> asked' INT; i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $((i%9)); sleep 0.05; done`)
 	runtest.MustAppear(t, filepath.Join(o.tool(), "asked"))
-	if err := tool.Interrupt(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tool.Interrupt())
 	if err := tool.Wait(); !errors.Is(err, errFull) {
 		t.Errorf("got %v", err)
 	}
@@ -232,9 +218,7 @@ func TestOwnUser(t *testing.T) {
 	const uid = 61234
 	o := newOrder(t, ModeUser)
 	o.Isolation.UID, o.Isolation.GID = uid, uid
-	if err := o.dir.root.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, o.dir.root.Close())
 	var err error
 	if o.dir, err = o.Open(); err != nil {
 		t.Fatal(err)
@@ -243,9 +227,7 @@ func TestOwnUser(t *testing.T) {
 		if info, err := os.Stat(dir); err != nil {
 			t.Fatal(err)
 		} else if info.Mode().Perm()&0o001 == 0 {
-			if err := os.Chmod(dir, info.Mode().Perm()|0o111); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chmod(dir, info.Mode().Perm()|0o111))
 			defer func() {
 				if err := os.Chmod(dir, info.Mode().Perm()); err != nil {
 					t.Error(err)
@@ -274,13 +256,8 @@ func TestOwnUser(t *testing.T) {
 
 func mustCopy(t *testing.T, from, to string) string {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(from))(t)
+	must.Succeed(t, os.WriteFile(to, b, 0o755))
 	return to
 }
 
@@ -313,9 +290,7 @@ func TestCgroup(t *testing.T) {
 		}
 	}()
 	dir := filepath.Join(parent, "run-abc-1-1")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o755))
 	defer func() {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
@@ -329,9 +304,7 @@ func TestCgroup(t *testing.T) {
 	if err != nil || !slices.Contains(list, tool.tool.group) {
 		t.Errorf("%v, %v, want %v among them", list, err, tool.tool.group)
 	}
-	if err := tool.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tool.Kill())
 	if err := tool.Wait(); err == nil {
 		t.Error("a killed tool ended well")
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // newWorkdir returns one whose tool has run, with a file and a folder outside.
@@ -19,9 +21,7 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	t.Helper()
 	outside := t.TempDir()
 	file, dir = filepath.Join(outside, "file"), filepath.Join(outside, "dir")
-	if err := errors.Join(os.WriteFile(file, []byte("outside"), 0o600), os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), []byte("outside"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.WriteFile(file, []byte("outside"), 0o600), os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), []byte("outside"), 0o600)))
 	w, err := openWorkdir(workdirOptions{Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +34,7 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	err = w.Fill(Tool, func(dir string) error {
 		return errors.Join(os.Mkdir(filepath.Join(dir, "module"), 0o700), os.WriteFile(filepath.Join(dir, "module", "file"), []byte("inside"), 0o600))
 	})
-	if err := errors.Join(err, w.Give("plan", []byte("first")), w.begin()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, w.Give("plan", []byte("first")), w.begin()))
 	return w, file, dir
 }
 
@@ -63,9 +61,7 @@ func TestPlantedInWorkdir(t *testing.T) {
 			t.Run(part+", "+what, func(t *testing.T) {
 				w, file, dir := newWorkdir(t)
 				at := filepath.Join(w.base, part)
-				if err := errors.Join(os.Rename(at, at+"-moved"), plants(file, dir)[what](at)); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, errors.Join(os.Rename(at, at+"-moved"), plants(file, dir)[what](at)))
 				hard := what == "a hard link" && part == "tool/module/file" // the system allows it only to the owner
 				if b, err := w.Read("tool/module/file", 100); strings.HasPrefix(part, "tool") && !hard && err == nil || string(b) == "outside" && !hard {
 					t.Errorf("read %q, %v", b, err)
@@ -131,23 +127,16 @@ func TestErrored(t *testing.T) {
 	w, file, _ := newWorkdir(t)
 	scratch := w.o.Scratch
 	left := filepath.Join(w.base, Tool, "module", ErroredFile)
-	if err := os.Symlink(file, left); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(file, left))
 	if e, err := openErrored(scratch, "module", 1<<20); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a link: %+v, %v", e, err)
 	}
 	for name, want := range map[string]string{left: "left", filepath.Join(scratch, ErroredFile): "beside"} {
-		if err := errors.Join(os.RemoveAll(name), os.WriteFile(name, []byte(want), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.RemoveAll(name), os.WriteFile(name, []byte(want), 0o600)))
 		if e, err := openErrored(scratch, "module", int64(len(want))-1); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("more than a state: %+v, %v", e, err)
 		}
-		e, err := openErrored(scratch, "module", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(openErrored(scratch, "module", 1<<20))(t)
 		b, err := e.Read(100)
 		if err := errors.Join(err, e.Remove(), e.Close()); err != nil || string(b) != want || e.Name != name {
 			t.Errorf("%s: %q, %v, want %s", e.Name, b, err, want)
@@ -162,15 +151,9 @@ func TestErrored(t *testing.T) {
 // is kept.
 func TestRemove(t *testing.T) {
 	dir, kept := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "kept")
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b", "c"), 0o700), os.WriteFile(kept, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Symlink(kept, filepath.Join(dir, "a", "link")), os.Chmod(filepath.Join(dir, "a", "b"), 0), os.Chmod(filepath.Join(dir, "a"), 0o500)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b", "c"), 0o700), os.WriteFile(kept, nil, 0o600)))
+	must.Succeed(t, errors.Join(os.Symlink(kept, filepath.Join(dir, "a", "link")), os.Chmod(filepath.Join(dir, "a", "b"), 0), os.Chmod(filepath.Join(dir, "a"), 0o500)))
+	must.Succeed(t, Remove(dir))
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 		t.Errorf("it is there: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/seed-141914ff/okara/instances/internal/schema"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -98,10 +99,7 @@ func TestBounds(t *testing.T) {
 		{"number", `{"type":"number","maximum":10}`, "1e1000001", ": is too large a number"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := schema.Compile(decode(t, tt.schema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(schema.Compile(decode(t, tt.schema)))(t)
 			problems := s.Validate(decode(t, tt.value))
 			if len(problems) == 0 || len(problems) > 20 {
 				t.Fatalf("%d problems", len(problems))

@@ -9,24 +9,17 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func table(t *testing.T, stop, start, zone string) *timetable.Table {
 	t.Helper()
-	got, err := (&timetable.Schedule{Stop: stop, Start: start, Timezone: zone}).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return must.Get((&timetable.Schedule{Stop: stop, Start: start, Timezone: zone}).Read())(t)
 }
 
 func utc(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse("2006-01-02 15:04:05", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
+	return must.Get(time.Parse("2006-01-02 15:04:05", text))(t)
 }
 
 // stops returns the stops between two times.

@@ -13,6 +13,8 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestConventions checks the CRDs of the chart against the conventions of Kubernetes:
@@ -24,14 +26,9 @@ func TestConventions(t *testing.T) {
 		t.Fatalf("%v: there are no CRDs", err)
 	}
 	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(file))(t)
 		var crd apiextensions.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(b, &crd); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict(b, &crd))
 		c := conventions{t, crd.Spec.Names.Kind}
 		top := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
 		if got := strings.Join(slices.Sorted(maps.Keys(top)), " "); got != "apiVersion kind metadata spec status" {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -90,9 +91,7 @@ func TestInstanceKinds(t *testing.T) {
 		ExpiresAt: new(metav1.NewTime(time.Now())), Outputs: map[string]apiextensions.JSON{"vpc_id": *value(`"vpc-1"`)}, Snapshots: map[string]apiextensions.JSON{"sha256:0": *value(`{"name":"a/b"}`)},
 		Module: &v1alpha1.RunningModule{Version: "1.4.2", Digest: "sha256:0"}, Handled: &v1alpha1.Handled{Name: "mine"},
 	}
-	if err := c.Status().Update(t.Context(), whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Status().Update(t.Context(), whole))
 	if !strings.Contains(string(whole.Status.Record.Raw), `"runs":[{"n":1}]`) {
 		t.Errorf("the record came back as %s", whole.Status.Record.Raw)
 	}
@@ -147,9 +146,7 @@ func TestInstanceKindsNeverChange(t *testing.T) {
 	member.Spec.Owner, member.Spec.CreatedBy = nil, ""
 	for _, o := range []client.Object{made, member, approval} {
 		o.SetNamespace(ns)
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Create(t.Context(), o))
 	}
 	refused := func(o client.Object, want string) {
 		t.Helper()
@@ -187,21 +184,15 @@ func TestTemplateScales(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	o := smallTemplate("a.b")
 	o.Namespace, o.Spec.Pool = ns, &v1alpha1.TemplatePool{Size: 1}
-	if err := c.Create(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), o))
 	o.Status.Pool = &v1alpha1.PoolStatus{Available: 1}
-	if err := c.Status().Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Status().Update(t.Context(), o))
 	scale := &autoscalingv1.Scale{}
 	if err := c.SubResource("scale").Get(t.Context(), o, scale); err != nil || scale.Status.Replicas != 1 {
 		t.Fatalf("%v %+v", err, scale)
 	}
 	scale.Spec.Replicas = 3
-	if err := c.SubResource("scale").Update(t.Context(), o, client.WithSubResourceBody(scale)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.SubResource("scale").Update(t.Context(), o, client.WithSubResourceBody(scale)))
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || o.Spec.Pool.Size != 3 || o.Spec.Pool.WhenEmpty != "Create" {
 		t.Errorf("%v %+v", err, o.Spec.Pool)
 	}

@@ -16,6 +16,8 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // marker finds what a comment says of the values of a field or type.
@@ -26,15 +28,9 @@ var marker = regexp.MustCompile(`(?m)^\+kubebuilder:(validation:Enum|default)=(.
 // the type's.
 func TestMarkers(t *testing.T) {
 	m := markers{t: t, types: map[string]*ast.TypeSpec{}, docs: map[string]string{}}
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob("*.go"))(t)
 	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments))(t)
 		for _, d := range file.Decls {
 			g, ok := d.(*ast.GenDecl)
 			for i := 0; ok && g.Tok == token.TYPE && i < len(g.Specs); i++ {
@@ -43,19 +39,11 @@ func TestMarkers(t *testing.T) {
 			}
 		}
 	}
-	crds, err := filepath.Glob("../../../charts/okara/crds/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	crds := must.Get(filepath.Glob("../../../charts/okara/crds/*.yaml"))(t)
 	for _, name := range crds {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
 		var crd apiextensions.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(text, &crd); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict(text, &crd))
 		m.compareStruct(crd.Spec.Names.Kind, crd.Spec.Names.Kind, *crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 	}
 	if m.compared < 50 {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -61,9 +62,7 @@ func TestModuleKinds(t *testing.T) {
 	c := newClient(t)
 	small, whole := moduleKind("smallvpcs"), wholeModuleKind("wholevpcs")
 	for _, k := range []*v1alpha1.ModuleKind{small, whole} {
-		if err := c.Create(t.Context(), k); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Create(t.Context(), k))
 	}
 	s := small.Spec
 	if s.Run.Namespace != "Dedicated" || *s.Run.Interval != "10m" || s.Run.Approval.Mode != "None" || s.Run.Drift != "Repair" ||

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -29,14 +30,9 @@ func newClient(t *testing.T) client.Client {
 	rig.Install(t, config)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(config, client.Options{Scheme: scheme}))(t)
 	return client.WithFieldValidation(c, metav1.FieldValidationStrict)
 }
 
@@ -51,9 +47,7 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	var m v1alpha1.Module
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "o0"}, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "o0"}, &m))
 	if got := fmt.Sprintf("%s %s %d", *m.Spec.Interval, m.Spec.DeletionPolicy, *m.Spec.VersionObjects); got != "1h Keep 5" {
 		t.Errorf("defaults: %s", got)
 	}
@@ -226,9 +220,7 @@ func TestImmutable(t *testing.T) {
 	}}
 	other, targeted, provider := alone.DeepCopy(), alone.DeepCopy(), alone.DeepCopy()
 	for _, o := range []client.Object{m, v, alone} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Create(t.Context(), o))
 	}
 	m.Spec.Address, v.Spec.Version = "net/other/aws", "2.0.0"
 	for _, o := range []*v1alpha1.Version{other, targeted, provider} {
@@ -255,9 +247,7 @@ func TestImmutable(t *testing.T) {
 func TestKindsEstablished(t *testing.T) {
 	c := newClient(t)
 	var list apiextensions.CustomResourceDefinitionList
-	if err := c.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.List(t.Context(), &list))
 	for _, crd := range list.Items {
 		for _, cond := range crd.Status.Conditions {
 			wrong := cond.Type == apiextensions.NonStructuralSchema || cond.Type == apiextensions.KubernetesAPIApprovalPolicyConformant

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
 )
@@ -23,27 +24,17 @@ import (
 func TestChartFlags(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	for name, want := range map[string]int{"few": 1, "many": 2, "scoped": 1} {
-		src, err := os.ReadFile(filepath.Join("..", "..", "internal", "chart", "testdata", name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects, err := chart.Parse(string(src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := must.Get(os.ReadFile(filepath.Join("..", "..", "internal", "chart", "testdata", name+".yaml")))(t)
+		objects := must.Get(chart.Parse(string(src)))(t)
 		dir, files, started := t.TempDir(), map[string]string{}, 0
 		for _, o := range objects {
 			// A dashboard is Grafana's, and no program of okara reads it.
 			if o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), "okara-") && o.GetName() != "okara-dashboard" {
 				var m corev1.ConfigMap
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &m); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &m))
 				for file, text := range m.Data {
 					files[file] = filepath.Join(dir, file)
-					if err := os.WriteFile(files[file], []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.WriteFile(files[file], []byte(text), 0o600))
 				}
 			}
 		}
@@ -61,9 +52,7 @@ func TestChartFlags(t *testing.T) {
 				continue
 			}
 			var d appsv1.Deployment
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d))
 			started++
 			args := d.Spec.Template.Spec.Containers[0].Args
 			for i := range args {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
@@ -19,23 +20,14 @@ func TestExplain(t *testing.T) {
 	config := cluster.Admin(t)
 	install(t, config)
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v1alpha1.AddToScheme(scheme))
+	c := must.Get(client.New(config, client.Options{Scheme: scheme}))(t)
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t, nil).Name, Name: "vpc"}}
 	m.Spec.Address, m.Spec.Source = "net/vpc/aws", "github.com/example/vpc"
-	if err := c.Create(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), m))
 	m.Status.ObservedGeneration = m.Generation
 	verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonAddressNotAllowed, Message: "namespace acme may use module:acme/** only"}.Set(&m.Status.Conditions, m.Generation)
-	if err := c.Status().Update(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Status().Update(t.Context(), m))
 	file := writeConfig(t, config)
 	for _, kind := range []string{"module", "Modules", "okmod", "module.okara.dev"} {
 		code, out, errOut := command(t, "explain", kind, "vpc", "-n", m.Namespace, "--kubeconfig", file)

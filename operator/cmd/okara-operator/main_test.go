@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -133,9 +134,7 @@ func TestNoCluster(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := t.TempDir() + "/config"
-			if err := os.WriteFile(file, []byte(c.config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, []byte(c.config), 0o600))
 			code, _, errOut := command(t, append([]string{"run", "--registry", "r.example.com", "--kubeconfig", file}, c.args...)...)
 			if code != c.code || !strings.Contains(errOut, c.want) {
 				t.Errorf("%d, %s", code, errOut)

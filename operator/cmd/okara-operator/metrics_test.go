@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/seed-141914ff/okara/internal/metricstest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -27,18 +28,11 @@ func TestQueries(t *testing.T) {
 	install(t, config)
 	s := site{config: writeConfig(t, config), registry: ocitest.New(t, ocitest.Quirks{}), origin: "127.0.0.1:1"}
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v1alpha1.AddToScheme(scheme))
+	c := must.Get(client.New(config, client.Options{Scheme: scheme}))(t)
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t, nil).Name, Name: "vpc"}}
 	m.Spec.Address, m.Spec.Source = "net/vpc/aws", "oci://127.0.0.1:1/none" // an address that its namespace may not use
-	if err := c.Create(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), m))
 	r := s.start(t)
 	page := ""
 	until(t, func() bool {
@@ -48,13 +42,8 @@ func TestQueries(t *testing.T) {
 	})
 	all := metricstest.Series{}
 	all.Scraped(page)
-	if _, err := newCleaner(nil, nil, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil {
-		t.Fatal(err)
-	}
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(newCleaner(nil, nil, slog.New(slog.NewTextHandler(io.Discard, nil))))(t)
+	families := must.Get(metrics.Registry.Gather())(t)
 	for _, f := range families {
 		if all[f.GetName()] == nil {
 			all[f.GetName()] = []string{}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -33,9 +34,7 @@ func TestRender(t *testing.T) {
 		{strings.Repeat("#", maxRuns+1), "is larger than 4 MiB", exitFailure},
 	} {
 		file := filepath.Join(t.TempDir(), "runs.yaml")
-		if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(c.content), 0o600))
 		code, out, errOut := command(t, "render", file)
 		if code != c.code || !strings.Contains(errOut, c.want) || (code == exitOK) != (strings.Count(out, "\n  name: ") == 4) || code != exitOK && out != "" {
 			t.Errorf("%.60q: %d, %s%s", c.content, code, out, errOut)
@@ -93,10 +92,7 @@ func TestRenderInstance(t *testing.T) {
 		t.Fatalf("%d, %s", code, errOut)
 	}
 	golden(t, "instance", out)
-	text, err := os.ReadFile("testdata/instance.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/instance.yaml"))(t)
 	for _, c := range []struct{ change, to, want string }{
 		{"template: sandbox/vpc", "template: sandbox/other", "template \"sandbox/other\" is not among the documents"},
 		{"name: cidr", "name: other", "parameter other"},
@@ -104,9 +100,7 @@ func TestRenderInstance(t *testing.T) {
 		{"address: net/vpc/aws", "address: vpc", "vpc"},
 	} {
 		args[1] = filepath.Join(t.TempDir(), "instance.yaml")
-		if err := os.WriteFile(args[1], []byte(strings.Replace(string(text), c.change, c.to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(args[1], []byte(strings.Replace(string(text), c.change, c.to, 1)), 0o600))
 		if code, out, errOut := command(t, args...); code != exitFailure || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "hint: ") {
 			t.Errorf("%s: %d, %s%s", c.to, code, out, errOut)
 		}
@@ -118,14 +112,9 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".golden")
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if got != string(want) {
 		t.Errorf("it became\n%s", got)
 	}
@@ -142,14 +131,9 @@ func TestRenderKindRefuses(t *testing.T) {
 		return slices.Delete(args, i, i+2)
 	}
 	written := func(change, to string) []string {
-		text, err := os.ReadFile("testdata/prod.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/prod.yaml"))(t)
 		file := filepath.Join(t.TempDir(), "object.yaml")
-		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change, to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(string(text), change, to, 1)), 0o600))
 		args := kindArgs(siteArgs()...)
 		args[2] = file
 		return args
@@ -193,10 +177,7 @@ func TestRenderPage(t *testing.T) {
 	dir := t.TempDir()
 	blocks := func(page, language string) (all []string) {
 		t.Helper()
-		src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := must.Get(os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", page)))(t)
 		for _, m := range regexp.MustCompile("(?ms)^```"+language+"[^\n]*\n(.*?)^```").FindAllStringSubmatch(string(src), -1) {
 			all = append(all, m[1])
 		}
@@ -205,12 +186,8 @@ func TestRenderPage(t *testing.T) {
 	write := func(name, content string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.Succeed(t, os.WriteFile(file, []byte(content), 0o600))
 		return file
 	}
 	module := filepath.Dir(write("vpc/main.tf", blocks("kinds.md", "hcl")[0]))

@@ -27,6 +27,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -60,9 +61,7 @@ func (s site) start(t *testing.T) *replica {
 		"--metrics-address", r.metrics, "--health-address", r.health)
 	r.cmd.Env = append(os.Environ(), asOperator+"=1", "DOCKER_CONFIG="+t.TempDir())
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.cmd.Start())
 	go func() {
 		_ = r.cmd.Wait() // the exit code is checked where it matters
 		close(r.ended)
@@ -123,10 +122,7 @@ func until(t *testing.T, done func() bool) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -135,9 +131,7 @@ func freeAddress(t *testing.T) string {
 func writeConfig(t *testing.T, admin *rest.Config) string {
 	t.Helper()
 	file := t.TempDir() + "/kubeconfig"
-	if err := rig.WriteConfig(file, admin); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rig.WriteConfig(file, admin))
 	return file
 }
 
@@ -209,9 +203,7 @@ func TestReplicas(t *testing.T) {
 	from, _ := depottest.NewDepot(t, s.origin, oci.Options{})
 	versions := []string{"1.0.0", "1.1.0"}
 	for _, v := range versions {
-		if _, err := from.PublishModule(t.Context(), depottest.NewModule("# "+v), depottest.MustModule(t, "net/vpc/aws", v), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(from.PublishModule(t.Context(), depottest.NewModule("# "+v), depottest.MustModule(t, "net/vpc/aws", v), depot.ModuleOptions{}))(t)
 	}
 	leader, other := s.start(t), s.start(t)
 	until(t, func() bool { return leader.ready(t) && other.ready(t) && (leader.leads(t) || other.leads(t)) })
@@ -259,9 +251,7 @@ func TestReplicas(t *testing.T) {
 	// A leader that is told to stop releases its lease.
 	for _, r := range []*replica{leader, other} {
 		until(t, func() bool { return r.leads(t) })
-		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.cmd.Process.Signal(syscall.SIGTERM))
 		<-r.ended
 		if code := r.cmd.ProcessState.ExitCode(); code != exitOK {
 			t.Errorf("ended with %d: %s", code, r.log)
@@ -276,14 +266,9 @@ func newWatcher(t *testing.T, admin *rest.Config) watcher {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
-	c, err := client.New(admin, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(admin, client.Options{Scheme: scheme}))(t)
 	return watcher{c}
 }
 
@@ -292,17 +277,13 @@ func (w watcher) create(t *testing.T, ns, origin string) *v1alpha1.Depot {
 	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "all"}, Spec: v1alpha1.DepotSpec{
 		Modules: []v1alpha1.ModuleEntry{{Address: ns + "/vpc/aws", Source: "oci://" + origin + "/p/modules/net/vpc/aws"}},
 	}}
-	if err := w.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Create(t.Context(), d))
 	return d
 }
 
 func (w watcher) ready(t *testing.T, d *v1alpha1.Depot) bool {
 	t.Helper()
-	if err := w.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(d), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(d), d))
 	return meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady)
 }
 
@@ -312,9 +293,7 @@ func (w watcher) check(t *testing.T, d *v1alpha1.Depot, versions []string) {
 	var modules v1alpha1.ModuleList
 	var list v1alpha1.VersionList
 	for _, l := range []client.ObjectList{&modules, &list} {
-		if err := w.List(t.Context(), l, client.InNamespace(d.Namespace)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.List(t.Context(), l, client.InNamespace(d.Namespace)))
 	}
 	if len(modules.Items) != 1 || len(list.Items) != len(versions) || d.Status.Entries[0].Latest != versions[len(versions)-1] {
 		t.Errorf("%d Modules, %d Versions, %+v", len(modules.Items), len(list.Items), d.Status)

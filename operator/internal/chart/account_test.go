@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 )
 
@@ -34,10 +35,7 @@ func TestOperatorAccount(t *testing.T) {
 			o.Values["runs"], title = map[string]any{"enabled": true, "cluster": "prod"}, "with runs"
 		}
 		t.Run(title, func(t *testing.T) {
-			objects, err := chart.Objects(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			objects := must.Get(chart.Objects(o))(t)
 			install(t, objects)
 			set := as(t, "okara-operator", o.Namespace)
 			all.WriteString("# " + title + "\n" + strings.Join(may(t, set, cluster.Namespace(t, nil).Name), "\n"))
@@ -46,9 +44,7 @@ func TestOperatorAccount(t *testing.T) {
 	}
 	golden := filepath.Join("testdata", "account.golden")
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(golden, []byte(all.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(golden, []byte(all.String()), 0o600))
 	}
 	if want, err := os.ReadFile(golden); err != nil || all.String() != string(want) {
 		t.Errorf("the operator may do something else than %s has (%v): see what changes with OKARA_UPDATE=1", golden, err)
@@ -63,10 +59,7 @@ func as(t *testing.T, account, namespace string) *kubernetes.Clientset {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(set.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	config.BearerToken = r.Status.Token
 	if set, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
@@ -78,12 +71,9 @@ func as(t *testing.T, account, namespace string) *kubernetes.Clientset {
 // the rights of every account.
 func may(t *testing.T, set *kubernetes.Clientset, namespace string) []string {
 	t.Helper()
-	r, err := set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+	r := must.Get(set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
 		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	if r.Status.Incomplete {
 		t.Error("the API server does not say everything")
 	}

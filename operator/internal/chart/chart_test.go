@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -35,14 +36,9 @@ func chartDir() string { return filepath.Join(rig.Root(), "charts", "okara") }
 // options renders the chart with the values of a file.
 func options(t *testing.T, file string) chart.Options {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join("testdata", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join("testdata", file)))(t)
 	o := chart.Options{Dir: chartDir(), Namespace: system}
-	if err := yaml.UnmarshalStrict(src, &o.Values); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(src, &o.Values))
 	return o
 }
 
@@ -56,24 +52,16 @@ func TestGolden(t *testing.T) {
 		if name == "many" {
 			o.APIs = []string{"monitoring.coreos.com/v1"}
 		}
-		texts, err := chart.Render(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		texts := must.Get(chart.Render(o))(t)
 		var all strings.Builder
 		for _, file := range slices.Sorted(maps.Keys(texts)) {
 			all.WriteString("---\n# " + file + "\n" + strings.TrimPrefix(strings.Trim(texts[file], "\n"), "---\n") + "\n")
 		}
 		golden := filepath.Join("testdata", name+".yaml")
 		if os.Getenv("OKARA_UPDATE") != "" {
-			if err := os.WriteFile(golden, []byte(all.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(golden, []byte(all.String()), 0o600))
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(golden))(t)
 		if got := all.String(); got != string(want) {
 			t.Errorf("the chart makes other objects of %s.values.yaml than %s has: see what changes with OKARA_UPDATE=1", name, golden)
 		}
@@ -98,9 +86,7 @@ func TestValues(t *testing.T) {
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com, ui: {session_key_files: []}}}", "session_key_files"},
 	} {
 		o := chart.Options{Dir: chartDir(), Namespace: system}
-		if err := yaml.Unmarshal([]byte(c.values), &o.Values); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(c.values), &o.Values))
 		if _, err := chart.Render(o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.values, err)
 		}
@@ -115,10 +101,7 @@ func TestCRDFile(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, name := range files {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := must.Get(os.ReadFile(name))(t)
 		want.Write(src)
 	}
 	if got, err := os.ReadFile(filepath.Join(chartDir(), "crds.yaml")); err != nil || string(got) != want.String() {
@@ -148,10 +131,7 @@ func TestApply(t *testing.T) {
 			if watch, ok := o.Values["operator"].(map[string]any); ok && watch["watch"] != nil {
 				watch["watch"] = []any{cluster.Namespace(t, nil).Name}
 			}
-			objects, err := chart.Objects(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			objects := must.Get(chart.Objects(o))(t)
 			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "HTTPRoute" }) // the cluster does not have this kind
 			install(t, objects)
 			pods := 0
@@ -171,14 +151,9 @@ func TestApply(t *testing.T) {
 // createPod creates the pod that the Deployment controller would create.
 func createPod(t *testing.T, set *kubernetes.Clientset, deployment *unstructured.Unstructured) {
 	t.Helper()
-	template, _, err := unstructured.NestedMap(deployment.Object, "spec", "template")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template, _ := must.GetBoth(unstructured.NestedMap(deployment.Object, "spec", "template"))(t)
 	var pod corev1.Pod
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(template, &pod, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(template, &pod, true))
 	pod.GenerateName = deployment.GetName() + "-"
 	if _, err := set.CoreV1().Pods(deployment.GetNamespace()).Create(t.Context(), &pod, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 		t.Error(err)
@@ -205,7 +180,5 @@ func install(t *testing.T, objects []*unstructured.Unstructured) {
 			t.Error(err)
 		}
 	})
-	if err := chart.Create(t.Context(), config, objects); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, chart.Create(t.Context(), config, objects))
 }

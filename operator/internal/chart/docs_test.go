@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -28,16 +29,10 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml ?([^\n]*)\n(.*?)^```")
 func TestDocs(t *testing.T) {
 	config := cluster.Admin(t)
 	rig.Install(t, config)
-	pages, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "kubernetes*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "kubernetes*.md")))(t)
 	objects, values := 0, 0
 	for _, page := range pages {
-		src, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := must.Get(os.ReadFile(page))(t)
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(src), -1) {
 			text := block[2]
 			if block[1] == "example" {
@@ -46,18 +41,13 @@ func TestDocs(t *testing.T) {
 			if block[1] == "values.yaml" {
 				values++
 				o := chart.Options{Dir: chartDir(), Namespace: system}
-				if err := yaml.UnmarshalStrict([]byte(text), &o.Values); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, yaml.UnmarshalStrict([]byte(text), &o.Values))
 				if _, err := chart.Render(o); err != nil {
 					t.Errorf("%s: %v", filepath.Base(page), err)
 				}
 				continue
 			}
-			list, err := chart.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(chart.Parse(text))(t)
 			for _, o := range list {
 				if !strings.HasPrefix(o.GetAPIVersion(), "okara.dev/") {
 					continue // such as a generated kind

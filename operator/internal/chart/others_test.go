@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -23,19 +24,14 @@ func TestApplyOthers(t *testing.T) {
 	rig.InstallOthers(t, config)
 	o := options(t, "many.values.yaml")
 	o.Namespace, o.APIs = cluster.Namespace(t, nil).Name, []string{"monitoring.coreos.com/v1"}
-	objects, err := chart.Objects(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(chart.Objects(o))(t)
 	want := map[string]int{"HTTPRoute": 1, "ServiceMonitor": 3, "PrometheusRule": 1}
 	got := map[string]int{}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return want[o.GetKind()] == 0 })
 	for _, o := range objects {
 		got[o.GetKind()]++
 		wrong := o.DeepCopy()
-		if err := unstructured.SetNestedField(wrong.Object, "x", "spec", "typo"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, unstructured.SetNestedField(wrong.Object, "x", "spec", "typo"))
 		if err := chart.Create(t.Context(), config, []*unstructured.Unstructured{wrong}); err == nil || !strings.Contains(err.Error(), "typo") {
 			t.Errorf("%s %s with a field that its kind has not: %v", o.GetKind(), o.GetName(), err)
 		}

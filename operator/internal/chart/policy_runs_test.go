@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -474,21 +475,15 @@ func (s *site) attacks(work, tenant string) {
 // namespace of Instances, and elsewhere may only read kinds.
 func TestPortalAccount(t *testing.T) {
 	s := newSite(t)
-	set, err := kubernetes.NewForConfig(s.token("okara-portal", s.system))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(s.token("okara-portal", s.system)))(t)
 	everywhere := "okara.dev/modulekinds get list watch"
 	for ns, want := range map[string]string{
 		instances: "okara.dev/approvals create, okara.dev/instances get list watch create update patch delete abandon, " + everywhere + ", okara.dev/templates get list watch",
 		s.tenants: everywhere, s.system: everywhere,
 	} {
-		r, err := set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+		r := must.Get(set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
 			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: ns},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, metav1.CreateOptions{}))(t)
 		var got []string
 		for _, rule := range r.Status.ResourceRules {
 			if !slices.Contains(rule.APIGroups, "authorization.k8s.io") && !slices.Contains(rule.APIGroups, "authentication.k8s.io") { // rights of every account

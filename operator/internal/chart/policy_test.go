@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -40,32 +41,22 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	config := cluster.Admin(t)
 	rig.Install(t, config)
-	set, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(config))(t)
 	s := &site{t: t, set: set, system: cluster.Namespace(t, nil).Name, tenants: cluster.Namespace(t, nil).Name}
 	o := options(t, "few.values.yaml")
 	o.Namespace = s.system
 	o.Values["runs"], o.Values["portal"] = map[string]any{"enabled": true, "cluster": "prod"}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
-	objects, err := chart.Objects(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(chart.Objects(o))(t)
 	install(t, objects)
 	s.admin = s.connect(config)
 	s.bind("okara-operator", s.system, "cluster-admin") // so that only the policies refuse it
 	s.operator = s.connect(s.token("okara-operator", s.system))
-	if err := s.admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "anna", Namespace: s.tenants}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "anna", Namespace: s.tenants}}))
 	// The verbs of an administrator except those that the chart reserves.
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.tenants}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"},
 	}}}
-	if err := s.admin.Create(t.Context(), role); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.admin.Create(t.Context(), role))
 	s.bind("anna", s.tenants, s.tenants)
 	s.tenant = s.connect(s.token("anna", s.tenants))
 	s.portal = s.connect(s.token("okara-portal", s.system))
@@ -77,24 +68,15 @@ func (s *site) connect(config *rest.Config) client.Client {
 	s.t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, add(scheme))
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
+	return must.Get(client.New(config, client.Options{Scheme: scheme}))(s.t)
 }
 
 // token returns a configuration with a token of a service account.
 func (s *site) token(name, namespace string) *rest.Config {
 	s.t.Helper()
-	r, err := s.set.CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), name, &authv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(s.set.CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), name, &authv1.TokenRequest{}, metav1.CreateOptions{}))(s.t)
 	config := rest.CopyConfig(cluster.Admin(s.t))
 	config.BearerToken = r.Status.Token
 	return config
@@ -107,9 +89,7 @@ func (s *site) bind(account, namespace, role string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: namespace}},
 	}
-	if _, err := s.set.RbacV1().ClusterRoleBindings().Create(s.t.Context(), b, metav1.CreateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Get(s.set.RbacV1().ClusterRoleBindings().Create(s.t.Context(), b, metav1.CreateOptions{}))(s.t)
 }
 
 // untilInForce waits until the API server enforces every policy.
@@ -135,9 +115,7 @@ func (s *site) untilInForce() {
 		},
 		"okara-namespace": func() error {
 			ns := s.namespace("okara.dev/runs")
-			if err := s.admin.Create(s.t.Context(), ns); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Succeed(s.t, s.admin.Create(s.t.Context(), ns))
 			return s.tenant.Delete(s.t.Context(), ns)
 		},
 	} {

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -71,15 +72,10 @@ func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 // Shows: operator 20 | helm installs, upgrades and removes the chart; wrong values change nothing
 func TestRelease(t *testing.T) {
 	config := cluster.Admin(t)
-	set, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(config))(t)
 	ns := cluster.Namespace(t, nil).Name
 	helm := new(action.Configuration)
-	if err := helm.Init(&getter{config: config, namespace: ns}, ns, "secrets", func(string, ...any) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, helm.Init(&getter{config: config, namespace: ns}, ns, "secrets", func(string, ...any) {}))
 	helm.Capabilities = chartutil.DefaultCapabilities.Copy()
 	helm.Capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"} // the test API server does not report its version
 	load := func() (*action.Install, *action.Upgrade) {
@@ -87,10 +83,7 @@ func TestRelease(t *testing.T) {
 		install.ReleaseName, install.Namespace, upgrade.Namespace = "okara", ns, ns
 		return install, upgrade
 	}
-	c, err := loader.LoadDir(chartDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(loader.LoadDir(chartDir()))(t)
 	adopt(t, set, ns)
 	install, upgrade := load()
 	few := options(t, "few.values.yaml").Values
@@ -139,9 +132,7 @@ func TestRelease(t *testing.T) {
 	if _, err := set.CoreV1().Namespaces().Get(t.Context(), instances, metav1.GetOptions{}); err != nil {
 		t.Errorf("the namespace of Instances after it was switched off: %v", err)
 	}
-	if _, err := action.NewUninstall(helm).Run("okara"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(action.NewUninstall(helm).Run("okara"))(t)
 	left, err := set.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=okara"})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("roles are left: %v, %v", names(left.Items), err)
@@ -152,28 +143,16 @@ func TestRelease(t *testing.T) {
 // TestUpgradeOfKinds updates a CRD of an older chart as the page for operators says: Helm
 // created it and owns its fields, and only --force-conflicts takes them over.
 func TestUpgradeOfKinds(t *testing.T) {
-	c, err := client.New(cluster.Admin(t), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(chartDir(), "crds", "okara.dev_accessrules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(cluster.Admin(t), client.Options{}))(t)
+	text := must.Get(os.ReadFile(filepath.Join(chartDir(), "crds", "okara.dev_accessrules.yaml")))(t)
 	var newer unstructured.Unstructured
-	if err := yaml.Unmarshal(text, &newer.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(text, &newer.Object))
 	older := newer.DeepCopy()
-	if err := unstructured.SetNestedStringSlice(older.Object, []string{"old"}, "spec", "names", "shortNames"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unstructured.SetNestedStringSlice(older.Object, []string{"old"}, "spec", "names", "shortNames"))
 	apply := func(o *unstructured.Unstructured, by client.FieldOwner, more ...client.ApplyOption) error {
 		return c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), append(more, by)...)
 	}
-	if err := apply(older, "helm", client.ForceOwnership); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, apply(older, "helm", client.ForceOwnership))
 	t.Cleanup(func() {
 		if err := c.Apply(context.Background(), client.ApplyConfigurationFromUnstructured(newer.DeepCopy()), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
 			t.Error(err)
@@ -186,9 +165,7 @@ func TestUpgradeOfKinds(t *testing.T) {
 		t.Errorf("with --force-conflicts: %v", err)
 	}
 	now := newer.DeepCopy()
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(now), now))
 	if short, _, err := unstructured.NestedStringSlice(now.Object, "spec", "names", "shortNames"); err != nil || slices.Contains(short, "old") {
 		t.Errorf("short names %q, %v", short, err)
 	}

@@ -19,15 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestEveryReasonHelps checks that there is help for each reason for which an object is
 // not Ready.
 func TestEveryReasonHelps(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/group.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/group.go", nil, 0))(t)
 	// These reasons report success, or resolve themselves.
 	well := []string{"Synced", "Published", "Pruned", "Yanked", "Established", "Running", "Applied", "Destroying"}
 	n := 0
@@ -36,10 +35,7 @@ func TestEveryReasonHelps(t *testing.T) {
 		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
 			return true
 		}
-		reason, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reason := must.Get(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))(t)
 		n++
 		if (helpOf(reason) == nil) != slices.Contains(well, reason) {
 			t.Errorf("%s: %q", reason, helpOf(reason))
@@ -68,9 +64,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{eventsv1.AddToScheme, corev1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(s))
 	}
 	return s
 }

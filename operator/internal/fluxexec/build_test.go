@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -23,29 +24,18 @@ import (
 // Shows: traps T12
 func TestBuild(t *testing.T) {
 	for _, name := range []string{"small", "whole", "off", "compare"} {
-		objects, err := fluxexec.Build(run(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(fluxexec.Build(run(t, name)))(t)
 		var got bytes.Buffer
 		for _, o := range objects {
-			b, err := yaml.Marshal(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(yaml.Marshal(o))(t)
 			got.WriteString("---\n")
 			got.Write(b)
 		}
 		golden := filepath.Join("testdata", name+".golden")
 		if os.Getenv("OKARA_UPDATE") != "" {
-			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(golden, got.Bytes(), 0o644))
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(golden))(t)
 		if !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%s became\n%s", name, got.Bytes())
 		}
@@ -112,9 +102,7 @@ func TestBuildRefuses(t *testing.T) {
 		{"interval, retries", "retries: -1"},
 	} {
 		s := run(t, "small")
-		if err := yaml.UnmarshalStrict([]byte(c.change), &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(c.change), &s))
 		_, err := fluxexec.Build(s)
 		e, ok := errors.AsType[*fluxexec.FieldError](err)
 		if !ok || e.Field != c.field {
@@ -125,13 +113,8 @@ func TestBuildRefuses(t *testing.T) {
 
 func run(t *testing.T, name string) fluxexec.Spec {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
 	var s fluxexec.Spec
-	if err := yaml.UnmarshalStrict(src, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(src, &s))
 	return s
 }

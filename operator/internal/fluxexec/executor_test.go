@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -38,16 +39,10 @@ func newSite(t *testing.T, name string) *site {
 	t.Helper()
 	config := cluster.Admin(t)
 	rig.InstallFlux(t, config)
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(config, client.Options{}))(t)
 	s := &site{t: t, Client: c, spec: run(t, name)}
 	s.spec.Namespace, s.spec.UID = cluster.Namespace(t, nil).Name, "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
-	operator, err := client.New(cluster.Account(t, s.spec.Namespace), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	operator := must.Get(client.New(cluster.Account(t, s.spec.Namespace), client.Options{}))(t)
 	s.exec.Client = client.WithFieldValidation(operator, metav1.FieldValidationStrict)
 	return s
 }
@@ -55,10 +50,7 @@ func newSite(t *testing.T, name string) *site {
 // apply applies the run, and checks whether that changes anything.
 func (s *site) apply(changes bool) {
 	s.t.Helper()
-	changed, err := s.exec.Apply(s.t.Context(), s.spec)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	changed := must.Get(s.exec.Apply(s.t.Context(), s.spec))(s.t)
 	if changed != changes {
 		s.t.Errorf("changed %t, want %t", changed, changes)
 	}
@@ -89,17 +81,8 @@ func (s *site) status(format string) {
 	s.t.Helper()
 	o := s.live()
 	request := o.GetAnnotations()["reconcile.fluxcd.io/requestedAt"]
-	merge(s.t, o, "status", strings.NewReplacer("GENERATION", string(must(json.Marshal(o.GetGeneration()))), "REQUEST", request, "DIGEST", s.spec.Module.Digest).Replace(format))
-	if err := s.Status().Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
+	merge(s.t, o, "status", strings.NewReplacer("GENERATION", string(must.Fixed(json.Marshal(o.GetGeneration()))), "REQUEST", request, "DIGEST", s.spec.Module.Digest).Replace(format))
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), o))
 }
 
 // planned records a waiting plan that the gate has seen.
@@ -114,19 +97,14 @@ func (s *site) gate(g fluxexec.Gated) {
 	o := s.live()
 	before := o.DeepCopy()
 	annotations := o.GetAnnotations()
-	annotations[fluxexec.AnnotationPlan] = string(must(json.Marshal(g)))
+	annotations[fluxexec.AnnotationPlan] = string(must.Fixed(json.Marshal(g)))
 	o.SetAnnotations(annotations)
-	if err := s.Patch(s.t.Context(), o, client.MergeFrom(before)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Patch(s.t.Context(), o, client.MergeFrom(before)))
 }
 
 func (s *site) phase(want fluxexec.Phase) fluxexec.Status {
 	s.t.Helper()
-	got, err := s.exec.Observe(s.t.Context(), s.spec)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	got := must.Get(s.exec.Observe(s.t.Context(), s.spec))(s.t)
 	if got.Phase != want {
 		s.t.Errorf("%+v, want %s", got, want)
 	}
@@ -190,13 +168,9 @@ func TestApplyTaken(t *testing.T) {
 			s := newSite(t, "small")
 			theirs := s.spec
 			theirs.UID = "another"
-			if _, err := s.exec.Apply(t.Context(), theirs); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.exec.Apply(t.Context(), theirs))(t)
 			if kind == "OCIRepository" {
-				if err := s.Delete(t.Context(), s.live()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, s.Delete(t.Context(), s.live()))
 			}
 			_, err := s.exec.Apply(t.Context(), s.spec)
 			if e, ok := errors.AsType[*fluxobj.TakenError](err); !ok || e.Kind != kind {
@@ -241,9 +215,7 @@ func TestApprove(t *testing.T) {
 	}
 	stale("1.4.0-e3b0c44298.bbbbbbbbbbbb")
 	for range 2 { // the second call finds the plan approved
-		if err := s.exec.Approve(t.Context(), s.spec, plan); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.exec.Approve(t.Context(), s.spec, plan))
 	}
 	s.approval("plan-1")
 	if got, want := s.live().GetAnnotations()[fluxexec.AnnotationApproved], fluxexec.Approved(strings.Repeat("a", 64), s.live().GetGeneration()); got != want {
@@ -257,17 +229,13 @@ func TestApprove(t *testing.T) {
 	s.approval("")
 
 	s.planned("b")
-	if err := s.exec.Approve(t.Context(), s.spec, s.phase(fluxexec.Planned).Plan.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.exec.Approve(t.Context(), s.spec, s.phase(fluxexec.Planned).Plan.ID))
 	s.gate(fluxexec.Gated{Digest: strings.Repeat("c", 64), Generation: s.live().GetGeneration(), Refused: true})
 	s.apply(true) // the gate refused the plan
 	s.approval("")
 
 	s.planned("d")
-	if err := s.exec.Approve(t.Context(), s.spec, s.phase(fluxexec.Planned).Plan.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.exec.Approve(t.Context(), s.spec, s.phase(fluxexec.Planned).Plan.ID))
 	s.spec.Variables = map[string]json.RawMessage{"name": []byte(`"unseen"`)}
 	s.apply(true) // T4
 	s.approval("")
@@ -304,24 +272,16 @@ func TestDestroy(t *testing.T) {
 		s.apply(true)
 		o := s.live()
 		o.SetFinalizers([]string{"finalizers.tf.contrib.fluxcd.io"})
-		if err := s.Update(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Update(t.Context(), o))
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.spec.Namespace, Name: "raw", OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "infra.contrib.fluxcd.io/v1alpha2", Kind: "Terraform", Name: s.spec.Name, UID: types.UID("gone")},
 		}}}
-		if err := s.Create(t.Context(), secret); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), secret))
 		for range 2 {
-			if err := s.exec.Cancel(t.Context(), s.spec); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.exec.Cancel(t.Context(), s.spec))
 		}
 		s.phase(fluxexec.Suspended)
-		if err := s.Delete(t.Context(), s.read("source.toolkit.fluxcd.io/v1", "OCIRepository")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), s.read("source.toolkit.fluxcd.io/v1", "OCIRepository")))
 		s.spec.Keep = keep
 		for range 5 {
 			if gone, err := s.exec.Destroy(t.Context(), s.spec); err != nil || gone {
@@ -343,16 +303,12 @@ func TestDestroy(t *testing.T) {
 			t.Errorf("it was written while it waits: %v", err)
 		}
 		o.SetFinalizers(nil)
-		if err := s.Update(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Update(t.Context(), o))
 		if gone, err := s.exec.Destroy(t.Context(), s.spec); err != nil || !gone {
 			t.Errorf("gone %t: %v", gone, err)
 		}
 		for range 2 {
-			if _, err := s.exec.Clean(t.Context(), s.spec); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.exec.Clean(t.Context(), s.spec))(t)
 		}
 		if gone, err := s.exec.Clean(t.Context(), s.spec); err != nil || !gone {
 			t.Errorf("something is left: %v", err)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -27,10 +28,7 @@ type doomed struct {
 // step calls do, and once more if the first call was killed.
 func (d *doomed) step(what string, do func(*fluxexec.Executor) error) {
 	d.t.Helper()
-	whole, err := client.NewWithWatch(cluster.Account(d.t, d.spec.Namespace), client.Options{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	whole := must.Get(client.NewWithWatch(cluster.Account(d.t, d.spec.Namespace), client.Options{}))(d.t)
 	if d.nth > 0 {
 		c, tried := rig.Dying(whole, d.nth, d.after)
 		err := do(&fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)})
@@ -79,9 +77,7 @@ func (d *doomed) life() (stages []stage) {
 
 	o := d.live()
 	o.SetFinalizers([]string{"finalizers.tf.contrib.fluxcd.io"})
-	if err := d.Update(d.t.Context(), o); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, d.Update(d.t.Context(), o))
 	d.spec.Keep = true
 	destroy := func(x *fluxexec.Executor) error { _, err := x.Destroy(d.t.Context(), d.spec); return err }
 	for range 4 {
@@ -90,9 +86,7 @@ func (d *doomed) life() (stages []stage) {
 	note("destroy")
 	o = d.live()
 	o.SetFinalizers(nil)
-	if err := d.Update(d.t.Context(), o); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, d.Update(d.t.Context(), o))
 	for range 2 {
 		d.step("clean", func(x *fluxexec.Executor) error { _, err := x.Clean(d.t.Context(), d.spec); return err })
 	}

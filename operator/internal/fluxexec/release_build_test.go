@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -20,29 +21,18 @@ var sources = []string{"oci", "http", "git"}
 // writes.
 func TestReleaseBuild(t *testing.T) {
 	for _, name := range sources {
-		objects, err := fluxexec.Build(release(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(fluxexec.Build(release(t, name)))(t)
 		var got bytes.Buffer
 		for _, o := range objects {
-			b, err := yaml.Marshal(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(yaml.Marshal(o))(t)
 			got.WriteString("---\n")
 			got.Write(b)
 		}
 		golden := filepath.Join("testdata", "release", name+".golden")
 		if os.Getenv("OKARA_UPDATE") != "" {
-			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(golden, got.Bytes(), 0o644))
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(golden))(t)
 		if !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%s became\n%s", name, got.Bytes())
 		}
@@ -76,9 +66,7 @@ func TestReleaseRefuses(t *testing.T) {
 		if bytes.HasPrefix([]byte(c.change), []byte("chart:")) {
 			s.Chart = fluxexec.Chart{}
 		}
-		if err := yaml.UnmarshalStrict([]byte(c.change), &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(c.change), &s))
 		_, err := fluxexec.Build(s)
 		if e, ok := errors.AsType[*fluxexec.FieldError](err); !ok || e.Field != c.field {
 			t.Errorf("%s: %v, want an error of %s", c.change, err, c.field)
@@ -88,13 +76,8 @@ func TestReleaseRefuses(t *testing.T) {
 
 func release(t *testing.T, name string) fluxexec.Release {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join("testdata", "release", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join("testdata", "release", name+".yaml")))(t)
 	var s fluxexec.Release
-	if err := yaml.UnmarshalStrict(src, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(src, &s))
 	return s
 }

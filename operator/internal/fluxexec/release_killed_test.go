@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -52,10 +53,7 @@ func releaseLife(t *testing.T, name string, nth int, after bool) (stages []any, 
 	t.Helper()
 	s := release(t, name)
 	s.Namespace = cluster.Namespace(t, nil).Name
-	c, err := client.NewWithWatch(cluster.Account(t, s.Namespace), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.NewWithWatch(cluster.Account(t, s.Namespace), client.Options{}))(t)
 	step := func(what string, do func(context.Context, fluxexec.Executor) error) {
 		t.Helper()
 		if nth > 0 {
@@ -84,9 +82,7 @@ func releaseLife(t *testing.T, name string, nth int, after bool) (stages []any, 
 	s.Values = []byte(`{"text": "changed"}`)
 	step("change", apply)
 	step("cancel", func(ctx context.Context, x fluxexec.Executor) error { return x.Cancel(ctx, s) })
-	if err := c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.ServiceAccountName}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.ServiceAccountName}}))
 	for range 2 {
 		step("destroy", func(ctx context.Context, x fluxexec.Executor) error { _, err := x.Destroy(ctx, s); return err })
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -23,16 +24,10 @@ func TestRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := cluster.Admin(t)
 			rig.InstallFlux(t, config)
-			c, err := client.New(config, client.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(client.New(config, client.Options{}))(t)
 			s := release(t, name)
 			s.Namespace = cluster.Namespace(t, nil).Name
-			operator, err := client.New(cluster.Account(t, s.Namespace), client.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			operator := must.Get(client.New(cluster.Account(t, s.Namespace), client.Options{}))(t)
 			exec := fluxexec.Executor{Client: client.WithFieldValidation(operator, metav1.FieldValidationStrict)}
 			for _, changes := range []bool{true, false} {
 				if changed, err := exec.Apply(t.Context(), s); err != nil || changed != changes {
@@ -46,12 +41,8 @@ func TestRelease(t *testing.T) {
 				t.Errorf("%+v: %v", got, err)
 			}
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.ServiceAccountName}}
-			if err := c.Create(t.Context(), account); err != nil {
-				t.Fatal(err)
-			}
-			if err := exec.Cancel(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Create(t.Context(), account))
+			must.Succeed(t, exec.Cancel(t.Context(), s))
 			if got, err := exec.Observe(t.Context(), s); err != nil || got.Phase != fluxexec.Suspended {
 				t.Errorf("%+v: %v", got, err)
 			}
@@ -73,10 +64,7 @@ func isAccount(err error) bool {
 func ended(t *testing.T, step func() (bool, error)) {
 	t.Helper()
 	for range 5 {
-		gone, err := step()
-		if err != nil {
-			t.Fatal(err)
-		}
+		gone := must.Get(step())(t)
 		if gone {
 			return
 		}

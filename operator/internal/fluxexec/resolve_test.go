@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -34,14 +35,9 @@ func newLookup(t *testing.T) *lookup {
 	t.Helper()
 	config := cluster.Admin(t)
 	rig.InstallFlux(t, config)
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(config, client.Options{}))(t)
 	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t, nil).Name, Name: "lab.web"}}
-	if err := c.Create(t.Context(), of); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), of))
 	return &lookup{
 		t: t, c: c, exec: fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)},
 		spec:  fluxexec.Release{Namespace: of.Namespace, Name: of.Name, UID: of.UID},
@@ -59,10 +55,7 @@ func (l *lookup) live(kind string) (*unstructured.Unstructured, error) {
 // says writes a status as source-controller does.
 func (l *lookup) says(kind, ready, revision string) {
 	l.t.Helper()
-	o, err := l.live(kind)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	o := must.Get(l.live(kind))(l.t)
 	if len(o.GetOwnerReferences()) != 1 {
 		l.t.Errorf("%s has no owner", kind)
 	}
@@ -75,9 +68,7 @@ func (l *lookup) says(kind, ready, revision string) {
 		}
 	}
 	o.Object["status"] = status
-	if err := l.c.Status().Update(l.t.Context(), o); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, l.c.Status().Update(l.t.Context(), o))
 }
 
 func (l *lookup) pending() {
@@ -145,9 +136,7 @@ func TestUnlook(t *testing.T) {
 	l.pending()
 	l.spec.Chart = fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Branch: "main"}}
 	l.pending()
-	if err := l.exec.Unlook(t.Context(), l.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.exec.Unlook(t.Context(), l.spec))
 	for kind, stays := range map[string]bool{"HelmRepository": false, "HelmChart": false, "GitRepository": true} {
 		if _, err := l.live(kind); (err == nil) != stays {
 			t.Errorf("%s: %v", kind, err)

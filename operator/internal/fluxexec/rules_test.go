@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -37,15 +38,10 @@ func TestNeverWritten(t *testing.T) {
 		"Terraform.spec.runnerPodTemplate.spec.envFrom": "T12",
 	}
 	for _, name := range []string{"small", "whole", "off", "compare"} {
-		objects, err := fluxexec.Build(run(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(fluxexec.Build(run(t, name)))(t)
 		for _, o := range objects {
 			var tree map[string]any
-			if err := json.Unmarshal(must(json.Marshal(o)), &tree); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(must.Fixed(json.Marshal(o)), &tree))
 			fields := 0
 			walk(fmt.Sprint(tree["kind"]), tree, func(path string) {
 				fields++
@@ -132,11 +128,8 @@ func TestEnvironmentIsQuiet(t *testing.T) {
 func TestEncryption(t *testing.T) {
 	s := run(t, "small")
 	s.Encryption = &fluxexec.SecretKey{Secret: "keys", Key: "config"}
-	objects, err := fluxexec.Build(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := string(must(json.Marshal(objects))); !strings.Contains(text, `{"name":"TF_ENCRYPTION","valueFrom":{"secretKeyRef":{"name":"keys","key":"config"}}}`) {
+	objects := must.Get(fluxexec.Build(s))(t)
+	if text := string(must.Fixed(json.Marshal(objects))); !strings.Contains(text, `{"name":"TF_ENCRYPTION","valueFrom":{"secretKeyRef":{"name":"keys","key":"config"}}}`) {
 		t.Errorf("built %s", text)
 	}
 }
@@ -153,9 +146,7 @@ func TestOutputsGo(t *testing.T) {
 		if owner != "" {
 			secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infra.contrib.fluxcd.io/v1alpha2", Kind: "Terraform", Name: owner, UID: "gone"}}
 		}
-		if err := s.Create(t.Context(), secret); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), secret))
 		if gone, err := s.exec.Clean(t.Context(), s.spec); err != nil || !gone {
 			t.Errorf("gone %t: %v", gone, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -113,9 +114,7 @@ func merge(t *testing.T, o *unstructured.Unstructured, part, text string) {
 		t.Fatal(text, err)
 	}
 	var u unstructured.Unstructured
-	if err := u.UnmarshalJSON(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, u.UnmarshalJSON(b))
 	into, _ := o.Object[part].(map[string]any)
 	if into == nil {
 		into = map[string]any{}
@@ -129,13 +128,10 @@ func merge(t *testing.T, o *unstructured.Unstructured, part, text string) {
 //
 // Shows: traps T6
 func TestReadOutputs(t *testing.T) {
-	got, err := fluxexec.ReadOutputs(map[string][]byte{
+	got := must.Get(fluxexec.ReadOutputs(map[string][]byte{
 		"text": []byte("a\nb"), "list": []byte("[\n  \"a\"\n]"), "list__type": []byte(`["list","string"]`),
 		"nothing": []byte("null"), "nothing__type": []byte(`"dynamic"`), "alone__type": []byte("c"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	texts := map[string]string{}
 	for name, o := range got {
 		texts[name] = o.Text()

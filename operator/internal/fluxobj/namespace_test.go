@@ -13,20 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 func newClient(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := fluxobj.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(cluster.Admin(t), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	must.Succeed(t, fluxobj.AddToScheme(scheme))
+	return must.Get(client.New(cluster.Admin(t), client.Options{Scheme: scheme}))(t)
 }
 
 // TestProvision creates an account, its binding and a policy, and repeats that without
@@ -41,9 +36,7 @@ func TestProvision(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: ns, Name: fluxobj.Account}
 		account, binding, policy := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}, &networkingv1.NetworkPolicy{ObjectMeta: meta}
 		for _, o := range []client.Object{account, binding, policy} {
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 			all = append(all, o.GetResourceVersion())
 		}
 		if account.Annotations["cloud.example.com/role"] != "vpc" || binding.Subjects[0].Name != fluxobj.Account || len(policy.Spec.Egress[0].To) != 2 || policy.Spec.Egress[1].To[0].IPBlock.CIDR != "169.254.20.10/32" || len(policy.Spec.Egress[1].Ports) != 2 {
@@ -52,14 +45,10 @@ func TestProvision(t *testing.T) {
 		return all
 	}
 	for range 2 {
-		if err := namespace.Provision(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, namespace.Provision(t.Context(), c))
 	}
 	first := versions()
-	if err := namespace.Provision(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, namespace.Provision(t.Context(), c))
 	for i, v := range versions() {
 		if v != first[i] {
 			t.Errorf("object %d was written again", i)
@@ -67,9 +56,7 @@ func TestProvision(t *testing.T) {
 	}
 
 	theirs := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "theirs"}}
-	if err := c.Create(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), theirs))
 	namespace.Account = theirs.Name
 	if taken, ok := errors.AsType[*fluxobj.TakenError](namespace.Provision(t.Context(), c)); !ok || taken.Kind != "ServiceAccount" {
 		t.Error("somebody else's account is taken for a run")
@@ -83,15 +70,11 @@ func TestProvision(t *testing.T) {
 func TestProvisionCharts(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	namespace := fluxobj.RunNamespace{Name: ns, UID: "1", Charts: true}
-	if err := namespace.Provision(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, namespace.Provision(t.Context(), c))
 	key := client.ObjectKey{Namespace: ns, Name: fluxobj.Account}
 	binding, policy := &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}
 	for _, o := range []client.Object{binding, policy} {
-		if err := c.Get(t.Context(), key, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Get(t.Context(), key, o))
 	}
 	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 2 {
 		t.Errorf("made %+v, %+v", binding, policy.Spec)
@@ -106,13 +89,9 @@ func TestEnter(t *testing.T) {
 		t.Error("a namespace without the mark is entered")
 	}
 	ns.Labels = map[string]string{"okara.dev/tenant": ""}
-	if err := c.Update(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Update(t.Context(), ns))
 	for range 2 {
-		if err := fluxobj.Enter(t.Context(), c, ns.Name); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, fluxobj.Enter(t.Context(), c, ns.Name))
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "okara-operator-secrets"}, &rbacv1.RoleBinding{}); err != nil {
 		t.Error(err)

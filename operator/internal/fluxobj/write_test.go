@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -28,23 +29,17 @@ type world struct {
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	c, err := client.New(cluster.Admin(t), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(cluster.Admin(t), client.Options{}))(t)
 	return world{t, fluxobj.Client{Client: c, UID: "a"}, cluster.Namespace(t, nil).Name}
 }
 
 // object returns an object of ours with some data. The kind does not matter.
 func (w world) object(data map[string]string) *unstructured.Unstructured {
 	w.t.Helper()
-	o, err := fluxobj.Encode(map[string]any{
+	o := must.Get(fluxobj.Encode(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
 		"metadata": map[string]any{"namespace": w.ns, "name": "object", "labels": fluxobj.Labels(nil, w.UID)},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	return o
 }
 
@@ -64,9 +59,7 @@ func TestWrite(t *testing.T) {
 	w.ensure(map[string]string{"a": "1", "b": "1"}, true)
 	o := w.ensure(map[string]string{"a": "1", "b": "1"}, false)
 	theirs := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"c":"1"}}`))
-	if err := w.Client.Patch(t.Context(), o, theirs, client.FieldOwner("somebody")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Client.Patch(t.Context(), o, theirs, client.FieldOwner("somebody")))
 	w.ensure(map[string]string{"a": "1", "b": "1"}, false)
 	o = w.ensure(map[string]string{"a": "2"}, true)
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
@@ -74,9 +67,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("it has %v: %v", data, err)
 	}
 	theirs = client.RawPatch("application/merge-patch+json", []byte(`{"data":{"a":"3"}}`))
-	if err := w.Client.Patch(t.Context(), o, theirs, client.FieldOwner("somebody")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Client.Patch(t.Context(), o, theirs, client.FieldOwner("somebody")))
 	w.ensure(map[string]string{"a": "2"}, true)
 }
 
@@ -85,9 +76,7 @@ func TestWrite(t *testing.T) {
 func TestWriteAnother(t *testing.T) {
 	w := newWorld(t)
 	before := w.ensure(map[string]string{"a": "1"}, true)
-	if err := w.Remove(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Remove(t.Context(), before))
 	now := w.ensure(map[string]string{"a": "1"}, true)
 	if _, _, err := w.Write(t.Context(), before, w.object(map[string]string{"a": "2"})); err == nil {
 		t.Error("it was written")

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -29,9 +30,7 @@ func (s *asked) ask(user string) {
 		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: user}, CreatedBy: user,
 	}}
 	o.Namespace, o.Name = s.settings.Namespace, s.id
-	if err := s.client.Create(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Create(s.t.Context(), o))
 }
 
 // change edits the Instance as a user.
@@ -41,9 +40,7 @@ func (s *asked) change(user string, edit func(*v1alpha1.InstanceSpec)) {
 	next := o.DeepCopy()
 	next.Spec.ChangedBy = user
 	edit(&next.Spec)
-	if err := s.client.Patch(s.t.Context(), next, client.MergeFrom(o)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Patch(s.t.Context(), next, client.MergeFrom(o)))
 }
 
 // approve approves the plan of an Instance as a user, and returns the result.
@@ -66,13 +63,9 @@ func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decisio
 func (s *asked) hear(c *instancectl.Controller, a *v1alpha1.Approval) v1alpha1.ApprovalStatus {
 	s.t.Helper()
 	a.Namespace, a.GenerateName = s.settings.Namespace, "a-"
-	if err := s.client.Create(s.t.Context(), a); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Create(s.t.Context(), a))
 	s.run(c, "the approval of "+a.Spec.Approver+" is heard", func() bool {
-		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(a), a); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(a), a))
 		return a.Status.Result != "" && a.Status.Result != v1alpha1.ApprovalAccepted
 	})
 	return a.Status
@@ -191,9 +184,7 @@ func TestAskedForIsNotReady(t *testing.T) {
 	o := s.all()[s.id]
 	before := o.DeepCopy()
 	metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationCancel, "now")
-	if err := s.client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Patch(t.Context(), o, client.MergeFrom(before)))
 	s.run(leader, "it is withdrawn", s.says(s.id, v1alpha1.ConditionStalled, "it was withdrawn"))
 	s.change("anna", none)
 	s.run(leader, "it asks for what it is once more", s.isReady(s.id))

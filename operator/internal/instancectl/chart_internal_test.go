@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -30,12 +31,7 @@ func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (template.S
 func ResolvedChart(t *testing.T, c client.Client, o *v1alpha1.Template, found FoundChart) reconcile.Result {
 	t.Helper()
 	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found}}
-	again, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
+	must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 	return again
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -40,9 +41,7 @@ func (s *site) chartTemplate(change func(*v1alpha1.TemplateSpec)) *v1alpha1.Temp
 	if change != nil {
 		change(&o.Spec)
 	}
-	if err := s.client.Create(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Create(s.t.Context(), o))
 	return o
 }
 
@@ -75,9 +74,7 @@ func TestChart(t *testing.T) {
 			Type string `json:"type"`
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(o.Status.Inputs.Raw, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(o.Status.Inputs.Raw, &schema))
 	for name, want := range map[string]string{"replicas": "number", "debug": "boolean", "motto": "string", "ingress": ""} {
 		if got := schema.Properties[name].Type; got != want {
 			t.Errorf("%s is a %q", name, got)
@@ -87,10 +84,7 @@ func TestChart(t *testing.T) {
 	var ran []instancectl.Attempt
 	s.engine.fails = func(a instancectl.Attempt) error { ran = append(ran, a); return nil }
 	leader, p := s.leader(), s.portal()
-	a, err := s.create(p, "anna", "lab/web", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(p, "anna", "lab/web", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
 	first := ran[0]
@@ -105,13 +99,8 @@ func TestChart(t *testing.T) {
 	s.run(leader, "a newer one is offered", func() bool {
 		return meta.IsStatusConditionTrue(s.all()[id].Status.Conditions, lifecycle.UpdateAvailable)
 	})
-	e, err := instancectl.CatalogOf(p).Pin(t.Context(), "lab/web", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.do(p, "anna", lifecycle.Update{ID: id, Template: e.Template, Digest: e.Digest, Source: &e.Source}); err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(instancectl.CatalogOf(p).Pin(t.Context(), "lab/web", ""))(t)
+	must.Get(s.do(p, "anna", lifecycle.Update{ID: id, Template: e.Template, Digest: e.Digest, Source: &e.Source}))(t)
 	s.run(leader, "it is updated", func() bool { return s.all()[id].Status.Module.Digest == newer.Digest && s.is(id, "Ready")() })
 	s.advance(9 * time.Hour)
 	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
@@ -152,17 +141,12 @@ func TestChartKept(t *testing.T) {
 	o := s.chartTemplate(func(o *v1alpha1.TemplateSpec) { o.TTL.OnExpire = "Keep" })
 	instancectl.ResolvedChart(t, s.client, o, foundOne)
 	leader := s.leader()
-	a, err := s.create(s.portal(), "anna", "lab/web", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(s.portal(), "anna", "lab/web", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
 	s.advance(9 * time.Hour)
 	s.run(leader, "it is left", s.is(id, "Orphaned"))
-	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
 	s.run(leader, "its object is gone", func() bool { return s.all()[id] == nil })
 	ns := &corev1.Namespace{}
 	if err := s.client.Get(t.Context(), client.ObjectKey{Name: "web-" + id}, ns); err != nil || ns.DeletionTimestamp != nil {
@@ -177,21 +161,14 @@ func TestChartKept(t *testing.T) {
 
 // TestChartDocs launches the example of the page about charts.
 func TestChartDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/kubernetes/kubernetes-charts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/kubernetes/kubernetes-charts.md"))(t)
 	_, text, _ := strings.Cut(string(page), "```yaml apply\n")
 	text, _, _ = strings.Cut(text, "```")
 	s := newSite(t)
 	o := &v1alpha1.Template{}
-	if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(text), o))
 	o.Namespace = s.settings.Namespace
-	if err := s.client.Create(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Create(t.Context(), o))
 	instancectl.ResolvedChart(t, s.client, o, foundOne)
 	if !meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("%+v", o.Status.Conditions)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -33,12 +34,8 @@ func (registry) Versions(context.Context, template.ModuleRef, int) ([]template.S
 func Resolved(t *testing.T, c client.Client, o *v1alpha1.Template) {
 	t.Helper()
 	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Modules: registry{}}}
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
+	must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 }
 
 // CatalogOf returns the catalog of a store.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -19,10 +20,7 @@ import (
 // its nth write. It returns how many it killed.
 func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	s.t.Helper()
-	whole, err := client.NewWithWatch(s.operator, client.Options{Scheme: s.client.Scheme()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	whole := must.Get(client.NewWithWatch(s.operator, client.Options{Scheme: s.client.Scheme()}))(s.t)
 	for end := time.Now().Add(30 * time.Second); !until(); {
 		c, tried := rig.Dying(whole, nth, after)
 		leader := instancectl.NewController(c, c, &events.FakeRecorder{}, instancectl.Options{
@@ -53,10 +51,7 @@ func TestKilled(t *testing.T) {
 	for nth, after := range map[int]bool{1: true, 2: false} {
 		s := newSite(t)
 		s.template("sandbox.vpc", nil)
-		a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 		id := a.Record.ID
 		deaths := s.mortals(nth, after, s.is(id, "Ready"))
 		s.advance(9 * time.Hour)

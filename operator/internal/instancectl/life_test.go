@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -130,9 +131,7 @@ func TestPoolOfBrokenTemplate(t *testing.T) {
 	set := func(url string) {
 		t.Helper()
 		patch := []byte(`{"spec":{"connection":{"url":"` + url + `"}}}`)
-		if err := s.client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch)))
 	}
 	set("https://${nothing.url}/")
 	passes := 0 // enough for the cache to show the mistake
@@ -140,9 +139,7 @@ func TestPoolOfBrokenTemplate(t *testing.T) {
 	if got := s.phases(); got["Available"] != 2 || len(s.all()) != 2 {
 		t.Errorf("with a mistake in its template the pool has %v", got)
 	}
-	if err := s.client.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Delete(t.Context(), o))
 	s.run(leader, "the pool is drained", func() bool { return s.phases()["Destroyed"] == 2 })
 }
 
@@ -158,9 +155,7 @@ func TestQuota(t *testing.T) {
 		}}
 		o.Namespace = s.settings.Namespace
 		o.Name = "qqqqqqqqq" + string("abcdefghjkmnpqrstvwxyz"[i])
-		if err := s.client.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.client.Create(t.Context(), o))
 	}
 	leader := s.leader()
 	s.run(leader, "all are judged", func() bool { n := s.phases(); return n["Ready"]+n["Rejected"] == 20 })
@@ -194,14 +189,9 @@ func TestQuota(t *testing.T) {
 func TestExpiresAlone(t *testing.T) {
 	s := newSite(t)
 	o := s.template("sandbox.vpc", nil)
-	a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 	s.run(s.leader(), "it is ready", s.is(a.Record.ID, "Ready"))
-	if err := s.client.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Delete(t.Context(), o))
 	s.advance(9 * time.Hour)
 	s.gone(s.leader(), a.Record.ID)
 }
@@ -213,10 +203,7 @@ func TestDestroyFails(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
 	leader, p := s.leader(), s.portal()
-	a, err := s.create(p, "anna", "sandbox/vpc", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(p, "anna", "sandbox/vpc", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
 	s.engine.fails = func(a instancectl.Attempt) error {
@@ -225,9 +212,7 @@ func TestDestroyFails(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := s.do(p, "anna", lifecycle.DestroyNow{ID: id}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.do(p, "anna", lifecycle.DestroyNow{ID: id}))(t)
 	s.run(leader, "it failed for good", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
 	if o := s.all()[id]; o.DeletionTimestamp == nil || o.Status.Namespace == "" || s.engine.left() != 1 {
 		t.Errorf("%+v", o)

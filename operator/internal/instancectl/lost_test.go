@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -30,17 +31,12 @@ func TestErrorStays(t *testing.T) {
 	leader, p := s.leader(), s.portal()
 	first := s.ready("anna")
 	s.engine.keep(first, errors.New("secrets is forbidden"))
-	if _, err := s.do(p, "anna", lifecycle.DestroyNow{ID: first}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.do(p, "anna", lifecycle.DestroyNow{ID: first}))(t)
 	s.run(leader, "it says why it stays", func() bool {
 		c := meta.FindStatusCondition(s.all()[first].Status.Conditions, v1alpha1.ConditionReady)
 		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "secrets is forbidden")
 	})
-	second, err := s.create(p, "ben", "sandbox/vpc", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(s.create(p, "ben", "sandbox/vpc", ""))(t)
 	s.run(leader, "another one is ready", s.is(second.Record.ID, "Ready"))
 	s.run(s.leader(), "one that another leader finds", s.is(second.Record.ID, "Ready"))
 	s.engine.keep(first, nil)
@@ -50,10 +46,7 @@ func TestErrorStays(t *testing.T) {
 // ready creates an Instance and waits until a leader has made it ready.
 func (s *site) ready(who string) string {
 	s.t.Helper()
-	a, err := s.create(s.portal(), who, "sandbox/vpc", "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	a := must.Get(s.create(s.portal(), who, "sandbox/vpc", ""))(s.t)
 	s.run(s.leader(), "it is ready", s.is(a.Record.ID, "Ready"))
 	return a.Record.ID
 }
@@ -63,9 +56,7 @@ func (s *site) empties(id string) {
 	s.t.Helper()
 	o := s.all()[id]
 	o.Status = v1alpha1.InstanceStatus{}
-	if err := s.client.Status().Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Status().Update(s.t.Context(), o))
 }
 
 // anew recreates an Instance without its status: its UID is another one.
@@ -76,15 +67,11 @@ func (s *site) anew(id string) {
 	next.Status, next.ResourceVersion, next.UID = v1alpha1.InstanceStatus{}, "", ""
 	next.DeletionTimestamp, next.DeletionGracePeriodSeconds = nil, nil
 	o.Finalizers = nil
-	if err := s.client.Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Update(s.t.Context(), o))
 	if err := s.client.Delete(s.t.Context(), o); client.IgnoreNotFound(err) != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.client.Create(s.t.Context(), next); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Create(s.t.Context(), next))
 }
 
 // TestStatusLost empties statuses and recreates Instances before, during and after a run:
@@ -99,10 +86,7 @@ func TestStatusLost(t *testing.T) {
 			s := newSite(t)
 			s.template("sandbox.vpc", nil)
 			s.engine.hold(true)
-			a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 			id := a.Record.ID
 			s.run(s.leader(), "it runs", func() bool { n, _ := s.engine.attempts(id); return n == 1 })
 			_, uid := s.engine.attempts(id)
@@ -122,9 +106,7 @@ func TestStatusLost(t *testing.T) {
 				}
 				return nil
 			}
-			if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
 			s.run(s.leader(), "it is being destroyed", s.is(id, "Destroying"))
 			s.empties(id)
 			s.engine.fails = nil
@@ -144,9 +126,7 @@ func TestStatusLost(t *testing.T) {
 func (s *site) kept() (names []string) {
 	s.t.Helper()
 	var list corev1.ConfigMapList
-	if err := s.client.List(s.t.Context(), &list, client.InNamespace(s.operatorNamespace), client.HasLabels{v1alpha1.LabelRecord}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.operatorNamespace), client.HasLabels{v1alpha1.LabelRecord}))
 	for _, m := range list.Items {
 		names = append(names, m.Name)
 	}
@@ -163,18 +143,12 @@ func TestRecordOfAnother(t *testing.T) {
 	id := s.ready("anna")
 	o := s.all()[id]
 	o.Finalizers = nil
-	if err := s.client.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.client.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Update(t.Context(), o))
+	must.Succeed(t, s.client.Delete(t.Context(), o))
 	other := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: id}, Spec: v1alpha1.InstanceSpec{
 		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: "eve"}, CreatedBy: "eve",
 	}}
-	if err := s.client.Create(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Create(t.Context(), other))
 	s.run(s.leader(), "it is judged", func() bool { return s.all()[id].Status.Phase != "" })
 	if got := s.all()[id].Status; got.UID != s.all()[id].UID {
 		t.Errorf("it is known as %s, the first one: %+v", got.UID, got)
@@ -190,13 +164,9 @@ func TestRecordThatIsBroken(t *testing.T) {
 	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: s.kept()[0]}}
 	change := func(how func()) {
 		t.Helper()
-		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
 		how()
-		if err := s.client.Update(t.Context(), record); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.client.Update(t.Context(), record))
 	}
 	var data, labels map[string]string
 	change(func() { data, record.Data = record.Data, map[string]string{"record.json": "{"} })
@@ -239,9 +209,7 @@ func TestWhatIsNotLaunched(t *testing.T) {
 	})
 	before := requests.Load()
 	for range 5 {
-		if _, err := leader.Reconcile(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(leader.Reconcile(t.Context()))(t)
 	}
 	if n := requests.Load() - before; n != 0 {
 		t.Errorf("%d requests in 5 passes", n)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -25,16 +26,11 @@ import (
 // operator executes
 func TestPage(t *testing.T) {
 	s := newSite(t)
-	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "portal-kubernetes.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "portal-kubernetes.md")))(t)
 	strict, made := client.WithFieldValidation(s.client, metav1.FieldValidationStrict), map[string]int{}
 	for _, block := range regexp.MustCompile("(?s)```yaml[^\n]*\n(.*?)```").FindAllSubmatch(src, -1) {
 		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(block[1], &o.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal(block[1], &o.Object))
 		if o.GetKind() == "" {
 			continue // these are values of the chart
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -56,10 +57,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s.template("sandbox.vpc", func(spec *v1alpha1.TemplateSpec) { spec.Retries = new(int32(1)) })
 	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
 	leader := s.leader()
-	a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it tells that it is tried again", s.says(id, v1alpha1.ConditionReconciling, errBroken.Error()))
 	s.mustReport("Warning Retry attempt 1 of 2 failed: ")
@@ -82,9 +80,7 @@ func TestRefusedIsNotReady(t *testing.T) {
 		o := s.all()[id]
 		before := o.DeepCopy()
 		how(o)
-		if err := s.client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.client.Patch(t.Context(), o, client.MergeFrom(before)))
 	}
 	ask := func(what string) {
 		t.Helper()

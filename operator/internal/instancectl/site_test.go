@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -77,35 +78,24 @@ func (s *site) newClient(config *rest.Config, reader client.Reader) client.Clien
 	s.t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, add(scheme))
 	}
 	o := client.Options{Scheme: scheme}
 	if reader != nil {
 		o.Cache = &client.CacheOptions{Reader: reader}
 	}
-	c, err := client.New(config, o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
+	return must.Get(client.New(config, o))(s.t)
 }
 
 // cached returns a client with its own cache, as each process has.
 func (s *site) cached(config *rest.Config) client.Client {
 	s.t.Helper()
-	c, err := cache.New(config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := must.Get(cache.New(config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}}))(s.t)
 	ctx, stop := context.WithCancel(context.Background())
 	s.t.Cleanup(stop)
 	go func() { _ = c.Start(ctx) }()
 	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.Approval{}} {
-		if _, err := c.GetInformer(s.t.Context(), o); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Get(c.GetInformer(s.t.Context(), o))(s.t)
 	}
 	return s.newClient(config, c)
 }
@@ -154,10 +144,7 @@ func (s *site) gone(c *instancectl.Controller, id string) {
 // whether the namespace is gone.
 func (s *site) ended(name string) bool {
 	s.t.Helper()
-	set, err := kubernetes.NewForConfig(cluster.Admin(s.t))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(cluster.Admin(s.t)))(s.t)
 	ns, err := set.CoreV1().Namespaces().Get(s.t.Context(), name, metav1.GetOptions{})
 	if err == nil && ns.DeletionTimestamp != nil {
 		ns.Spec.Finalizers = nil
@@ -181,9 +168,7 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alp
 	if change != nil {
 		change(&o.Spec)
 	}
-	if err := s.client.Create(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Create(s.t.Context(), o))
 	instancectl.Resolved(s.t, s.client, o)
 	return o
 }
@@ -192,9 +177,7 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alp
 func (s *site) all() map[string]*v1alpha1.Instance {
 	s.t.Helper()
 	var list v1alpha1.InstanceList
-	if err := s.client.List(s.t.Context(), &list, client.InNamespace(s.settings.Namespace)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.settings.Namespace)))
 	all := map[string]*v1alpha1.Instance{}
 	for i := range list.Items {
 		all[list.Items[i].Name] = &list.Items[i]

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -22,15 +23,10 @@ func TestNameTaken(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
 	p := s.portal()
-	a, err := s.create(p, "nina", "sandbox/vpc", "taken")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(p, "nina", "sandbox/vpc", "taken"))(t)
 	id := a.Record.ID
 	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "vpc-" + id, Labels: map[string]string{"okara.dev/runs": ""}}}
-	if err := s.client.Create(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Create(t.Context(), theirs))
 	leader := s.leader()
 	s.run(leader, "it fails", s.is(id, "Failed"))
 	if o := s.all()[id]; o.Status.Reason != "Namespace "+theirs.Name+" exists and is not okara's: delete or rename it" {
@@ -40,16 +36,12 @@ func TestNameTaken(t *testing.T) {
 	if s.engine.left() != 0 || len(s.engine.did) != 0 {
 		t.Errorf("something ran: %v", s.engine.did)
 	}
-	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
 	s.run(leader, "it gave up", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.untouched(theirs)
 	o := s.all()[id]
 	o.Annotations = map[string]string{v1alpha1.AnnotationAbandon: id}
-	if err := s.client.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Update(t.Context(), o))
 	s.run(leader, "it is gone", func() bool { return s.all()[id] == nil })
 	s.untouched(theirs)
 }
@@ -68,22 +60,15 @@ func TestRetryOfTheEnd(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
 	leader, p := s.leader(), s.portal()
-	a, err := s.create(p, "anna", "sandbox/vpc", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.create(p, "anna", "sandbox/vpc", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
 	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
-	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
 	s.run(leader, "it failed for good", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.engine.fails = nil
 	o := s.all()[id]
 	o.Annotations = map[string]string{v1alpha1.AnnotationRequest: "now"}
-	if err := s.client.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Update(t.Context(), o))
 	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
 }

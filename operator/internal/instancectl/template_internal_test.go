@@ -10,6 +10,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -21,14 +22,8 @@ func TestTemplateWhen(t *testing.T) {
 	o := &v1alpha1.Template{Spec: v1alpha1.TemplateSpec{Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, Executor: v1alpha1.ExecutorTerraform}}
 	o.Name = "sandbox.vpc"
 	o.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "size"}, {Name: "nodes", When: when("size", `"large"`)}}
-	got, err := readTemplate(o, template.Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := schemaOf(got, json.RawMessage(`{"properties":{"size":{"type":"string","default":"small"},"nodes":{"type":"number","default":1}}}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readTemplate(o, template.Known{}))(t)
+	schema := must.Get(schemaOf(got, json.RawMessage(`{"properties":{"size":{"type":"string","default":"small"},"nodes":{"type":"number","default":1}}}`), nil))(t)
 	if _, err := schema.CheckParameters(rawValues(values(map[string]json.RawMessage{"nodes": json.RawMessage("3")}))); err == nil || !strings.Contains(err.Error(), `counts only when size is "large"`) {
 		t.Errorf("what does not count: %v", err)
 	}

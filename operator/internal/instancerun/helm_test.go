@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
@@ -43,9 +44,7 @@ func newInstalled(t *testing.T) *installed {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: "web", Annotations: map[string]string{"okara.dev/use": "instances"}},
 		Data:       map[string][]byte{"values.yaml": []byte("password: k")},
 	}
-	if err := s.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), secret))
 	var err error
 	if s.own, err = client.NewWithWatch(cluster.Account(t, s.operator), client.Options{Scheme: s.Scheme()}); err != nil {
 		t.Fatal(err)
@@ -88,9 +87,7 @@ func (s *installed) says(more map[string]any, conditions ...string) {
 	}
 	maps.Copy(status, more)
 	o.Object["status"] = status
-	if err := s.Status().Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), o))
 }
 
 func (s *installed) goesOn(want run.State) run.Status {
@@ -167,13 +164,9 @@ func (s *installed) ends() {
 	s.t.Helper()
 	o := s.release()
 	o.SetFinalizers([]string{"test.okara.dev/uninstalls"})
-	if err := s.Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Update(s.t.Context(), o))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: fluxobj.Account}}
-	if err := s.Delete(s.t.Context(), account); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Delete(s.t.Context(), account))
 	s.again(lifecycle.RunDestroy)
 	destroy := func(want run.State) run.Status {
 		s.t.Helper()
@@ -192,9 +185,7 @@ func (s *installed) ends() {
 	}
 	o = s.release()
 	o.SetFinalizers(nil)
-	if err := s.Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Update(s.t.Context(), o))
 	destroy(run.Running)
 	if st := destroy(run.Ended); st.Result.Outcome != lifecycle.Done || st.Result.Resources != 0 {
 		s.t.Errorf("%+v", st)
@@ -219,9 +210,7 @@ func (s *installed) gone(kind string) {
 func TestHelmCancelled(t *testing.T) {
 	s := newInstalled(t)
 	s.goesOn(run.Running)
-	if err := s.exec.Cancel(t.Context(), s.a); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.exec.Cancel(t.Context(), s.a))
 	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}
@@ -229,9 +218,7 @@ func TestHelmCancelled(t *testing.T) {
 	s.goesOn(run.Running)
 	o := s.release()
 	o.SetFinalizers([]string{"test.okara.dev/uninstalls"})
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
 	if done, err := s.exec.Release(t.Context(), s.a); err != nil || done {
 		t.Fatalf("%t %v", done, err)
 	}
@@ -240,14 +227,9 @@ func TestHelmCancelled(t *testing.T) {
 		t.Errorf("it would be uninstalled: %v", o.Object)
 	}
 	o.SetFinalizers(nil)
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
 	for range 3 {
-		done, err := s.exec.Release(t.Context(), s.a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := must.Get(s.exec.Release(t.Context(), s.a))(t)
 		if done {
 			s.gone("OCIRepository")
 			return
@@ -317,9 +299,7 @@ func TestChartsResolve(t *testing.T) {
 	lookup := &unstructured.Unstructured{}
 	lookup.SetAPIVersion("source.toolkit.fluxcd.io/v1")
 	lookup.SetKind("OCIRepository")
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(o), lookup); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Get(t.Context(), client.ObjectKeyFromObject(o), lookup))
 	if insecure, _, _ := unstructured.NestedBool(lookup.Object, "spec", "insecure"); !insecure || len(lookup.GetOwnerReferences()) != 1 {
 		t.Errorf("%v", lookup.Object)
 	}
@@ -331,9 +311,7 @@ func TestChartsResolve(t *testing.T) {
 			"revision": "1.2.0@" + sum, "digest": sum, "path": "a", "url": "http://a.example.com/a", "lastUpdateTime": "2026-01-01T00:00:00Z",
 		},
 	}
-	if err := s.Status().Update(t.Context(), lookup); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Status().Update(t.Context(), lookup))
 	want := template.Source{Chart: "oci://registry.test/charts/web", Version: "1.2.0", Digest: sum}
 	if got, err := c.Resolve(t.Context(), o); err != nil || got != want {
 		t.Errorf("%+v %v", got, err)

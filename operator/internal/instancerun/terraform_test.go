@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -85,22 +86,14 @@ func newSite(t *testing.T) *site {
 	config := cluster.Admin(t)
 	rig.InstallFlux(t, config)
 	scheme := runtime.NewScheme()
-	if err := fluxobj.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, fluxobj.AddToScheme(scheme))
+	c := must.Get(client.New(config, client.Options{Scheme: scheme}))(t)
 	if err := c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fluxobj.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	s := &site{t: t, Client: c}
 	operator := cluster.Namespace(t, nil).Name
-	own, err := client.New(cluster.Account(t, operator), client.Options{Scheme: scheme}) // has the chart's rights
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(client.New(cluster.Account(t, operator), client.Options{Scheme: scheme}))(t) // has the chart's rights
 	s.exec = instancerun.New(instancerun.Options{
 		Client: own, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(own, metav1.FieldValidationStrict)}, Access: &s.front,
 		Registry: "registry.test", Instances: "okara-instances", Operator: operator, Gate: "https://gate.test/plan",
@@ -111,9 +104,7 @@ func newSite(t *testing.T) *site {
 	}
 	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "other"}}
 	for _, o := range []client.Object{secret, other} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Create(t.Context(), o))
 	}
 	s.secret = secret
 	s.a = instancectl.Attempt{
@@ -128,10 +119,7 @@ func newSite(t *testing.T) *site {
 // run advances the attempt, and checks its state.
 func (s *site) run(want run.State) run.Status {
 	s.t.Helper()
-	st, err := s.exec.Run(s.t.Context(), s.a)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	st := must.Get(s.exec.Run(s.t.Context(), s.a))(s.t)
 	if st.State != want {
 		s.t.Fatalf("%+v, want %s", st, want)
 	}
@@ -140,10 +128,7 @@ func (s *site) run(want run.State) run.Status {
 
 func (s *site) destroy(want run.State) run.Status {
 	s.t.Helper()
-	st, err := s.exec.Destroy(s.t.Context(), s.a)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	st := must.Get(s.exec.Destroy(s.t.Context(), s.a))(s.t)
 	if st.State != want {
 		s.t.Fatalf("%+v, want %s", st, want)
 	}
@@ -179,9 +164,7 @@ func (s *site) says(ready, reason string, more map[string]any) {
 	}
 	maps.Copy(status, more)
 	o.Object["status"] = status
-	if err := s.Status().Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), o))
 }
 
 // finalize keeps the Terraform by a finalizer as tofu-controller does, or removes that.
@@ -192,9 +175,7 @@ func (s *site) finalize(keep bool) {
 	if keep {
 		o.SetFinalizers([]string{"test.okara.dev/destroys"})
 	}
-	if err := s.Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Update(s.t.Context(), o))
 }
 
 // source writes the status of a source: why the fetch failed, or "" if it succeeded.
@@ -203,9 +184,7 @@ func (s *site) source(wrong string) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("source.toolkit.fluxcd.io/v1")
 	o.SetKind("OCIRepository")
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o))
 	status := "True"
 	if wrong != "" {
 		status = "False"
@@ -213,9 +192,7 @@ func (s *site) source(wrong string) {
 	o.Object["status"] = map[string]any{"conditions": []any{map[string]any{
 		"type": "Ready", "status": status, "reason": "OCIArtifactPullFailed", "message": wrong, "observedGeneration": o.GetGeneration(), "lastTransitionTime": "2026-01-02T03:04:05Z",
 	}}}
-	if err := s.Status().Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), o))
 }
 
 // TestTerraform follows an attempt from nothing to its outputs, and to its end.
@@ -255,9 +232,7 @@ func TestTerraform(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "abcdefghjk-okara-raw"},
 		Data:       map[string][]byte{"url": []byte("https://a.example.com"), "other": []byte("x")},
 	}
-	if err := s.Create(t.Context(), outputs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), outputs))
 	s.says("True", "NoDrift", nil)
 	st := s.run(run.Ended)
 	if st.Result.Outcome != lifecycle.Done || len(st.Result.Outputs) != 1 || string(st.Result.Outputs["url"]) != `"https://a.example.com"` {
@@ -283,10 +258,7 @@ func TestTerraform(t *testing.T) {
 	}
 	s.front.resources = false
 	for s.front.released == 0 {
-		st, err := s.exec.Destroy(t.Context(), s.a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must.Get(s.exec.Destroy(t.Context(), s.a))(t)
 		if st.State == run.Ended && st.Result.Outcome != lifecycle.Done {
 			t.Fatalf("%+v", st.Result)
 		}
@@ -317,21 +289,13 @@ func TestTerraformNamespaceGone(t *testing.T) {
 		}
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "okara-operator-secrets"}}
-	if err := s.Delete(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), binding))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.a.Namespace}}
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Get(t.Context(), client.ObjectKeyFromObject(ns), ns))
 	fluxobj.Mark(ns, s.a.UID)
-	if err := s.Update(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), ns))
 	release("without the right, in a namespace that is removed as a whole")
-	if err := s.Delete(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), ns))
 	release("it goes")
 	set, err := kubernetes.NewForConfig(cluster.Admin(t))
 	if err != nil {
@@ -341,9 +305,7 @@ func TestTerraformNamespaceGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	ns.Spec.Finalizers = nil
-	if _, err := set.CoreV1().Namespaces().Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(set.CoreV1().Namespaces().Finalize(t.Context(), ns, metav1.UpdateOptions{}))(t)
 	release("it is gone")
 }
 
@@ -365,10 +327,7 @@ func TestTerraformRestored(t *testing.T) {
 	}
 	s.a.Kind, s.a.N = lifecycle.RunDestroy, 2
 	for range 10 {
-		st, err := s.exec.Destroy(t.Context(), s.a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must.Get(s.exec.Destroy(t.Context(), s.a))(t)
 		if o := s.terraform(); o != nil {
 			if suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); !suspended {
 				t.Fatal("it is destroyed")
@@ -396,17 +355,12 @@ func TestTerraformPlans(t *testing.T) {
 		t.Errorf("nobody saw it: %+v", st)
 	}
 	o := s.terraform()
-	gated, err := json.Marshal(fluxexec.Gated{Digest: strings.Repeat("b", 64), Generation: o.GetGeneration(), Adds: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gated := must.Get(json.Marshal(fluxexec.Gated{Digest: strings.Repeat("b", 64), Generation: o.GetGeneration(), Adds: 2}))(t)
 	before := o.DeepCopy()
 	annotations := o.GetAnnotations()
 	annotations[fluxexec.AnnotationPlan] = string(gated)
 	o.SetAnnotations(annotations)
-	if err := s.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Patch(t.Context(), o, client.MergeFrom(before)))
 	st := s.run(run.Ended)
 	if st.Result.Plan != "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb" || st.Result.Counts.Add != 2 {
 		t.Errorf("%+v", st.Result)
@@ -446,16 +400,12 @@ func TestCancelWithoutCredentials(t *testing.T) {
 		if began {
 			s.run(run.Running)
 		}
-		if err := s.Delete(t.Context(), s.secret); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), s.secret))
 		if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "credentials: ") {
 			t.Errorf("began %t: %v", began, err)
 		}
 		s.a.Cancelled = true
-		if err := s.exec.Cancel(t.Context(), s.a); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.exec.Cancel(t.Context(), s.a))
 		if st := s.run(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
 			t.Errorf("began %t: %+v", began, st)
 		}

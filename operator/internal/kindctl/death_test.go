@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -98,13 +99,9 @@ func TestDeaths(t *testing.T) {
 		}
 		step("it is a kind", func() bool { return s.Create(t.Context(), o) == nil })
 		step("it runs", func() bool { return s.there(o) && text(o, "status", "module", "version") != "" })
-		if err := s.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), o))
 		step("the object is gone", func() bool { return !s.there(o) })
-		if err := s.Delete(t.Context(), def); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), def))
 		step("the definition is gone", func() bool { return !s.there(def) })
 		for _, left := range []client.Object{
 			&apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "deaths.apps.okara.dev"}},

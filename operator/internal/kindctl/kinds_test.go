@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -76,16 +77,12 @@ func TestKind(t *testing.T) {
 		t.Errorf("written again: %v, %v", before, after)
 	}
 
-	if err := s.Delete(t.Context(), def); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), def))
 	c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonObjectsExist)
 	if !strings.Contains(c.Message, "1 of its objects") {
 		t.Errorf("it says %s", c.Message)
 	}
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	s.gone(def)
 	for _, left := range []client.Object{crd, view, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: "okara-kind-lifes"}}} {
 		if s.there(left) {
@@ -126,10 +123,7 @@ func TestVerbs(t *testing.T) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("apps.okara.dev/v1alpha1")
 	list.SetKind("VerbList")
-	w, err := s.Watch(t.Context(), list, client.InNamespace(s.tenant))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(s.Watch(t.Context(), list, client.InNamespace(s.tenant)))(t)
 	defer w.Stop()
 	o := s.object("Verb", "one", "10.0.0.0/16")
 	s.create(o)
@@ -144,10 +138,7 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("patched, it is %+v", o.Object)
 	}
 
-	d, err := discovery.NewDiscoveryClientForConfig(s.admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(discovery.NewDiscoveryClientForConfig(s.admin))(t)
 	b, err := d.RESTClient().Get().AbsPath("/apis/apps.okara.dev/v1alpha1/namespaces/"+s.tenant+"/verbs").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(t.Context()).Raw()
 	var table metav1.Table
 	if err == nil {
@@ -162,9 +153,7 @@ func TestVerbs(t *testing.T) {
 	})
 
 	s.create(s.object("Verb", "two", "10.1.0.0/16"))
-	if err := s.DeleteAllOf(t.Context(), s.object("Verb", "", ""), client.InNamespace(s.tenant)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.DeleteAllOf(t.Context(), s.object("Verb", "", ""), client.InNamespace(s.tenant)))
 	s.until("all are gone", func() (bool, any) {
 		err := s.List(t.Context(), list, client.InNamespace(s.tenant))
 		return err == nil && len(list.Items) == 0, err
@@ -200,13 +189,7 @@ func TestRefusals(t *testing.T) {
 // newKey returns a public key that signed nothing, in YAML.
 func newKey(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must.Get(x509.MarshalPKIXPublicKey(key.Public()))(t)
 	return strconv.Quote(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
@@ -47,9 +48,7 @@ func TestStatusLost(t *testing.T) {
 
 	s.runs.fail("a", v1alpha1.ReasonStateExists)
 	change(s, o, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	s.gone(o)
 	o = s.object("Lost", "a", "10.0.0.0/16")
 	s.create(o)
@@ -105,9 +104,7 @@ func TestDefinitionAnew(t *testing.T) {
 	runs()
 	s.stop()
 	change(s, def, func(def *v1alpha1.ModuleKind) { def.Finalizers = nil })
-	if err := s.Delete(t.Context(), def); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), def))
 	s.gone(def)
 	s.empties(o)
 	s.publish("1.1.0", network("variable \"zone\" {\n  type = string\n  nullable = false\n}\n"))

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
@@ -101,18 +102,9 @@ func TestRolloutBatch(t *testing.T) {
 // foreign publishes something under a version of the module that is not a module.
 func (s *site) foreign(version string) {
 	s.t.Helper()
-	repo, err := s.registry.Repo("modules/net/vpc/aws")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	is, err := repo.Fetch(s.t.Context(), "1.0.0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	image, err := is.Image()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	repo := must.Get(s.registry.Repo("modules/net/vpc/aws"))(s.t)
+	is := must.Get(repo.Fetch(s.t.Context(), "1.0.0"))(s.t)
+	image := must.Get(is.Image())(s.t)
 	image.ArtifactType = "application/vnd.example"
 	m, err := oci.NewManifest(image)
 	if err == nil {
@@ -184,14 +176,8 @@ func TestRolloutBatchMeetsOthers(t *testing.T) {
 	s.publish("1.1.0", network(""))
 	s.until("all have it", func() (bool, any) { is := s.versions("Meet"); return is == "1.1.0 1.1.0 1.1.0 1.1.0", is })
 	s.ready(def)
-	set, err := kubernetes.NewForConfig(s.admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := set.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(s.admin))(t)
+	list := must.Get(set.EventsV1().Events("").List(t.Context(), metav1.ListOptions{}))(t)
 	for _, e := range list.Items {
 		if e.Regarding.UID == def.UID && e.Reason == v1alpha1.ReasonFailed {
 			t.Errorf("told: %s", e.Note)
@@ -281,18 +267,10 @@ func TestMoved(t *testing.T) {
 	s.start(nil)
 	def := s.define("moves", "Move", "")
 	s.ready(def)
-	repo, err := s.registry.Repo("modules/net/vpc/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(s.registry.Repo("modules/net/vpc/aws"))(t)
 	s.publish("1.0.1-other", network("variable \"more\" { default = 1 }"))
-	m, err := repo.Fetch(t.Context(), "1.0.1-other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.PutTag(t.Context(), "1.0.0", m); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(repo.Fetch(t.Context(), "1.0.1-other"))(t)
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", m))
 	c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonDigestMismatch)
 	if !strings.Contains(c.Message, was.Digest+" was resolved") || def.Status.Module.Digest != was.Digest {
 		t.Errorf("it says %s", c.Message)
@@ -319,9 +297,7 @@ func TestTaken(t *testing.T) {
 	if s.read(theirs); theirs.Spec.Versions[0].Name != "v1" {
 		t.Error("somebody else's CRD is written")
 	}
-	if err := s.Delete(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), theirs))
 	s.ready(def)
 	s.remove(def)
 }
@@ -344,9 +320,7 @@ func TestNameOfAnother(t *testing.T) {
 	for _, orphan := range []v1alpha1.OrphanPolicy{"Refuse", v1alpha1.OrphanKeep} {
 		second := s.define("others", "Shared", fmt.Sprintf("{spec: {deletion: {orphan: %s}}}", orphan))
 		s.says(second, metav1.ConditionFalse, v1alpha1.ReasonNameTaken)
-		if err := s.Delete(t.Context(), second); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), second))
 		s.gone(second)
 		s.gone(&apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "others.apps.okara.dev"}})
 	}

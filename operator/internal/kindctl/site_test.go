@@ -29,6 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -60,9 +61,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
 	return scheme
 }
@@ -88,22 +87,14 @@ func (s *site) start(wrap func(client.Client) client.Client) {
 	s.t.Helper()
 	account := cluster.Account(s.t, s.operatorNamespace)
 	scheme := newScheme(s.t)
-	mgr, err := ctrl.NewManager(account, ctrl.Options{
+	mgr := must.Get(ctrl.NewManager(account, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	c, err := client.New(account, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}))(s.t)
+	c := must.Get(client.New(account, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()}))(s.t)
 	if wrap != nil {
 		c = wrap(c)
 	}
-	if err := kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.operatorNamespace, Every: time.Second}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.operatorNamespace, Every: time.Second}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -139,11 +130,7 @@ func network(more string) string {
 // publish publishes a version of the module.
 func (s *site) publish(version, source string) depot.Published {
 	s.t.Helper()
-	p, err := depot.New(depot.Options{Client: s.registry}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(source)}}, depottest.MustModule(s.t, "net/vpc/aws", version), depot.ModuleOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return p
+	return must.Get(depot.New(depot.Options{Client: s.registry}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(source)}}, depottest.MustModule(s.t, "net/vpc/aws", version), depot.ModuleOptions{}))(s.t)
 }
 
 // define creates a definition, and removes it when the test ends.
@@ -157,13 +144,9 @@ spec:
   module: {address: net/vpc/aws, version: "~> 1.0"}
   schema: {validations: [{rule: "isCIDR(self.cidr)", message: "no range of addresses"}]}
 `, plural, kind), more} {
-		if err := yaml.UnmarshalStrict([]byte(text), def); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, yaml.UnmarshalStrict([]byte(text), def))
 	}
-	if err := s.Create(s.t.Context(), def); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), def))
 	return def
 }
 
@@ -173,9 +156,7 @@ func change[O client.Object](s *site, o O, how func(O)) {
 	s.read(o)
 	before := o.DeepCopyObject().(client.Object)
 	how(o)
-	if err := s.Patch(s.t.Context(), o, client.MergeFrom(before)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Patch(s.t.Context(), o, client.MergeFrom(before)))
 }
 
 // ask sets the version that an object asks for.
@@ -186,9 +167,7 @@ func ask(o *unstructured.Unstructured, version string) {
 
 func (s *site) read(o client.Object) {
 	s.t.Helper()
-	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o))
 }
 
 func (s *site) there(o client.Object) bool {
@@ -242,9 +221,7 @@ func (s *site) object(kind, name, cidr string) *unstructured.Unstructured {
 
 func (s *site) create(o client.Object) {
 	s.t.Helper()
-	if err := s.Create(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), o))
 }
 
 // remove deletes a definition with its objects, and waits for that.

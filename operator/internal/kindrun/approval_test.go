@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -22,16 +23,10 @@ func (s *site) planned(o *unstructured.Unstructured, id string) string {
 	s.t.Helper()
 	run := s.terraform(o)
 	run.SetAnnotations(with(run.GetAnnotations(), "okara.dev/plan", fmt.Sprintf(`{"digest":"%s","generation":%d,"adds":1}`, id+strings.Repeat("0", 64-len(id)), run.GetGeneration())))
-	if err := s.Update(s.t.Context(), run); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Update(s.t.Context(), run))
 	text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: runs(o), Name: "tfplan-default-vpc-prod"}, Data: map[string]string{"tfplan": "+ vpc " + id}}
-	if err := client.IgnoreNotFound(s.Delete(s.t.Context(), text.DeepCopy())); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.Create(s.t.Context(), text); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, client.IgnoreNotFound(s.Delete(s.t.Context(), text.DeepCopy())))
+	must.Succeed(s.t, s.Create(s.t.Context(), text))
 	s.controller(o, "Unknown", "TerraformPlannedWithChanges", "", map[string]any{
 		"plan": map[string]any{"pending": "plan-" + id}, "lastPlannedRevision": "1.4.0@" + digest, "lastPlannedGeneration": run.GetGeneration(),
 	})
@@ -52,9 +47,7 @@ func (s *site) approve(o *unstructured.Unstructured, name, plan string, generati
 	a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}, Spec: v1alpha1.ApprovalSpec{
 		Target: v1alpha1.ApprovalTarget{Kind: "VPC", Name: o.GetName()}, Plan: plan, Generation: generation, Approver: "alice", Decision: decision,
 	}}
-	if err := s.Create(s.t.Context(), a); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), a))
 	return func() v1alpha1.ApprovalResult {
 		s.t.Helper()
 		s.read(a, s.tenant, name)
@@ -131,12 +124,8 @@ func TestApproval(t *testing.T) {
 func (s *site) request(o *unstructured.Unstructured, value any, path ...string) {
 	s.t.Helper()
 	s.read(o, s.tenant, o.GetName())
-	if err := unstructured.SetNestedField(o.Object, value, append([]string{"spec"}, path...)...); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, unstructured.SetNestedField(o.Object, value, append([]string{"spec"}, path...)...))
+	must.Succeed(s.t, s.Update(s.t.Context(), o))
 }
 
 // TestNotAppliedIsNotReady checks that an object with an unapplied change is not Ready
@@ -199,13 +188,9 @@ func TestPlansOfTwoKinds(t *testing.T) {
 		m.Labels[v1alpha1.LabelKind] = "Database"
 		for _, change := range []client.Object{m, o} {
 			change.SetFinalizers(nil)
-			if err := s.Update(t.Context(), change); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Update(t.Context(), change))
 		}
-		if err := s.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), o))
 	}
 	if len(shown) != 2 {
 		t.Errorf("the plans are in %v", shown)
@@ -247,9 +232,7 @@ func TestKilled(t *testing.T) {
 			s.applied(o)
 			step()
 			s.says(o, true, v1alpha1.ReasonApplied)
-			if err := s.Delete(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Delete(t.Context(), o))
 			for range 2 {
 				step()
 			}

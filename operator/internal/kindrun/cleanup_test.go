@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -47,12 +48,8 @@ func TestCleanUp(t *testing.T) {
 		t.Errorf("an object that is there: %v, %d states", orphan, states)
 	}
 	o.SetFinalizers(nil)
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
+	must.Succeed(t, s.Delete(t.Context(), o))
 	if orphan, states := s.cleanUp(o); !orphan || states != 1 || !s.suspended(o) {
 		t.Errorf("one that is gone: %v, %d states, suspended %v", orphan, states, s.suspended(o))
 	}
@@ -61,12 +58,8 @@ func TestCleanUp(t *testing.T) {
 	}
 	run := s.terraform(o)
 	run.SetFinalizers(nil)
-	if err := s.Update(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), run))
+	must.Succeed(t, s.Delete(t.Context(), run))
 	if orphan, states := s.cleanUp(o); orphan || states != 1 {
 		t.Errorf("without a Terraform: %v, %d states", orphan, states)
 	}
@@ -74,9 +67,7 @@ func TestCleanUp(t *testing.T) {
 	if s.there(&corev1.Namespace{}, "", runs(o)) {
 		t.Error("the namespace is left")
 	}
-	if err := s.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}}))
 	s.endNamespace(s.tenant)
 	if _, states := s.cleanUp(o); states != 1 || s.there(&corev1.Namespace{}, "", s.tenant) {
 		t.Errorf("without the namespace of the object: %d states", states)
@@ -104,9 +95,7 @@ func TestCleanUpBeside(t *testing.T) {
 		source.SetLabels(labels)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name + "-okara-run", Labels: labels}}
 		for _, o := range []client.Object{source, secret} {
-			if err := s.Create(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Create(t.Context(), o))
 		}
 		made[name] = name != "gone"
 	}
@@ -135,9 +124,7 @@ func TestCleanUpApprovals(t *testing.T) {
 	for name, kind := range map[string]string{"object": "VPC", "instance": "Instance", "version": "Version"} {
 		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}}
 		a.Spec.Target, a.Spec.Plan, a.Spec.Approver = v1alpha1.ApprovalTarget{Kind: kind, Name: "prod"}, "1.4.0-a.b", "alice"
-		if err := s.Create(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), a))
 	}
 	for _, step := range []struct {
 		wait  time.Duration

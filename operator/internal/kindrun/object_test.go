@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 )
@@ -64,9 +65,7 @@ func TestObjectRuns(t *testing.T) {
 		t.Error("an object that nothing happened to is written")
 	}
 
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	for range 3 {
 		s.step(o)
 	}
@@ -81,14 +80,8 @@ func TestObjectRuns(t *testing.T) {
 			t.Errorf("%T %s is left", left.object, left.name)
 		}
 	}
-	store, err := s.states.Store("prod." + s.tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := store.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(s.states.Store("prod." + s.tenant))(t)
+	list := must.Get(store.List(t.Context()))(t)
 	if is, err := list.Record(t.Context(), "vpcs.prod"); err != nil || is == nil || !is.Deleted {
 		t.Errorf("the record is %+v, %v", is, err)
 	}
@@ -109,15 +102,11 @@ func stateStays(t *testing.T, byNamespace bool) {
 	s.step(o)
 	s.applied(o)
 	s.step(o)
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	s.step(o)
 	run := s.terraform(o)
 	run.SetFinalizers(nil) // so nothing is destroyed
-	if err := s.Update(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), run))
 	for range 3 {
 		s.step(o)
 	}
@@ -128,9 +117,7 @@ func stateStays(t *testing.T, byNamespace bool) {
 
 	old := o.DeepCopy()
 	o.SetFinalizers(nil)
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
 	next := s.vpc(nil)
 	s.step(next)
 	s.says(next, false, v1alpha1.ReasonStateExists)
@@ -143,9 +130,7 @@ func stateStays(t *testing.T, byNamespace bool) {
 		s.read(gives, "", s.tenant)
 	}
 	gives.SetAnnotations(map[string]string{v1alpha1.AnnotationAdopt: "true"})
-	if err := s.Update(t.Context(), gives); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), gives))
 	s.step(next)
 	s.says(next, false, v1alpha1.ReasonRunning)
 	if status, _ := s.ask(next, http.MethodGet, ""); status != http.StatusOK {
@@ -171,27 +156,17 @@ func TestRestored(t *testing.T) {
 	s.step(o)
 	s.applied(o)
 	s.step(o)
-	store, err := s.states.Store("prod." + s.tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.ChangeRecord(t.Context(), "vpcs.prod", ownedBy("run:"+s.tenant+"/other")); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(s.states.Store("prod." + s.tenant))(t)
+	must.Get(store.ChangeRecord(t.Context(), "vpcs.prod", ownedBy("run:"+s.tenant+"/other")))(t)
 	s.controller(o, "False", "TFExecInitFailed", "error running Init: rpc error: code = Internal desc = \nError: Error refreshing state\n\nUnexpected HTTP response code 409", nil)
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonStateNotOwned)
 	if !s.suspended(o) {
 		t.Error("it may run again")
 	}
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	s.gone(o)
-	list, err := store.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(store.List(t.Context()))(t)
 	if is, err := list.Record(t.Context(), "vpcs.prod"); err != nil || is.Deleted || !strings.HasSuffix(is.Owner, "/other") {
 		t.Errorf("the record is %+v, %v", is, err)
 	}
@@ -214,9 +189,7 @@ func TestDestroyFails(t *testing.T) {
 	o := s.vpc(nil)
 	s.step(o)
 	s.applied(o)
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	for range 3 {
 		s.step(o)
 	}
@@ -231,9 +204,7 @@ func TestDestroyFails(t *testing.T) {
 		t.Error("it is tried again")
 	}
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationRequest: "now"})
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
 	s.step(o)
 	s.destroying(o)
 	if s.suspended(o) {
@@ -248,15 +219,11 @@ func TestDestroyFails(t *testing.T) {
 		t.Errorf("it says %q", message)
 	}
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationAbandon: "another"})
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonDestroyFailed)
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationAbandon: "prod"})
-	if err := s.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), o))
 	s.gone(o)
 	next := s.vpc(nil)
 	s.step(next)
@@ -271,14 +238,10 @@ func TestNameTaken(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runs(o)}}
-	if err := s.Create(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), ns))
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonNameTaken)
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	s.gone(o)
 	if !s.there(ns, "", ns.Name) || ns.DeletionTimestamp != nil {
 		t.Error("somebody else's namespace is deleted")
@@ -286,9 +249,7 @@ func TestNameTaken(t *testing.T) {
 
 	other := s.vpc(nil)
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "prod-outputs"}, StringData: map[string]string{"vpc_id": "theirs"}}
-	if err := s.Create(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), theirs))
 	s.step(other)
 	s.applied(other)
 	s.step(other)
@@ -309,15 +270,11 @@ func TestSecretsAgree(t *testing.T) {
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonSecretMissing)
 	peer := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "peer"}, StringData: map[string]string{"key": "hush", "other": "more"}}
-	if err := s.Create(t.Context(), peer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), peer))
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonSecretNotAllowed)
 	peer.Annotations = map[string]string{v1alpha1.AnnotationUse: "github.com, input:vpcs"}
-	if err := s.Update(t.Context(), peer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), peer))
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonRunning)
 	copied := &corev1.Secret{}
@@ -327,9 +284,7 @@ func TestSecretsAgree(t *testing.T) {
 	}
 	request := s.terraform(o).GetAnnotations()["reconcile.fluxcd.io/requestedAt"]
 	peer.StringData = map[string]string{"key": "changed"}
-	if err := s.Update(t.Context(), peer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), peer))
 	s.step(o)
 	if s.terraform(o).GetAnnotations()["reconcile.fluxcd.io/requestedAt"] == request {
 		t.Error("nobody hears of a Secret that changed (T16)")

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -68,9 +69,7 @@ func (s *site) source(o *unstructured.Unstructured, ready, reason, message strin
 	source.Object["status"] = map[string]any{"observedGeneration": source.GetGeneration(), "conditions": []any{map[string]any{
 		"type": "Ready", "status": ready, "reason": reason, "message": message, "observedGeneration": source.GetGeneration(), "lastTransitionTime": "2026-01-02T03:04:05Z",
 	}}}
-	if err := s.Status().Update(s.t.Context(), source); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), source))
 }
 
 // TestSaysWhatFails checks that a failed fetch, plan, apply or destroy is reported once,
@@ -98,9 +97,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s.applied(o)
 	s.step(o)
 	s.says(o, true, v1alpha1.ReasonApplied)
-	if err := s.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), o))
 	for range 3 {
 		s.step(o)
 	}
@@ -170,19 +167,13 @@ func TestSaysThatTheExecutorIsGone(t *testing.T) {
 	all := &unstructured.UnstructuredList{} // also those of other tests
 	all.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
 	all.SetKind("TerraformList")
-	if err := s.List(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.List(t.Context(), all))
 	for i := range all.Items {
 		all.Items[i].SetFinalizers(nil)
-		if err := client.IgnoreNotFound(s.Update(t.Context(), &all.Items[i])); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, client.IgnoreNotFound(s.Update(t.Context(), &all.Items[i])))
 	}
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "terraforms.infra.contrib.fluxcd.io"}}
-	if err := s.Delete(t.Context(), crd); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), crd))
 	for deadline := time.Now().Add(time.Minute); s.ready(o).Reason != v1alpha1.ReasonExecutorMissing; time.Sleep(100 * time.Millisecond) {
 		err := s.try(o) // the API server may serve the kind a little longer
 		if time.Now().After(deadline) {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
@@ -67,9 +68,7 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	rig.InstallFlux(t, config)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -81,16 +80,12 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	}
 	ns := cluster.Namespace(t, nil)
 	ns.Labels = map[string]string{v1alpha1.LabelTenant: ""}
-	if err := c.Update(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Update(t.Context(), ns))
 	s.tenant = ns.Name
 	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.operator, Namespace: s.operatorNamespace, Cluster: "prod"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.issuer.Keep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.issuer.Keep(t.Context()))
 	m := &corev1.ConfigMap{}
 	s.read(m, s.operatorNamespace, runaccess.IssuerConfigMap)
 	s.states = rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), time.Now)
@@ -138,12 +133,9 @@ func (s *site) install() {
 // restart creates a new reconciler of objects, with a client that may fail.
 func (s *site) restart(c client.Client) {
 	s.t.Helper()
-	a, err := runaccess.New(runaccess.Options{
+	a := must.Get(runaccess.New(runaccess.Options{
 		Client: c, Issuer: s.issuer, Stores: s.states.Store, States: s.states.Names, FrontEnd: s.states.URL, PullSecret: client.ObjectKey{Namespace: s.operatorNamespace, Name: s.pull},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}))(s.t)
 	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.operatorNamespace}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events, Now: func() time.Time { return time.Now().Add(s.later) }})
 }
 
@@ -179,17 +171,13 @@ func (s *site) vpc(annotations map[string]string) *unstructured.Unstructured {
 	o.SetNamespace(s.tenant)
 	o.SetName("prod")
 	o.SetAnnotations(annotations)
-	if err := s.Create(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), o))
 	return o
 }
 
 func (s *site) read(o client.Object, namespace, name string) {
 	s.t.Helper()
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o))
 }
 
 func (s *site) there(o client.Object, namespace, name string) bool {
@@ -204,9 +192,7 @@ func (s *site) there(o client.Object, namespace, name string) bool {
 // step reconciles an object once, in its current version.
 func (s *site) step(o *unstructured.Unstructured) {
 	s.t.Helper()
-	if err := s.try(o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.try(o))
 }
 
 func (s *site) try(o *unstructured.Unstructured) error {
@@ -228,9 +214,7 @@ func (s *site) ready(o *unstructured.Unstructured) metav1.Condition {
 		Conditions []metav1.Condition `json:"conditions"`
 	}
 	is, _, _ := unstructured.NestedMap(o.Object, "status")
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(is, &status); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(is, &status))
 	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
 	if c == nil {
 		return metav1.Condition{}
@@ -269,9 +253,7 @@ func (s *site) controller(o *unstructured.Unstructured, ready, reason, message s
 	t := s.terraform(o)
 	if len(t.GetFinalizers()) == 0 && t.GetDeletionTimestamp() == nil {
 		t.SetFinalizers([]string{"finalizers.tf.contrib.fluxcd.io"})
-		if err := s.Update(s.t.Context(), t); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, s.Update(s.t.Context(), t))
 	}
 	status := map[string]any{
 		"observedGeneration": t.GetGeneration(), "lastHandledReconcileAt": t.GetAnnotations()["reconcile.fluxcd.io/requestedAt"],
@@ -281,9 +263,7 @@ func (s *site) controller(o *unstructured.Unstructured, ready, reason, message s
 	}
 	maps.Copy(status, more)
 	t.Object["status"] = status
-	if err := s.Status().Update(s.t.Context(), t); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), t))
 }
 
 // fails plays tofu-controller when it cannot destroy.
@@ -293,9 +273,7 @@ func (s *site) fails(o *unstructured.Unstructured, n int) {
 	t := s.terraform(o)
 	conditions := t.Object["status"].(map[string]any)["conditions"].([]any)
 	conditions[0].(map[string]any)["lastTransitionTime"] = time.Now().Add(time.Duration(n) * time.Second).UTC().Format(time.RFC3339)
-	if err := s.Status().Update(s.t.Context(), t); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Status().Update(s.t.Context(), t))
 }
 
 func (s *site) suspended(o *unstructured.Unstructured) bool {
@@ -339,9 +317,7 @@ func (s *site) finish(o *unstructured.Unstructured, serial int) {
 	s.read(source, runs(o), "vpc-prod")
 	s.write(o, serial, "")
 	t.SetFinalizers(nil)
-	if err := s.Update(s.t.Context(), t); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Update(s.t.Context(), t))
 }
 
 const resource = `{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{}}]}`
@@ -359,20 +335,11 @@ func (s *site) ask(o *unstructured.Unstructured, method, body string) (int, stri
 	s.t.Helper()
 	token := &corev1.Secret{}
 	s.read(token, runs(o), "vpc-prod-okara-run")
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.states.URL.String()+"/state/prod."+s.tenant+"/vpcs.prod", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(s.t.Context(), method, s.states.URL.String()+"/state/prod."+s.tenant+"/vpcs.prod", strings.NewReader(body)))(s.t)
 	r.SetBasicAuth("run", string(token.Data["token"]))
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(s.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(s.t)
 	return resp.StatusCode, string(b)
 }
 
@@ -390,13 +357,8 @@ func (s *site) endNamespace(namespace string) {
 		return
 	}
 	ns.Spec.Finalizers = nil
-	set, err := kubernetes.NewForConfig(cluster.Admin(s.t))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := set.CoreV1().Namespaces().Finalize(s.t.Context(), ns, metav1.UpdateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(cluster.Admin(s.t)))(s.t)
+	must.Get(set.CoreV1().Namespaces().Finalize(s.t.Context(), ns, metav1.UpdateOptions{}))(s.t)
 }
 
 // gone reconciles an object until it no longer exists.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -40,9 +41,7 @@ func TestNameTakenBeside(t *testing.T) {
 					"runnerPodTemplate": map[string]any{"spec": map[string]any{"image": "registry.example.com/theirs"}},
 				}
 			}
-			if err := s.Create(t.Context(), theirs); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Create(t.Context(), theirs))
 			o := s.vpc(nil)
 			for range 2 {
 				s.step(o)
@@ -58,9 +57,7 @@ func TestNameTakenBeside(t *testing.T) {
 				t.Error("it runs")
 			}
 			s.untouched(theirs)
-			if err := s.Delete(t.Context(), theirs); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Delete(t.Context(), theirs))
 			s.step(o)
 			s.says(o, false, v1alpha1.ReasonRunning)
 			if !s.there(made, s.tenant, "vpc-prod") || made.GetLabels()[v1alpha1.LabelUID] != string(o.GetUID()) {

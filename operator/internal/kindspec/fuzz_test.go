@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
@@ -161,9 +162,7 @@ func FuzzSchema(f *testing.F) {
 			t.Fatalf("%s: %v", inputs, err)
 		}
 		o := &unstructured.Unstructured{}
-		if err := o.UnmarshalJSON([]byte(`{"apiVersion":"apps.okara.dev/v1alpha1","kind":"Thing","metadata":{"name":"a"},"spec":{"x":` + string(value) + `}}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, o.UnmarshalJSON([]byte(`{"apiVersion":"apps.okara.dev/v1alpha1","kind":"Thing","metadata":{"name":"a"},"spec":{"x":`+string(value)+`}}`)))
 		errs := k.Invalid(o)
 		want := accepts(t, inputs, []byte(`{"x":`+string(value)+`}`))
 		if (len(errs) == 0) != want && (want || exact) {
@@ -174,30 +173,15 @@ func FuzzSchema(f *testing.F) {
 
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(json.Marshal(v))(t)
 }
 
 func accepts(t *testing.T, schema, value []byte) bool {
 	t.Helper()
-	s, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(schema)))(t)
+	v := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(value)))(t)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("okara:inputs", s); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("okara:inputs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, compiler.AddResource("okara:inputs", s))
+	compiled := must.Get(compiler.Compile("okara:inputs"))(t)
 	return compiled.Validate(v) == nil
 }

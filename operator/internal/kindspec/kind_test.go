@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
@@ -27,44 +28,25 @@ import (
 // mustModule returns what okara publish describes of a module in a folder.
 func mustModule(t testing.TB, dir fs.FS, folder string) kindspec.Module {
 	t.Helper()
-	tree, err := archive.List(t.Context(), dir, archive.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := description.NewModule(dir, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := kindspec.Described(v.Describe(addr.ModuleVersion{}, "."), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	tree := must.Get(archive.List(t.Context(), dir, archive.Options{}))(t)
+	v := must.Get(description.NewModule(dir, tree))(t)
+	return must.Get(kindspec.Described(v.Describe(addr.ModuleVersion{}, "."), folder))(t)
 }
 
 // vpc returns the definition of the example with a change.
 func vpc(t testing.TB, change string) *v1alpha1.ModuleKind {
 	t.Helper()
-	src, err := os.ReadFile("testdata/vpc.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile("testdata/vpc.yaml"))(t)
 	var def v1alpha1.ModuleKind
 	for _, text := range []string{string(src), change} {
-		if err := yaml.UnmarshalStrict([]byte(text), &def); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(text), &def))
 	}
 	return &def
 }
 
 func mustKind(t testing.TB, change string) *kindspec.Kind {
 	t.Helper()
-	k, err := kindspec.New(vpc(t, change), mustModule(t, os.DirFS("testdata/vpc"), "./modules/vpc"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(kindspec.New(vpc(t, change), mustModule(t, os.DirFS("testdata/vpc"), "./modules/vpc")))(t)
 }
 
 // golden compares objects with a file; OKARA_UPDATE writes it.
@@ -72,22 +54,14 @@ func golden[O any](t *testing.T, name string, objects ...O) {
 	t.Helper()
 	var got bytes.Buffer
 	for _, o := range objects {
-		b, err := yaml.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(yaml.Marshal(o))(t)
 		fmt.Fprintf(&got, "---\n%s", b)
 	}
 	file := filepath.Join("testdata", name+".golden")
 	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, got.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%s became\n%s", name, got.Bytes())
 	}
@@ -107,9 +81,7 @@ func TestExample(t *testing.T) {
 	k := mustKind(t, "")
 	golden(t, "copy", strings.Split(k.Example(), "\n"))
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(k.Example()), &o.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal([]byte(k.Example()), &o.Object))
 	if err := k.Invalid(o).ToAggregate(); err != nil {
 		t.Errorf("%v\n%s", err, k.Example())
 	}
@@ -122,9 +94,7 @@ func object(t testing.TB, change string) *unstructured.Unstructured {
 	for _, text := range []string{
 		"{apiVersion: apps.okara.dev/v1alpha1, kind: VPC, metadata: {name: prod, namespace: tenant-acme, uid: 0a1b}, spec: {cidr: 10.10.0.0/16, region: eu-central-1}}", change,
 	} {
-		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(text), &o))
 	}
 	b, err := yaml.Marshal(o)
 	if err != nil {
@@ -199,9 +169,7 @@ func TestSchema(t *testing.T) {
 			continue
 		}
 		var props apiextensions.JSONSchemaProps
-		if err := yaml.UnmarshalStrict([]byte(want), &props); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(want), &props))
 		got, wanted := mustYAML(t, k.CRD().Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["x"]), mustYAML(t, props)
 		if got != wanted {
 			t.Errorf("%.90s became\n%s", inline, got)
@@ -211,10 +179,7 @@ func TestSchema(t *testing.T) {
 
 func mustYAML(t *testing.T, v any) string {
 	t.Helper()
-	b, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(yaml.Marshal(v))(t)
 	return string(b)
 }
 
@@ -270,9 +235,7 @@ output "p" {
 		`{spec: {schema: {inline: 7}}}`:                                                                    "spec.schema.inline: not a JSON Schema of an object",
 	} {
 		def := vpc(t, `{spec: {module: {path: ""}, outputs: {include: [], status: []}, schema: {immutable: []}}}`)
-		if err := yaml.UnmarshalStrict([]byte(change), def); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(change), def))
 		_, err := kindspec.New(def, m)
 		e, is := errors.AsType[*kindspec.FieldError](err)
 		if want == "" && err != nil || want != "" && (!is || !strings.Contains(e.Error(), want)) {

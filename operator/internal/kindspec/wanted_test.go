@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
@@ -26,11 +27,7 @@ const pinned = "status: {module: {version: 1.4.0, digest: 'sha256:14f2e7e1314ddc
 
 func mustWant(t testing.TB, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) kindrun.Wanted {
 	t.Helper()
-	w, err := registry.Wanted(def, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return must.Get(registry.Wanted(def, o))(t)
 }
 
 // TestWanted compares the objects of Flux for the example, and for a definition with all
@@ -65,10 +62,7 @@ spec: {cidr: 10.10.0.0/16, region: null, zones: [of the user], ports: [1, x], pe
 		def, o := vpc(t, c.def), object(t, pinned+"\n"+c.object)
 		w := mustWant(t, def, o)
 		where.Names(w.Locate(def, o)).Into(&w.Run)
-		objects, err := fluxexec.Build(w.Run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(fluxexec.Build(w.Run))(t)
 		golden(t, name, append([]any{map[string]any{"copies": w.Copies}}, slices.Collect(func(yield func(any) bool) {
 			for _, o := range objects {
 				if !yield(o) {
@@ -121,9 +115,7 @@ func TestOutputsAreListed(t *testing.T) {
 	if w.Run.OutputsSecret != "" {
 		t.Errorf("outputs are written to %s", w.Run.OutputsSecret)
 	}
-	if err := yaml.Unmarshal([]byte(`{include: [vpc_id]}`), &def.Spec.Outputs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal([]byte(`{include: [vpc_id]}`), &def.Spec.Outputs))
 	if w.Locate(def, o); w.Run.OutputsSecret != "vpc-prod-okara-raw" {
 		t.Errorf("outputs are written to %q", w.Run.OutputsSecret)
 	}

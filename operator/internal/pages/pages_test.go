@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -62,10 +63,7 @@ var block = regexp.MustCompile("(?ms)^```(\\w+) ?([^\\n]*)\\n(.*?)^```$")
 // Shows: rig 10 | each command and each object of the pages about Kubernetes does what the page
 // says, with kubectl and Helm, as the user whom the page names, beside Flux's controllers
 func TestPages(t *testing.T) {
-	names, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "*.md")))(t)
 	for _, name := range names {
 		if !slices.ContainsFunc(pages, func(p page) bool { return p.name == filepath.Base(name) }) {
 			t.Errorf("nothing of %s is done", name)
@@ -84,10 +82,7 @@ func TestPages(t *testing.T) {
 
 // do executes a page.
 func (s *site) do(t *testing.T, p page) {
-	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", p.name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", p.name)))(t)
 	if p.before != nil {
 		p.before(s, t)
 	}
@@ -142,10 +137,7 @@ func (s *site) beforeOperate(t *testing.T) {
 	s.link(t, "kubernetes-operate.md")
 	var all []byte
 	for _, name := range []string{"values.yaml", "runs.yaml"} {
-		b, err := os.ReadFile(s.path("portal-kubernetes.md", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(s.path("portal-kubernetes.md", name)))(t)
 		all = append(all, b...)
 	}
 	s.write(string(all), "kubernetes-operate.md", "values.yaml")
@@ -153,18 +145,13 @@ func (s *site) beforeOperate(t *testing.T) {
 
 func (s *site) link(t *testing.T, page string) {
 	t.Helper()
-	if err := os.Symlink(filepath.Join(rig.Root(), "charts"), s.path(page, "charts")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(filepath.Join(rig.Root(), "charts"), s.path(page, "charts")))
 }
 
 // beforeInstall creates the login of the registry, and the namespace of a team.
 func (s *site) beforeInstall(t *testing.T) {
 	s.link(t, "kubernetes-install.md")
-	login, err := os.ReadFile(s.path("config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	login := must.Get(os.ReadFile(s.path("config.json")))(t)
 	s.write(string(login), "kubernetes-install.md", "config.json")
 	s.sh(t, "site", "", "kubectl create namespace team-a")
 }
@@ -218,10 +205,7 @@ kubectl apply -f old.yaml`)
 // imported points the imported objects to the test forge.
 func (s *site) imported(t *testing.T) {
 	const name = "okara.yaml"
-	b, err := os.ReadFile(s.path("kubernetes.md", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(s.path("kubernetes.md", name)))(t)
 	const there = "git::https://github.com/terraform-aws-modules/terraform-aws-vpc.git"
 	if !strings.Contains(string(b), there) {
 		t.Fatalf("what was imported is\n%s", b)
@@ -233,15 +217,9 @@ func (s *site) imported(t *testing.T) {
 // kinds, and users.
 func (s *site) beforePortal(t *testing.T) {
 	s.link(t, "portal-kubernetes.md")
-	values, err := os.ReadFile(s.path("kubernetes-install.md", "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := must.Get(os.ReadFile(s.path("kubernetes-install.md", "values.yaml")))(t)
 	s.write(string(values), "portal-kubernetes.md", "values.yaml")
-	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "kinds.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "kinds.md")))(t)
 	for _, b := range block.FindAllStringSubmatch(string(src), -1) {
 		if b[2] == "main.tf" {
 			s.write(b[3], "vpc", "main.tf")
@@ -309,9 +287,6 @@ func (s *site) pushChart(t *testing.T) {
 
 // beforeRender creates the folder of the module.
 func (s *site) beforeRender(t *testing.T) {
-	src, err := os.ReadFile(s.path("vpc", "main.tf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(s.path("vpc", "main.tf")))(t)
 	s.write(string(src), "kubernetes-render.md", "vpc", "main.tf")
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -76,17 +77,13 @@ func newSite(t *testing.T) *site {
 func (s *site) path(elem ...string) string {
 	s.t.Helper()
 	path := filepath.Join(append([]string{s.dir}, elem...)...)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.MkdirAll(filepath.Dir(path), 0o700))
 	return path
 }
 
 func (s *site) write(text string, elem ...string) {
 	s.t.Helper()
-	if err := os.WriteFile(s.path(elem...), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.WriteFile(s.path(elem...), []byte(text), 0o600))
 }
 
 // env returns the environment of every program, without the user's own configuration.
@@ -111,14 +108,12 @@ func (s *site) kubeconfig(user string) string {
 	} else if user != "" {
 		who.Impersonate = user
 	}
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+	must.Succeed(s.t, clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "site",
 		Clusters:       map[string]*clientcmdapi.Cluster{"site": {Server: s.config.Host, CertificateAuthority: s.config.CAFile}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"site": who},
 		Contexts:       map[string]*clientcmdapi.Context{"site": {Cluster: "site", AuthInfo: "site"}},
-	}, file); err != nil {
-		s.t.Fatal(err)
-	}
+	}, file))
 	return file
 }
 
@@ -139,10 +134,7 @@ func (s *site) sh(t *testing.T, folder, user, script string) string {
 func (s *site) makeForge() {
 	s.t.Helper()
 	s.write("variable \"cidr\" {\n  type    = string\n  default = \"10.0.0.0/16\"\n}\n", "git", "vpc.git", "main.tf")
-	git, err := exec.LookPath("git")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	git := must.Get(exec.LookPath("git"))(s.t)
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "release"}, {"tag", "v6.0.1"}} {
 		cmd := exec.CommandContext(s.t.Context(), git, append([]string{"-c", "user.name=rig", "-c", "user.email=rig@example.com"}, args...)...)
 		cmd.Dir, cmd.Env = s.path("git", "vpc.git"), append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
@@ -163,10 +155,7 @@ func (s *site) source() string { return "git::" + s.forge.URL + "/vpc.git/.git" 
 // runs are added once the operator has created them.
 func (s *site) serve() {
 	s.t.Helper()
-	address, err := rig.FreeAddress()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	address := must.Get(rig.FreeAddress())(s.t)
 	s.okara = address
 	okara := filepath.Join(rig.Root(), "bin", "okara")
 	tokens := s.path("flux.md", "tokens")
@@ -174,14 +163,8 @@ func (s *site) serve() {
 	if out, err := made.CombinedOutput(); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
-	token, err := os.ReadFile(s.path("token"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	login, err := json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": strings.TrimSpace(string(token))}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	token := must.Get(os.ReadFile(s.path("token")))(s.t)
+	login := must.Get(json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": strings.TrimSpace(string(token))}}}))(s.t)
 	s.write(string(login), "config.json")
 	s.write(someKey(s.t), "jwks.json")
 	s.write(fmt.Sprintf(`
@@ -213,14 +196,8 @@ rule "modules of runs" {
 // least one.
 func someKey(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := must.Get(key.PublicKey.Bytes())(t)
 	text := base64.RawURLEncoding.EncodeToString
 	return fmt.Sprintf(`{"keys": [{"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "none", "x": %q, "y": %q}]}`, text(point[1:33]), text(point[33:]))
 }
@@ -229,16 +206,11 @@ func someKey(t *testing.T) string {
 // program's log is shown.
 func (s *site) start(log, path string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	file, err := os.OpenFile(s.path(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	file := must.Get(os.OpenFile(s.path(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(s.t)
 	defer file.Close()
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = file, file, append(os.Environ(), "DOCKER_CONFIG="+s.dir)
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, cmd.Start())
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()
@@ -264,15 +236,11 @@ func (s *site) operate(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(s.sh(t, "site", "", "kubectl get deployment okara-operator -n okara-system -o json")), &deployment); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(s.sh(t, "site", "", "kubectl get deployment okara-operator -n okara-system -o json")), &deployment))
 	token := strings.TrimSpace(s.sh(t, "site", "", "kubectl create token okara-operator -n okara-system --duration 6h"))
 	config := rest.CopyConfig(s.config)
 	config.BearerToken = token
-	if err := rig.WriteConfig(s.path("operator.kubeconfig"), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rig.WriteConfig(s.path("operator.kubeconfig"), config))
 	args := deployment.Spec.Template.Spec.Containers[0].Args
 	settings := s.path("etc", "config", "runs.hcl")
 	for i, arg := range args {

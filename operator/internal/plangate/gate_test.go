@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -49,15 +50,9 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	config := cluster.Admin(t)
 	rig.InstallFlux(t, config)
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(config, client.Options{}))(t)
 	dir, caller := certificates(t)
-	gate, err := plangate.Listen("127.0.0.1:0", plangate.Certificates(dir), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := must.Get(plangate.Listen("127.0.0.1:0", plangate.Certificates(dir), c, slog.New(slog.DiscardHandler)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- gate.Start(ctx) }()
@@ -75,9 +70,7 @@ func newSite(t *testing.T) *site {
 	s.run.SetKind("Terraform")
 	s.run.SetNamespace(cluster.Namespace(t, nil).Name)
 	s.run.SetName("vpc")
-	if err := c.Create(t.Context(), s.run); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Create(t.Context(), s.run))
 	return s
 }
 
@@ -85,33 +78,19 @@ func newSite(t *testing.T) *site {
 // tofu-controller: it trusts only this authority, and presents a certificate of it.
 func certificates(t *testing.T) (dir string, caller *http.Client) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "plan gate"}, DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	dir = t.TempDir()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	for name, content := range map[string][]byte{"ca.crt": certificate, "tls.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	own, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
 	return dir, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
@@ -123,16 +102,11 @@ func certificates(t *testing.T) (dir string, caller *http.Client) {
 func (s *site) post(change string) bool {
 	s.t.Helper()
 	payload := s.run.DeepCopy()
-	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(s.run), payload); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKeyFromObject(s.run), payload))
 	payload.Object["status"] = map[string]any{"tfplan": map[string]any{
 		"format_version": "1.2", "resource_changes": []any{map[string]any{"change": map[string]any{"actions": []any{"create"}, "after": change}}},
 	}}
-	b, err := json.Marshal(payload.Object)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(payload.Object))(s.t)
 	status, text := s.send(b)
 	var answer struct {
 		Passed  bool
@@ -146,15 +120,9 @@ func (s *site) post(change string) bool {
 
 func (s *site) send(body []byte) (int, string) {
 	s.t.Helper()
-	resp, err := s.http.Post(s.url, "application/json", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(s.http.Post(s.url, "application/json", bytes.NewReader(body)))(s.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(s.t)
 	return resp.StatusCode, string(b)
 }
 
@@ -162,18 +130,14 @@ func (s *site) send(body []byte) (int, string) {
 func (s *site) set(patch string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := s.run.DeepCopy()
-	if err := s.Patch(s.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Patch(s.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch))))
 	return o
 }
 
 func (s *site) seen() fluxexec.Gated {
 	s.t.Helper()
 	var g fluxexec.Gated
-	if err := json.Unmarshal([]byte(s.set("{}").GetAnnotations()[fluxexec.AnnotationPlan]), &g); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, json.Unmarshal([]byte(s.set("{}").GetAnnotations()[fluxexec.AnnotationPlan]), &g))
 	return g
 }
 
@@ -218,9 +182,7 @@ func TestGate(t *testing.T) {
 		t.Error("an automatic plan was refused")
 	}
 	s.set(`{"metadata":{"finalizers":["finalizers.tf.contrib.fluxcd.io"]},"spec":{"approvePlan":"plan-1"}}`)
-	if err := s.Delete(t.Context(), s.run.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), s.run.DeepCopy()))
 	if !s.post("d") {
 		t.Error("a deletion was refused")
 	}
@@ -264,9 +226,7 @@ func TestGateRefuses(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
 		dir, _ := certificates(t)
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(filepath.Join(dir, name)))
 		if _, err := plangate.Certificates(dir).Config(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: %v", name, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // body is a request of tofu-controller, with a plan in the format of tofu 1.12.
@@ -22,15 +24,8 @@ const body = `{"apiVersion":"infra.contrib.fluxcd.io/v1alpha2","kind":"Terraform
 
 func digestOf(t *testing.T, text string) string {
 	t.Helper()
-	p, err := parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := p.digest([]byte("key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sum
+	p := must.Get(parse([]byte(text)))(t)
+	return must.Get(p.digest([]byte("key")))(t)
 }
 
 // TestDigest checks that each changed value affects the digest, and that nothing else
@@ -52,10 +47,7 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s does not count", other[0])
 		}
 	}
-	p, err := parse([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(parse([]byte(body)))(t)
 	if sum, err := p.digest([]byte("another")); err != nil || sum == first {
 		t.Errorf("the key does not count: %v", err)
 	}
@@ -95,10 +87,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		p.Status.Plan.counts()
-		first, err := p.digest([]byte("key"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(p.digest([]byte("key")))(t)
 		if again := digestOf(t, string(b)); again != first || len(first) != 64 {
 			t.Errorf("%s, then %s", first, again)
 		}

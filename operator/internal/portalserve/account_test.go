@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -88,9 +89,7 @@ func (s *site) keeps() {
 func (s *site) heard(id string) any {
 	s.t.Helper()
 	var o v1alpha1.Instance
-	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: id}, &o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: id}, &o))
 	return o.Status.Plan
 }
 
@@ -133,14 +132,8 @@ func (s *site) until(at string, is func(map[string]any) bool) (doc map[string]an
 // nothingElse asks the API server about every verb on every resource.
 func (s *site) nothingElse(account *rest.Config) {
 	s.t.Helper()
-	set, err := kubernetes.NewForConfig(account)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_, lists, err := set.Discovery().ServerGroupsAndResources()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(account))(s.t)
+	_, lists := must.GetBoth(set.Discovery().ServerGroupsAndResources())(s.t)
 	everywhere := map[string]string{
 		"okara.dev/modulekinds": "get list watch",
 		// every account: system:basic-user
@@ -169,14 +162,11 @@ func (s *site) nothingElse(account *rest.Config) {
 					want := slices.Contains(strings.Fields(everywhere[group+"/"+res.Name]), verb) ||
 						ns == s.namespace && slices.Contains(strings.Fields(here[group+"/"+res.Name]), verb)
 					asked++
-					got, err := set.AuthorizationV1().SelfSubjectAccessReviews().Create(s.t.Context(), &authorizationv1.SelfSubjectAccessReview{
+					got := must.Get(set.AuthorizationV1().SelfSubjectAccessReviews().Create(s.t.Context(), &authorizationv1.SelfSubjectAccessReview{
 						Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 							Namespace: ns, Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: sub,
 						}},
-					}, metav1.CreateOptions{})
-					if err != nil {
-						s.t.Fatal(err)
-					}
+					}, metav1.CreateOptions{}))(s.t)
 					if got.Status.Allowed != want {
 						s.t.Errorf("%s %s/%s in %q: allowed %t, want %t", verb, group, res.Name, ns, got.Status.Allowed, want)
 					}

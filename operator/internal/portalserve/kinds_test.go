@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -23,9 +24,7 @@ func TestKinds(t *testing.T) {
 		Names: v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs"}, Module: v1alpha1.KindModule{Address: "net/vpc/aws", Version: "~> 1.4"},
 		Dashboard: v1alpha1.KindDashboard{Title: "Virtual network", Category: "Infrastructure", Description: "A <b>network</b>."},
 	}}
-	if err := s.client.Create(t.Context(), def); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Create(t.Context(), def))
 	t.Cleanup(func() { _ = s.client.Delete(t.Context(), def) }) // the cluster is shared by tests
 	list := func(who string) []any {
 		kinds, _ := s.ask(who, "GET", "/api/v1/templates", "", 200)["kinds"].([]any)
@@ -38,9 +37,7 @@ func TestKinds(t *testing.T) {
 	}
 	def.Status.Example = "kind: VPC\nspec:\n  cidr: \"\"\n"
 	def.Status.Module = &v1alpha1.ResolvedModule{Version: "1.4.2", Digest: "sha256:1"}
-	if err := s.client.Status().Update(t.Context(), def); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Status().Update(t.Context(), def))
 	for s.ask("clara", "GET", "/api/v1/kinds/vpcs", "", 200)["example"] == nil {
 	}
 	one := s.ask("clara", "GET", "/api/v1/kinds/vpcs", "", 200)
@@ -72,15 +69,9 @@ func TestKinds(t *testing.T) {
 // page requests a page as a user.
 func (s *site) page(who, path string) string {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil))(s.t)
 	r.Header.Set("Authorization", "Bearer "+tokenOf(who))
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(s.t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
@@ -51,9 +52,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(s))
 	}
 	return s
 }
@@ -69,33 +68,20 @@ func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
 		t.Fatal(err)
 	}
 	key := filepath.Join(t.TempDir(), "session.key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600))
 	s.configure(fmt.Sprintf("ui { session_key_files = [%q] }\n", key), "anna", "ben", "clara")
 	config := as(s.namespace)
-	cached, err := cache.New(config, cache.Options{Scheme: scheme(t), DefaultNamespaces: map[string]cache.Config{s.namespace: {}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cached := must.Get(cache.New(config, cache.Options{Scheme: scheme(t), DefaultNamespaces: map[string]cache.Config{s.namespace: {}}}))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	go func() { _ = cached.Start(ctx) }()
 	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.ModuleKind{}} {
-		if _, err := cached.GetInformer(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(cached.GetInformer(t.Context(), o))(t)
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme(t), Cache: &client.CacheOptions{Reader: cached}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.portal, _, err = portalserve.New(portalserve.Options{
+	c := must.Get(client.New(config, client.Options{Scheme: scheme(t), Cache: &client.CacheOptions{Reader: cached}}))(t)
+	s.portal, _ = must.GetBoth(portalserve.New(portalserve.Options{
 		File: s.file, Namespace: s.namespace, Client: c, Clock: &instancectl.Clock{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	server := httptest.NewServer(s.portal)
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -114,9 +100,7 @@ func (s *site) configure(more string, names ...string) {
 		fmt.Fprintf(&text, "token %q {\n sha256 = \"%x\"\n scopes = [\"use:instance:sandbox/*\", \"approve:instance:sandbox/*\", \"read:template:%s\"]\n}\n",
 			name, sha256.Sum256([]byte(tokenOf(name))), readable[name == "clara"])
 	}
-	if err := os.WriteFile(s.file, []byte(text.String()), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.WriteFile(s.file, []byte(text.String()), 0o600))
 }
 
 // template creates a Template, and waits until the operator has processed it and the
@@ -130,17 +114,13 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) {
 	if change != nil {
 		change(&o.Spec)
 	}
-	if err := s.client.Create(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Create(s.t.Context(), o))
 	o.Status = v1alpha1.TemplateStatus{
 		ObservedGeneration: o.Generation, Version: "1.0.0", Digest: "sha256:1", Versions: []v1alpha1.TemplateVersion{{Version: "1.0.0", Digest: "sha256:1"}},
 		Inputs: &apiextensions.JSON{Raw: []byte(`{"properties":{"size":{"type":"string","default":"small"}}}`)}, Outputs: map[string]bool{"url": false},
 		Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Synced", LastTransitionTime: metav1.Now()}},
 	}
-	if err := s.client.Status().Update(s.t.Context(), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Status().Update(s.t.Context(), o))
 	s.wait("the portal sees Template "+name, func() bool { return s.launches(strings.Replace(name, ".", "/", 1)) })
 }
 
@@ -169,20 +149,14 @@ func (s *site) launches(name string) bool {
 // ask sends a request as a user, and requires a status.
 func (s *site) ask(who, method, path, body string, want int) map[string]any {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader([]byte(body))))(s.t)
 	if who != "" {
 		r.Header.Set("Authorization", "Bearer "+tokenOf(who))
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(s.t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != want {
@@ -204,9 +178,7 @@ func TestPortal(t *testing.T) {
 	}
 	var o v1alpha1.Instance
 	key := client.ObjectKey{Namespace: s.namespace, Name: id}
-	if err := s.client.Get(t.Context(), key, &o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Get(t.Context(), key, &o))
 	if o.Spec.CreatedBy != "portal:okara:static#anna" || o.Spec.Owner.ID != "anna" || string(o.Spec.Parameters["size"].Raw) != `"large"` || o.Spec.Name != "mine" {
 		t.Errorf("%+v", o.Spec)
 	}
@@ -224,10 +196,7 @@ func TestPortal(t *testing.T) {
 // effect.
 func TestPortalRereads(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
-	src, err := os.ReadFile(s.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(s.file))(t)
 	keys, _, _ := strings.Cut(string(src), "token")
 	s.configure("what = 1\n")
 	s.portal.Again()
@@ -258,10 +227,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	s, err := portalserve.Parse([]byte("instances {\n ttl {\n  default = \"8h\"\n  max = \"72h\"\n }\n quota { user = 5 }\n config = { domain = \"example.com\" }\n}\nquota \"students\" {\n groups = [\"students\"]\n user = 1\n}"), "portal.hcl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(portalserve.Parse([]byte("instances {\n ttl {\n  default = \"8h\"\n  max = \"72h\"\n }\n quota { user = 5 }\n config = { domain = \"example.com\" }\n}\nquota \"students\" {\n groups = [\"students\"]\n user = 1\n}"), "portal.hcl"))(t)
 	about, err := s.Instance()
 	if err != nil || about.Defaults.TTL.Default.Hours() != 8 || len(about.Limits.Quotas) != 2 || about.Config["domain"] != "example.com" || s.Listen != "127.0.0.1:8080" {
 		t.Errorf("%v %+v", err, about)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -65,16 +66,12 @@ func TestAccount(t *testing.T) {
 	s.start()
 	forge := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge", Annotations: map[string]string{v1alpha1.AnnotationUse: s.origin}}}
 	forge.Data = map[string][]byte{"token": []byte("t")}
-	if err := s.Create(t.Context(), forge); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), forge))
 	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "d"}, Spec: v1alpha1.DepotSpec{
 		DeletionPolicy: v1alpha1.DeletionDelete, Modules: []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}},
 	}}
 	d.Spec.Modules[0].Auth = &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}}
-	if err := s.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), d))
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "net.vpc.aws"}}
 	s.until("a Module", func() (bool, any) {
 		err := s.Get(t.Context(), client.ObjectKeyFromObject(m), m)
@@ -104,14 +101,10 @@ func TestAccount(t *testing.T) {
 	})
 	s.says(alone, true, v1alpha1.ReasonSynced)
 	for _, o := range []client.Object{second, alone} {
-		if err := s.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), o))
 		s.gone(o)
 	}
-	if err := s.Delete(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), d))
 	s.gone(d)
 	s.stop()
 	for line := range strings.Lines(s.log.String()) {
@@ -125,14 +118,8 @@ func TestAccount(t *testing.T) {
 // nothingElse asks the API server about every verb on every resource that it has.
 func (s *site) nothingElse() {
 	s.t.Helper()
-	set, err := kubernetes.NewForConfig(s.account)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_, lists, err := set.Discovery().ServerGroupsAndResources()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(s.account))(s.t)
+	_, lists := must.GetBoth(set.Discovery().ServerGroupsAndResources())(s.t)
 	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "impersonate", "approve"}
 	named := map[string][]string{"configmaps": {"okara-rules", "else"}, "leases": {"okara-operator", "else"}, "clusterroles": {"okara-operator-secrets", "okara-operator"}}
 	rights, asked := s.rights(), 0
@@ -165,12 +152,9 @@ func (s *site) nothingElse() {
 
 func (s *site) compare(set *kubernetes.Clientset, want bool, a *authorizationv1.ResourceAttributes) {
 	s.t.Helper()
-	got, err := set.AuthorizationV1().SelfSubjectAccessReviews().Create(s.t.Context(), &authorizationv1.SelfSubjectAccessReview{
+	got := must.Get(set.AuthorizationV1().SelfSubjectAccessReviews().Create(s.t.Context(), &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(s.t)
 	if got.Status.Allowed != want {
 		s.t.Errorf("%s %s/%s/%s %q in %q: allowed %t, want %t", a.Verb, a.Group, a.Resource, a.Subresource, a.Name, a.Namespace, got.Status.Allowed, want)
 	}
@@ -181,10 +165,7 @@ func (s *site) compare(set *kubernetes.Clientset, want bool, a *authorizationv1.
 // Shows: operator 5
 func TestAccountBindsNothingElse(t *testing.T) {
 	s := newSite(t, nil)
-	set, err := kubernetes.NewForConfig(cluster.RegistryAccount(t, s.operatorNamespace))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(cluster.RegistryAccount(t, s.operatorNamespace)))(t)
 	for _, role := range []string{"cluster-admin", "system:node", "system:kube-scheduler"} {
 		_, err := set.RbacV1().RoleBindings(s.ns).Create(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
@@ -217,10 +198,7 @@ func TestTenantNoMore(t *testing.T) {
 	s.tenant(s.ns, false)
 	s.gone(binding)
 	s.says(m, false, v1alpha1.ReasonNamespaceNotAllowed)
-	set, err := kubernetes.NewForConfig(s.account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(s.account))(t)
 	if _, err := set.CoreV1().Secrets(s.ns).Get(t.Context(), "forge", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the operator may read Secrets still: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -68,9 +69,7 @@ func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 		t.Errorf("%q, stalled %t", message, stalled(late))
 	}
 	// The address is free, and an administrator allowed it to the other namespace.
-	if err := s.Delete(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), first))
 	s.says(late, true, v1alpha1.ReasonSynced)
 }
 
@@ -85,38 +84,23 @@ func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 	address := s.ns + "/vpc/aws"
 	old := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address = address })
 	s.says(old, true, v1alpha1.ReasonSynced)
-	if err := s.Delete(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), old))
 	for _, v := range s.versions() { // no garbage collector runs
-		if err := s.Delete(t.Context(), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), &v))
 	}
 	namespaces := s.clientset().CoreV1().Namespaces()
-	if err := namespaces.Delete(t.Context(), s.ns, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ns, err := namespaces.Get(t.Context(), s.ns, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, namespaces.Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
+	ns := must.Get(namespaces.Get(t.Context(), s.ns, metav1.GetOptions{}))(t)
 	ns.Spec.Finalizers = nil
-	if _, err := namespaces.Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(namespaces.Finalize(t.Context(), ns, metav1.UpdateOptions{}))(t)
+	must.Succeed(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}))
 	before := s.everything()
 	heir := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.DeletionPolicy = address, v1alpha1.DeletionDelete })
 	if message := s.says(heir, false, v1alpha1.ReasonAddressTaken); !strings.Contains(message, v1alpha1.AnnotationAddresses) || !stalled(heir) {
 		t.Errorf("%q, stalled %t", message, stalled(heir))
 	}
 	// Without owning the address it deletes nothing in the registry.
-	if err := s.Delete(t.Context(), heir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), heir))
 	s.gone(heir)
 	if after := s.everything(); len(after) != len(before) {
 		t.Errorf("the registry had %v, has %v", before, after)

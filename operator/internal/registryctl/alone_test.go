@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
@@ -26,9 +27,7 @@ func (s *site) alone(ns, name, version string, change func(*v1alpha1.VersionSpec
 	if change != nil {
 		change(&v.Spec)
 	}
-	if err := s.Create(s.t.Context(), v); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), v))
 	return v
 }
 
@@ -48,10 +47,7 @@ func TestVersionWithoutTarget(t *testing.T) {
 	s.publish("1.0.0", "1.1.0")
 	without := ocitest.New(t, ocitest.Quirks{})
 	other, _ := depottest.NewDepot(t, without, oci.Options{})
-	entry, err := supply.ModuleSpec{Address: vpc, Source: s.source(), EntrySpec: supply.EntrySpec{Versions: "1.0.0"}}.Entry("module")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entry := must.Get(supply.ModuleSpec{Address: vpc, Source: s.source(), EntrySpec: supply.EntrySpec{Versions: "1.0.0"}}.Entry("module"))(t)
 	apply(t, other, supply.Origins{Open: func(reference string) (*oci.Repo, error) { return oci.OpenRepo(reference, oci.Options{}) }},
 		supply.Set{Modules: []supply.ModuleEntry{entry}})
 
@@ -108,9 +104,7 @@ func TestVersionWithoutTargetIsListed(t *testing.T) {
 	if e := s.yanked("1.0.0"); e != nil || v.Status.State != v1alpha1.StatePublished {
 		t.Errorf("active, but yanked by %+v, the Version says %+v", e, v.Status)
 	}
-	if err := s.Delete(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), v))
 	s.gone(v)
 	if got := join(s.listing().Versions); got != "1.0.0" {
 		t.Errorf("deleted: the registry has %q", got)
@@ -139,17 +133,12 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	if got := join(s.listing().Versions); got != "1.1.0 1.0.0" {
 		t.Errorf("the registry has %q", got)
 	}
-	rec, err := supply.ReadEntryRecord(t.Context(), s.to, "module "+vpc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := must.Get(supply.ReadEntryRecord(t.Context(), s.to, "module "+vpc))(t)
 	if got := rec.Versions("module " + vpc); !slices.Equal(got, []string{"1.1.0", "1.0.0"}) {
 		t.Errorf("the record has %v", got)
 	}
 	for _, v := range []*v1alpha1.Version{first, beside, duplicate} {
-		if err := s.Delete(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), v))
 	}
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.older(m)
@@ -175,9 +164,7 @@ func TestVersionWithoutTargetIsDeleted(t *testing.T) {
 		s.says(v, true, v1alpha1.ReasonSynced)
 	}
 	for i, want := range []string{"1.2.0 1.1.0 1.0.0", "1.2.0 1.1.0 1.0.0", "1.1.0 1.0.0"} {
-		if err := s.Delete(t.Context(), all[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), all[i]))
 		s.gone(all[i])
 		if got := join(s.listing().Versions); got != want {
 			t.Errorf("%s: the registry has %q", all[i].Name, got)
@@ -204,9 +191,7 @@ func TestVersionWithoutTargetIsRefused(t *testing.T) {
 	if message := s.says(foreign, false, v1alpha1.ReasonAddressNotAllowed); message != want || !stalled(foreign) {
 		t.Errorf("%q, stalled %t", message, stalled(foreign))
 	}
-	if err := s.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge"}}))
 	auth := s.alone(s.ns, "auth", "1.0.0", func(spec *v1alpha1.VersionSpec) {
 		spec.Auth = &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}}
 	})
@@ -219,9 +204,7 @@ func TestVersionWithoutTargetIsRefused(t *testing.T) {
 		t.Errorf("%q, the Version says %+v", message, missing.Status)
 	}
 	for _, v := range []*v1alpha1.Version{auth, missing} {
-		if err := s.Delete(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), v))
 		s.gone(v)
 	}
 	s.annotate(other, "module:net/**")

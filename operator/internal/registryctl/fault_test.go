@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -109,9 +110,7 @@ func TestSecretsHaveToAgree(t *testing.T) {
 	if !trying(m) {
 		t.Errorf("%+v", m.Status)
 	}
-	if err := s.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), secret))
 	message := s.says(m, false, v1alpha1.ReasonSecretNotAllowed)
 	if want := "Secret forge does not allow this use: annotate it with okara.dev/use="; !strings.HasPrefix(message, want) || !stalled(m) {
 		t.Errorf("%q, stalled %t", message, stalled(m))
@@ -142,9 +141,7 @@ func TestSecretsHaveToAgree(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.stop()
 	var events eventsv1.EventList
-	if err := s.List(t.Context(), &events, client.InNamespace(s.ns)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.List(t.Context(), &events, client.InNamespace(s.ns)))
 	for what, v := range map[string]any{"status": m, "events": events, "Versions": s.versions()} {
 		text, err := json.Marshal(v)
 		if err != nil || strings.Contains(string(text), token) {
@@ -210,9 +207,7 @@ func TestSuspendedModulesAreHeld(t *testing.T) {
 	s.change(m, func() { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
 	s.until("held", func() (bool, any) { s.read(m); return len(m.Finalizers) > 0, m })
 	s.says(m, false, v1alpha1.ReasonSuspended)
-	if err := s.Delete(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), m))
 	s.gone(m)
 	if s.yanked("1.0.0") == nil {
 		t.Error("the version is not yanked")

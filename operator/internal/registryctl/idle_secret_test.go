@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -67,9 +68,7 @@ func (c *closed) take() []string {
 func (s *site) secret(host string, data map[string]string) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge", Annotations: map[string]string{v1alpha1.AnnotationUse: host}}, StringData: data}
-	if err := s.Create(s.t.Context(), secret); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), secret))
 }
 
 // TestAnIdleRunAsksItsOriginOnce counts the requests of a run in which nothing is new, to
@@ -79,10 +78,7 @@ func (s *site) secret(host string, data map[string]string) {
 // Shows: operator 10 | a run with nothing new makes one request to an origin, with or without a
 // credential
 func TestAnIdleRunAsksItsOriginOnce(t *testing.T) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	app := map[string]string{"githubAppID": "1", "githubInstallID": "2", "githubPrivateKey": string(pem.EncodeToMemory(
 		&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))}
 	token := map[string]string{"token": "t0ken"}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -46,9 +47,7 @@ func TestAMovedTagIsFoundWithinADay(t *testing.T) {
 	m := s.module(s.ns, "m", nil)
 	s.says(m, true, v1alpha1.ReasonSynced)
 	repo := repository(t, s.fill)
-	if err := repo.PutTag(t.Context(), "1.0.0", depottest.MustFetch(t, repo, "1.1.0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", depottest.MustFetch(t, repo, "1.1.0")))
 	s.clock.Add(int64(25 * time.Hour))
 	s.rouse("module:net/**, module:other/**")
 	s.says(m, false, v1alpha1.ReasonDrift)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/importer"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -236,10 +237,7 @@ func (f *forge) json(w http.ResponseWriter, v any) {
 func TestOpenDepotSyncs(t *testing.T) {
 	s := newSite(t, nil)
 	ns := s.ns
-	text, err := importer.Kubernetes([]byte(strings.ReplaceAll(openDepot, "NS", ns)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(importer.Kubernetes([]byte(strings.ReplaceAll(openDepot, "NS", ns))))(t)
 	// The import lists what an administrator has to do.
 	allowed := "module:" + ns + "/**, mirror:registry.opentofu.org/hashicorp/aws, mirror:registry.opentofu.org/hashicorp/null, mirror:registry.opentofu.org/hashicorp/random"
 	if !strings.Contains(text, v1alpha1.AnnotationAddresses+"='"+allowed+"'") {

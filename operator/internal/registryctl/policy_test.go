@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -53,11 +54,7 @@ func (s *site) version(number string) *v1alpha1.Version {
 // listing returns the listing of the module in the registry.
 func (s *site) listing() *depot.Listing {
 	s.t.Helper()
-	l, err := depot.ReadListing(s.t.Context(), repository(s.t, s.fill), "", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return l
+	return must.Get(depot.ReadListing(s.t.Context(), repository(s.t, s.fill), "", nil))(s.t)
 }
 
 func (s *site) yanked(number string) *evidence.StatusEvent {
@@ -75,9 +72,7 @@ func TestDriftIsReported(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 	repo := repository(t, s.fill)
 	was, other := depottest.MustFetch(t, repo, "1.0.0"), depottest.MustFetch(t, repo, "1.1.0")
-	if err := repo.PutTag(t.Context(), "1.0.0", other); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", other))
 	s.again(m)
 	s.says(m, false, v1alpha1.ReasonDrift)
 	if stalled(m) || states(m) != "1.1.0 Published, 1.0.0 Drift" {
@@ -93,9 +88,7 @@ func TestDriftIsReported(t *testing.T) {
 	}
 	s.mustReport(m, v1alpha1.ReasonDrift)
 
-	if err := repo.PutTag(t.Context(), "1.0.0", was); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", was))
 	s.again(m)
 	s.says(m, true, v1alpha1.ReasonSynced)
 }
@@ -145,9 +138,7 @@ func TestApprovalHoldsVersions(t *testing.T) {
 		t.Errorf("%+v", m.Status)
 	}
 	s.says(s.version("1.0.0"), false, v1alpha1.ReasonHeld)
-	if _, err := s.to.Approve(t.Context(), repository(t, s.fill), depottest.MustVersion(t, "1.0.0"), m.Status.Versions[1].Digest); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.to.Approve(t.Context(), repository(t, s.fill), depottest.MustVersion(t, "1.0.0"), m.Status.Versions[1].Digest))(t)
 	s.again(m)
 	if states(m) != "1.1.0 Waiting, 1.0.0 Published" || m.Status.Latest != "1.0.0" {
 		t.Errorf("approved: %+v", m.Status)
@@ -172,9 +163,7 @@ func TestApprovalPublishes(t *testing.T) {
 		if change != nil {
 			change(&a.Spec)
 		}
-		if err := s.Create(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), a))
 		return a
 	}
 	becomes := func(a *v1alpha1.Approval, want v1alpha1.ApprovalResult) {
@@ -211,22 +200,16 @@ func TestPruneKeepsWhatRuns(t *testing.T) {
 		return depottest.MustFetch(t, repository(t, s.fill), number).Digest.String()
 	}
 	i := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "abcdefghjk"}, Spec: v1alpha1.InstanceSpec{Template: "net/vpc"}}
-	if err := s.Create(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), i))
 	i.Status.Module = &v1alpha1.RunningModule{Version: "1.0.0", Digest: digest("1.0.0")}
-	if err := s.Status().Update(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Status().Update(t.Context(), i))
 	s.runsObject(digest("1.1.0"))
 	s.change(m, func() { m.Spec.Keep = new(int32(1)) })
 	s.says(m, true, v1alpha1.ReasonSynced)
 	if got := join(s.listing().Versions); got != "1.3.0 1.1.0 1.0.0" {
 		t.Errorf("the registry has %s", got)
 	}
-	if err := s.Delete(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), i))
 	s.again(m)
 	if got := join(s.listing().Versions); got != "1.3.0 1.1.0" {
 		t.Errorf("nothing runs 1.0.0: the registry has %s", got)
@@ -254,9 +237,7 @@ func (s *site) runsObject(digest string) {
 	o.SetNamespace(s.ns)
 	o.SetName("prod")
 	for _, object := range []client.Object{crd, k} {
-		if err := s.Create(s.t.Context(), object); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, s.Create(s.t.Context(), object))
 		s.t.Cleanup(func() {
 			if err := s.Delete(context.WithoutCancel(s.t.Context()), object); err != nil {
 				s.t.Error(err)
@@ -322,9 +303,7 @@ func TestDeletionPolicies(t *testing.T) {
 			if want.yanked { // the version stays while the registry is down
 				s.in.close(ocitest.Refuse)
 			}
-			if err := s.Delete(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Delete(t.Context(), m))
 			if want.yanked {
 				s.mustReport(m, v1alpha1.ReasonFailed)
 				s.read(m)
@@ -355,13 +334,9 @@ func TestDepotLetsItsEntriesGo(t *testing.T) {
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionDelete, v1alpha1.DeletionKeep} {
 		d := &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{DeletionPolicy: policy, Modules: []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}}}}
 		d.Namespace, d.Name = s.ns, "d"
-		if err := s.Create(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), d))
 		s.says(d, true, v1alpha1.ReasonSynced)
-		if err := s.Delete(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), d))
 		s.gone(d)
 		m := &v1alpha1.Module{}
 		err := s.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: d.Status.Entries[0].Name}, m)
@@ -384,9 +359,7 @@ func TestDepotReleases(t *testing.T) {
 	entries := []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}}
 	d := &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{Modules: entries}}
 	d.Namespace, d.Name = s.ns, "d"
-	if err := s.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), d))
 	s.says(d, true, v1alpha1.ReasonSynced)
 	m := &v1alpha1.Module{}
 	m.Namespace, m.Name = s.ns, d.Status.Entries[0].Name
@@ -404,16 +377,12 @@ func TestDepotReleases(t *testing.T) {
 	s.change(d, func() { d.Spec.Modules = entries })
 	labelled("it is the Depot's again", "d")
 	s.says(d, true, v1alpha1.ReasonSynced)
-	if err := s.Delete(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), d))
 	labelled("it is the tenant's when the Depot is gone", "")
 
 	other := &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{Modules: entries}}
 	other.Namespace, other.Name = s.ns, "other"
-	if err := s.Create(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), other))
 	message := s.says(other, false, v1alpha1.ReasonEntriesFailed)
 	if !strings.Contains(message, m.Name+" is "+v1alpha1.ReasonNameTaken) {
 		t.Errorf("another Depot says %q", message)

@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -37,14 +38,8 @@ type issuer struct {
 
 func newIssuer(t *testing.T) *issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil))(t)
 	i := &issuer{signer: signer}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var doc any = map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys"}
@@ -61,12 +56,9 @@ func newIssuer(t *testing.T) *issuer {
 func (i *issuer) token(t *testing.T, subject string, groups ...string) string {
 	t.Helper()
 	now := time.Now()
-	token, err := jwt.Signed(i.signer).Claims(map[string]any{
+	token := must.Get(jwt.Signed(i.signer).Claims(map[string]any{
 		"iss": i.URL, "aud": "okara", "sub": subject, "groups": groups, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
-	}).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}).Serialize())(t)
 	return token
 }
 
@@ -86,19 +78,12 @@ func newFrontEnd(t *testing.T, config string) *frontEnd {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(config), 0o600))
 	f := &frontEnd{}
 	cmd := exec.CommandContext(t.Context(), okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(dir, "data"), "--config", file)
 	cmd.Env, cmd.Stderr = append(os.Environ(), "HOME="+dir), &f.log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()
@@ -114,15 +99,9 @@ func newFrontEnd(t *testing.T, config string) *frontEnd {
 // ask requests the versions of a module without any: 404 means that access is allowed.
 func (f *frontEnd) ask(t *testing.T, address, token string) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/v1/modules/"+address+"/versions", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/v1/modules/"+address+"/versions", nil))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
 	return resp.StatusCode
 }
@@ -130,14 +109,9 @@ func (f *frontEnd) ask(t *testing.T, address, token string) int {
 // clusterKeys is a file with the keys of the cluster, as kubectl get --raw writes it.
 func (s *site) clusterKeys() string {
 	s.t.Helper()
-	keys, err := s.clientset().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	keys := must.Get(s.clientset().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(s.t.Context()))(s.t)
 	file := filepath.Join(s.t.TempDir(), "keys.json")
-	if err := os.WriteFile(file, keys, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.WriteFile(file, keys, 0o600))
 	return file
 }
 
@@ -145,13 +119,8 @@ func (s *site) clusterKeys() string {
 func (s *site) podToken(namespace string) string {
 	s.t.Helper()
 	accounts := s.clientset().CoreV1().ServiceAccounts(namespace)
-	if _, err := accounts.Create(s.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "ci"}}, metav1.CreateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
-	token, err := accounts.CreateToken(s.t.Context(), "ci", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"okara"}}}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Get(accounts.Create(s.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "ci"}}, metav1.CreateOptions{}))(s.t)
+	token := must.Get(accounts.CreateToken(s.t.Context(), "ci", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"okara"}}}, metav1.CreateOptions{}))(s.t)
 	return token.Status.Token
 }
 
@@ -170,12 +139,8 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 	s.start()
 	file := filepath.Join(t.TempDir(), "rules.json")
 	put := func(text string) {
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file+".new", []byte(text), 0o600))
+		must.Succeed(t, os.Rename(file+".new", file))
 	}
 	mount := func() {
 		m := s.rulesMap()
@@ -221,9 +186,7 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 	}
 
 	for _, r := range []*v1alpha1.AccessRule{r, pods} {
-		if err := s.Delete(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), r))
 	}
 	s.rulesAre(`{"rules":[]}`)
 	mount()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -34,14 +35,8 @@ func newRule(namespace string, number, groups int) v1alpha1.AccessRule {
 // addresses that their namespace has by its name.
 func judge(t *testing.T, list []v1alpha1.AccessRule) ([]judged, string) {
 	t.Helper()
-	all, err := (&rules{}).judge(t.Context(), list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := fileOf(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get((&rules{}).judge(t.Context(), list))(t)
+	text := must.Get(fileOf(all))(t)
 	if len(text) > 1<<20 {
 		t.Errorf("the file has %d bytes", len(text))
 	}
@@ -107,10 +102,7 @@ func FuzzAccessRule(f *testing.F) {
 		if err := r.check(t.Context(), rule, "a", map[string][]string{"a": r.ownAddresses("a")}); err != nil {
 			return
 		}
-		text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(access.RulesFile{Rules: []access.Rule{rule}}))(t)
 		if _, err := access.ParseRules(text); err != nil {
 			t.Errorf("the front-end does not read %s: %v", text, err)
 		}

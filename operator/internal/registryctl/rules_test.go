@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 )
@@ -23,9 +24,7 @@ func (s *site) rule(ns, name string, change func(*v1alpha1.AccessRuleSpec), allo
 	if change != nil {
 		change(&r.Spec)
 	}
-	if err := s.Create(s.t.Context(), r); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), r))
 	return r
 }
 
@@ -73,9 +72,7 @@ func TestAccessRules(t *testing.T) {
 	s.says(full, true, v1alpha1.ReasonSynced)
 	s.rulesAre(`{"rules":[{"name":"` + s.ns + `/a","issuer":"https://idp.example.com","groups":["people"],"claims":{"team":"net-*"},"allow":["publish:module:` +
 		s.ns + `/{project}/*"]},` + line(s.ns, "b", string(own)) + `]}`)
-	if err := s.Delete(t.Context(), full); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), full))
 	s.rulesAre(`{"rules":[` + line(s.ns, "b", string(own)) + `]}`)
 
 	for name, allow := range map[string]v1alpha1.Right{
@@ -131,9 +128,7 @@ func TestRulesFileIsKept(t *testing.T) {
 	s := newSite(t, nil)
 	foreign := s.rulesMap()
 	foreign.Data = map[string]string{"rules.json": "mine"}
-	if err := s.Create(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), foreign))
 	s.start()
 	r := s.rule(s.ns, "r", nil, v1alpha1.Right("read:module:"+s.ns+"/**"))
 	if message := s.says(r, false, v1alpha1.ReasonNameTaken); !stalled(r) || message != "ConfigMap "+s.operatorNamespace+"/okara-rules exists and is not okara's: delete or rename it" {
@@ -142,9 +137,7 @@ func TestRulesFileIsKept(t *testing.T) {
 	if s.read(foreign); foreign.Data["rules.json"] != "mine" {
 		t.Errorf("it was overwritten: %v", foreign.Data)
 	}
-	if err := s.Delete(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), foreign))
 	s.says(r, true, v1alpha1.ReasonSynced)
 	want := `{"rules":[` + line(s.ns, "r", "read:module:"+s.ns+"/**") + `]}`
 	s.rulesAre(want)
@@ -152,9 +145,7 @@ func TestRulesFileIsKept(t *testing.T) {
 	m := s.rulesMap()
 	s.read(m)
 	m.Data["rules.json"] = "all"
-	if err := s.Update(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Update(t.Context(), m))
 	s.rulesAre(want)
 	s.stop()
 	s.read(m)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -33,9 +34,7 @@ func TestNothingMatches(t *testing.T) {
 	d := &v1alpha1.Depot{}
 	d.Namespace, d.Name = s.ns, "d"
 	d.Spec.Modules = []v1alpha1.ModuleEntry{{Address: "net/none/aws", Source: s.source(), EntrySpec: v1alpha1.EntrySpec{Versions: "~> 10.0"}}}
-	if err := s.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), d))
 	if message := s.says(d, false, v1alpha1.ReasonEntriesFailed); !strings.Contains(message, v1alpha1.ReasonVersionMissing) || stalled(d) {
 		t.Errorf("%q: %+v", message, d.Status)
 	}
@@ -47,9 +46,7 @@ func TestDeletedIsNotReady(t *testing.T) {
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.in.close(ocitest.Refuse)
-	if err := s.Delete(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), m))
 	s.says(m, false, v1alpha1.ReasonFailed)
 	if !trying(m) {
 		t.Errorf("%+v", m.Status)
@@ -86,9 +83,7 @@ func TestEntryThatCannotBeMade(t *testing.T) {
 	for _, address := range []string{"net-/vpc/aws", vpc} {
 		d.Spec.Modules = append(d.Spec.Modules, v1alpha1.ModuleEntry{Address: address, Source: s.source()})
 	}
-	if err := s.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), d))
 	m := &v1alpha1.Module{}
 	m.Namespace, m.Name = s.ns, "net.vpc.aws"
 	s.until("the other entry is made", func() (bool, any) {
@@ -123,9 +118,7 @@ func TestApprovalOfNothing(t *testing.T) {
 		a := &v1alpha1.Approval{}
 		a.Namespace, a.Name = s.ns, name
 		a.Spec = v1alpha1.ApprovalSpec{Target: v1alpha1.ApprovalTarget{Kind: kind, Name: "none"}, Plan: "sha256:0", Approver: "alice"}
-		if err := s.Create(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), a))
 		s.until(name+" says that nobody judges it", func() (bool, any) {
 			s.read(a)
 			c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionReady)

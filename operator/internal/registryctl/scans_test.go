@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -25,9 +26,7 @@ results=
 if grep -qr insecure "$1"; then results='{"ruleId":"X","level":"error","message":{"text":"it says so"}}'; fi
 printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s]}]}' "$results"
 `
-	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(script), 0o700))
 	return file
 }
 
@@ -38,9 +37,7 @@ printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s
 // published
 func TestScans(t *testing.T) {
 	s := newNet(t, "1.0.0")
-	if _, err := s.from.PublishModule(t.Context(), depottest.NewModule("# insecure"), depottest.MustModule(t, vpc, "1.1.0"), depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.from.PublishModule(t.Context(), depottest.NewModule("# insecure"), depottest.MustModule(t, vpc, "1.1.0"), depot.ModuleOptions{}))(t)
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Scan = &v1alpha1.ScanPolicy{Block: "High"} })
 	if message := s.says(m, false, v1alpha1.ReasonScannerMissing); !stalled(m) || !strings.Contains(message, "--scanner") {
 		t.Errorf("%q, stalled %t", message, stalled(m))
@@ -95,9 +92,7 @@ func TestScanOfTheSourceRepository(t *testing.T) {
 	p := &v1alpha1.Provider{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "null"}}
 	p.Spec.Address, p.Spec.Versions = "hashicorp/null", "1.1.0"
 	p.Spec.Scan = &v1alpha1.ScanPolicy{SourceRepository: "github.com/acme/terraform-provider-null"}
-	if err := s.Create(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), p))
 	s.says(p, true, v1alpha1.ReasonSynced)
 	v := s.version("1.1.0")
 	s.says(v, true, v1alpha1.ReasonSynced)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -19,14 +20,8 @@ import (
 //
 // Shows: operator 11 | a Secret must permit its use, and is never shown
 func TestCredentialOfASecret(t *testing.T) {
-	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, key := must.GetBoth(ed25519.GenerateKey(nil))(t)
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	ssh := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	for _, c := range []struct {
 		name, use string

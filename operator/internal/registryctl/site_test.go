@@ -37,6 +37,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -144,9 +145,7 @@ func (s *site) scheme() *runtime.Scheme {
 	s.t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, eventsv1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, add(scheme))
 	}
 	return scheme
 }
@@ -178,30 +177,25 @@ func (s *site) start() {
 	for _, name := range s.watched {
 		namespaces[name] = cache.Config{}
 	}
-	mgr, err := ctrl.NewManager(s.account, ctrl.Options{
+	mgr := must.Get(ctrl.NewManager(s.account, ctrl.Options{
 		Scheme: s.scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 		LeaderElection: s.elect, LeaderElectionID: "okara-operator", LeaderElectionNamespace: s.operatorNamespace, LeaderElectionReleaseOnCancel: true,
 		Cache:  cache.Options{DefaultNamespaces: namespaces, ByObject: registryctl.Cached(s.operatorNamespace)},
 		Logger: logr.FromSlogHandler(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})),
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}))(s.t)
 	guard := upstream.NewGuard(append(s.alsoInside, s.origin))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext, transport.Proxy = guard.Dial, nil
 	s.out.base = transport
 	tenants := supply.NewTenants(supply.TenantsOptions{Guard: guard, Transport: &s.out, Registry: s.fill, Layout: s.to.Options().Layout})
 	ctx, cancel := context.WithCancel(s.t.Context())
-	if err := registryctl.Setup(ctx, mgr, registryctl.Options{
+	must.Succeed(s.t, registryctl.Setup(ctx, mgr, registryctl.Options{
 		Depot: s.to, Namespace: s.operatorNamespace, Issuers: s.issuers, Scanner: s.scanner, Now: s.now,
 		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 			s.runs.Add(1)
 			return tenants.Origins(ctx, secret, may)
 		},
-	}); err != nil {
-		s.t.Fatal(err)
-	}
+	}))
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	s.stop = sync.OnceFunc(func() {
@@ -221,9 +215,7 @@ func (s *site) now() time.Time { return time.Now().Add(time.Duration(s.clock.Loa
 func (s *site) publish(versions ...string) {
 	s.t.Helper()
 	for _, v := range versions {
-		if _, err := s.from.PublishModule(s.t.Context(), depottest.NewModule("# "+v), depottest.MustModule(s.t, vpc, v), depot.ModuleOptions{}); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Get(s.from.PublishModule(s.t.Context(), depottest.NewModule("# "+v), depottest.MustModule(s.t, vpc, v), depot.ModuleOptions{}))(s.t)
 	}
 }
 
@@ -237,9 +229,7 @@ func (s *site) module(ns, name string, change func(*v1alpha1.Module)) *v1alpha1.
 	if change != nil {
 		change(m)
 	}
-	if err := s.Create(s.t.Context(), m); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), m))
 	return m
 }
 
@@ -258,9 +248,7 @@ func (s *site) until(what string, is func() (bool, any)) {
 
 func (s *site) read(o client.Object) {
 	s.t.Helper()
-	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o))
 }
 
 // conditions returns the conditions of an object, and the generation they are about.
@@ -321,9 +309,7 @@ func (s *site) change(o client.Object, how func()) {
 	s.read(o)
 	before := o.DeepCopyObject().(client.Object)
 	how()
-	if err := s.Patch(s.t.Context(), o, client.MergeFrom(before)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Patch(s.t.Context(), o, client.MergeFrom(before)))
 }
 
 // states lists the versions of a status with their states.
@@ -338,10 +324,7 @@ func states(m *v1alpha1.Module) string {
 // reconciled is how many reconciles the controllers of this process have finished.
 func reconciled(t *testing.T, controller string) int {
 	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(metrics.Registry.Gather())(t)
 	sum := 0.0
 	for _, f := range families {
 		if f.GetName() == "controller_runtime_reconcile_total" {
@@ -406,9 +389,5 @@ func (s *site) mustReport(o client.Object, reason string) string {
 // clientset returns a client for what the client of objects cannot do.
 func (s *site) clientset() *kubernetes.Clientset {
 	s.t.Helper()
-	set, err := kubernetes.NewForConfig(s.config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return set
+	return must.Get(kubernetes.NewForConfig(s.config))(s.t)
 }

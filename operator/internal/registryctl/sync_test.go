@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -32,25 +33,15 @@ func (s *site) offer() {
 
 func providerEntry(t *testing.T, origin string) supply.ProviderEntry {
 	t.Helper()
-	e, err := supply.ProviderSpec{Address: dns, Origin: origin, Platforms: []string{"linux_amd64"}}.Entry("provider")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(supply.ProviderSpec{Address: dns, Origin: origin, Platforms: []string{"linux_amd64"}}.Entry("provider"))(t)
 }
 
 // apply runs the engine without an operator.
 func apply(t *testing.T, d *depot.Depot, from supply.Origins, set supply.Set) {
 	t.Helper()
 	r := supply.NewSyncer(d, supply.SyncOptions{Set: &set, Origins: func(string) (supply.Origins, error) { return from, nil }})
-	p, err := r.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := r.Apply(t.Context(), p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(r.Plan(t.Context()))(t)
+	results := must.Get(r.Apply(t.Context(), p, nil))(t)
 	for _, res := range results {
 		if res.Err() != nil {
 			t.Fatal(res.Err())
@@ -69,10 +60,7 @@ func TestDepotSyncs(t *testing.T) {
 	s.offer()
 	without := ocitest.New(t, ocitest.Quirks{})
 	other, _ := depottest.NewDepot(t, without, oci.Options{})
-	entry, err := supply.ModuleSpec{Address: vpc, Source: s.source()}.Entry("module")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entry := must.Get(supply.ModuleSpec{Address: vpc, Source: s.source()}.Entry("module"))(t)
 	apply(t, other, supply.Origins{
 		Open: func(reference string) (*oci.Repo, error) { return oci.OpenRepo(reference, oci.Options{}) },
 		Provider: func(origin string, _ addr.Provider) (depot.Source, error) {
@@ -86,9 +74,7 @@ func TestDepotSyncs(t *testing.T) {
 		Modules:   []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}},
 		Providers: []v1alpha1.ProviderEntry{{Address: dns, Origin: "oci://" + s.origin + "/p", Platforms: []string{"linux_amd64"}}},
 	}}
-	if err := s.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), d))
 	s.says(d, true, v1alpha1.ReasonSynced)
 	if d.Status.Modules != 1 || d.Status.Providers != 1 || d.Status.Failed != 0 || len(d.Status.Entries) != 2 || d.Status.Entries[0].Latest != "1.1.0" {
 		t.Errorf("the Depot says %+v", d.Status)
@@ -142,10 +128,7 @@ func TestDepotSyncs(t *testing.T) {
 func (s *site) everything() map[string]string {
 	s.t.Helper()
 	_, c := depottest.NewDepot(s.t, s.fill, oci.Options{})
-	names, err := c.Repositories(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	names := must.Get(c.Repositories(s.t.Context()))(s.t)
 	return content(s.t, s.fill, names...)
 }
 
@@ -153,9 +136,7 @@ func (s *site) everything() map[string]string {
 func (s *site) versions() []v1alpha1.Version {
 	s.t.Helper()
 	var list v1alpha1.VersionList
-	if err := s.List(s.t.Context(), &list, client.InNamespace(s.ns)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.List(s.t.Context(), &list, client.InNamespace(s.ns)))
 	return list.Items
 }
 
@@ -164,9 +145,7 @@ func (s *site) revisions() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
 	for _, list := range []client.ObjectList{&v1alpha1.DepotList{}, &v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}} {
-		if err := s.List(s.t.Context(), list, client.InNamespace(s.ns)); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, s.List(s.t.Context(), list, client.InNamespace(s.ns)))
 		var objects []client.Object
 		switch list := list.(type) {
 		case *v1alpha1.DepotList:

@@ -16,6 +16,8 @@ import (
 	typedrbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Account creates the account of an operator that runs modules, in a namespace and with
@@ -67,14 +69,9 @@ func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 // rulesOf returns the rules of the chart by their purpose.
 func rulesOf(t testing.TB, file string) map[string][]rbacv1.PolicyRule {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join(Root(), "charts", "okara", "files", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(filepath.Join(Root(), "charts", "okara", "files", file)))(t)
 	var rules map[string][]rbacv1.PolicyRule
-	if err := yaml.UnmarshalStrict(src, &rules); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(src, &rules))
 	return rules
 }
 
@@ -89,17 +86,11 @@ type account struct {
 // account creates a service account and its configuration.
 func (c *Cluster) account(t testing.TB, namespace, name string) *account {
 	t.Helper()
-	set, err := kubernetes.NewForConfig(c.Admin(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(kubernetes.NewForConfig(c.Admin(t)))(t)
 	a := &account{t, set.RbacV1(), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}, c.Admin(t)}
 	accounts := set.CoreV1().ServiceAccounts(namespace)
 	a.made(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
-	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	a.config.BearerToken = token.Status.Token
 	return a
 }

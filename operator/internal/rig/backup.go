@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Backup copies the data folder of etcd while the cluster is stopped. The returned
@@ -16,14 +18,12 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	backup := t.TempDir()
 	replace := func(to, from string) {
 		t.Helper()
-		if err := c.paused(func() error {
+		must.Succeed(t, c.paused(func() error {
 			if err := os.RemoveAll(to); err != nil {
 				return err
 			}
 			return os.CopyFS(to, os.DirFS(from))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	replace(backup, c.data())
 	return func() { t.Helper(); replace(c.data(), backup) }

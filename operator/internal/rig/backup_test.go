@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -59,10 +60,7 @@ func newLived(t *testing.T) *lived {
 // and its text.
 func (l *lived) wrote() string {
 	l.t.Helper()
-	b, err := os.ReadFile(l.diary)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(l.diary))(l.t)
 	code, state := l.ask(l.admin, http.MethodGet, "")
 	history := l.state("history", l.okara+"/state/prod."+l.tenant, "-w", "greetings.hello", "--json")
 	return fmt.Sprint(strings.Fields(string(b)), code, state, history)
@@ -134,9 +132,7 @@ func TestClusterRestored(t *testing.T) {
 	l.delete(t, first)
 	l.carry(first, "its destroy fails", func() bool { return strings.Contains(fmt.Sprint(l.terraform(first)), "exit status 1") })
 	during := cluster.Backup(t)
-	if err := os.WriteFile(l.may, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(l.may, nil, 0o600))
 	l.goes(first)
 	after := cluster.Backup(t)
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -77,16 +78,11 @@ func TestFluxInstallsAChart(t *testing.T) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 		},
 	} {
-		if err := f.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.Create(t.Context(), o))
 	}
 	_, c := depottest.NewDepot(t, serve(t), oci.Options{})
 	repo := depottest.MustRepo(t, c, "charts/hello")
-	pushed, err := repo.Push(t.Context(), chart(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pushed := must.Get(repo.Push(t.Context(), chart(t)))(t)
 	repository := f.create(t, object(t, fmt.Sprintf(chartSource, ns, repo, pushed.Digest.String())))
 	installed := f.create(t, object(t, fmt.Sprintf(release, ns)))
 	f.ready(t, installed)
@@ -108,10 +104,7 @@ func chart(t *testing.T) oci.Artifact {
 	files := chartFiles("1.0.0")
 	about := oci.BytesBlob("application/vnd.cncf.helm.config.v1+json", files["Chart.yaml"].Data)
 	layer := oci.BytesBlob("application/vnd.cncf.helm.chart.content.v1.tar+gzip", pack(t, files))
-	m, err := oci.NewManifest(ocispec.Manifest{Config: about.Descriptor, Layers: []oci.Descriptor{layer.Descriptor}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{Config: about.Descriptor, Layers: []oci.Descriptor{layer.Descriptor}}))(t)
 	return oci.Artifact{Blobs: []oci.Blob{about, layer}, Root: m}
 }
 
@@ -130,17 +123,11 @@ func pack(t *testing.T, files fstest.MapFS) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := w.WriteHeader(&tar.Header{Name: "hello/" + name, Mode: 0o644, Size: int64(len(files[name].Data))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(files[name].Data); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(&tar.Header{Name: "hello/" + name, Mode: 0o644, Size: int64(len(files[name].Data))}))
+		must.Get(w.Write(files[name].Data))(t)
 	}
 	for _, c := range []io.Closer{w, z} {
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Close())
 	}
 	return b.Bytes()
 }

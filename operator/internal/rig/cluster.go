@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Issuer is the issuer of service account tokens.
@@ -92,16 +93,10 @@ func (c *Cluster) Admin(t testing.TB) *rest.Config {
 // Namespace creates a namespace for one test.
 func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) *corev1.Namespace {
 	t.Helper()
-	set, err := kubernetes.NewForConfig(c.Admin(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+	set := must.Get(kubernetes.NewForConfig(c.Admin(t)))(t)
+	ns := must.Get(set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "t-", Annotations: annotations},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	return ns
 }
 
@@ -205,10 +200,7 @@ func (c *Cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 // off.
 func (c *Cluster) Audit(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(c.auditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(c.auditLog()))(t)
 	return string(b)
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -52,9 +53,7 @@ func TestExecutor(t *testing.T) {
 		t.Errorf("it was written though nothing changed: %v", err)
 	}
 	// tofu-controller writes concurrently; a controller would reconcile again.
-	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Cancel(t.Context(), e.spec) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Cancel(t.Context(), e.spec) }))
 	source := e.object("source.toolkit.fluxcd.io/v1", "OCIRepository")
 	e.delete(t, source)
 	e.gone(t, source)
@@ -86,9 +85,7 @@ func TestExecutorRepairs(t *testing.T) {
 	e := newExecuted(t)
 	right := e.spec.Module.Digest
 	e.spec.Module.Digest = "sha256:" + strings.Repeat("0", 64)
-	if _, err := e.exec.Apply(t.Context(), e.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.exec.Apply(t.Context(), e.spec))(t)
 	e.says(t, e.object("infra.contrib.fluxcd.io/v1alpha2", "Terraform"), "Ready", "False")
 	e.spec.Module.Digest = right
 	e.reaches(fluxexec.Applied)
@@ -102,14 +99,8 @@ func TestExecutorRepairs(t *testing.T) {
 func TestExecutorWaits(t *testing.T) {
 	const id = "0f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
 	e := newExecuted(t)
-	req, err := http.NewRequestWithContext(t.Context(), "LOCK", e.state, strings.NewReader(fmt.Sprintf(`{"ID":%q,"Operation":"apply","Who":"somebody"}`, id)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), "LOCK", e.state, strings.NewReader(fmt.Sprintf(`{"ID":%q,"Operation":"apply","Who":"somebody"}`, id))))(t)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status)

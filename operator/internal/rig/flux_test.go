@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestFluxRunsAModule runs a module without the operator: Flux fetches it from okara's
@@ -61,18 +63,14 @@ func TestGarbageIsCollected(t *testing.T) {
 	f := newFlux(t, Manager)
 	ns := cluster.Namespace(t, nil)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "owner"}}
-	if err := f.Create(t.Context(), owner); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Create(t.Context(), owner))
 	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ns.Name, Name: "owned",
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}},
 	}}
 	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "other"}}
 	for _, o := range []client.Object{owned, other} {
-		if err := f.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.Create(t.Context(), o))
 	}
 	f.delete(t, owner)
 	f.gone(t, owned)

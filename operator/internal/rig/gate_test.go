@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/util/retry"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
 )
@@ -38,9 +39,7 @@ func (e *executed) reaches(want fluxexec.Phase) fluxexec.Status {
 	e.t.Helper()
 	var got fluxexec.Status
 	until(e.t, "the run is "+string(want), func() (bool, any) {
-		if _, err := e.exec.Apply(e.t.Context(), e.spec); err != nil {
-			e.t.Fatal(err)
-		}
+		must.Get(e.exec.Apply(e.t.Context(), e.spec))(e.t)
 		var err error
 		if got, err = e.exec.Observe(e.t.Context(), e.spec); err != nil {
 			e.t.Fatal(err)
@@ -111,27 +110,17 @@ func TestGateHolds(t *testing.T) {
 func (e *executed) approve(plan string) {
 	e.t.Helper()
 	// tofu-controller writes concurrently; a controller would reconcile again.
-	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Approve(e.t.Context(), e.spec, plan) }); err != nil {
-		e.t.Fatal(err)
-	}
+	must.Succeed(e.t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Approve(e.t.Context(), e.spec, plan) }))
 }
 
 // store replaces the stored state, as another run would.
 func (r *trial) store(state string) {
 	r.t.Helper()
 	var s map[string]any
-	if err := json.Unmarshal([]byte(state), &s); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, json.Unmarshal([]byte(state), &s))
 	s["serial"] = s["serial"].(float64) + 1
-	b, err := json.Marshal(s)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp, err := http.Post(r.state, "application/json", strings.NewReader(string(b)))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(s))(r.t)
+	resp := must.Get(http.Post(r.state, "application/json", strings.NewReader(string(b))))(r.t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		r.t.Fatal(resp.Status)

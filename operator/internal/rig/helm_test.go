@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
@@ -38,16 +39,11 @@ func newReleased(t *testing.T) *released {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: runner.Name}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 	}} {
-		if err := r.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.Create(t.Context(), o))
 	}
 	_, c := depottest.NewDepot(t, serve(t), oci.Options{})
 	repo := depottest.MustRepo(t, c, "charts/hello")
-	pushed, err := repo.Push(t.Context(), chart(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pushed := must.Get(repo.Push(t.Context(), chart(t)))(t)
 	r.exec.Client = r.WithWatch
 	r.spec = fluxexec.Release{
 		Namespace: ns, Name: "hello", UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", ServiceAccountName: runner.Name,
@@ -62,13 +58,8 @@ func newReleased(t *testing.T) *released {
 func (r *released) reaches(want fluxexec.Phase) {
 	r.t.Helper()
 	until(r.t, "the release is "+string(want), func() (bool, any) {
-		if _, err := r.exec.Apply(r.t.Context(), r.spec); err != nil {
-			r.t.Fatal(err)
-		}
-		got, err := r.exec.Observe(r.t.Context(), r.spec)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.Get(r.exec.Apply(r.t.Context(), r.spec))(r.t)
+		got := must.Get(r.exec.Observe(r.t.Context(), r.spec))(r.t)
 		return got.Phase == want, got
 	})
 }
@@ -99,12 +90,8 @@ func TestExecutorInstalls(t *testing.T) {
 		t.Fatalf("it goes without its account: %v", err)
 	}
 	r.account.ResourceVersion, r.account.UID = "", ""
-	if err := r.Create(t.Context(), r.account); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.exec.Cancel(t.Context(), r.spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Create(t.Context(), r.account))
+	must.Succeed(t, r.exec.Cancel(t.Context(), r.spec))
 	r.ends()
 	r.gone(t, r.made)
 }

@@ -20,15 +20,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Install creates the CRDs of the chart and waits until they are served. Existing CRDs
 // are not changed.
 func Install(t testing.TB, config *rest.Config) {
 	t.Helper()
-	if err := install(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, install(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")))
 }
 
 // install is [Install] for the CRDs in a folder.

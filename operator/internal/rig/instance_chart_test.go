@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -49,34 +50,23 @@ func (p *platform) guarded() {
 func (p *platform) launchChart() *v1alpha1.Instance {
 	p.t.Helper()
 	host, _, _ := strings.Cut(p.repository, "/")
-	c, err := oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+	c := must.Get(oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{Username: "reader", Password: "secret"}, nil
-	}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	}}))(p.t)
 	repo, packed := depottest.MustRepo(p.t, c, "charts/hello"), chart(p.t)
-	if _, err := repo.Push(p.t.Context(), packed); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := repo.PutTag(p.t.Context(), "1.0.0", packed.Root); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(repo.Push(p.t.Context(), packed))(p.t)
+	must.Succeed(p.t, repo.PutTag(p.t.Context(), "1.0.0", packed.Root))
 	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
 		corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"username":"reader","password":"secret"}}}`, host),
 	}}
-	if err := p.Create(p.t.Context(), pull); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Create(p.t.Context(), pull))
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "lab.hello"}, Spec: v1alpha1.TemplateSpec{
 		Executor: v1alpha1.ExecutorHelm, Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://" + repo.String(), Version: "1.x"}, SecretRef: &v1alpha1.SecretRef{Name: pull.Name}}, Timeout: "10m",
 		TTL: &v1alpha1.TemplateTTL{Default: "8h", Extend: "2h"}, Drift: &v1alpha1.TemplateDrift{Every: "1h", Remediate: true},
 		Parameters: []v1alpha1.TemplateParameter{{Name: "motto"}}, Inputs: map[string]apiextensions.JSON{"text": {Raw: []byte(`"${parameters.motto}, ${id}"`)}},
 		Connection: &v1alpha1.TemplateConnection{URL: "https://${id}.example.com/"},
 	}}
-	if err := p.Create(p.t.Context(), template); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Create(p.t.Context(), template))
 	o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "bcdefghjkm"}, Spec: v1alpha1.InstanceSpec{
 		Template: "lab/hello", Owner: &v1alpha1.Owner{Kind: "User", ID: "anna"}, CreatedBy: "anna",
 		Parameters: map[string]apiextensions.JSON{"motto": {Raw: []byte(`"hello"`)}},
@@ -85,9 +75,7 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 		err := p.Client.Get(p.t.Context(), client.ObjectKeyFromObject(template), template)
 		return err == nil && template.Status.Digest == packed.Root.Descriptor.Digest.String() && template.Status.Version == "1.0.0", []any{err, template.Status}
 	})
-	if err := p.Create(p.t.Context(), o); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Create(p.t.Context(), o))
 	p.phase(o, "Ready")
 	return o
 }
@@ -114,35 +102,27 @@ func TestInstanceOfChart(t *testing.T) {
 	}
 	until(t, "the chart has its values", has("hello, bcdefghjkm"))
 	var secrets corev1.SecretList
-	if err := p.Client.List(t.Context(), &secrets, client.InNamespace(o.Status.Namespace)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Client.List(t.Context(), &secrets, client.InNamespace(o.Status.Namespace)))
 	for _, s := range secrets.Items {
 		if s.Type == corev1.SecretTypeDockerConfigJson {
 			t.Errorf("the credential is in the namespace of the instance: %s", s.Name)
 		}
 	}
 	made.Data["text"] = "somebody's"
-	if err := p.Client.Update(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Client.Update(t.Context(), made))
 	p.later(61 * time.Minute)
 	until(t, "it is repaired", has("hello, bcdefghjkm"))
 	p.phase(o, "Ready")
 
 	longer := metav1.NewTime(o.Status.ExpiresAt.Add(2 * time.Hour))
 	o.Spec.ExpiresAt = &longer
-	if err := p.Client.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Client.Update(t.Context(), o))
 	until(t, "it is extended", func() (bool, any) {
 		err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
 		return err == nil && o.Status.ExpiresAt.Equal(&longer), []any{err, o.Status.ExpiresAt, o.Status.Handled}
 	})
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "lab.hello"}}
-	if err := p.Client.Delete(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Client.Delete(t.Context(), template))
 	p.later(10 * time.Hour)
 	source := object(t, "{apiVersion: source.toolkit.fluxcd.io/v1, kind: OCIRepository, metadata: {name: bcdefghjkm, namespace: "+p.ns+"}}")
 	lookup := object(t, "{apiVersion: source.toolkit.fluxcd.io/v1, kind: OCIRepository, metadata: {name: lab.hello, namespace: "+p.ns+"}}")

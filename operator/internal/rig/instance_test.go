@@ -30,6 +30,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -140,13 +141,9 @@ func (p *platform) later(d time.Duration) {
 	p.now = p.now.Add(d)
 	p.mu.Unlock()
 	var all v1alpha1.TemplateList
-	if err := p.Client.List(p.t.Context(), &all, client.InNamespace(p.ns)); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Client.List(p.t.Context(), &all, client.InNamespace(p.ns)))
 	var list v1alpha1.InstanceList
-	if err := p.Client.List(p.t.Context(), &list, client.InNamespace(p.ns)); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Client.List(p.t.Context(), &list, client.InNamespace(p.ns)))
 	for i := range list.Items {
 		o := &list.Items[i]
 		before := o.DeepCopy()
@@ -167,9 +164,7 @@ func newPlatform(t *testing.T, engine string) *platform {
 	Install(t, admin)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, fluxobj.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
 	var err error
 	if p.Client, err = client.New(admin, client.Options{Scheme: scheme}); err != nil {
@@ -185,31 +180,23 @@ func newPlatform(t *testing.T, engine string) *platform {
 // operate starts an operator, and returns a function that stops it.
 func (p *platform) operate(c client.Client) (stop func()) {
 	p.t.Helper()
-	mgr, err := ctrl.NewManager(cluster.Admin(p.t), ctrl.Options{
+	mgr := must.Get(ctrl.NewManager(cluster.Admin(p.t), ctrl.Options{
 		Scheme: p.Scheme(), Logger: logr.FromSlogHandler(slog.NewTextHandler(p.t.Output(), nil)), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}, NewClient: func(*rest.Config, client.Options) (client.Client, error) { return c, nil },
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	}))(p.t)
 	host, _, _ := strings.Cut(p.repository, "/")
-	registry, err := oci.New(host, oci.Options{PlainHTTP: true})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	registry := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(p.t)
 	layout := addr.Layout{Prefix: "p"} // as in the trial
 	options := instancerun.Options{
 		Client: c, Flux: &fluxexec.Executor{Client: c}, Access: p.states,
 		Registry: host, Layout: layout, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
 	}
-	if err := instancectl.Setup(mgr, c, instancectl.Options{
+	must.Succeed(p.t, instancectl.Setup(mgr, c, instancectl.Options{
 		Settings: instancectl.Settings{Namespace: p.ns}, Operator: p.ns, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
 		Executor: instancerun.New(options),
 		Charts:   instancerun.Charts{Flux: options.Flux, Registry: host, PlainHTTP: true},
 		Modules:  instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
-	}); err != nil {
-		p.t.Fatal(err)
-	}
+	}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -227,10 +214,7 @@ func (p *platform) operate(c client.Client) (stop func()) {
 // killed.
 func (p *platform) mortals() (stop func() int) {
 	p.t.Helper()
-	whole, err := client.NewWithWatch(cluster.Admin(p.t), client.Options{Scheme: p.Scheme()})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	whole := must.Get(client.NewWithWatch(cluster.Admin(p.t), client.Options{Scheme: p.Scheme()}))(p.t)
 	over, deaths := make(chan struct{}), make(chan int)
 	go func() {
 		n := 0
@@ -261,16 +245,12 @@ func (p *platform) launch(name string) *v1alpha1.Instance {
 		Module: &v1alpha1.TemplateModule{Address: "acme/greeting/any"}, Outputs: []string{"text"}, TTL: &v1alpha1.TemplateTTL{Default: "8h"}, Timeout: "10m",
 		Parameters: []v1alpha1.TemplateParameter{{Name: "name"}}, Connection: &v1alpha1.TemplateConnection{URL: "https://${outputs.text}/"},
 	}}
-	if err := p.Create(p.t.Context(), template); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Create(p.t.Context(), template))
 	o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "abcdefghjk"}, Spec: v1alpha1.InstanceSpec{
 		Template: "sandbox/greeting", Owner: &v1alpha1.Owner{Kind: "User", ID: "anna"}, CreatedBy: "anna",
 		Parameters: map[string]apiextensions.JSON{"name": {Raw: []byte(`"` + name + `"`)}},
 	}}
-	if err := p.Create(p.t.Context(), o); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.Create(p.t.Context(), o))
 	p.phase(o, "Ready")
 	return o
 }
@@ -285,10 +265,7 @@ func (p *platform) phase(o *v1alpha1.Instance, want v1alpha1.InstancePhase) {
 
 func (p *platform) kept(o *v1alpha1.Instance) bool {
 	p.t.Helper()
-	b, err := p.states.ask(p.t.Context(), http.MethodGet, p.states.url+"/instance."+o.Name)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	b := must.Get(p.states.ask(p.t.Context(), http.MethodGet, p.states.url+"/instance."+o.Name))(p.t)
 	has, err := states.HasResources(b)
 	return b != nil && err == nil && has
 }
@@ -308,9 +285,7 @@ func TestInstance(t *testing.T) {
 		t.Errorf("%+v", o.Status)
 	}
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "sandbox.greeting"}}
-	if err := p.Client.Delete(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Client.Delete(t.Context(), template))
 	p.expires(o)
 }
 
@@ -364,9 +339,7 @@ func TestInstanceStays(t *testing.T) {
 	p.publish("2.0.0", stubborn)
 	file := filepath.Join(t.TempDir(), "go")
 	o := p.launch(file)
-	if err := p.Client.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Client.Delete(t.Context(), o))
 	until(t, "it failed for good", func() (bool, any) {
 		p.later(time.Hour)
 		err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
@@ -375,9 +348,7 @@ func TestInstanceStays(t *testing.T) {
 	if !p.kept(o) {
 		t.Error("its state is gone")
 	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	until(t, "nothing is left", func() (bool, any) {
 		p.later(25 * time.Hour)
 		err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)

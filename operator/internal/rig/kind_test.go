@@ -26,6 +26,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
@@ -34,10 +35,7 @@ import (
 // page returns the files on a page of the documentation, by name.
 func page(t *testing.T, name string) map[string]string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(Root(), "docs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(Root(), "docs", name)))(t)
 	files := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)```[a-z]+ ([a-z.]+)\n(.*?)```\n").FindAllStringSubmatch(string(b), -1) {
 		files[m[1]] = m[2]
@@ -57,20 +55,12 @@ func newOperatorSite(t *testing.T) *kindSite {
 	Install(t, s.config)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
-	c, err := client.NewWithWatch(s.config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.NewWithWatch(s.config, client.Options{Scheme: scheme}))(t)
 	s.flux = flux{c}
 	operatorNamespace := cluster.Namespace(t, nil).Name
-	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: operatorNamespace, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: operatorNamespace, Cluster: "prod"}))(t)
 	if err := issuer.Keep(t.Context()); err != nil { // with the chart, okara serve gets the keys
 		t.Fatal(err)
 	}
@@ -87,21 +77,11 @@ func (s *kindSite) operate(path, operatorNamespace string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := WriteConfig(kubeconfig, cluster.Account(s.t, operatorNamespace)); err != nil {
-		s.t.Fatal(err)
-	}
-	login, err := json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": s.admin}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), login, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	p, err := launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", operatorNamespace, "--registry", s.okara, "--plain-http",
-		"--serve", "http://"+s.okara, "--cluster", "prod", "--unsafe-no-policies", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, WriteConfig(kubeconfig, cluster.Account(s.t, operatorNamespace)))
+	login := must.Get(json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": s.admin}}}))(s.t)
+	must.Succeed(s.t, os.WriteFile(filepath.Join(dir, "config.json"), login, 0o600))
+	p := must.Get(launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", operatorNamespace, "--registry", s.okara, "--plain-http",
+		"--serve", "http://"+s.okara, "--cluster", "prod", "--unsafe-no-policies", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s"))(s.t)
 	s.t.Cleanup(func() {
 		p.kill()
 		if s.t.Failed() {
@@ -135,16 +115,12 @@ func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
 // end of the kind
 func TestRoundOfAKind(t *testing.T) {
 	s, files := newOperatorSite(t), page(t, "kubernetes/kinds.md")
-	if _, err := depot.New(depot.Options{Client: s.registry()}).PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(files["main.tf"])}},
-		depottest.MustModule(t, "net/vpc/aws", "1.4.0"), depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(depot.New(depot.Options{Client: s.registry()}).PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(files["main.tf"])}},
+		depottest.MustModule(t, "net/vpc/aws", "1.4.0"), depot.ModuleOptions{}))(t)
 	def := s.apply(files["kind.yaml"])
 	s.comes(def, v1alpha1.ReasonEstablished)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant-acme", Labels: map[string]string{v1alpha1.LabelTenant: ""}}}
-	if err := s.Create(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), ns))
 	s.tenant = ns.Name
 
 	wrong := object(t, strings.Replace(files["vpc.yaml"], "10.10.0.0/16", "ten", 1))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
@@ -39,9 +40,7 @@ func (s *kindSite) approve(o *unstructured.Unstructured, plan string, generation
 	a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, GenerateName: "a-"}, Spec: v1alpha1.ApprovalSpec{
 		Target: v1alpha1.ApprovalTarget{Kind: o.GetKind(), Name: o.GetName()}, Plan: plan, Generation: generation, Approver: "alice", Decision: v1alpha1.DecisionApprove,
 	}}
-	if err := s.Create(s.t.Context(), a); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Create(s.t.Context(), a))
 	s.carry(o, "the Approval is answered", func() bool {
 		s.read(s.t, a)
 		return slices.Contains(want, a.Status.Result)
@@ -56,10 +55,7 @@ func (s *kindSite) store(state string) {
 		s.t.Fatalf("%v: %s", err, state)
 	}
 	is["serial"] = is["serial"].(float64) + 1
-	b, err := json.Marshal(is)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(is))(s.t)
 	if status, answer := s.ask(s.admin, http.MethodPost, string(b)); status != http.StatusOK {
 		s.t.Fatalf("%d: %s", status, answer)
 	}
@@ -84,10 +80,7 @@ func TestNeverPending(t *testing.T) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("apps.okara.dev/v1alpha1")
 	list.SetKind("GreetingList")
-	w, err := s.Watch(t.Context(), list, client.InNamespace(s.tenant))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(s.Watch(t.Context(), list, client.InNamespace(s.tenant)))(t)
 	events, waited := make(chan int), 0
 	go func() {
 		n := 0
@@ -168,10 +161,7 @@ func TestTokensOfRuns(t *testing.T) {
 	if status, _ := s.ask(token, http.MethodGet, ""); status != http.StatusNoContent && status != http.StatusNotFound && status != http.StatusOK {
 		t.Errorf("the token of the run is answered %d", status)
 	}
-	expired, err := s.past.Token(context.WithoutCancel(t.Context()), runaccess.Run{Namespace: s.tenant, UID: o.GetUID(), Workspace: "greetings.hello", Module: "acme/greeting/any"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expired := must.Get(s.past.Token(context.WithoutCancel(t.Context()), runaccess.Run{Namespace: s.tenant, UID: o.GetUID(), Workspace: "greetings.hello", Module: "acme/greeting/any"}))(t)
 	for _, method := range []string{http.MethodGet, http.MethodPost, "LOCK"} {
 		if status, answer := s.ask(expired, method, "{}"); status != http.StatusUnauthorized {
 			t.Errorf("%s with an expired token is answered %d: %s", method, status, answer)

@@ -31,6 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
@@ -65,9 +66,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu), tenant: cluster.Namespace(t, nil).Name}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, add(scheme))
 	}
 	admin, err := client.NewWithWatch(s.config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -76,22 +75,14 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	s.flux = flux{admin}
 	Install(t, s.config)
 	operatorNamespace := cluster.Namespace(t, nil).Name
-	c, err := client.New(cluster.Account(t, operatorNamespace), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(cluster.Account(t, operatorNamespace), client.Options{Scheme: scheme}))(t)
 	issue := runaccess.IssuerOptions{Client: c, Namespace: operatorNamespace, Cluster: "prod"}
-	issuer, err := runaccess.NewIssuer(issue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(runaccess.NewIssuer(issue))(t)
 	issue.Now = func() time.Time { return time.Now().Add(-runaccess.Lifetime - time.Minute) }
 	if s.past, err = runaccess.NewIssuer(issue); err != nil {
 		t.Fatal(err)
 	}
-	if err := issuer.Keep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, issuer.Keep(t.Context()))
 	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: runaccess.IssuerConfigMap}}
 	s.read(t, keys)
 	tokens := s.token()
@@ -105,7 +96,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	gate := httptest.NewServer(plangate.New(admin, func() ([]byte, error) { return []byte("key"), nil }, slog.New(slog.DiscardHandler)))
 	t.Cleanup(gate.Close)
 	stores := map[string]*statebackend.Store{}
-	access, err := runaccess.New(runaccess.Options{
+	access := must.Get(runaccess.New(runaccess.Options{
 		Client: c, Issuer: issuer, FrontEnd: &url.URL{Scheme: "http", Host: s.okara},
 		Stores: func(name string) (*statebackend.Store, error) {
 			if stores[name] == nil {
@@ -117,10 +108,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 			}
 			return stores[name], nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.objects = kindrun.New(kindrun.Options{Records: records.Store{Client: c, Namespace: operatorNamespace}, Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: gate.URL + plangate.Path})
 	return s
 }
@@ -130,9 +118,7 @@ func serveConfig(t *testing.T, issuer, keys string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, config := filepath.Join(dir, "jwks.json"), filepath.Join(dir, "okara.hcl")
-	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(keys), 0o600))
 	text := fmt.Sprintf(`
 issuer %[1]q {
   audiences = ["okara"]
@@ -147,9 +133,7 @@ rule "modules of runs" {
   allow  = ["read:module:{module...}"]
 }
 `, issuer, file)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(config, []byte(text), 0o600))
 	return config
 }
 
@@ -162,10 +146,7 @@ func (s *kindSite) token() (file string) {
 	if err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "token"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "token")))(s.t)
 	s.admin = strings.TrimSpace(string(b))
 	return file
 }
@@ -173,24 +154,17 @@ func (s *kindSite) token() (file string) {
 // registry returns a client that reads and writes as the operator.
 func (s *kindSite) registry() *oci.Client {
 	s.t.Helper()
-	c, err := oci.New(s.okara, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+	c := must.Get(oci.New(s.okara, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{Username: "okara", Password: s.admin}, nil
-	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}}))(s.t)
 	return c
 }
 
 // publish publishes the module to okara serve.
 func (s *kindSite) publish(c *oci.Client, module string) {
 	s.t.Helper()
-	var err error
-	s.module, err = depot.New(depot.Options{Client: c, Layout: addr.Layout{}}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(module)}},
-		depottest.MustModule(s.t, "acme/greeting/any", "1.0.0"), depot.ModuleOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.module = must.Get(depot.New(depot.Options{Client: c, Layout: addr.Layout{}}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(module)}},
+		depottest.MustModule(s.t, "acme/greeting/any", "1.0.0"), depot.ModuleOptions{}))(s.t)
 }
 
 // define creates the kind directly, and marks the namespace as a tenant's.
@@ -295,10 +269,7 @@ func (s *kindSite) reads(group string) error {
 	s.t.Helper()
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "eve", Groups: []string{group, "system:authenticated"}}
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := must.Get(client.New(config, client.Options{}))(s.t)
 	return c.Get(s.t.Context(), client.ObjectKey{Namespace: s.tenant, Name: "hello-outputs"}, &corev1.Secret{})
 }
 
@@ -323,19 +294,10 @@ func (s *kindSite) pull() string {
 // ask sends a request for the state of the object with a token, and returns the response.
 func (s *kindSite) ask(token, method, body string) (status int, answer string) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(s.t.Context(), method, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", strings.NewReader(body)))(s.t)
 	req.SetBasicAuth("okara", token)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(s.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(s.t)
 	return resp.StatusCode, string(b)
 }

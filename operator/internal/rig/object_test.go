@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -108,10 +109,7 @@ func TestObjectMadeAnew(t *testing.T) {
 	})
 	until(t, "the first one is turned away", func() (bool, any) {
 		s.read(t, run)
-		b, err := json.Marshal(run.Object["status"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(run.Object["status"]))(t)
 		return strings.Contains(string(b), "not this object's state") || strings.Contains(string(b), "409"), string(b)
 	})
 	if got := s.pull(); !strings.Contains(got, "hello, next") {

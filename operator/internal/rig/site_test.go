@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 var cluster Cluster
@@ -31,10 +33,7 @@ type flux struct{ client.WithWatch }
 
 func newFlux(t *testing.T, controllers ...string) flux {
 	t.Helper()
-	c, err := client.NewWithWatch(cluster.With(t, controllers...), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.NewWithWatch(cluster.With(t, controllers...), client.Options{}))(t)
 	return flux{c}
 }
 
@@ -42,26 +41,20 @@ func newFlux(t *testing.T, controllers ...string) flux {
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal([]byte(manifest), &o.Object))
 	return o
 }
 
 // create creates an object. Unknown fields are errors.
 func (f flux) create(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	if err := client.WithFieldValidation(f, metav1.FieldValidationStrict).Create(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, client.WithFieldValidation(f, metav1.FieldValidationStrict).Create(t.Context(), o))
 	return o
 }
 
 func (f flux) read(t *testing.T, o client.Object) {
 	t.Helper()
-	if err := f.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 }
 
 // change reads an object and patches it.
@@ -70,16 +63,12 @@ func (f flux) change(t *testing.T, o client.Object, how func()) {
 	f.read(t, o)
 	before := o.DeepCopyObject().(client.Object)
 	how()
-	if err := f.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Patch(t.Context(), o, client.MergeFrom(before)))
 }
 
 func (f flux) delete(t *testing.T, o client.Object) {
 	t.Helper()
-	if err := f.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Delete(t.Context(), o))
 }
 
 // ready waits until the current generation of an object of Flux is Ready.
@@ -94,10 +83,7 @@ func (f flux) says(t *testing.T, o *unstructured.Unstructured, condition, status
 	t.Helper()
 	until(t, o.GetName()+" has "+condition+"="+status, func() (bool, any) {
 		f.read(t, o)
-		list, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
-		if err != nil {
-			t.Fatal(err)
-		}
+		list, _ := must.GetBoth(unstructured.NestedSlice(o.Object, "status", "conditions"))(t)
 		return slices.ContainsFunc(list, func(c any) bool {
 			m, ok := c.(map[string]any)
 			return ok && m["type"] == condition && m["status"] == status && about(m["observedGeneration"], o)
@@ -124,29 +110,18 @@ func okaraPath() string { return filepath.Join(Root(), "bin", "okara") }
 // serve starts okara with its own registry and returns its listen address.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
-	port, err := freePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freePorts(1))(t)
 	args = append([]string{"serve", "--listen", port[0], "--storage", t.TempDir()}, args...)
-	p, err := launch(t.TempDir(), okaraPath(), nil, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(launch(t.TempDir(), okaraPath(), nil, args...))(t)
 	t.Cleanup(p.kill)
-	if err := p.answers(http.DefaultClient, "http://"+port[0]+"/readyz"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.answers(http.DefaultClient, "http://"+port[0]+"/readyz"))
 	return port[0]
 }
 
 // text returns a string field of an object.
 func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	t.Helper()
-	s, _, err := unstructured.NestedString(o.Object, path...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := must.GetBoth(unstructured.NestedString(o.Object, path...))(t)
 	return s
 }
 

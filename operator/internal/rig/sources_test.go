@@ -17,6 +17,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -66,10 +67,7 @@ func (r *released) installs(version, text string) {
 	r.t.Helper()
 	until(r.t, "chart "+version+" is installed with "+text, func() (bool, any) {
 		r.reaches(fluxexec.Applied)
-		got, err := r.exec.Observe(r.t.Context(), r.spec)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		got := must.Get(r.exec.Observe(r.t.Context(), r.spec))(r.t)
 		r.read(r.t, r.made)
 		have, _, _ := strings.Cut(got.AppliedRevision, "+") // without the commit
 		return have == version && r.made.Data["text"] == text, got
@@ -102,15 +100,10 @@ type gitRepository struct {
 
 func newGit(t *testing.T) *gitRepository {
 	t.Helper()
-	program, err := exec.LookPath("git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("git"))(t)
 	root := t.TempDir()
 	g := &gitRepository{t: t, dir: filepath.Join(root, "web")}
-	if err := os.MkdirAll(filepath.Join(g.dir, "charts", "hello", "templates"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(g.dir, "charts", "hello", "templates"), 0o700))
 	g.git("init", "-q", "-b", "main")
 	server := httptest.NewServer(&cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}})
 	t.Cleanup(server.Close)
@@ -133,9 +126,7 @@ func (g *gitRepository) git(args ...string) string {
 func (g *gitRepository) commit(files fstest.MapFS) {
 	g.t.Helper()
 	for name, f := range files {
-		if err := os.WriteFile(filepath.Join(g.dir, "charts", "hello", name), f.Data, 0o600); err != nil {
-			g.t.Fatal(err)
-		}
+		must.Succeed(g.t, os.WriteFile(filepath.Join(g.dir, "charts", "hello", name), f.Data, 0o600))
 	}
 	g.git("add", ".")
 	g.git("commit", "-q", "-m", "release")

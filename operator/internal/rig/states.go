@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -41,21 +42,16 @@ type States struct {
 func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.Time) *States {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	if err := os.WriteFile(file, keys, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, keys, 0o600))
 	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	right := rights.Scope{Action: rights.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}
-	guard, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
+	guard := must.Get(access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
 		Issuers: []access.Issuer{{URL: issuer, Audiences: []string{"okara"}, KeysFile: file}},
 		Rules:   []access.Rule{{Name: "runs", Issuer: issuer, Allow: []rights.Scope{right}}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	s := &States{host: host, stores: map[string]*statebackend.Store{}}
 	other := &States{host: host, stores: map[string]*statebackend.Store{}} // as in another process
 	states := httpbackend.New(httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) { return other.Store(name) }})

@@ -17,6 +17,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Behaviour of tofu-controller that writers of its objects must know. The rules of
@@ -112,10 +114,7 @@ func TestTrapPending(t *testing.T) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
 	list.SetKind("TerraformList")
-	w, err := r.Watch(t.Context(), list, client.InNamespace(r.ns))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(r.Watch(t.Context(), list, client.InNamespace(r.ns)))(t)
 	defer w.Stop()
 	r.source()
 	r.run(nil)
@@ -166,10 +165,7 @@ func TestTrapEnvironment(t *testing.T) {
 	if out, err := okara.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	right, err := os.ReadFile(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	right := must.Get(os.ReadFile(token))(t)
 	r.token = "run"
 	r.state = "http://" + serve(t, "--token-file", tokens) + "/state/rig/" + r.ns
 	secret := r.secret(r.token, "token", "another")
@@ -211,9 +207,7 @@ func TestTrapSuspend(t *testing.T) {
 func TestTrapSize(t *testing.T) {
 	r := newTrial(t)
 	b := make([]byte, 5<<20) // incompressible
-	if _, err := rand.Read(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(rand.Read(b))(t)
 	r.digest = r.publish("1.1.0", greeting+"# "+base64.StdEncoding.EncodeToString(b)+"\n").Digest
 	r.ready(t, r.source())
 	r.says(t, r.run(nil), "Ready", "False")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
@@ -73,11 +74,8 @@ func newTrialWith(t *testing.T, engine string) *trial {
 
 func (r *trial) publish(version, content string) depot.Published {
 	r.t.Helper()
-	p, err := r.depot.PublishModule(r.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(content)}},
-		depottest.MustModule(r.t, "acme/greeting/any", version), depot.ModuleOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	p := must.Get(r.depot.PublishModule(r.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(content)}},
+		depottest.MustModule(r.t, "acme/greeting/any", version), depot.ModuleOptions{}))(r.t)
 	return p
 }
 
@@ -95,16 +93,10 @@ func (r *trial) spec() fluxexec.Spec {
 // built returns the objects of a run as the operator builds them.
 func (r *trial) built() (source, run *unstructured.Unstructured) {
 	r.t.Helper()
-	objects, err := fluxexec.Build(r.spec())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	objects := must.Get(fluxexec.Build(r.spec()))(r.t)
 	var list []*unstructured.Unstructured
 	for _, o := range objects {
-		b, err := json.Marshal(o)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(o))(r.t)
 		list = append(list, object(r.t, string(b)))
 	}
 	return list[0], list[1]
@@ -132,9 +124,7 @@ func (r *trial) run(how func(spec map[string]any)) *unstructured.Unstructured {
 func (r *trial) secret(name, key, value string) *corev1.Secret {
 	r.t.Helper()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.ns, Name: name}, Data: map[string][]byte{key: []byte(value)}}
-	if err := r.Create(r.t.Context(), s); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.Create(r.t.Context(), s))
 	return s
 }
 
@@ -159,10 +149,7 @@ func (r *trial) waits(o *unstructured.Unstructured) string {
 	until(r.t, "a plan waits", func() (bool, any) {
 		r.read(r.t, o)
 		id = text(r.t, o, "status", "plan", "pending")
-		planned, _, err := unstructured.NestedInt64(o.Object, "status", "lastPlannedGeneration")
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		planned, _ := must.GetBoth(unstructured.NestedInt64(o.Object, "status", "lastPlannedGeneration"))(r.t)
 		return id != "" && planned == o.GetGeneration(), o.Object["status"]
 	})
 	return id
@@ -171,10 +158,7 @@ func (r *trial) waits(o *unstructured.Unstructured) string {
 // stored returns the state, or "" if there is none.
 func (r *trial) stored() string {
 	r.t.Helper()
-	resp, err := http.Get(r.state)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	resp := must.Get(http.Get(r.state))(r.t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNoContent && resp.StatusCode != http.StatusNotFound {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -84,23 +85,16 @@ func (s *site) restart(change func(*runaccess.Options)) {
 	if change != nil {
 		change(&o)
 	}
-	a, err := runaccess.New(o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	a := must.Get(runaccess.New(o))(s.t)
 	s.Access = a
 }
 
 // serve answers the http backend as okara serve does, for the issuer's tokens.
 func (s *site) serve() {
 	s.t.Helper()
-	if err := s.issuer.Keep(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.issuer.Keep(s.t.Context()))
 	m := &corev1.ConfigMap{}
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m))
 	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), s.clock)
 	s.url = s.states.URL
 }
@@ -108,11 +102,7 @@ func (s *site) serve() {
 // store opens the repository of a state as the operator does.
 func (s *site) store(name string) *statebackend.Store {
 	s.t.Helper()
-	store, err := s.states.Store(name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return store
+	return must.Get(s.states.Store(name))(s.t)
 }
 
 // run returns the run of the object with a UID.
@@ -125,35 +115,23 @@ func (s *site) run(uid string) runaccess.Run {
 
 func (s *site) prepare(r runaccess.Run) runaccess.Ready {
 	s.t.Helper()
-	ready, err := s.Prepare(s.t.Context(), r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return ready
+	return must.Get(s.Prepare(s.t.Context(), r))(s.t)
 }
 
 // data returns the value of a key of a Secret.
 func (s *site) data(name, key string) string {
 	s.t.Helper()
 	var secret corev1.Secret
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, &secret); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, &secret))
 	return string(secret.Data[key])
 }
 
 // ask sends a request of a run, with its token.
 func (s *site) ask(method, query, body string) int {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url.String()+"/state/prod.acme/vpcs.prod"+query, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(s.t.Context(), method, s.url.String()+"/state/prod.acme/vpcs.prod"+query, strings.NewReader(body)))(s.t)
 	r.SetBasicAuth("run", s.data("vpc-prod-okara-run", "token"))
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(s.t)
 	defer resp.Body.Close()
 	return resp.StatusCode
 }
@@ -225,17 +203,13 @@ func TestPrepareElsewhere(t *testing.T) {
 	var config struct {
 		Auths map[string]struct{ Username, Password string }
 	}
-	if err := json.Unmarshal([]byte(s.data(ready.PullSecret, corev1.DockerConfigJsonKey)), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(s.data(ready.PullSecret, corev1.DockerConfigJsonKey)), &config))
 	if config.Auths[s.url.Host].Password != s.data("vpc-prod-okara-run", "token") {
 		t.Error("the source is not pulled by the token of the run")
 	}
 
 	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)}}
-	if err := s.Create(t.Context(), pull); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Create(t.Context(), pull))
 	s.restart(func(o *runaccess.Options) { o.PullSecret = client.ObjectKeyFromObject(pull) })
 	other := s.run("2")
 	other.Name, other.Workspace = "vpc-test", "vpcs.test"
@@ -257,9 +231,7 @@ func TestNameTaken(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"vpc-prod-okara-run", "vpc-prod-okara-cli"} {
 		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{"okara.dev/managed": "", "okara.dev/uid": "2"}}, Data: map[string][]byte{"token": []byte("theirs")}}
-		if err := s.Create(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), other))
 		_, err := s.Prepare(t.Context(), s.run("1"))
 		if taken, ok := errors.AsType[*fluxobj.TakenError](err); !ok || taken.Key.Name != name {
 			t.Errorf("%s: %v", name, err)
@@ -267,9 +239,7 @@ func TestNameTaken(t *testing.T) {
 		if got := s.data(name, "token"); got != "theirs" {
 			t.Errorf("%s has %q", name, got)
 		}
-		if err := s.Delete(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Delete(t.Context(), other))
 	}
 }
 
@@ -339,9 +309,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(got)
 	}
 	for range 2 {
-		if err := s.Release(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Release(t.Context(), r))
 	}
 	for method, body := range map[string]string{http.MethodGet: "", http.MethodPost: state(3, ""), "LOCK": `{"ID":"mine"}`} {
 		if got := s.ask(method, "", body); got != http.StatusConflict {
@@ -356,9 +324,7 @@ func TestRelease(t *testing.T) {
 		if e, ok := errors.AsType[*runaccess.NotOwnerError](errOf(s.Prepare(t.Context(), r))); !ok || !e.Deleted {
 			t.Errorf("the object that was brought back %s is not refused", before)
 		}
-		if _, err := s.Clean(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Clean(t.Context(), r))(t)
 	}
 	s.prepare(s.run("2"))
 	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNotFound {
@@ -378,12 +344,9 @@ func TestReleaseCutOff(t *testing.T) {
 	s.apply(1, "")
 	held := func(operation, of string, age time.Duration) string {
 		t.Helper()
-		b, err := json.Marshal(statebackend.LockInfo{
+		b := must.Get(json.Marshal(statebackend.LockInfo{
 			ID: "left", Operation: operation, Who: s.issuer.Name(), Info: "state of " + of, Created: time.Now().Add(-age),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return string(b)
 	}
 	for name, lock := range map[string]string{
@@ -438,18 +401,14 @@ func TestOwnerCutOff(t *testing.T) {
 		s := newSite(t)
 		r := s.run("1")
 		store := s.store("prod.acme")
-		if _, err := store.Lock(t.Context(), r.Workspace, statebackend.LockInfo{
+		must.Get(store.Lock(t.Context(), r.Workspace, statebackend.LockInfo{
 			Operation: c.operation, Who: s.issuer.Name(), Info: "state of " + cmp.Or(c.of, r.Subject()), Created: time.Now().Add(-c.age),
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if c.written {
-			if _, err := store.ChangeRecord(t.Context(), r.Workspace, func(w *statebackend.Record) error {
+			must.Get(store.ChangeRecord(t.Context(), r.Workspace, func(w *statebackend.Record) error {
 				w.Owner = r.Subject()
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 		}
 		_, err := s.Prepare(t.Context(), r)
 		held, heldErr := store.Held(t.Context(), r.Workspace)
@@ -462,13 +421,8 @@ func TestOwnerCutOff(t *testing.T) {
 // TestStateOfPeople checks that a state that another user wrote is not taken over.
 func TestStateOfPeople(t *testing.T) {
 	s := newSite(t)
-	l, err := s.store("prod.acme").Lock(t.Context(), "vpcs.prod", statebackend.LockInfo{Who: "alice"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Put(t.Context(), []byte(state(1, resource))); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.store("prod.acme").Lock(t.Context(), "vpcs.prod", statebackend.LockInfo{Who: "alice"}))(t)
+	must.Get(l.Put(t.Context(), []byte(state(1, resource))))(t)
 	r := s.run("1")
 	if _, ok := errors.AsType[*runaccess.StateExistsError](errOf(s.Prepare(t.Context(), r))); !ok {
 		t.Error("a state of alice's is taken")
@@ -477,9 +431,7 @@ func TestStateOfPeople(t *testing.T) {
 	if _, ok := errors.AsType[*statebackend.LockedError](errOf(s.Prepare(t.Context(), r))); !ok {
 		t.Error("adopted while alice has the lock")
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Unlock(t.Context()))
 	s.prepare(r)
 	if got := s.ask(http.MethodGet, "", ""); got != http.StatusOK {
 		t.Errorf("the adopted state is %d", got)

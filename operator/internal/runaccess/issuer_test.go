@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
@@ -49,14 +50,9 @@ func newIssuing(t *testing.T) *issuing {
 	}
 	s := &issuing{Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "jwks.json"), now: time.Now()}
 	s.restart()
-	if err := s.Keep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Keep(t.Context()))
 	s.mount()
-	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Name(), Audiences: []string{"okara"}, KeysFile: s.file}}}
 	for _, allow := range []rights.Scope{
 		{Action: rights.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}, {Action: rights.Read, Kind: addr.KindModule, Glob: "{module...}"},
@@ -72,10 +68,7 @@ func newIssuing(t *testing.T) *issuing {
 // restart creates an issuer without the state of the previous one.
 func (s *issuing) restart() {
 	s.t.Helper()
-	i, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	i := must.Get(runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock}))(s.t)
 	s.Issuer = i
 }
 
@@ -94,30 +87,20 @@ func (s *issuing) wait(d time.Duration) {
 func (s *issuing) configMap() *corev1.ConfigMap {
 	s.t.Helper()
 	m := &corev1.ConfigMap{}
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m))
 	return m
 }
 
 // mount updates the file like a kubelet that mounts the ConfigMap.
 func (s *issuing) mount() {
 	s.t.Helper()
-	if err := os.WriteFile(s.file+".new", []byte(s.configMap().Data[runaccess.IssuerKey]), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(s.file+".new", s.file); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.WriteFile(s.file+".new", []byte(s.configMap().Data[runaccess.IssuerKey]), 0o600))
+	must.Succeed(s.t, os.Rename(s.file+".new", s.file))
 }
 
 func (s *issuing) token(r runaccess.Run) string {
 	s.t.Helper()
-	token, err := s.Token(s.t.Context(), r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return token
+	return must.Get(s.Token(s.t.Context(), r))(s.t)
 }
 
 // may returns nil if a token may write a state.
@@ -154,10 +137,7 @@ func TestTokenOpensItsState(t *testing.T) {
 			t.Errorf("module %s: %v", module, err)
 		}
 	}
-	own, err := s.Own(t.Context(), run("tenant-acme", "vpcs.prod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(s.Own(t.Context(), run("tenant-acme", "vpcs.prod")))(t)
 	if err := s.may(own, "prod.tenant-acme", "vpcs.prod"); err != nil {
 		t.Errorf("the operator's own: %v", err)
 	}
@@ -202,10 +182,7 @@ func TestTokenTimes(t *testing.T) {
 	token := s.token(r)
 	fresh := func() bool {
 		t.Helper()
-		left, err := s.Left(t.Context(), token, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := must.Get(s.Left(t.Context(), token, r))(t)
 		return left >= runaccess.RenewBelow
 	}
 	other := r
@@ -256,9 +233,7 @@ func TestRotationUnderLoad(t *testing.T) {
 			})
 		}
 		if step%3 == 0 { // not each time: a kubelet may be late, and so may the operator
-			if err := s.Keep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Keep(t.Context()))
 		}
 		wg.Wait()
 		s.wait(9 * time.Minute)
@@ -272,10 +247,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		for len(living) > 0 && living[0].until.Before(s.clock().Add(3*time.Hour)) {
 			living = living[1:]
 		}
-		parsed, err := jwt.ParseSigned(living[len(living)-1].token, []jose.SignatureAlgorithm{jose.ES256})
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(jwt.ParseSigned(living[len(living)-1].token, []jose.SignatureAlgorithm{jose.ES256}))(t)
 		keys[parsed.Headers[0].KeyID] = true
 		limit = max(limit, strings.Count(s.configMap().Data[runaccess.IssuerKey], `"kid"`))
 	}
@@ -291,13 +263,9 @@ func TestKeysOfOthers(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: runaccess.KeysSecret}}
 	put := func(labels map[string]string, text string) {
 		t.Helper()
-		if err := client.IgnoreNotFound(s.Delete(t.Context(), secret)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, client.IgnoreNotFound(s.Delete(t.Context(), secret)))
 		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: runaccess.KeysSecret, Labels: labels}, StringData: map[string]string{runaccess.KeysKey: text}}
-		if err := s.Create(t.Context(), secret); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Create(t.Context(), secret))
 		s.restart()
 	}
 	old := s.token(run("a", "b"))
@@ -313,9 +281,7 @@ func TestKeysOfOthers(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if err := s.Delete(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Delete(t.Context(), secret))
 	s.restart()
 	if left, err := s.Left(t.Context(), old, run("a", "b")); left > 0 || err != nil {
 		t.Errorf("a token of the key that was deleted is good: %s, %v", left, err)

@@ -5,19 +5,15 @@ package runaccess
 import (
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func testTime() time.Time { return time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 func FuzzRing(f *testing.F) {
-	r, err := ring(nil).rotate(testTime())
-	if err != nil {
-		f.Fatal(err)
-	}
-	b, err := r.published(testTime()).document()
-	if err != nil {
-		f.Fatal(err)
-	}
+	r := must.Get(ring(nil).rotate(testTime()))(f)
+	b := must.Get(r.published(testTime()).document())(f)
 	f.Add(b)
 	f.Add([]byte(`[{"jwk":{"kty":"EC","crv":"P-256","x":"","y":"","d":""}}]`))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // programName is the file name of the provider, which TestMain builds.
@@ -82,14 +84,8 @@ func start(t *testing.T, values object) *process {
 		Stderr: io.Discard, Logger: hclog.NewNullLogger(),
 	})
 	t.Cleanup(client.Kill)
-	protocol, err := client.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := protocol.Dispense("provider")
-	if err != nil {
-		t.Fatal(err)
-	}
+	protocol := must.Get(client.Client())(t)
+	conn := must.Get(protocol.Dispense("provider"))(t)
 	p := &process{t: t, client: client, conn: conn.(*grpc.ClientConn)}
 	if values != nil {
 		p.must(p.configure(values))
@@ -140,10 +136,7 @@ func (p *process) must(a answer) answer {
 // message creates a message of the protocol from JSON.
 func message(t *testing.T, name string, content any) *dynamicpb.Message {
 	t.Helper()
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("tfplugin6." + name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("tfplugin6." + name)))(t)
 	m := dynamicpb.NewMessage(d.(protoreflect.MessageDescriptor))
 	text, err := json.Marshal(content)
 	if err == nil {
@@ -173,10 +166,7 @@ type object = map[string]any
 // config encodes a value for the protocol.
 func config(t *testing.T, value any) object {
 	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(value))(t)
 	return object{"json": text}
 }
 
@@ -194,9 +184,7 @@ func (p *process) try(ctx context.Context, method string, request object, into a
 func (p *process) ask(method string, request object) answer {
 	p.t.Helper()
 	var a answer
-	if err := p.try(p.t.Context(), method, request, &a); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.try(p.t.Context(), method, request, &a))
 	return a
 }
 
@@ -226,24 +214,17 @@ func (p *process) unlock(workspace, id string) answer {
 // write sends a state in chunks.
 func (p *process) write(workspace string, state []byte) answer {
 	p.t.Helper()
-	stream, err := p.conn.NewStream(p.t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/tfplugin6.Provider/WriteStateBytes")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	stream := must.Get(p.conn.NewStream(p.t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/tfplugin6.Provider/WriteStateBytes"))(p.t)
 	for begin := 0; begin < len(state); begin += chunkSize {
 		end := min(begin+chunkSize, len(state))
 		chunk := object{"bytes": state[begin:end], "totalLength": len(state), "range": object{"start": begin, "end": end - 1}}
 		if begin == 0 {
 			chunk["meta"] = object{"typeName": storeName, "stateId": workspace}
 		}
-		if err := stream.SendMsg(message(p.t, "WriteStateBytes.RequestChunk", chunk)); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Succeed(p.t, stream.SendMsg(message(p.t, "WriteStateBytes.RequestChunk", chunk)))
 	}
 	response := message(p.t, "WriteStateBytes.Response", object{})
-	if err := errors.Join(stream.CloseSend(), stream.RecvMsg(response)); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, errors.Join(stream.CloseSend(), stream.RecvMsg(response)))
 	var a answer
 	read(p.t, response, &a)
 	return a
@@ -252,14 +233,9 @@ func (p *process) write(workspace string, state []byte) answer {
 // state reads a state, whose chunks have the negotiated size.
 func (p *process) state(workspace string) []byte {
 	p.t.Helper()
-	stream, err := p.conn.NewStream(p.t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/tfplugin6.Provider/ReadStateBytes")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	stream := must.Get(p.conn.NewStream(p.t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/tfplugin6.Provider/ReadStateBytes"))(p.t)
 	request := message(p.t, "ReadStateBytes.Request", object{"typeName": storeName, "stateId": workspace})
-	if err := errors.Join(stream.SendMsg(request), stream.CloseSend()); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, errors.Join(stream.SendMsg(request), stream.CloseSend()))
 	var state []byte
 	for {
 		response := message(p.t, "ReadStateBytes.ResponseChunk", object{})

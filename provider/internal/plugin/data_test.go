@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -22,9 +23,7 @@ func (p *process) readData(name string, values object) (tfprotov6.DynamicValue, 
 		State struct{ Msgpack []byte }
 	}
 	request := object{"typeName": name, "config": config(p.t, values)}
-	if err := p.try(p.t.Context(), "ReadDataSource", request, &a); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.try(p.t.Context(), "ReadDataSource", request, &a))
 	return tfprotov6.DynamicValue{MsgPack: a.State.Msgpack}, a.answer
 }
 
@@ -44,13 +43,10 @@ const manyOutputs = `{"version":4,"terraform_version":"1.12.6","serial":3,"linea
 // TestStateData reads outputs of every type, with the sensitive ones separate.
 func TestStateData(t *testing.T) {
 	values, store := registry(t)
-	err := store.Hold(t.Context(), "prod", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
+	must.Succeed(t, store.Hold(t.Context(), "prod", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
 		_, err := l.Put(t.Context(), []byte(manyOutputs))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	p := start(t, nil)
 	values["workspace"] = "prod"
 	value, a := p.readData("okara_state", values)
@@ -71,14 +67,9 @@ func TestStateData(t *testing.T) {
 	attributes.AttributeTypes["outputs"] = tftypes.DynamicPseudoType
 	attributes.AttributeTypes["sensitive_outputs"] = tftypes.DynamicPseudoType
 	attributes.AttributeTypes["version"] = tftypes.Number
-	got, err := value.Unmarshal(attributes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(value.Unmarshal(attributes))(t)
 	all := map[string]tftypes.Value{}
-	if err := got.As(&all); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, got.As(&all))
 	text := tftypes.NewValue(tftypes.String, "b")
 	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
 	list := func(of ...tftypes.Value) tftypes.Value {
@@ -99,9 +90,7 @@ func TestStateData(t *testing.T) {
 		"net":   tftypes.NewValue(netType, map[string]tftypes.Value{"id": id, "ports": list(number(80))}),
 	}
 	outputs := map[string]tftypes.Value{}
-	if err := all["outputs"].As(&outputs); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, all["outputs"].As(&outputs))
 	if d := cmp.Diff(want, outputs); d != "" {
 		t.Errorf("outputs differ (-want +got):\n%s", d)
 	}
@@ -120,13 +109,10 @@ func TestStateDataRefuses(t *testing.T) {
 	p := start(t, nil)
 	_, a := p.readData("okara_state", values)
 	says(t, a, `workspace "default" of `, "has no state", "Hint: `okara state list ")
-	err := store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
+	must.Succeed(t, store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
 		_, err := l.Put(t.Context(), []byte(`{"serial":1,"lineage":"l","meta":{"key_provider.pbkdf2.a":"e30="},"encrypted_data":"AAAA","encryption_version":"v0"}`))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	_, a = p.readData("okara_state", values)
 	says(t, a, "the tool encrypted this state itself", "terraform_remote_state")
 
@@ -134,13 +120,10 @@ func TestStateDataRefuses(t *testing.T) {
 		`{"value":1}`: "it has no type",
 		`{"value":null,"type":` + strings.Repeat(`["list",`, 9000) + `"string"` + strings.Repeat("]", 9000) + `}`: "more than 100 levels",
 	} {
-		err := store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
+		must.Succeed(t, store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
 			_, err := l.Put(t.Context(), []byte(`{"version":4,"serial":2,"lineage":"l","outputs":{"vpc":`+output+`}}`))
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		_, a = p.readData("okara_state", values)
 		says(t, a, `output "vpc" of this state cannot be read`, want, "Hint: ")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -30,14 +31,8 @@ func TestEncryption(t *testing.T) {
 	if _, _, err := plain.Get(t.Context(), "default"); err == nil {
 		t.Error("the state opens without its key")
 	}
-	r, err := oci.OpenRepo(values["repository"].(string), oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealer, err := envelope.New(envelope.Options{Keys: []string{key}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(values["repository"].(string), oci.Options{}))(t)
+	sealer := must.Get(envelope.New(envelope.Options{Keys: []string{key}}))(t)
 	if got, _, err := statebackend.New(r, statebackend.Options{Sealer: sealer}).Get(t.Context(), "default"); err != nil || !bytes.Equal(got, stateOf(1, "secret")) {
 		t.Errorf("another door reads %s, %v", got, err)
 	}
@@ -58,10 +53,7 @@ func TestEnvironment(t *testing.T) {
 	if got := p.ask("GetStates", object{"typeName": storeName}).StateIDs; len(got) != 1 || got[0] != "prod" {
 		t.Errorf("workspaces %q", got)
 	}
-	r, err := oci.OpenRepo(store.Repo().String()+"/prod", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(store.Repo().String()+"/prod", oci.Options{}))(t)
 	if _, _, err := statebackend.New(r, statebackend.Options{}).Get(t.Context(), "prod"); err != nil {
 		t.Error(err)
 	}
@@ -89,10 +81,7 @@ func checkReplica(t *testing.T, replica string, a answer, want []byte) {
 	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: it catches up with the next run") {
 		t.Errorf("diagnostics %+v", a.Diagnostics)
 	}
-	r, err := oci.OpenRepo(replica, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(replica, oci.Options{}))(t)
 	if got, _, err := statebackend.New(r, statebackend.Options{}).Get(t.Context(), "default"); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the replica has %s, %v", got, err)
 	}

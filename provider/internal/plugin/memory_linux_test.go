@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestMemory moves a state of 64 MiB through the provider, which must use at most three
@@ -39,14 +41,9 @@ func TestMemory(t *testing.T) {
 // peak returns the peak memory of the process in bytes.
 func (p *process) peak() int {
 	p.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.client.ReattachConfig().Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.client.ReattachConfig().Pid)))(p.t)
 	_, rest, _ := bytes.Cut(b, []byte("VmHWM:"))
 	kib := 0
-	if _, err := fmt.Sscan(string(rest), &kib); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(string(rest), &kib))(p.t)
 	return kib << 10
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestOrphan checks that a provider ends with the tool that started it, so that it does
@@ -21,18 +23,10 @@ import (
 func TestOrphan(t *testing.T) {
 	tool := exec.Command("/bin/sh", "-c", `"$0" & echo $!; read -r end`, programFile())
 	tool.Env = []string{"TF_PLUGIN_MAGIC_COOKIE=d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2", "PLUGIN_PROTOCOL_VERSIONS=6", "HOME=" + t.TempDir()}
-	in, err := tool.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(tool.StdinPipe())(t)
 	defer in.Close()
-	out, err := tool.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tool.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(tool.StdoutPipe())(t)
+	must.Succeed(t, tool.Start())
 	pid, handshake := 0, false
 	buffer := make([]byte, 4096)
 	var text string
@@ -49,9 +43,7 @@ func TestOrphan(t *testing.T) {
 			handshake = handshake || strings.HasPrefix(line, "1|6|unix|")
 		}
 	}
-	if err := tool.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tool.Process.Kill())
 	_ = tool.Wait() // it was killed
 	for end := time.Now().Add(5 * time.Minute); runs(pid); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {

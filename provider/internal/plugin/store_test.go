@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -21,10 +22,7 @@ import (
 func registry(t *testing.T) (object, *statebackend.Store) {
 	t.Helper()
 	repository := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
-	r, err := oci.OpenRepo(repository, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(repository, oci.Options{}))(t)
 	return object{"repository": repository}, statebackend.New(r, statebackend.Options{})
 }
 
