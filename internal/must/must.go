@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package must has the calls of tests that have to succeed: an error ends the test.
 package must
 
 import "testing"

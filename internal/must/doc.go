@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package must has what tests do with a call that has to succeed: an error ends the test.
+// Only tests import this package.
+package must
