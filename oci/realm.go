@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 
@@ -24,9 +26,11 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-func newExchange() *exchange {
-	return &exchange{blocked: append(auth.DefaultBlockedRealmPrefixes(), auth.PrivateRealmPrefixes()...)}
-}
+func newExchange() *exchange { return &exchange{blocked: slices.Clone(blockedRealms())} }
+
+var blockedRealms = sync.OnceValue(func() []netip.Prefix {
+	return append(auth.DefaultBlockedRealmPrefixes(), auth.PrivateRealmPrefixes()...)
+})
 
 var realmParam = text.Pattern(`(?i)^bearer\b.*\brealm="([^"]+)"`)
 
