@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
+)
+
+// verb is one action of a publisher, on a version and with a content that may
+// not matter to it.
+type verb func(w *walk, d *depot.Depot, v addr.Version, text string) error
+
+func verbs(kind string) map[string]verb {
+	announce := func(action string, all, untag bool) verb {
+		return func(w *walk, d *depot.Depot, v addr.Version, _ string) error {
+			an := depot.Announcement{Action: action, Version: v.String(), DeleteTag: untag}
+			if all {
+				an.Version = evidence.AllVersions
+			}
+			_, _, err := d.Announce(w.t.Context(), w.item, an)
+			return err
+		}
+	}
+	all := map[string]verb{
+		"yank": announce(evidence.ActionYank, false, false), "remove": announce(evidence.ActionYank, false, true), "undo": announce(evidence.ActionUnyank, false, false),
+		"yank all": announce(evidence.ActionYank, true, false), "undo all": announce(evidence.ActionUnyank, true, false),
+		"prune": (*walk).prune, "gc": (*walk).collect, "load": (*walk).load,
+	}
+	switch kind {
+	case addr.KindModule:
+		all["publish"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.publishModule(d, v, text) }
+		all["edition"] = (*walk).edition
+		all["hold"] = (*walk).hold
+		all["approve"] = func(w *walk, d *depot.Depot, v addr.Version, _ string) error {
+			_, err := d.Approve(w.t.Context(), w.repo, v, "")
+			return err
+		}
+		all["publish --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
+			_, err := w.server.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{})
+			return err
+		}
+		all["yank --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
+			action := map[string]string{"a": evidence.ActionYank, "b": evidence.ActionUnyank}[text]
+			_, err := w.server.Announce(w.t.Context(), "v1/modules/"+w.item.Module.String(), depot.Announcement{Action: action, Version: v.String()})
+			return err
+		}
+	case addr.KindProvider:
+		all["publish"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.publishProvider(d, v, text) }
+	case addr.KindMirror:
+		all["mirror"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.mirror(d, v, text) }
+		all["depot apply"] = (*walk).apply
+	}
+	return all
+}
+
+func walkModule(text string) fstest.MapFS {
+	return depottest.NewModule("locals { x = \"" + text + "\" }\n")
+}
+
+func (w *walk) publishModule(d *depot.Depot, v addr.Version, text string) error {
+	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{})
+	return err
+}
+
+func (w *walk) edition(d *depot.Depot, v addr.Version, text string) error {
+	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{Policy: depot.PolicyEditions})
+	return err
+}
+
+var errHeld = errors.New("held")
+
+func (w *walk) hold(d *depot.Depot, v addr.Version, text string) error {
+	check := func(context.Context, depot.Candidate) error { return errHeld }
+	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{Check: check})
+	if errors.Is(err, errHeld) {
+		return nil
+	}
+	return err
+}
+
+// publishProvider publishes or extends a version with one or two platforms.
+func (w *walk) publishProvider(d *depot.Depot, v addr.Version, text string) error {
+	dist := fstest.MapFS{"artifacts.json": {Data: []byte("[]")}}
+	for _, platform := range []string{"linux_amd64", "darwin_arm64"}[:1+w.rnd.IntN(2)] {
+		dist[signing.PackageStem(w.item.Provider, v)+platform+".zip"] = &fstest.MapFile{Data: walkZip(w.t, platform, text)}
+	}
+	_, err := d.PublishProvider(w.t.Context(), dist, w.item.Provider, v, depot.ProviderOptions{SignKey: w.key, Now: walkStart, Extend: w.rnd.IntN(2) == 0})
+	return err
+}
+
+func walkZip(t *testing.T, platform, text string) []byte {
+	return depottest.ZipOf(t, map[string]string{"terraform-provider-dns": platform + text})
+}
+
+// walkOrigin serves unsigned releases, all with the same content.
+type walkOrigin struct {
+	w         *walk
+	text      string
+	platforms []addr.Platform
+}
+
+func (w *walk) origin(text string) walkOrigin {
+	return walkOrigin{w, text, []addr.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}[:1+w.rnd.IntN(2)]}
+}
+
+func (o walkOrigin) Versions(context.Context, addr.Provider) ([]addr.Version, error) {
+	return []addr.Version{depottest.MustVersion(o.w.t, "1.0.0"), depottest.MustVersion(o.w.t, "1.1.0")}, nil
+}
+
+func (o walkOrigin) Platforms(context.Context, addr.Provider, addr.Version) ([]addr.Platform, error) {
+	return o.platforms, nil
+}
+
+func (o walkOrigin) Package(_ context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error) {
+	zip := walkZip(o.w.t, t.String(), o.text)
+	return upstream.Package{
+		Platform: t, Filename: signing.PackageName(p, v, t), Zh: digest.FromBytes(zip).Encoded(), Protocols: []string{"6.0"},
+		Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(zip)), nil },
+	}, nil
+}
+
+func (w *walk) mirror(d *depot.Depot, v addr.Version, text string) error {
+	_, err := d.MirrorProvider(w.t.Context(), w.origin(text), w.item.Provider, v, depot.MirrorOptions{AllowUnsigned: true})
+	return err
+}
+
+func (w *walk) apply(d *depot.Depot, _ addr.Version, text string) error {
+	set, err := supply.ParseSet("depot.hcl", fmt.Appendf(nil, "provider %q {\n  versions = \">= 1.0.0\"\n  keep = %d\n  allow_unsigned = true\n}\n", w.item.Provider, 1+w.rnd.IntN(2)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	from := supply.Origins{Client: &upstream.Client{}, Provider: func(string, addr.Provider) (depot.Source, error) { return w.origin(text), nil }}
+	s := supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: func(string) (supply.Origins, error) { return from, nil }})
+	p, err := s.Plan(w.t.Context())
+	if err == nil {
+		_, err = s.Apply(w.t.Context(), p, nil)
+	}
+	return err
+}
+
+func (w *walk) prune(d *depot.Depot, _ addr.Version, _ string) error {
+	l, err := d.Versions(w.t.Context(), w.item)
+	if err != nil {
+		return err
+	}
+	gone := l.Prunable(depot.Retention{Keep: 1})
+	if len(gone) == 0 {
+		return oci.ErrNotFound
+	}
+	return depot.PruneVersions(w.t.Context(), l, gone)
+}
+
+// collect deletes the manifests that were versions and that no tag names, as a
+// registry's garbage collection does.
+func (w *walk) collect(_ *depot.Depot, _ addr.Version, _ string) error {
+	l, err := depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list)
+	if err != nil {
+		return err
+	}
+	tagged := map[digest.Digest]bool{}
+	for _, tag := range l.Tags {
+		if d, err := w.repo.Resolve(w.t.Context(), tag); err == nil {
+			tagged[d.Digest] = true
+		}
+	}
+	freed := oci.ErrNotFound
+	for _, e := range l.Events {
+		if e.Subject != "" && !tagged[e.Subject] {
+			if w.repo.Delete(w.t.Context(), oci.Descriptor{Digest: e.Subject}) == nil {
+				freed = nil
+			}
+		}
+	}
+	return freed
+}
+
+// load loads a bundle of another registry or an older one of this registry, or
+// writes one.
+func (w *walk) load(d *depot.Depot, _ addr.Version, text string) error {
+	if text == "a" && w.rnd.IntN(2) == 0 {
+		file := filepath.Join(w.dir, "own")
+		err := w.save(file)
+		if err == nil {
+			w.stored = file
+		}
+		return err
+	}
+	b, err := bundle.Open(w.stored)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	report, err := bundle.Load(w.t.Context(), d, b, bundle.LoadOptions{Trusted: w.rnd.IntN(2) == 0})
+	if err == nil && len(report.Refused)+len(report.Conflict) > 0 {
+		err = oci.ErrExists
+	}
+	return err
+}
+
+func (w *walk) save(file string) error {
+	d := w.depots[1]
+	item, err := bundle.Select(w.t.Context(), d, must(addr.ParseSelection(w.item.String()+"@>= 0.0.0")))
+	if err == nil {
+		_, err = bundle.Create(w.t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{})
+	}
+	return err
+}
