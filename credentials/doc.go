@@ -81,10 +81,13 @@
 //
 // # Alternatives considered
 //
-// The stores of docker/cli and oras-go are not used for reading. Both know only
-// hosts, reject a whole file for one broken entry, and run helpers without a
-// timeout; neither can explain what it considered. Their file format types, and
-// in tests their writers, are used to stay compatible with the formats.
+// Login and Logout write the file with oras-go 2.7.0, which keeps what it does not
+// know; docker/cli 29.9.3 would drop unknown keys and refuse a file with one
+// broken entry. For reading neither is used: both know only hosts, reject a whole
+// file for one broken entry (docker/cli) or look only where Docker does, and run
+// helpers of the PATH without a timeout and with their stderr shown; neither can
+// explain what it considered. Their format types, and in tests their readers and
+// writers, keep okara compatible.
 //
 // CLI configuration is read with version 1 of HCL, as in the tools: version 2
 // refuses files that they accept.

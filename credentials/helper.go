@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -143,17 +144,17 @@ func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte,
 		return out.b, nil
 	}
 	// The protocol reports errors on stdout and defines this text.
-	text := strings.TrimSpace(string(out.b))
-	if strings.Contains(strings.ToLower(text), "credentials not found") {
+	said := strings.TrimSpace(string(out.b))
+	if strings.Contains(strings.ToLower(said), "credentials not found") {
 		return nil, errNoEntry
 	}
-	return nil, fmt.Errorf("credential helper %s: %w%s", h.name, err, quoteHelper(text))
+	return nil, fmt.Errorf("credential helper %s: %w%s", h.name, err, quoteHelper(said))
 }
 
 // find looks up the program in PATH. Relative entries of PATH are skipped, as
 // in os/exec, so that a working directory cannot supply a helper.
 func (h helperProgram) find() (string, error) {
-	if !validHelper(h.name) {
+	if !validHelper().MatchString(h.name) {
 		return "", fmt.Errorf("credential helper %q: the name may have letters, digits, dots, dashes and underscores only", h.name)
 	}
 	file := helperPrefix + h.name
@@ -173,14 +174,7 @@ func (h helperProgram) find() (string, error) {
 	return "", fmt.Errorf("credential helper %s: %s is not on PATH", h.name, file)
 }
 
-func validHelper(name string) bool {
-	bad := func(r rune) bool {
-		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		digit := '0' <= r && r <= '9'
-		return !letter && !digit && !strings.ContainsRune("._-", r)
-	}
-	return name != "" && !strings.ContainsFunc(name, bad)
-}
+var validHelper = text.Pattern(`^[A-Za-z0-9._-]+$`)
 
 // helperKeys returns the keys under which tools store a registry in a helper:
 // Docker and ORAS without a scheme, OpenTofu with one, and Docker Hub under its
@@ -194,16 +188,12 @@ func helperKeys(host string) []string {
 
 // quoteHelper returns the helper's own message in parentheses. Text that may be
 // an answer, and thus a secret, is not quoted.
-func quoteHelper(text string) string {
-	const maxQuoted = 200
-	text, _, _ = strings.Cut(text, "\n")
-	if text == "" || strings.ContainsAny(text, "{}") {
+func quoteHelper(said string) string {
+	said, _, _ = strings.Cut(said, "\n")
+	if said == "" || strings.ContainsAny(said, "{}") {
 		return ""
 	}
-	if len(text) > maxQuoted {
-		text = text[:maxQuoted] + "..."
-	}
-	return fmt.Sprintf(" (%q)", text)
+	return fmt.Sprintf(" (%q)", text.Clip(said, 200))
 }
 
 // limitedBuffer keeps at most maxHelperAnswer bytes and records whether there

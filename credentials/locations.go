@@ -5,7 +5,9 @@ package credentials
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // locations finds the files of the tools on each operating system.
@@ -125,12 +127,9 @@ func (p locations) cliFiles() []place {
 	}
 	var list []place
 	if dir != "" {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			entries = nil // no such folder, so nothing is configured there
-		}
-		for i := len(entries) - 1; i >= 0; i-- { // the last name wins
-			if name := entries[i].Name(); matchAny(name, "*.tfrc", "*.tfrc.json") {
+		entries, _ := os.ReadDir(dir)                // without the folder, nothing is configured there
+		for _, e := range slices.Backward(entries) { // the last name wins
+			if name := e.Name(); strings.HasSuffix(name, ".tfrc") || strings.HasSuffix(name, ".tfrc.json") {
 				list = append(list, place{"CLI configuration", filepath.Join(dir, name)})
 			}
 		}
@@ -173,13 +172,4 @@ func exists(file string) bool {
 	}
 	_, err := os.Stat(file)
 	return err == nil
-}
-
-func matchAny(name string, patterns ...string) bool {
-	for _, p := range patterns {
-		if ok, err := filepath.Match(p, name); ok && err == nil {
-			return true
-		}
-	}
-	return false
 }

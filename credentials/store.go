@@ -3,19 +3,15 @@
 package credentials
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
-	"github.com/docker/cli/cli/config/types"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
 
-	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -29,24 +25,20 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 		return "", err
 	}
 	k := serverKey(host)
-	entry := types.AuthConfig{
-		IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken,
-		Auth: base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password)),
-	}
 	where = f.name
+	stored := auth.Credential{Username: c.Username, Password: c.Password, RefreshToken: c.IdentityToken, AccessToken: c.RegistryToken}
 	if name := f.helperFor(host); name != "" {
 		if err := r.program(name).store(ctx, k, c); err != nil {
 			return "", err
 		}
 		// As in Docker, the file then only records that there is an entry.
 		where = "credential helper " + name
-		entry = types.AuthConfig{}
+		stored = auth.EmptyCredential
 	}
-	f.remove(host)
-	if err := f.set(k, entry); err != nil {
-		return "", err
+	if err := f.Put(ctx, k, stored); err != nil {
+		return "", f.writeError(err)
 	}
-	if err := f.save(); err != nil {
+	if _, err := f.remove(ctx, host, k); err != nil {
 		return "", err
 	}
 	r.forget(host)
@@ -69,11 +61,9 @@ func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err
 			where = append(where, "credential helper "+name)
 		}
 	}
-	removed, secret := f.remove(host)
-	if removed {
-		if err := f.save(); err != nil {
-			return where, err
-		}
+	secret, err := f.remove(ctx, host, "")
+	if err != nil {
+		return where, err
 	}
 	if secret {
 		where = append(where, f.name)
@@ -102,106 +92,67 @@ func serverKey(host string) string {
 	return host
 }
 
-// dockerDocument is the Docker configuration as stored on disk, including all
-// keys that okara does not know.
+// dockerDocument is the Docker configuration. oras-go 2.7.0 writes it and keeps
+// what okara does not know, also broken entries, which the package of Docker
+// would lose.
 type dockerDocument struct {
-	name  string
-	top   map[string]json.RawMessage
-	auths map[string]json.RawMessage
+	name string
+	dockerFile
+	*orascredentials.FileStore
 }
 
 func (r *Resolver) openDockerFile() (*dockerDocument, error) {
-	f := &dockerDocument{name: r.locations.dockerConfig(), top: map[string]json.RawMessage{}, auths: map[string]json.RawMessage{}}
+	f := &dockerDocument{name: r.locations.dockerConfig()}
 	if f.name == "" {
 		return nil, errors.New("credentials cannot be stored: there is no home directory and DOCKER_CONFIG is not set")
 	}
 	b, err := readFile(f.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read docker configuration: %w", err)
 	}
-	if len(bytes.TrimSpace(b)) == 0 {
-		return f, nil
-	}
-	if err := json.Unmarshal(b, &f.top); err != nil {
+	read := &f.dockerFile
+	if err := decodeFirst(b, &read); err != nil {
 		return nil, fmt.Errorf("read docker configuration %s: %w", f.name, jsonError(err))
 	}
-	if raw, ok := f.top["auths"]; ok {
-		if err := json.Unmarshal(raw, &f.auths); err != nil {
-			return nil, fmt.Errorf("read docker configuration %s: auths: %w", f.name, jsonError(err))
-		}
-	}
-	if f.auths == nil || f.top == nil { // "null" is valid JSON
+	if read == nil { // valid JSON, which oras-go cannot write to
 		return nil, fmt.Errorf("read docker configuration %s: null is not a configuration", f.name)
+	}
+	target := f.name
+	if full, err := filepath.EvalSymlinks(f.name); err == nil {
+		target = full // some users keep the file elsewhere
+	}
+	if f.FileStore, err = orascredentials.NewFileStore(target); err != nil {
+		return nil, fmt.Errorf("read docker configuration %s: %w", f.name, jsonError(err))
 	}
 	return f, nil
 }
 
 // helperFor returns the helper that stores a host; "" if the file itself does.
 func (f *dockerDocument) helperFor(host string) string {
-	var helpers map[string]string
-	var store string
-	// A value of an unexpected type names no helper.
-	_ = json.Unmarshal(f.top["credHelpers"], &helpers)
-	_ = json.Unmarshal(f.top["credsStore"], &store)
-	for _, k := range sortedKeys(helpers) {
+	for _, k := range sortedKeys(f.CredHelpers) {
 		if parseKey(k) == (key{host: normalHost(host)}) {
-			return helpers[k]
+			return f.CredHelpers[k]
 		}
 	}
-	return store
+	return f.CredsStore
 }
 
-// remove deletes every spelling of a host. Entries for paths below it are kept.
-func (f *dockerDocument) remove(host string) (removed, secret bool) {
-	for k, raw := range f.auths {
-		if parseKey(k) != (key{host: normalHost(host)}) {
+// remove deletes every spelling of a host but one. Entries for paths below it
+// are kept.
+func (f *dockerDocument) remove(ctx context.Context, host, kept string) (secret bool, err error) {
+	for k, raw := range f.Auths {
+		if k == kept || parseKey(k) != (key{host: normalHost(host)}) {
 			continue
+		}
+		if err := f.Delete(ctx, k); err != nil {
+			return secret, f.writeError(err)
 		}
 		c, err := parseAuth(raw)
 		secret = secret || err != nil || c != oci.Credential{}
-		removed = true
-		delete(f.auths, k)
 	}
-	return removed, secret
+	return secret, nil
 }
 
-func (f *dockerDocument) set(k string, a types.AuthConfig) error {
-	raw, err := json.Marshal(a)
-	if err != nil {
-		return fmt.Errorf("write docker configuration: %w", err)
-	}
-	f.auths[k] = raw
-	return nil
-}
-
-// save writes a new file beside the old one and replaces it. A symbolic link is
-// followed, since some users keep the file elsewhere.
-func (f *dockerDocument) save() (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write docker configuration %s: %w", f.name, err)
-		}
-	}()
-	if f.top["auths"], err = json.Marshal(f.auths); err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "\t")
-	if err := enc.Encode(f.top); err != nil {
-		return err
-	}
-	target := f.name
-	if full, err := filepath.EvalSymlinks(f.name); err == nil {
-		target = full
-	}
-	dir := filepath.Dir(target)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return files.Replace(target, b.Bytes(), 0o600)
+func (f *dockerDocument) writeError(err error) error {
+	return fmt.Errorf("write docker configuration %s: %w", f.name, err)
 }
