@@ -22,8 +22,13 @@ import (
 type parser[A any] func(r *http.Request) (at A, right rights.Right, err error)
 
 func moduleIn(r *http.Request) (addr.Module, rights.Right, error) {
-	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
+	m := writtenIn(r).Fold()
 	return m, rights.Right{Kind: addr.KindModule, Address: m.String()}, m.Validate()
+}
+
+// writtenIn returns the module in a path in the case in which it is written there.
+func writtenIn(r *http.Request) addr.Module {
+	return addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
 }
 
 func moduleVersionIn(r *http.Request) (addr.ModuleVersion, rights.Right, error) {
@@ -42,7 +47,7 @@ type group struct{ namespace, name string }
 func (g group) String() string { return strings.Trim(g.namespace+"/"+g.name, "/") }
 
 func groupIn(r *http.Request) (group, rights.Right, error) {
-	g := group{r.PathValue("namespace"), r.PathValue("name")}
+	g := group{strings.ToLower(r.PathValue("namespace")), strings.ToLower(r.PathValue("name"))}
 	return g, rights.Right{Kind: addr.KindModule, Address: g.String()}, nil
 }
 

@@ -47,6 +47,7 @@ type itemDoc struct {
 	Kind       string `json:"kind"`
 	Address    string `json:"address"`
 	Repository string `json:"repository"`
+	Title      string `json:"title,omitempty"`
 }
 
 // list returns all items that the caller may read. A caller without a token
@@ -62,7 +63,7 @@ func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	meta, page := paginate(r.Request, readable(r.grant, index.Search(catalog.Filter{})), maxContents, maxContents)
 	doc := contentsDoc{Meta: meta, Items: make([]itemDoc, 0, len(page))}
 	for _, it := range page {
-		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout)})
+		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout), index.Titles[it]})
 	}
 	a, err := service.Encode(doc)
 	if err != nil {

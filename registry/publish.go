@@ -108,7 +108,9 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 			return o, false, fmt.Errorf("%s=%q: want true or false", name, q.Get(name))
 		}
 	}
-	o.Annotations, err = origin(r, g)
+	if o.Annotations, err = origin(r, g); err == nil {
+		o.Annotations[artifact.AnnTitle] = writtenIn(r).String()
+	}
 	return o, dry, err
 }
 

@@ -96,7 +96,7 @@ func (g GitHub) Validate() error {
 	return nil
 }
 
-func (g GitHub) namespace() string { return cmp.Or(g.Namespace, strings.ToLower(g.Owner)) }
+func (g GitHub) namespace() string { return strings.ToLower(cmp.Or(g.Namespace, g.Owner)) }
 
 // target returns the version that a tag of a repository stands for, and the
 // folder of the module. For any other tag the error is an ignoredError.

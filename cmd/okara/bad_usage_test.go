@@ -95,7 +95,7 @@ func TestBadUsage(t *testing.T) {
 
 		// Addresses.
 		{"publish module MODULE net/vpc 1.0.0 --registry REGISTRY", cli.ExitUsage, `module "net/vpc": must be NAMESPACE/NAME/SYSTEM`, "usage: "},
-		{"publish module MODULE Net/VPC/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "upper-case 'N'", "usage: "},
+		{"publish module MODULE net/vpc/AWS 1.0.0 --registry REGISTRY", cli.ExitUsage, "upper-case 'A'", "usage: "},
 		{"publish module MODULE net/vpc/aws/ 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
 		{"publish module MODULE https://REGISTRY/net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
 		{"publish provider DIR acme 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: "},

@@ -167,6 +167,7 @@ type catalogLine struct {
 	Kind       string `json:"kind"`
 	Address    string `json:"address"`
 	Repository string `json:"repository"`
+	Title      string `json:"title,omitempty"` // the address as it was first written, if not as in address
 }
 
 func listCatalog(ctx context.Context, a *cli.App, from lister) error {
@@ -178,7 +179,7 @@ func listCatalog(ctx context.Context, a *cli.App, from lister) error {
 	var rows [][]string
 	for _, e := range entries {
 		lines = append(lines, catalogLine(e))
-		rows = append(rows, []string{e.Kind, e.Address})
+		rows = append(rows, []string{e.Kind, cmp.Or(e.Title, e.Address)})
 	}
 	return a.PrintResult(lines, cli.Table(rows))
 }

@@ -290,7 +290,7 @@ func (m *mirrorer) addProvider(e supply.Entry, p addr.Provider) error {
 }
 
 func (m *mirrorer) addModule(e supply.Entry, host, address string) error {
-	module, err := addr.ParseModule(address)
+	module, err := addr.ParseWritten(address)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (m *mirrorer) addModule(e supply.Entry, host, address string) error {
 		return err
 	}
 	m.set.Modules = append(m.set.Modules, supply.ModuleEntry{
-		Entry: e, Address: module, Source: supply.ModuleSource{Kind: supply.SourceRegistry, Host: host, Address: module},
+		Entry: e, Address: module.Fold(), Title: address, Source: supply.ModuleSource{Kind: supply.SourceRegistry, Host: host, Address: module},
 	})
 	return nil
 }

@@ -74,6 +74,7 @@ other content, 5 denied.`,
 			if err != nil {
 				return err
 			}
+			options.Annotations = titled(options.Annotations, args[1])
 			defer noteUnnamed(reg.App, options.Hold)
 			root := cmp.Or(packageRoot, args[0])
 			if options.Dir, err = dirBelow(packageRoot, args[0]); err != nil {

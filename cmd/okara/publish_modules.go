@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newPublishModules(reg *cli.Registries) *cobra.Command {
@@ -133,6 +135,7 @@ func (m *modulesFlags) check(dryRun bool) error {
 // moduleFolder is a folder to publish.
 type moduleFolder struct {
 	dir         string
+	title       string // the address as it is written
 	root, below string // the folder that is packed, and where the module is in it
 	target      addr.ModuleVersion
 	annotations map[string]string // nil: those of the options
@@ -144,6 +147,7 @@ func (m moduleFolder) of(o depot.ModuleOptions) depot.ModuleOptions {
 	if m.annotations != nil {
 		o.Annotations = m.annotations
 	}
+	o.Annotations = titled(o.Annotations, m.title)
 	return o
 }
 
@@ -188,17 +192,25 @@ func findModules(root, address string) ([]moduleFolder, error) {
 			return cmp.Or(err, fs.SkipDir)
 		}
 		s := strings.Replace(address, "{name}", path.Base(name), 1)
-		m, err := addr.ParseModule(strings.Replace(s, "{system}", path.Dir(name), 1))
+		s = strings.Replace(s, "{system}", path.Dir(name), 1)
+		m, err := addr.ParseModule(s)
 		if err != nil {
 			return cli.UsageError("%s: %w", dir, err)
 		}
-		found = append(found, moduleFolder{dir: dir, target: addr.ModuleVersion{Module: m}})
+		found = append(found, moduleFolder{dir: dir, title: s, target: addr.ModuleVersion{Module: m}})
 		return fs.SkipDir
 	})
 	if err == nil && len(found) == 0 {
 		err = cli.UsageError("%s has no folder with a module", root)
 	}
 	return found, err
+}
+
+// titled returns the annotations of a module whose address is written so.
+func titled(annotations map[string]string, address string) map[string]string {
+	all := map[string]string{artifact.AnnTitle: address}
+	maps.Copy(all, annotations)
+	return all
 }
 
 func hasConfiguration(tree fs.FS, dir string) (bool, error) {

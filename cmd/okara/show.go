@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,7 @@ type shown struct {
 	Keys      []shownKey      `json:"keys,omitempty"`
 	Platforms []shownPlatform `json:"platforms,omitempty"`
 
+	title   string // of a module: the address as it was written
 	status  evidence.Status
 	scanned []oci.Descriptor // platforms, which have reports of their own
 }
@@ -171,6 +173,7 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 		marks: marksOf(status), status: status,
 	}
 	if it.Kind == addr.KindModule {
+		s.title = it.Module.Title(artifact.AnnotationsOf(m)[artifact.AnnTitle])
 		err = s.module(ctx, r, m)
 	} else {
 		err = s.provider(ctx, r, m)
@@ -243,7 +246,7 @@ func (s *shown) readme() artifact.DescribedReadme {
 }
 
 func (s *shown) text() string {
-	rows := [][]string{{"address", s.Address}, {"version", s.Version}, {"reference", s.Reference}}
+	rows := [][]string{{"address", cmp.Or(s.title, s.Address)}, {"version", s.Version}, {"reference", s.Reference}}
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, []string{name, value})

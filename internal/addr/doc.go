@@ -6,8 +6,9 @@
 // # Addresses and names
 //
 // A module is namespace/name/system, a provider is namespace/type or
-// host/namespace/type. The clients allow more than an OCI repository name can
-// hold: upper case, "___", letters outside ASCII. Such addresses are refused,
+// host/namespace/type. The case of letters makes no difference, except in a
+// system, which has no upper case. The clients allow more than an OCI repository
+// name can hold: "___", letters outside ASCII. Such addresses are refused,
 // never escaped, truncated or hashed, so two addresses never share a
 // repository. The only mapped character is ":" before the port of a provider's
 // host, which becomes "_"; host names have no "_", so the mapping is

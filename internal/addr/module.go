@@ -14,14 +14,42 @@ type ModuleVersion struct {
 }
 
 // ParseModule parses "namespace/name/system" and checks that okara can store it.
-// The error is a [*SyntaxError].
+// Namespace and name are lower-cased, see [Module.Fold]. The error is a
+// [*SyntaxError].
 func ParseModule(s string) (Module, error) {
+	m, err := ParseWritten(s)
+	return m.Fold(), err
+}
+
+// ParseWritten is ParseModule for an address that keeps its case: for display,
+// and for requests to an origin that distinguishes it.
+func ParseWritten(s string) (Module, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) != 3 {
 		return Module{}, invalid("module", s, "must be NAMESPACE/NAME/SYSTEM")
 	}
 	m := Module{Namespace: parts[0], Name: parts[1], System: parts[2]}
-	return m, m.Validate()
+	return m, m.Fold().Validate()
+}
+
+// Fold returns the module under which addresses that differ only in the case of
+// namespace and name are stored, as public registries do: OpenTofu's keeps its
+// index in lower case (opentofu/registry, pull request 506), and Terraform
+// compares registry sources in lower case (internal/registry/regsrc,
+// Module.Equal). Both tools refuse upper case in a system.
+func (m Module) Fold() Module {
+	m.Namespace = strings.ToLower(m.Namespace)
+	m.Name = strings.ToLower(m.Name)
+	return m
+}
+
+// Title returns how the module is written for readers: as in the address
+// written, if that is one of m, and else in lower case.
+func (m Module) Title(written string) string {
+	if as, err := ParseWritten(written); err == nil && as.Fold() == m {
+		return written
+	}
+	return m.String()
 }
 
 // Validate checks the parts of m as ParseModule does.

@@ -130,7 +130,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	for _, it := range slices.SortedFunc(maps.Keys(l.filled), func(a, b addr.Item) int { return cmp.Compare(a.String(), b.String()) }) {
-		if err := l.d.AddToCatalog(ctx, it); err != nil {
+		if err := l.d.AddToCatalog(ctx, it, ""); err != nil {
 			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err))
 		}
 	}

@@ -124,7 +124,9 @@ func (f *Finder) make(base *Published) *shown {
 	f.stale = false
 	entries := make([]search.Entry, 0, len(base.items))
 	for _, it := range f.items(base) {
-		entries = append(entries, f.entry(it))
+		e := f.entry(it)
+		e.Title = base.Titles[it]
+		entries = append(entries, e)
 	}
 	f.mu.Unlock()
 	now := &shown{base, search.NewIndex(entries), f.now()}

@@ -35,7 +35,7 @@ func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	entries := make([]artifact.CatalogEntry, 0, len(f.entries))
 	for _, e := range f.entries {
 		if it, ok := itemOf(e); ok {
-			entries = append(entries, artifact.CatalogEntry{Kind: e.Kind, Address: e.Address, Repository: it.Repository(f.c.layout)})
+			entries = append(entries, artifact.CatalogEntry{Kind: e.Kind, Address: e.Address, Repository: it.Repository(f.c.layout), Title: e.Title})
 		}
 	}
 	return depot.KnownCatalog(entries)
@@ -117,6 +117,7 @@ func (f *Finder) write(ctx context.Context, base *Published) error {
 	entries := make([]search.Entry, 0, len(base.items))
 	for _, it := range slices.Concat(base.items, base.templates) {
 		if e := f.entry(it); !e.Listed.IsZero() {
+			e.Title = base.Titles[it]
 			entries = append(entries, e)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // Published is the list of published items.
 type Published struct {
 	*depot.Catalog
-	items     []addr.Item // the modules and providers, parsed
+	Titles    map[addr.Item]string // addresses as they were written first, if not as stored
+	items     []addr.Item          // the modules and providers, parsed
 	templates []addr.Item
 }
 
@@ -91,12 +92,15 @@ func (c *Catalog) Published(ctx context.Context) (*Published, error) {
 			return old, err
 		}
 		c.lost.warn(name, all.Dangling...)
-		fresh := &Published{Catalog: all}
+		fresh := &Published{Catalog: all, Titles: map[addr.Item]string{}}
 		for _, e := range all.Entries {
 			if it, ok := c.layout.Parse(e.Repository); ok && it.Kind == addr.KindTemplate && e.Kind == it.Kind {
 				fresh.templates = append(fresh.templates, it)
 			} else if it, err := addr.ParseItem(e.Address); err == nil && it.Kind == e.Kind {
 				fresh.items = append(fresh.items, it)
+				if title := it.Module.Title(e.Title); it.Kind == addr.KindModule && title != e.Address {
+					fresh.Titles[it] = title
+				}
 			}
 		}
 		return fresh, nil

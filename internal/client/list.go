@@ -29,14 +29,14 @@ func (c *Client) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
 			Meta struct {
 				Next int `json:"next_offset"`
 			} `json:"meta"`
-			Items []struct{ Kind, Address, Repository string } `json:"items"`
+			Items []artifact.CatalogEntry `json:"items"`
 		}
 		q := url.Values{"offset": {strconv.Itoa(len(all))}}
 		if _, err := c.send(ctx, http.MethodGet, "v1/catalog", q, nil, &page); err != nil {
 			return nil, err
 		}
 		for _, it := range page.Items {
-			all = append(all, artifact.CatalogEntry{Kind: text.Excerpt(it.Kind), Address: text.Excerpt(it.Address), Repository: text.Excerpt(it.Repository)})
+			all = append(all, artifact.CatalogEntry{Kind: text.Excerpt(it.Kind), Address: text.Excerpt(it.Address), Repository: text.Excerpt(it.Repository), Title: text.Excerpt(it.Title)})
 		}
 		if page.Meta.Next != len(all) || len(page.Items) == 0 {
 			break

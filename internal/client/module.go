@@ -46,7 +46,7 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 		return depot.Published{}, err
 	}
 	var out published
-	status, contentDigest, err := c.sendModule(ctx, m, plan, moduleQuery(o), &out)
+	status, contentDigest, err := c.sendModule(ctx, m, o, plan, moduleQuery(o), &out)
 	if err != nil {
 		return depot.Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
@@ -71,7 +71,7 @@ func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *de
 	var out struct {
 		Outcome string `json:"outcome"`
 	}
-	if _, _, err := c.sendModule(ctx, m, plan, q, &out); err != nil {
+	if _, _, err := c.sendModule(ctx, m, o, plan, q, &out); err != nil {
 		return false, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
 	if out.Outcome != "new" && out.Outcome != "same" {
@@ -100,7 +100,7 @@ func moduleQuery(o depot.ModuleOptions) url.Values {
 }
 
 // sendModule packs the plan and sends it. The answer is decoded into v.
-func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, q url.Values, v any) (status int, contentDigest string, err error) {
+func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, o depot.ModuleOptions, plan *depot.ModulePlan, q url.Values, v any) (status int, contentDigest string, err error) {
 	plan.Tree.Read = c.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, "")
 	if err != nil {
@@ -111,7 +111,8 @@ func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, plan *dep
 	body.open = func() (io.ReadCloser, error) {
 		return depot.Watch(io.NopCloser(packed.Zip.Open()), c.o.Progress.Of(m.Module.String()+" "+m.Version.String(), body.size)), nil
 	}
-	status, err = c.send(ctx, http.MethodPut, ModulePath(m.Module)+"/"+m.Version.String(), q, &body, v)
+	at := "v1/modules/" + m.Module.Title(o.Annotations[artifact.AnnTitle]) + "/" + m.Version.String()
+	status, err = c.send(ctx, http.MethodPut, at, q, &body, v)
 	return status, packed.ContentDigest, err
 }
 

@@ -34,7 +34,7 @@ func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, err
 		case err != nil:
 			return n, err
 		}
-		if err := d.AddToCatalog(ctx, it); err != nil {
+		if err := d.AddToCatalog(ctx, it, ""); err != nil {
 			return n, err
 		}
 		n++

@@ -131,7 +131,7 @@ var ErrTaken = errors.New("tag holds another manifest")
 
 // listed adds a published item to the catalog, unless its entry was seen
 // recently. A failure is only a warning, because nothing depends on the entry.
-func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
+func (d *Depot) listed(ctx context.Context, it addr.Item, title string) []string {
 	repository := it.Repository(d.o.Layout)
 	d.mu.Lock()
 	at := d.known[repository]
@@ -139,7 +139,7 @@ func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
 	if time.Since(at) < knownFor {
 		return nil
 	}
-	if err := d.AddToCatalog(ctx, it); err != nil {
+	if err := d.AddToCatalog(ctx, it, title); err != nil {
 		return []string{NotListed(err)}
 	}
 	d.mu.Lock()
@@ -157,11 +157,12 @@ func NotListed(err error) string {
 	return fmt.Sprintf("not listed in the catalog: %v", err)
 }
 
-// AddToCatalog adds a module or provider to the catalog.
-func (d *Depot) AddToCatalog(ctx context.Context, it addr.Item) error {
+// AddToCatalog adds a module or provider to the catalog; title is its address as
+// it was written, or "".
+func (d *Depot) AddToCatalog(ctx context.Context, it addr.Item, title string) error {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return err
 	}
-	return artifact.AddCatalogEntry(ctx, r, artifact.CatalogEntry{Kind: it.Kind, Address: it.String(), Repository: it.Repository(d.o.Layout)})
+	return artifact.AddCatalogEntry(ctx, r, artifact.CatalogEntry{Kind: it.Kind, Address: it.String(), Repository: it.Repository(d.o.Layout), Title: title})
 }

@@ -27,8 +27,8 @@ import (
 // carries it).
 const maxFluxTar = 3_670_016
 
-// ErrNoModule means that a directory contains no configuration.
-var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
+// ErrNoModule means that a package contains no module.
+var ErrNoModule = description.ErrNoModule
 
 // ModuleOptions configures how a module is published.
 type ModuleOptions struct {
@@ -124,13 +124,13 @@ func (p *ModulePlan) checkCalls(v *description.Module, o ModuleOptions) error {
 // Description returns the description of the module that would be published.
 func (p *ModulePlan) Description() artifact.ModuleDescription { return p.description }
 
+// hasModule reports whether dir, or a folder of dir/modules, has configuration.
 func hasModule(t *archive.Tree, dir string) bool {
-	for _, f := range t.Files {
-		if path.Dir(f.Path) == path.Clean(dir) && description.IsConfiguration(f.Path) {
-			return true
-		}
-	}
-	return false
+	dir = path.Clean(dir)
+	return slices.ContainsFunc(t.Files, func(f archive.File) bool {
+		in := path.Dir(f.Path)
+		return description.IsConfiguration(f.Path) && (in == dir || path.Dir(in) == path.Join(dir, "modules"))
+	})
 }
 
 // PublishModule stores the tree as a version of a module. If the version exists
@@ -217,7 +217,7 @@ func (d *Depot) publishPlan(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
-	out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item())...)
+	out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 	return out, nil
 }
 

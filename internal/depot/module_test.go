@@ -140,7 +140,7 @@ func TestPublishModuleRefuses(t *testing.T) {
 		{"absent call", fstest.MapFS{"main.tf": {Data: []byte("module \"x\" {\n  source = \"./modules/x\"\n}\n")}}, description.ErrAbsent, `main.tf:1: module "x" uses ./modules/x, which is not in the package`},
 		{"absent call of a submodule", fstest.MapFS{"main.tf": {}, "modules/a/a.tf": {Data: []byte("module \"x\" {\n  source = \"../x\"\n}\n")}}, description.ErrAbsent, `modules/a/a.tf:1`},
 		{"ignored call", fstest.MapFS{".tfignore": {Data: []byte("x/")}, "x/x.tf": {}, "main.tf": {Data: []byte("module \"x\" {\n  source = \"./x\"\n}\n")}}, description.ErrAbsent, `main.tf:1`},
-		{"configuration below only", fstest.MapFS{"sub/main.tf": {}}, depot.ErrNoModule, ""},
+		{"configuration below only", fstest.MapFS{"sub/main.tf": {}, "examples/a/main.tf": {}}, depot.ErrNoModule, ""},
 		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
 		{"link out", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("../x")}}, archive.ErrUnsafe, "l: symbolic link to ../x, which is outside of the package"},
 		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},

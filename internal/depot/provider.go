@@ -172,7 +172,7 @@ func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error)
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", x.provider, x.version, err)
 	}
-	out.Warnings = append(out.Warnings, d.listed(ctx, x.provider.Item())...)
+	out.Warnings = append(out.Warnings, d.listed(ctx, x.provider.Item(), "")...)
 	return out, nil
 }
 

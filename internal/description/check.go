@@ -43,7 +43,7 @@ func fileSchema() *hcl.BodySchema {
 func (v *Module) Check(dir string) error {
 	var problems hcl.Diagnostics
 	seen := map[string]bool{}
-	queue := []string{path.Clean(dir)}
+	queue := v.Called(dir)
 	for ; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		if seen[at] {

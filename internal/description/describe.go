@@ -53,6 +53,9 @@ func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescr
 // module describes one directory; problems are added to d.
 func (v *Module) module(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
+	if _, ok := v.dirs[dir]; !ok {
+		diags = nil // only modules below it
+	}
 	for _, p := range diags {
 		problem := artifact.DescribedProblem{Severity: "error", Summary: p.Summary}
 		if p.Severity == tfconfig.DiagWarning {

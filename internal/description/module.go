@@ -113,6 +113,16 @@ func (v *Module) BrokenCalls(dir string) []BrokenCall {
 	return broken
 }
 
+// Called returns the directories that users of a package call: dir, or the
+// modules in dir/modules if dir itself has no configuration.
+func (v *Module) Called(dir string) []string {
+	dir = path.Clean(dir)
+	if _, ok := v.dirs[dir]; ok {
+		return []string{dir}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.dirs)), func(d string) bool { return path.Dir(d) != path.Join(dir, "modules") })
+}
+
 // localCall returns the directory of a local module that is called in dir.
 func localCall(dir, source string) (target string, local bool) {
 	local = strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")

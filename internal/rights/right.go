@@ -205,7 +205,11 @@ func (s Scope) Allows(right Right) bool {
 			return false
 		}
 	}
-	return addr.Match(s.Glob, right.Address)
+	glob := s.Glob
+	if right.Kind != addr.KindTemplate && right.Kind != addr.KindInstance {
+		glob = strings.ToLower(glob) // the case of modules and providers makes no difference
+	}
+	return addr.Match(glob, right.Address)
 }
 
 // fitsState reports whether the glob matches the name of a state, which has no "/", or

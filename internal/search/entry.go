@@ -42,8 +42,9 @@ func levels() []string { return []string{ScanCritical, ScanHigh, ScanMedium, Sca
 // fields except kind and address describe its newest version, and are empty until that
 // was read.
 type Entry struct {
-	Kind        string    `json:"kind"`    // a kind of package addr
-	Address     string    `json:"address"` // in the form of package addr
+	Kind        string    `json:"kind"`            // a kind of package addr
+	Address     string    `json:"address"`         // in the form of package addr
+	Title       string    `json:"title,omitempty"` // the address as it was written first, if not so
 	Version     string    `json:"version,omitempty"`
 	Digest      string    `json:"digest,omitempty"` // of the manifest or index
 	Time        time.Time `json:"time,omitzero"`    // when the version was made

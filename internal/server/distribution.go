@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
@@ -140,7 +141,14 @@ func (f *Front) changed(r *http.Request) {
 	if _, version := addr.VersionFromTag(reference); !version || r.Method != http.MethodPut {
 		return
 	}
-	if err := f.depot.AddToCatalog(context.WithoutCancel(r.Context()), it); err != nil {
+	ctx := context.WithoutCancel(r.Context())
+	title := ""
+	if repo, err := f.depot.Repo(repository); err == nil && it.Kind == addr.KindModule {
+		if m, err := repo.Fetch(ctx, reference); err == nil {
+			title = artifact.AnnotationsOf(m)[artifact.AnnTitle]
+		}
+	}
+	if err := f.depot.AddToCatalog(ctx, it, title); err != nil {
 		f.o.Logger.Warn("a version was pushed and is not listed in the catalog", "repository", repository, "tag", reference, "error", err)
 		return
 	}

@@ -32,6 +32,7 @@ type Entry struct {
 type ModuleEntry struct {
 	Entry
 	Address addr.Module
+	Title   string // the address as it was written
 	Source  ModuleSource
 	Subdir  string
 	Policy  string // "immutable" or "editions"
@@ -46,7 +47,7 @@ type ModuleSource struct {
 	Kind      sourceKind
 	Location  upstream.Location // git, github and oci
 	Host      string            // registry
-	Address   addr.Module       // registry
+	Address   addr.Module       // registry; in the case in which it was written
 	TagPrefix string            // git and github: only tags with this prefix; it is removed
 	Releases  bool              // github: use releases instead of tags
 }
@@ -161,7 +162,7 @@ func (e FieldErrors) err() error {
 // whether the credential exists.
 func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	var bad FieldErrors
-	e := ModuleEntry{Subdir: s.Subdir, Policy: s.Policy, Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
+	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: s.Policy, Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
 	var err error
 	e.Address, err = addr.ParseModule(s.Address)
 	bad.add("address", err)

@@ -49,7 +49,7 @@ func registryAddress(s string) (host string, m addr.Module, ok bool) {
 	if len(parts) != 3 || strings.Contains(parts[0], ".") {
 		return "", addr.Module{}, false
 	}
-	m, err := addr.ParseModule(strings.Join(parts, "/"))
+	m, err := addr.ParseWritten(strings.Join(parts, "/"))
 	return host, m, err == nil
 }
 

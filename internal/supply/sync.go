@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -266,7 +267,11 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
 		fetch := func(ctx context.Context, dir string, whole bool) (depot.Fetched, error) {
-			return fetchModule(ctx, from, e, o, dir, whole)
+			got, err := fetchModule(ctx, from, e, o, dir, whole)
+			all := map[string]string{artifact.AnnTitle: e.Address.Title(e.Title)}
+			maps.Copy(all, got.Annotations)
+			got.Annotations = all
+			return got, err
 		}
 		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
 			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Check: c, Compare: true,

@@ -25,6 +25,7 @@ type CatalogEntry struct {
 	Kind       string // addr.KindModule, addr.KindProvider or addr.KindMirror
 	Address    string
 	Repository string // without host
+	Title      string // the address as the first publisher wrote it; "": as in Address
 }
 
 // CatalogTag returns the tag of a repository's entry.
@@ -45,7 +46,7 @@ func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
 }
 
 // addEntry writes the entry unless the tag exists. Two concurrent writers of
-// one tag are harmless because they write the same bytes.
+// one tag are harmless: one of the entries stays.
 func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return err
@@ -59,7 +60,11 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 // PutEntry writes an entry that probably does not exist yet, and the empty blob
 // if the registry lacks it.
 func PutEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
-	m, err := NewBare(artifactCatalog, map[string]string{AnnKind: e.Kind, annAddress: e.Address, annCatalogRepository: e.Repository})
+	annotations := map[string]string{AnnKind: e.Kind, annAddress: e.Address, annCatalogRepository: e.Repository}
+	if e.Title != "" && e.Title != e.Address {
+		annotations[AnnTitle] = e.Title
+	}
+	m, err := NewBare(artifactCatalog, annotations)
 	if err != nil {
 		return err
 	}
@@ -84,5 +89,6 @@ func ReadCatalogEntry(ctx context.Context, r *oci.Repo, tag string) (CatalogEntr
 	if image.ArtifactType != artifactCatalog {
 		return CatalogEntry{}, fmt.Errorf("%s:%s is not a catalog entry: %w", r, tag, oci.ErrCorrupt)
 	}
-	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[annAddress], Repository: image.Annotations[annCatalogRepository]}, nil
+	of := image.Annotations
+	return CatalogEntry{Kind: of[AnnKind], Address: of[annAddress], Repository: of[annCatalogRepository], Title: of[AnnTitle]}, nil
 }

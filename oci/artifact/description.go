@@ -20,6 +20,17 @@ type ModuleDescription struct {
 	Diagnostics   []DescribedProblem `json:"diagnostics,omitempty"`
 }
 
+// Below returns the path of the module that users call first: "", or that of the
+// first submodule if nothing is in the root, as in a package of submodules alone.
+func (d ModuleDescription) Below() string {
+	r := d.Root
+	parts := len(r.InputOrder) + len(r.Outputs) + len(r.RequiredVersion) + len(r.RequiredProviders) + len(r.Resources) + len(r.ModuleCalls)
+	if parts > 0 || len(d.Submodules) == 0 {
+		return ""
+	}
+	return d.Submodules[0].Path
+}
+
 // DescribedModule is one directory with configuration.
 type DescribedModule struct {
 	Path              string              `json:"path"` // "" for the root

@@ -260,11 +260,11 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	d := x.d
 	item := itemPath(m.Item())
 	b := moduleBody{
-		Address: m.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()), Problems: d.Diagnostics,
+		Address: m.Title(mv.Annotations[artifact.AnnTitle]), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()), Problems: d.Diagnostics,
 		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.vouch(r, m.Item(), v, mv.Manifest, l),
 	}
 	b.Refused = x.refused
-	b.UsageExamples = s.usageExamples.module(r, m, v, mv, b.vouched)
+	b.UsageExamples = s.usageExamples.module(r, m, v, mv, d.Below(), b.vouched)
 	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
 	b.Facts = s.versions.facts(l.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {

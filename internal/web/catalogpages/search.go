@@ -118,7 +118,7 @@ type resultRow struct {
 
 func (s *searches) rowOf(e *search.Entry) resultRow {
 	row := resultRow{
-		Link: site.Link{Text: e.Address, Href: entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
+		Link: site.Link{Text: cmp.Or(e.Title, e.Address), Href: entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
 		Downloads: s.counts.month(e.Kind, e.Address),
 	}
 	if e.Deprecated {

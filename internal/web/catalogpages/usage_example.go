@@ -3,6 +3,7 @@
 package catalogpages
 
 import (
+	"path"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -27,22 +28,30 @@ type usageExamples struct {
 	hosts   site.Hosts
 }
 
-// module returns examples for a version of a module.
-func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []site.Example {
+// module returns examples for a version of a module, or of the submodule in below.
+func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, below string, by vouched) []site.Example {
 	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
+	name := m.Name
+	source := s.hosts.Of(r) + "/" + m.String()
+	oci := "oci://" + repository + mv.Suffix()
+	if below != "" {
+		name = path.Base(below)
+		source += "//" + below
+		oci = "oci://" + repository + "//" + path.Join(strings.TrimPrefix(mv.Suffix(), "//"), below)
+	}
 	digest := mv.Manifest.Digest.String()
 	return []site.Example{
 		{
 			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
-			Text: block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), nil),
+			Text: block(name, source, constraint(v), nil),
 		},
 		{
 			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, without this server.",
-			Text: block(m.Name, "oci://"+repository+"?tag="+v.Tag(), "", nil),
+			Text: block(name, oci+"?tag="+v.Tag(), "", nil),
 		},
 		{
 			Title: "From the registry, by digest", Note: "Always exactly these bytes.",
-			Text: block(m.Name, "oci://"+repository+"?digest="+digest, "", nil),
+			Text: block(name, oci+"?digest="+digest, "", nil),
 		},
 		{
 			Title: "With Flux", Note: "The source of a Terraform or OpenTofu resource on a cluster.",
