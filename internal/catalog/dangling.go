@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -15,16 +18,19 @@ import (
 // maxDanglingSkipped bounds the versions that LatestModule skips.
 const maxDanglingSkipped = 8
 
-// danglingError means that a version tag has no manifest. It is [oci.ErrNotFound], not a
-// [RefusedError]: an origin may have the version.
-type danglingError struct{ error }
+// danglingError means that a version tag has no manifest, or that of another artifact. It
+// is [oci.ErrNotFound], not a [RefusedError]: an origin may have the version.
+type danglingError struct {
+	error
+	other digest.Digest // of the other artifact; "": there is no manifest
+}
 
 func (e *danglingError) Unwrap() error { return e.error }
 
 // asDangling marks an error of reading a version tag if it is 404.
 func asDangling(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		return &danglingError{err}
+		return &danglingError{error: err}
 	}
 	return err
 }
@@ -34,11 +40,11 @@ func asDangling(err error) error {
 func (c *Catalog) MarkDangling(ctx context.Context, it addr.Item, v addr.Version) bool {
 	repository := it.Repository(c.layout)
 	l, err := c.versionLists().list(ctx, repository)
-	return err == nil && c.versionLists().dangling(repository, l, v)
+	return err == nil && c.versionLists().dangling(repository, l, v, "")
 }
 
-func (c versionLists) dangling(repository string, l *Versions, v addr.Version) bool {
-	if !slices.Contains(l.Listed, v) || !c.lost.dangling(repository, v) {
+func (c versionLists) dangling(repository string, l *Versions, v addr.Version, other digest.Digest) bool {
+	if !slices.Contains(l.Listed, v) || !c.lost.dangling(repository, v, other) {
 		return false
 	}
 	c.lists.Forget(repository)
@@ -47,10 +53,42 @@ func (c versionLists) dangling(repository string, l *Versions, v addr.Version) b
 
 // passed returns err, and removes v from the list l if err is a danglingError.
 func (c versionLists) passed(repository string, l *Versions, v addr.Version, err error) error {
-	if _, ok := errors.AsType[*danglingError](err); ok {
-		c.dangling(repository, l, v)
+	if e, ok := errors.AsType[*danglingError](err); ok {
+		c.dangling(repository, l, v, e.other)
 	}
 	return err
+}
+
+// maxForeign bounds the tags of a list that are looked at.
+const maxForeign = 100
+
+// dropForeign removes the tags of a module's repository that are no modules, such as those
+// of a chart or an image. A version that okara published has a recorded time, and one that
+// was read before is a module: only others are looked at, the highest ones.
+func (c versionLists) dropForeign(ctx context.Context, repository string, l *Versions) {
+	if c.kindOf(repository) != addr.KindModule {
+		return
+	}
+	known := c.lost.in(repository)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(checkParallel)
+	looked := 0
+	for _, v := range l.Listed {
+		_, lost := known[v]
+		_, read := c.manifests.modules.Peek(repository + ":" + v.Tag())
+		if _, timed := l.Times[v.Tag()]; timed || lost || read || v.Edition() || looked == maxForeign {
+			continue
+		}
+		looked++
+		g.Go(func() error {
+			_, err := c.manifests.module(ctx, repository, v)
+			if e, ok := errors.AsType[*danglingError](err); ok && e.other != "" {
+				c.lost.dangling(repository, v, e.other)
+			}
+			return nil // a request for the version fails with the error
+		})
+	}
+	_ = g.Wait()
 }
 
 // LatestModule returns the latest version of a module. It skips dangling versions.

@@ -5,6 +5,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -20,7 +21,7 @@ import (
 const maxLost = 1000
 
 // lostVersions are versions that the registry lists but does not have: the manifest is
-// missing for a dangling tag, the archive for others. They are left out of lists until
+// missing for a dangling tag, or that of another artifact, and the archive for others. They are left out of lists until
 // the missing content is back, since a version that cannot be installed hides the
 // previous one.
 type lostVersions struct {
@@ -28,7 +29,7 @@ type lostVersions struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex                         // guards the fields below
-	of     map[string]map[addr.Version]string // SHA-256 of the archive, "" for a dangling tag; by repository
+	of     map[string]map[addr.Version]string // by repository: SHA-256 of the archive, "" for a dangling tag, the digest of another artifact
 	n      int
 	logged map[string]bool // dangling tags that were logged, as repository:tag
 }
@@ -51,11 +52,15 @@ func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) 
 	return true
 }
 
-// dangling is add for a version without a manifest, and logs it.
-func (m *lostVersions) dangling(repository string, v addr.Version) bool {
-	added := m.add(repository, v, "")
-	if added {
+// dangling is add for a version without a manifest, or with that of another artifact, and
+// logs it.
+func (m *lostVersions) dangling(repository string, v addr.Version, other digest.Digest) bool {
+	added := m.add(repository, v, other.String())
+	switch {
+	case added && other == "":
 		m.warn(repository, v.Tag())
+	case added && m.shouldLog(repository+":"+v.Tag()):
+		m.log.Warn("a tag in the repository of a module is that of another artifact, and no version", "repository", repository, "tag", v.Tag())
 	}
 	return added
 }
@@ -110,7 +115,7 @@ func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string,
 		if !errors.Is(err, oci.ErrNotFound) {
 			m.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
 		}
-		if sha256hex != "" {
+		if len(sha256hex) == digest.SHA256.Size()*2 {
 			l.refuse(v, refused("version %s: the registry has lost its archive", v))
 		}
 		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
@@ -123,8 +128,11 @@ func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256
 	if !slices.Contains(l.Versions, v) {
 		return nil
 	}
-	if sha256hex == "" {
-		_, err := r.Resolve(ctx, v.Tag())
+	if len(sha256hex) != digest.SHA256.Size()*2 {
+		d, err := r.Resolve(ctx, v.Tag())
+		if err == nil && d.Digest.String() == sha256hex {
+			err = fmt.Errorf("%s is still that of another artifact: %w", v.Tag(), oci.ErrNotFound)
+		}
 		return err
 	}
 	_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))

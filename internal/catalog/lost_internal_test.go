@@ -20,7 +20,7 @@ func TestLostBound(t *testing.T) {
 	var last addr.Version
 	for i := range maxLost + 5 {
 		v := must.Get(addr.ParseVersion(fmt.Sprintf("1.%d.0", i)))(t)
-		if added := m.dangling("acme/modules/net/vpc/aws", v); added != (i < maxLost) {
+		if added := m.dangling("acme/modules/net/vpc/aws", v, ""); added != (i < maxLost) {
 			t.Fatalf("version %d: %v", i, added)
 		}
 		m.warn("acme/modules/net/vpc/aws", v.Tag())
@@ -34,7 +34,7 @@ func TestLostBound(t *testing.T) {
 		m.remove("acme/modules/net/vpc/aws", v)
 		break
 	}
-	if len(known) != maxLost || !m.dangling("acme/modules/net/vpc/aws", last) {
+	if len(known) != maxLost || !m.dangling("acme/modules/net/vpc/aws", last, "") {
 		t.Errorf("%d are known; there is no room once one is back", len(known))
 	}
 }

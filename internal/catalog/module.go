@@ -69,7 +69,7 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 		}
 		parsed, err := artifact.ParseModule(raw)
 		if image, e := raw.Image(); e != nil || image.ArtifactType != artifact.ArtifactModule {
-			return nil, &danglingError{fmt.Errorf("%s:%s is no module but another artifact: %w", repository, tag, oci.ErrNotFound)}
+			return nil, &danglingError{fmt.Errorf("%s:%s is no module but another artifact: %w", repository, tag, oci.ErrNotFound), raw.Descriptor.Digest}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)

@@ -181,8 +181,8 @@ func (p *policy) screen(ctx context.Context, repository string, l *Versions) err
 			served = append(served, v)
 			continue
 		}
-		if _, dangling := errors.AsType[*danglingError](reasons[i]); dangling {
-			p.lost.dangling(repository, v)
+		if e, dangling := errors.AsType[*danglingError](reasons[i]); dangling {
+			p.lost.dangling(repository, v, e.other)
 			continue
 		}
 		l.refuse(v, reasons[i])

@@ -5,6 +5,7 @@ package catalog_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,12 @@ func TestCorrupt(t *testing.T) {
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
 	for _, repository := range []string{vpcRepo, dnsRepo} {
 		s.foreign(t, repository, "2.0.0")
+	}
+	for range 2 {
+		if got := s.listed(t, vpc); !slices.Equal(got, []string{"1.0.0"}) {
+			t.Errorf("listed: %q", got)
+		}
+		s.pass(time.Minute)
 	}
 	_, merr := s.version(t.Context(), vpc, "2.0.0")
 	_, perr := s.providerVersion(t.Context(), dns, "2.0.0")

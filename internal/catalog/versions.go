@@ -101,6 +101,7 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		for v := range l.Hidden {
 			l.refuse(v, refused("%v", l.NoVersion(v)))
 		}
+		c.dropForeign(ctx, repository, l)
 		c.lost.drop(ctx, r, repository, l)
 		if err := c.policy.screen(ctx, repository, l); err != nil {
 			return nil, err
