@@ -35,8 +35,13 @@ import (
 )
 
 // maxModuleUpload bounds the archive of a module that is uploaded over HTTP, in
-// bytes.
-const maxModuleUpload = 64 << 20
+// bytes: as much as the tree in it may have.
+const maxModuleUpload = 512 << 20
+
+// maxUnpacked bounds the modules that are received at a time. Each takes at most
+// twice maxModuleUpload of the disk for its archive and its tree, however well
+// it compresses.
+const maxUnpacked = 8
 
 // publishedDoc is the answer to a publication.
 type publishedDoc struct {
@@ -50,8 +55,10 @@ type publishedDoc struct {
 // publishing handles requests that publish content or change published content.
 type publishing struct {
 	layout  addr.Layout
-	keys    *keyring.Ring // signs receipts
-	beside  string        // host of the registry if it is part of this server; "": it is elsewhere
+	kit     *service.Kit
+	unpack  *service.ClientLimiter // of the modules that are received
+	keys    *keyring.Ring          // signs receipts
+	beside  string                 // host of the registry if it is part of this server; "": it is elsewhere
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -64,6 +71,11 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 	if err != nil {
 		return unprocessable(err)
 	}
+	release, ok := p.unpack.Wait(r.Context(), p.kit.Client(r.Request), 1)
+	if !ok {
+		return r.Context().Err()
+	}
+	defer release()
 	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, limiter: service.NewClientLimiter(maxStreams),
 		stall: stallTimeout, counts: s.counts, metrics: s.metrics, log: o.Logger, now: o.Now,
 	}
-	s.publishing = &publishing{layout: o.Layout, keys: o.Keys, metrics: s.metrics, log: o.Logger, now: o.Now}
+	s.publishing = &publishing{layout: o.Layout, kit: s.kit, unpack: service.NewClientLimiter(maxUnpacked), keys: o.Keys, metrics: s.metrics, log: o.Logger, now: o.Now}
 	if o.Beside {
 		s.publishing.beside = o.Client.Host()
 	}

@@ -42,6 +42,8 @@ func TestHookPublishes(t *testing.T) {
 			annotations: map[string]string{artifact.AnnSourcePath: "terraform/bucket"}},
 		{name: "folder of the hook block", event: "push", body: pushed("acme/storage", "terraform/bucket/v1.1.0", commitA), module: "data/bucket/aws", version: "1.1.0"},
 		{name: "monorepo", event: "push", body: pushed("acme/infra", "modules/dns/v0.1.0", commitA), module: "net/dns/aws", version: "0.1.0"},
+		{name: "monorepo with a module that uses another", event: "push", body: pushed("acme/infra", "modules/net/v0.1.0", commitA), module: "net/net/aws", version: "0.1.0",
+			annotations: map[string]string{artifact.AnnModulePath: "modules/net", artifact.AnnSourcePath: "modules/net"}},
 		{name: "monorepo by system", event: "create", body: created("acme/by-system", "azurerm/dns/v0.2.0"), module: "net/dns/azurerm", version: "0.2.0"},
 	}
 	for _, tt := range tests {
@@ -56,6 +58,7 @@ func TestHookPublishes(t *testing.T) {
 					files[dir+"main.tf"] = "# " + dir + "\n"
 					files[dir+".tfignore"], files[dir+"README.md"] = "*.md\n", "x"
 				}
+				files["modules/net/main.tf"] = "module \"dns\" {\n  source = \"../dns\"\n}\n"
 				h := newHooked(t, store, &forge{
 					tags:  map[string]string{"acme/terraform-aws-vpc@v1.2.4": commitB, "acme/by-system@azurerm/dns/v0.2.0": commitB},
 					trees: map[string][]byte{commitA: newTree(files), commitB: newTree(files)},

@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -112,6 +113,23 @@ func TestUnpackRefuses(t *testing.T) {
 			})
 		}
 	}
+	t.Run("what a bomb takes", func(t *testing.T) {
+		const limit = 1 << 20
+		zip, tarGz := newZip(t, entry{"a", strings.Repeat("0", 64<<20), 0}), newTarGz(t, entry{"a", strings.Repeat("0", 64<<20), 0})
+		for form, b := range map[string][]byte{"zip": zip, "tar.gz": tarGz} {
+			var before, after runtime.MemStats
+			dir := t.TempDir()
+			runtime.ReadMemStats(&before)
+			err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{Bytes: limit})
+			runtime.ReadMemStats(&after)
+			if memory := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, archive.ErrTooLarge) || memory > 8<<20 {
+				t.Errorf("%s of %d bytes: %v, with %d bytes of memory", form, len(b), err, memory)
+			}
+			if info, err := os.Stat(dir + "/a"); err != nil || info.Size() > limit+1 {
+				t.Errorf("%s: %v of the disk, %v", form, info.Size(), err)
+			}
+		}
+	})
 	for name, b := range map[string][]byte{
 		"neither": []byte("hello world"), "empty": {}, "cut zip": newZip(t, entry{"a", "b", 0})[:20], "cut gzip": newTarGz(t, entry{"a", "b", 0})[:20],
 	} {

@@ -75,19 +75,20 @@ func OpenOwn(ctx context.Context, dir string, o *depot.ModuleOptions) (*os.Root,
 func KeepRules(ctx context.Context, to interface {
 	ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error)
 }, tree fs.FS, m addr.ModuleVersion, o *depot.ModuleOptions) {
-	hold := *o.Hold
-	if _, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Ignore: o.Ignore, Hold: &hold}); err != nil || !hold.ByTracked {
-		return
+	var err error
+	if o.Tree, err = archive.List(ctx, tree, o.Listing()); err != nil || !o.Hold.ByTracked {
+		return // an error is reported when the folder is published
 	}
-	before := archive.HoldBack{Include: hold.Include, Checkout: hold.Checkout, At: hold.At}
 	former := *o
-	former.Hold = &before
+	former.Tree = nil
+	former.Hold = &archive.HoldBack{Include: o.Hold.Include, Named: o.Hold.Named, Checkout: o.Hold.Checkout, At: o.Hold.At}
 	plan, err := depot.PlanModule(ctx, tree, m, former)
 	if err != nil {
 		return
 	}
 	if there, err := to.ModuleThere(ctx, m, plan, former); err == nil && there {
-		o.Hold.Tracked = nil
+		former.Tree = plan.Tree
+		*o = former
 	}
 }
 

@@ -335,14 +335,21 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 			err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error { return d.sameModule(ctx, m, plan, o) })
 		}
 	case errors.Is(err, oci.ErrNotFound):
-		err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
-			s, err := d.standingOf(ctx, m, plan.Tree, o)
-			if err == nil {
-				out, err = d.publishPlan(ctx, m, plan, s, o)
-			}
-			return err
-		})
+		return d.PublishFetched(ctx, m, fetch, o)
 	}
+	return out, err
+}
+
+// PublishFetched is PublishModule for a module that is fetched; what is stored
+// of its package is as for MirrorModule.
+func (d *Depot) PublishFetched(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions) (out Published, err error) {
+	err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
+		s, err := d.standingOf(ctx, m, plan.Tree, o)
+		if err == nil {
+			out, err = d.publishPlan(ctx, m, plan, s, o)
+		}
+		return err
+	})
 	return out, err
 }
 

@@ -46,7 +46,14 @@ type ModuleOptions struct {
 
 	AllowInvalid bool // ship a configuration that clients cannot load
 
+	Tree *archive.Tree // what ships, if it is listed already; nil: as Listing says
+
 	fromOrigin bool // the origin chose the number
+}
+
+// Listing returns how the files of the tree are listed.
+func (o ModuleOptions) Listing() archive.Options {
+	return archive.Options{Limits: o.Limits, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold, Foreign: o.Foreign}
 }
 
 // ModulePlan is the content that publishing a tree would ship.
@@ -69,7 +76,11 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 
 // listTree lists what would ship, with the module itself.
 func listTree(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*archive.Tree, error) {
-	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold, Foreign: o.Foreign})
+	listed := o.Tree
+	var err error
+	if listed == nil {
+		listed, err = archive.List(ctx, tree, o.Listing())
+	}
 	if err == nil && !hasModule(listed, o.Dir) {
 		err = fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,64 @@ func TestArchiveChecksum(t *testing.T) {
 		}
 		if err := body.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestArchiveAsked follows the answers of addresses that name no archive, as
+// go-getter 1.8 does; the address of an archive is requested as it is written.
+func TestArchiveAsked(t *testing.T) {
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		switch r.URL.Path {
+		case "/header":
+			w.Header().Set("X-Terraform-Get", "./a.zip?sig=x%2By")
+		case "/meta":
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			io.WriteString(w, `<html><head><meta name="terraform-get" content="/a.zip//sub?sig=1"></head></html>`)
+		case "/page":
+			w.Header().Set("Content-Type", "text/html")
+		case "/git":
+			w.Header().Set("X-Terraform-Get", "git::https://example.com/r.git?ref=v1")
+		case "/local":
+			w.Header().Set("X-Terraform-Get", "file:///etc")
+		default:
+			io.WriteString(w, "archive")
+		}
+	}))
+	t.Cleanup(srv.Close)
+	for _, tt := range []struct{ address, request, next, fails string }{
+		{"/header?b=2&a=1", "/header?a=1&b=2&terraform-get=1", srv.URL + "/a.zip?sig=x%2By", ""},
+		{"/meta//mod", "/meta?terraform-get=1", srv.URL + "/a.zip?sig=1//sub/mod", ""},
+		{"/git", "/git?terraform-get=1", "https://example.com/r.git", ""},
+		{"/page", "/page?terraform-get=1", "", "which names no module"},
+		{"/local", "/local?terraform-get=1", "", "okara fetches git, oci and https archives only"},
+		{"/other", "/other?terraform-get=1", "", ""},
+		{"/other?archive=zip&sig=x%2By", "/other?sig=x%2By", "", ""},
+		{"/a.tar.xz?sig=x%2By", "/a.tar.xz?sig=x%2By", "", ""},
+	} {
+		l, err := upstream.ParseLocation(srv.URL + tt.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = nil
+		body, next, err := client().Archive(t.Context(), l)
+		if len(asked) != 1 || asked[0] != tt.request {
+			t.Errorf("%s: asked for %q", tt.address, asked)
+		}
+		got := ""
+		if next != nil {
+			got = next.URL.String()
+			if next.Subdir != "" {
+				got += "//" + next.Subdir
+			}
+		}
+		if failed := err != nil; got != tt.next || failed != (tt.fails != "") || failed && !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%s: next %q, %v", tt.address, got, err)
+		}
+		if body != nil {
+			body.Close()
 		}
 	}
 }
