@@ -147,7 +147,7 @@ func TestPublishTooLarge(t *testing.T) {
 	f := newFront(t, private(t))
 	read := errors.New("the body was read")
 	r := must(http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+"/v1/modules/net/vpc/aws/1.0.0", iotest.ErrReader(read)))
-	r.ContentLength = 64<<20 + 1
+	r.ContentLength = 512<<20 + 1
 	r.Header.Set("Authorization", "Bearer "+publisherToken)
 	r.Header.Set("Expect", "100-continue")
 	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
