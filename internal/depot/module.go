@@ -158,7 +158,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	}
 	if s.there.Existing && len(s.lost) == 0 {
 		out := s.there.moved(ctx, s.listing.Repository, o)
-		out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item())...)
+		out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 		return out, nil
 	}
 	plan, err := planTree(tree, listed, m, o)
