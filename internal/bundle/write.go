@@ -5,14 +5,17 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"slices"
 	"time"
 
-	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
@@ -31,16 +34,8 @@ type blob struct {
 	desc  oci.Descriptor
 	repo  *oci.Repo
 	bytes []byte // content of manifests, which are already in memory
+	name  string // "": that of a blob
 }
-
-func tarHeader(name string, size int64) *tar.Header {
-	return &tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644,
-		ModTime: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), Format: tar.FormatUSTAR,
-	}
-}
-
-func blobName(d digest.Digest) string { return path.Join("blobs", d.Algorithm().String(), d.Encoded()) }
 
 const tarBlock = 512
 
@@ -50,60 +45,44 @@ func padded(size int64) int64 { return tarBlock + (size+tarBlock-1)/tarBlock*tar
 
 // write completes the tar in f and returns how many blobs were already there.
 func (p contents) write(ctx context.Context, f *os.File) (resumed int, err error) {
-	var head bytes.Buffer
-	w := tar.NewWriter(&head)
-	for _, file := range []struct {
-		name string
-		body []byte
-	}{{"oci-layout", []byte(layoutFile)}, {"index.json", p.index}} {
-		if err := writeFile(w, file.name, int64(len(file.body)), bytes.NewReader(file.body)); err != nil {
-			return 0, err
-		}
+	head := []blob{{name: ocispec.ImageLayoutFile, bytes: []byte(layoutFile)}, {name: ocispec.ImageIndexFile, bytes: p.index}}
+	for i, b := range head {
+		head[i].desc = content.NewDescriptorFromBytes("", b.bytes)
 	}
-	if err := w.Flush(); err != nil {
-		return 0, err
+	all := slices.Concat(head, p.blobs)
+	kept, offset, err := resume(ctx, f, all)
+	if err == nil {
+		err = f.Truncate(offset)
 	}
-	resumed, offset, err := p.resume(ctx, f, head.Bytes())
+	if err == nil {
+		_, err = f.Seek(offset, io.SeekStart)
+	}
 	if err != nil {
 		return 0, err
 	}
-	if err := f.Truncate(offset); err != nil {
-		return 0, err
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return 0, err
-	}
-	if offset == 0 {
-		if _, err := f.Write(head.Bytes()); err != nil {
-			return 0, err
-		}
-	}
 	out := tar.NewWriter(f)
-	for _, b := range p.blobs[:resumed] {
-		p.progress(b.desc.Size)
-	}
-	for _, b := range p.blobs[resumed:] {
-		if err := b.write(ctx, out, p.progress); err != nil {
+	for i, b := range all {
+		progress := p.progress
+		if b.name != "" {
+			progress = func(int64) {}
+		}
+		if i < kept {
+			progress(b.desc.Size)
+		} else if err := b.write(ctx, out, progress); err != nil {
 			return 0, fmt.Errorf("blob %s: %w", b.desc.Digest, err)
 		}
 	}
-	return resumed, out.Close()
+	return max(0, kept-len(head)), out.Close()
 }
 
-// resume returns how many blobs of an earlier run are complete. If the file
-// starts differently, it belongs to another bundle and everything is written
-// again.
-func (p contents) resume(ctx context.Context, f *os.File, head []byte) (blobs int, offset int64, err error) {
+// resume returns how many files of an earlier run are complete, and where they
+// end. From the first that is another one, everything is written again.
+func resume(ctx context.Context, f *os.File, all []blob) (kept int, offset int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, 0, err
 	}
-	have := make([]byte, len(head))
-	if _, err := f.ReadAt(have, 0); err != nil || !bytes.Equal(have, head) {
-		return 0, 0, nil
-	}
-	offset = int64(len(head))
-	for _, b := range p.blobs {
+	for _, b := range all {
 		end := offset + padded(b.desc.Size)
 		if end > info.Size() {
 			break
@@ -114,9 +93,9 @@ func (p contents) resume(ctx context.Context, f *os.File, head []byte) (blobs in
 			break
 		}
 		offset = end
-		blobs++
+		kept++
 	}
-	return blobs, offset, nil
+	return kept, offset, nil
 }
 
 // blobIntact checks the bytes of a blob in the file.
@@ -138,14 +117,15 @@ func (b blob) write(ctx context.Context, w *tar.Writer, progress func(int64)) er
 		}
 	}
 	defer body.Close()
-	return writeFile(w, blobName(b.desc.Digest), b.desc.Size, depot.Watch(body, progress))
-}
-
-func writeFile(w *tar.Writer, name string, size int64, body io.Reader) error {
-	if err := w.WriteHeader(tarHeader(name, size)); err != nil {
+	d := b.desc.Digest
+	header := &tar.Header{
+		Typeflag: tar.TypeReg, Name: cmp.Or(b.name, path.Join(ocispec.ImageBlobsDir, d.Algorithm().String(), d.Encoded())), Size: b.desc.Size,
+		Mode: 0o644, ModTime: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), Format: tar.FormatUSTAR,
+	}
+	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	if _, err := io.Copy(w, body); err != nil {
+	if _, err := io.Copy(w, depot.Watch(body, progress)); err != nil {
 		return err
 	}
 	return w.Flush()
