@@ -30,7 +30,8 @@ import (
 // transport is the only place where requests are repeated. Reads, the opening
 // of an upload and writes by digest are repeated. The PUT or DELETE of a tag
 // reaches the registry once, since another writer may have changed the tag
-// between two attempts; 429 says that it did not (RFC 6585, section 4). A write of a tag whose answer is lost ends in [ErrUncertain].
+// between two attempts; 429 says that it did not (RFC 6585, section 4). A write
+// of a tag whose answer is lost ends in [ErrUncertain].
 type transport struct {
 	base     http.RoundTripper
 	retry    Retry
@@ -153,13 +154,11 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 	case http.StatusNotFound:
 		read := req.Method == http.MethodGet || req.Method == http.MethodHead
 		return backoff(freshBackoff, t.retry.MaxBackoff, attempt), read && attempt <= freshRepeats && t.recent.has(req.URL)
-	case http.StatusTooManyRequests:
-		asked := retryAfter(resp, time.Now())
-		return max(pause, asked), attempt < t.retry.MaxAttempts && (repeatable(req) || changesTag(req)) && asked <= t.retry.MaxBackoff
-	case http.StatusRequestTimeout, http.StatusInternalServerError,
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		asked := retryAfter(resp, time.Now())
-		return max(pause, asked), attempt < t.retry.MaxAttempts && repeatable(req) && asked <= t.retry.MaxBackoff
+		harmless := repeatable(req) || resp.StatusCode == http.StatusTooManyRequests && changesTag(req)
+		return max(pause, asked), attempt < t.retry.MaxAttempts && harmless && asked <= t.retry.MaxBackoff
 	}
 	return 0, false
 }
