@@ -76,49 +76,35 @@ func diagnosed(diags hcl.Diagnostics) error {
 }
 
 // check checks each node: node types not listed here are not part of the language.
-func (n names) check(e hclsyntax.Expression) error {
-	switch e := e.(type) {
-	case *hclsyntax.LiteralValueExpr:
+func (n names) check(tree hclsyntax.Expression) (err error) {
+	_ = hclsyntax.VisitAll(tree, func(node hclsyntax.Node) hcl.Diagnostics { // the function returns none
+		if err == nil {
+			err = n.checkNode(node)
+		}
 		return nil
-	case *hclsyntax.TemplateExpr:
-		return n.checkAll(e.Parts)
-	case *hclsyntax.TemplateWrapExpr:
-		return n.check(e.Wrapped)
-	case *hclsyntax.ParenthesesExpr:
-		return n.check(e.Expression)
+	})
+	return err
+}
+
+func (n names) checkNode(node hclsyntax.Node) error {
+	switch e := node.(type) {
+	case *hclsyntax.LiteralValueExpr, *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr, *hclsyntax.ParenthesesExpr, *hclsyntax.ConditionalExpr,
+		*hclsyntax.BinaryOpExpr, *hclsyntax.UnaryOpExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsKeyExpr:
+		return nil
 	case *hclsyntax.ScopeTraversalExpr:
 		return n.checkName(e.Traversal)
 	case *hclsyntax.FunctionCallExpr:
-		return errors.Join(checkCall(e), n.checkAll(e.Args))
-	case *hclsyntax.ConditionalExpr:
-		return n.checkAll([]hclsyntax.Expression{e.Condition, e.TrueResult, e.FalseResult})
-	case *hclsyntax.BinaryOpExpr:
-		return n.checkAll([]hclsyntax.Expression{e.LHS, e.RHS})
-	case *hclsyntax.UnaryOpExpr:
-		return n.check(e.Val)
-	case *hclsyntax.TupleConsExpr:
-		return n.checkAll(e.Exprs)
+		return checkCall(e)
 	case *hclsyntax.ObjectConsExpr:
 		for _, item := range e.Items {
-			if _, err := objectKey(item.KeyExpr); err != nil {
-				return err
-			}
-			if err := n.check(item.ValueExpr); err != nil {
-				return err
+			v, diags := item.KeyExpr.Value(nil)
+			if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+				return errors.New("the names in an object are written out, not computed")
 			}
 		}
 		return nil
 	}
 	return errors.New("loops, splats and computed indices are no part of a template's expressions")
-}
-
-func (n names) checkAll(list []hclsyntax.Expression) error {
-	for _, e := range list {
-		if err := n.check(e); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (n names) checkName(t hcl.Traversal) error {
@@ -177,15 +163,6 @@ func second(t hcl.Traversal) string {
 		}
 	}
 	return ""
-}
-
-// objectKey returns a key that is a literal.
-func objectKey(e hclsyntax.Expression) (string, error) {
-	v, diags := e.Value(nil)
-	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-		return "", errors.New("the names in an object are written out, not computed")
-	}
-	return v.AsString(), nil
 }
 
 // named returns the names that follow root in an expression.
