@@ -126,7 +126,7 @@ func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte,
 	}
 	limited, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	var out limitedBuffer
+	out := text.Beginning{Max: maxHelperAnswer}
 	cmd := exec.CommandContext(limited, program, verb)
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stdout = &out
@@ -138,13 +138,13 @@ func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte,
 		return nil, ctx.Err()
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("credential helper %s: no answer to %q within %s, cut off", h.name, verb, h.timeout)
-	case out.over:
+	case out.IsCut():
 		return nil, fmt.Errorf("credential helper %s: the answer is longer than %d bytes", h.name, maxHelperAnswer)
 	case err == nil:
-		return out.b, nil
+		return out.Bytes(), nil
 	}
 	// The protocol reports errors on stdout and defines this text.
-	said := strings.TrimSpace(string(out.b))
+	said := strings.TrimSpace(string(out.Bytes()))
 	if strings.Contains(strings.ToLower(said), "credentials not found") {
 		return nil, errNoEntry
 	}
@@ -194,19 +194,4 @@ func quoteHelper(said string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%q)", text.Clip(said, 200))
-}
-
-// limitedBuffer keeps at most maxHelperAnswer bytes and records whether there
-// were more. Its Write never fails, so that the helper is not stopped by a
-// broken pipe.
-type limitedBuffer struct {
-	b    []byte
-	over bool
-}
-
-func (l *limitedBuffer) Write(p []byte) (int, error) {
-	free := maxHelperAnswer - len(l.b)
-	l.over = l.over || len(p) > free
-	l.b = append(l.b, p[:min(len(p), free)]...)
-	return len(p), nil
 }

@@ -45,3 +45,15 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+func TestBeginning(t *testing.T) {
+	b := text.Beginning{Max: 6}
+	for written, kept := range []string{"", "1234", "123412", "123412"} {
+		if string(b.Bytes()) != kept || b.Size != int64(4*written) || b.IsCut() != (written > 1) {
+			t.Errorf("of %d bytes %q is kept, cut %v", b.Size, b.Bytes(), b.IsCut())
+		}
+		if n, err := b.Write([]byte("1234")); n != 4 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+}

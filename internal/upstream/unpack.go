@@ -73,7 +73,7 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	cmd.Env = []string{childEnv + "=1", "TMPDIR=" + os.TempDir(), "HOME=" + order.Dir}
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.WaitDelay = 10 * time.Second
-	var out, stderr clippedBuffer
+	out, stderr := text.Beginning{Max: maxUnpackSay}, text.Beginning{Max: maxUnpackSay}
 	cmd.Stdout = &out
 	cmd.Stderr = &stderr
 	err = cmd.Run()
@@ -84,7 +84,7 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 		return "", fmt.Errorf("unpacking took too long: %w: %w", context.Cause(child), oci.ErrTooLarge)
 	}
 	if err != nil {
-		first, _, _ := strings.Cut(stderr.String(), "\n")
+		first, _, _ := strings.Cut(string(stderr.Bytes()), "\n")
 		return "", fmt.Errorf("unpacking takes more than %d MiB of memory, or fails: %w: %s: %w", unpackMemory>>20, err, text.Excerpt(first), oci.ErrTooLarge)
 	}
 	var answer unpackAnswer
@@ -95,14 +95,6 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 		return "", fmt.Errorf("%s: %w", text.Excerpt(answer.Error), cmp.Or(unpackKinds()[answer.Kind], oci.ErrCorrupt))
 	}
 	return answer.Commit, nil
-}
-
-// clippedBuffer keeps only the beginning.
-type clippedBuffer struct{ bytes.Buffer }
-
-func (b *clippedBuffer) Write(p []byte) (int, error) {
-	_, _ = b.Buffer.Write(p[:min(len(p), maxUnpackSay-b.Len())]) // writes to memory
-	return len(p), nil
 }
 
 // Child does the work of a process that was started with [UnpackCommand], and

@@ -103,24 +103,6 @@ func TestChildEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlanWhole keeps a plan's text completely or not at all, and counts all of its
-// bytes.
-func TestPlanWhole(t *testing.T) {
-	text := &wholeText{limit: 8}
-	for written, kept := range []string{"", "1234", "12345678", "", ""} {
-		if got := text.kept.String(); got != kept || text.size != int64(4*written) {
-			t.Errorf("of %d bytes %q is kept, want %q", text.size, got, kept)
-		}
-		next := "1234"
-		if written == 1 {
-			next = "5678"
-		}
-		if n, err := text.Write([]byte(next)); n != 4 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-	}
-}
-
 // TestChildPlan applies an approved plan, and refuses any other.
 //
 // Shows: instances 9 | a plan is applied only after another user has approved it

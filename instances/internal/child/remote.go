@@ -124,19 +124,19 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 // planJSON returns the tool's JSON of a plan with the schemas needed to show it. Without
 // it, or if it is too large, the plan is applied all the same.
 func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]byte, error) {
-	outputs := [2]*wholeText{}
+	outputs := [2]*text.Beginning{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
-		outputs[i] = &wholeText{limit: records.MaxPlanJSON}
+		outputs[i] = &text.Beginning{Max: records.MaxPlanJSON}
 		code, err := c.toolRun().command(ctx, p, args, outputs[i], io.Discard)
 		if values := c.remoteRun().values(); err == nil && code != 0 && len(values) > 0 && i == 1 { // not all tools take them here
-			outputs[i] = &wholeText{limit: records.MaxPlanJSON}
+			outputs[i] = &text.Beginning{Max: records.MaxPlanJSON}
 			code, err = c.toolRun().command(ctx, p, append(args, values...), outputs[i], io.Discard)
 		}
 		if code != 0 || err != nil {
 			return nil, c.stop.err()
 		}
 	}
-	b, err := planDocument(outputs[0].kept.Bytes(), outputs[1].kept.Bytes())
+	b, err := planDocument(outputs[0].Bytes(), outputs[1].Bytes())
 	if b = []byte(c.masks.text(string(b))); err != nil || len(b) > records.MaxPlanJSON || !json.Valid(b) {
 		return nil, nil
 	}

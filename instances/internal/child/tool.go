@@ -3,7 +3,6 @@
 package child
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -26,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -154,9 +154,9 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	text := &wholeText{limit: plantext.Max}
+	shown := &text.Beginning{Max: plantext.Max}
 	errs := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, text, errs)
+	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, shown, errs)
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,10 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	}
 	c.plan = b
 	c.report.Plan = digest.FromBytes(b).String()
-	c.report.PlanSize = text.size
-	c.report.PlanText = c.masks.text(text.kept.String())
+	c.report.PlanSize = shown.Size
+	if !shown.IsCut() { // part of a plan cannot be reviewed
+		c.report.PlanText = c.masks.text(string(shown.Bytes()))
+	}
 	if c.Order.Prices == nil {
 		return nil
 	}
@@ -370,21 +372,3 @@ func (c toolRun) collect(ctx context.Context) {
 
 // maxOutput bounds one output, in bytes of JSON.
 const maxOutput = 4 << 10
-
-// wholeText keeps all that is written, or nothing if it exceeds the limit: part of a plan
-// cannot be reviewed.
-type wholeText struct {
-	kept  bytes.Buffer
-	limit int64
-	size  int64 // of all that was written
-}
-
-// Write implements [io.Writer].
-func (t *wholeText) Write(p []byte) (int, error) {
-	if t.size += int64(len(p)); t.size > t.limit {
-		t.kept = bytes.Buffer{}
-	} else {
-		t.kept.Write(p)
-	}
-	return len(p), nil
-}

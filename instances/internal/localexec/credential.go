@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Credential is what runs get in their environment if their template names it.
@@ -113,7 +114,7 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, credential string, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialTime)
 	defer cancel()
-	var out bounded
+	out := text.Beginning{Max: maxCredentialOutput}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(o.environment(), "OKARA_RUN="+attemptName(s.Ref), "OKARA_CREDENTIAL="+credential, "OKARA_MODULE="+s.Source.Module)
 	if home := o.Getenv("HOME"); home != "" {
@@ -124,10 +125,10 @@ func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, creden
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("running %s: %w", command[0], err)
 	}
-	if out.over {
+	if out.IsCut() {
 		return nil, fmt.Errorf("%s prints more than %d bytes", command[0], maxCredentialOutput)
 	}
-	return out.b, nil
+	return out.Bytes(), nil
 }
 
 // readVariables reads NAME=VALUE lines. Empty lines and those that begin with # are
@@ -149,19 +150,4 @@ func readVariables(b []byte, set func(name, value string) error) error {
 		}
 	}
 	return lines.Err()
-}
-
-// bounded keeps what is written, up to the limit.
-type bounded struct {
-	b    []byte
-	over bool
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if len(b.b)+len(p) > maxCredentialOutput {
-		b.over = true
-	} else {
-		b.b = append(b.b, p...)
-	}
-	return len(p), nil
 }
