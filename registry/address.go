@@ -159,11 +159,13 @@ type links struct {
 	now    func() time.Time
 	sealed string // the caller's credential, included in every link; "" without pass-through
 
-	public, publicHost string // the URL of the server for clients, with a trailing slash, and its host; "": not configured
+	public, publicHost string                     // the URL of the server for clients, with a trailing slash, and its host; "": not configured
+	base               string                     // the path below which a proxy serves the server, without a trailing slash
+	reached            func(*http.Request) string // see [Options.Reached]; nil: unknown
 }
 
 func (o Options) newLinks(ttl time.Duration) *links {
-	l := &links{keys: o.Keys, ttl: ttl, now: o.Now}
+	l := &links{keys: o.Keys, ttl: ttl, now: o.Now, base: strings.TrimSuffix(o.BasePath, "/"), reached: o.Reached}
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
 		l.public = strings.TrimSuffix(o.PublicURL, "/") + "/"
 		l.publicHost = u.Host

@@ -18,12 +18,14 @@ import (
 
 // encodedOnce returns the encoded answer of a form that derives from one
 // immutable value and is cached in kept. It encodes again only when the links
-// in the answer are renewed. exp is the current expiry of links, 0 for an
+// in the answer are renewed. With a kept of nil it always encodes. exp is the current expiry of links, 0 for an
 // answer without links.
 func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, error)) (*service.Answer, error) {
-	if v, ok := kept.Load(form); ok {
-		if a := v.(*linked); a.exp == exp {
-			return a.Answer, nil
+	if kept != nil {
+		if v, ok := kept.Load(form); ok {
+			if a := v.(*linked); a.exp == exp {
+				return a.Answer, nil
+			}
 		}
 	}
 	v, err := build()
@@ -34,7 +36,9 @@ func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, erro
 	if err != nil {
 		return nil, err
 	}
-	kept.Store(form, &linked{made, exp})
+	if kept != nil {
+		kept.Store(form, &linked{made, exp})
+	}
 	return made, nil
 }
 
@@ -57,17 +61,29 @@ func cacheControl(g access.Grant) string {
 	return privateCache
 }
 
-// root returns the prefix of addresses in an answer: the root of the server as
-// the client reaches it. For a request to the public URL it is that URL, since
-// some clients resolve relative addresses against another one
-// (docs/operate/serve.md). For all other requests it is relative, such as
-// "../../", which is correct behind any proxy: no text of a request gets into
-// an answer.
+// root returns the prefix of addresses in an answer: the root of the server as the client
+// reaches it, since some clients do not resolve relative addresses, or against another one
+// (docs/operate/serve.md). If that is not known it is relative, such as "../../", which
+// is correct behind any proxy.
 func (l *links) root(r *http.Request) string {
 	if l.publicHost != "" && strings.EqualFold(r.Host, l.publicHost) {
 		return l.public
 	}
+	if l.reached != nil {
+		if root := l.reached(r); root != "" {
+			return root + "/"
+		}
+	}
 	return strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
+}
+
+// kept returns m, or nil for a root that contains what a client sent: its answers are made
+// anew, since any number of such roots would fill m.
+func (l *links) kept(m *sync.Map, root string) *sync.Map {
+	if root == l.public || strings.HasPrefix(root, "../") {
+		return m
+	}
+	return nil
 }
 
 // Bounds of the warnings of a provider, which both tools show on every init.

@@ -44,29 +44,40 @@ type listMeta struct {
 	PrevURL    string `json:"prev_url,omitempty"`
 }
 
-// moduleDoc is one version of a module in lists and details. Downloads is the
-// count of all versions together.
-type moduleDoc struct {
+// versionDoc describes one version of a module or provider. Downloads is the count of all
+// versions together.
+type versionDoc struct {
 	ID          string `json:"id"`
 	Owner       string `json:"owner"`
 	Namespace   string `json:"namespace"`
 	Name        string `json:"name"`
 	Version     string `json:"version"`
-	Provider    string `json:"provider"`
 	Description string `json:"description"`
 	Source      string `json:"source"`
 	PublishedAt string `json:"published_at"`
 	Downloads   int64  `json:"downloads"`
-	Verified    bool   `json:"verified"`
+}
+
+// newVersionDoc takes the texts from the annotations of the version.
+func newVersionDoc(l *catalog.Versions, v addr.Version, annotations map[string]string) versionDoc {
+	return versionDoc{
+		Version: v.String(), Description: annotations["org.opencontainers.image.description"], Source: annotations[artifact.AnnSource],
+		PublishedAt: publishedAt(l.Published(v, annotations)),
+	}
+}
+
+// moduleDoc is one version of a module in lists and details.
+type moduleDoc struct {
+	versionDoc
+	Provider string `json:"provider"`
+	Verified bool   `json:"verified"`
 }
 
 func (m *modules) newDoc(at addr.ModuleVersion, l *catalog.Versions, mv *catalog.ModuleVersion) *moduleDoc {
-	return &moduleDoc{
-		Verified: m.verified,
-		ID:       at.Module.String() + "/" + at.Version.String(), Namespace: at.Namespace, Name: at.Name, Provider: at.System, Version: at.Version.String(),
-		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: publishedAt(l.Published(at.Version, mv.Annotations)),
-		Downloads: m.counts.Total(addr.KindModule, at.Module.String()),
-	}
+	d := &moduleDoc{versionDoc: newVersionDoc(l, at.Version, mv.Annotations), Provider: at.System, Verified: m.verified}
+	d.ID, d.Namespace, d.Name = at.Module.String()+"/"+d.Version, at.Namespace, at.Name
+	d.Downloads = m.counts.Total(addr.KindModule, at.Module.String())
+	return d
 }
 
 // publishedAt formats a time for clients; "" if none is recorded.
@@ -93,7 +104,7 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	if r.at.namespace != "" && len(found) == 0 {
 		return notFound("no module in %s", r.at)
 	}
-	meta, page := paginate(r.Request, found, defaultLimit, maxLimit)
+	meta, page := paginate(r.Request, r.links.base, found, defaultLimit, maxLimit)
 	docs, err := m.latestDocs(r.Context(), r.catalog, page)
 	if err != nil {
 		return err
@@ -113,9 +124,10 @@ func readable(g access.Grant, items []addr.Item) []addr.Item {
 	})
 }
 
-// paginate cuts a page out of the list and links to its neighbours. A page has
-// limit items unless the request sets another number, up to maxLimit.
-func paginate(r *http.Request, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
+// paginate cuts a page out of the list and links to its neighbours, by paths from the root
+// of the host, as the public registry does. A page has limit items unless the request
+// sets another number, up to maxLimit.
+func paginate(r *http.Request, base string, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
 	q := r.URL.Query()
 	number := func(name string, def, highest int) int {
 		n, err := strconv.Atoi(q.Get(name))
@@ -129,7 +141,7 @@ func paginate(r *http.Request, all []addr.Item, limit, maxLimit int) (listMeta, 
 	link := func(offset int) string {
 		q.Set("offset", strconv.Itoa(offset))
 		q.Set("limit", strconv.Itoa(meta.Limit))
-		return "?" + q.Encode()
+		return base + r.URL.Path + "?" + q.Encode()
 	}
 	if end < len(all) {
 		meta.NextOffset = &end

@@ -60,7 +60,7 @@ func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	if err != nil {
 		return err
 	}
-	meta, page := paginate(r.Request, readable(r.grant, index.Search(catalog.Filter{})), maxContents, maxContents)
+	meta, page := paginate(r.Request, r.links.base, readable(r.grant, index.Search(catalog.Filter{})), maxContents, maxContents)
 	doc := contentsDoc{Meta: meta, Items: make([]itemDoc, 0, len(page))}
 	for _, it := range page {
 		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout), index.Titles[it]})

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -214,12 +213,14 @@ type moduleDirDoc struct {
 	Resources            []artifact.DescribedResource `json:"resources"`
 }
 
+// moduleInputDoc has its default as a string that contains JSON, as the public registry
+// has it; "" if there is none.
 type moduleInputDoc struct {
-	Name        string          `json:"name"`
-	Type        string          `json:"type"`
-	Description string          `json:"description"`
-	Default     json.RawMessage `json:"default,omitempty"`
-	Required    bool            `json:"required"`
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Description string `json:"description"`
+	Default     string `json:"default"`
+	Required    bool   `json:"required"`
 }
 
 type moduleOutputDoc struct {
@@ -309,7 +310,7 @@ func nonNil[T any](s []T) []T {
 func inputDocs(d artifact.DescribedModule) []moduleInputDoc {
 	docs := []moduleInputDoc{}
 	for _, v := range d.Variables() {
-		docs = append(docs, moduleInputDoc{v.Name, v.Type, v.Description, v.Default, v.Required})
+		docs = append(docs, moduleInputDoc{v.Name, v.Type, v.Description, string(v.Default), v.Required})
 	}
 	return docs
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -67,6 +68,59 @@ func TestProvider(t *testing.T) {
 			Host: "example.com", Address: "acme/dns", Version: "1.2.3", Protocols: []string{"6.0"}, Zips: rel.zips,
 		})
 	})
+}
+
+// TestProviderDetail asks for what tfupdate 0.10 reads of a provider: its latest version,
+// and all of them.
+func TestProviderDetail(t *testing.T) {
+	f := newFront(t, nil)
+	for _, v := range []string{"1.0.0", "1.1.0", "2.0.0-rc1"} {
+		f.provider(t, release{address: "acme/dns", version: v})
+	}
+	for path, version := range map[string]string{"": "1.1.0", "/1.0.0": "1.0.0", "/2.0.0-rc1": "2.0.0-rc1", "/3.0.0": "", "/x": ""} {
+		resp, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns"+path))
+		got := decode[struct {
+			ID, Namespace, Name, Version string
+			Versions                     []string
+		}](t, body)
+		if version == "" {
+			if resp.StatusCode != 404 {
+				t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+			}
+			continue
+		}
+		if got.ID != "acme/dns/"+version || got.Namespace != "acme" || got.Name != "dns" || got.Version != version || len(got.Versions) != 3 {
+			t.Errorf("%s: %d %+v", path, resp.StatusCode, got)
+		}
+	}
+	if resp, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/none")); resp.StatusCode != 404 {
+		t.Errorf("without a version: %d %s", resp.StatusCode, body)
+	}
+}
+
+// TestAbsoluteLocations requires absolute addresses in answers of a server on this machine,
+// which Trivy, Renovate and Terragrunt's provider cache need, and relative ones if a proxy
+// may have changed the name.
+func TestAbsoluteLocations(t *testing.T) {
+	f := newFront(t, func(o *server.Options) { o.Local = true })
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for _, c := range []struct{ via, want string }{{"", f.URL + "/archives/"}, {"1.1 proxy", "../../"}} {
+		resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Via", c.via)
+		_, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"), "Via", c.via)
+		got := decode[struct {
+			URL string `json:"download_url"`
+		}](t, body).URL
+		for _, at := range []string{got, resp.Header.Get("X-Terraform-Get")} {
+			if !strings.HasPrefix(at, c.want) {
+				t.Errorf("via %q: %q, want %s", c.via, at, c.want)
+			}
+		}
+		archive, _ := ask(t, http.MethodGet, must(f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/").Parse(got)), "Via", c.via)
+		if archive.StatusCode != 200 {
+			t.Errorf("via %q: the archive is %d", c.via, archive.StatusCode)
+		}
+	}
 }
 
 // TestMirror shows that a mirrored provider with a hyphen in its name and a

@@ -9,13 +9,16 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // providers handles requests about providers, by the registry protocol and the
 // protocol of network mirrors.
 type providers struct {
-	now func() time.Time
+	now    func() time.Time
+	counts *downloads.Counter
 }
 
 type providerVersionsDoc struct {
@@ -62,6 +65,50 @@ func (p *providers) versions(w http.ResponseWriter, r call[addr.Provider]) error
 		}
 		return doc, nil
 	})
+	if err != nil {
+		return err
+	}
+	a.Write(w, r.Request, cacheControl(r.grant))
+	return nil
+}
+
+// providerDetailDoc describes one version of a provider, and names the others.
+type providerDetailDoc struct {
+	versionDoc
+	Versions []addr.Version `json:"versions"`
+}
+
+// latest describes the latest version.
+func (p *providers) latest(w http.ResponseWriter, r call[addr.Provider]) error {
+	l, err := r.versions(r.Context(), r.at)
+	if err != nil {
+		return missing(err, "provider %s", r.at)
+	}
+	v, ok := l.Latest()
+	if !ok {
+		return notFound("provider %s has no version", r.at)
+	}
+	return p.describe(w, call[providerVersion]{r.Request, r.view, providerVersion{r.at, v}, r.grant}, l)
+}
+
+// detail describes one version.
+func (p *providers) detail(w http.ResponseWriter, r call[providerVersion]) error {
+	l, err := r.versions(r.Context(), r.at.Provider)
+	if err != nil {
+		return missing(err, "provider %s", r.at.Provider)
+	}
+	return p.describe(w, r, l)
+}
+
+func (p *providers) describe(w http.ResponseWriter, r call[providerVersion], l *catalog.Versions) error {
+	pv, err := r.version(r.Context(), r.at.Provider, r.at.version)
+	if err != nil {
+		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
+	}
+	d := providerDetailDoc{newVersionDoc(l, r.at.version, pv.Annotations), l.Listed}
+	d.ID, d.Namespace, d.Name = r.at.Provider.String()+"/"+d.Version, r.at.Namespace, r.at.Type
+	d.Downloads = p.counts.Total(addr.KindProvider, r.at.Provider.String())
+	a, err := service.Encode(d)
 	if err != nil {
 		return err
 	}
@@ -117,7 +164,7 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 	}
 	exp := r.links.expiry()
 	root := r.links.root(r.Request)
-	a, err := encodedOnce(&pv.Derived, root+r.at.platform.String(), exp, func() (any, error) {
+	a, err := encodedOnce(r.links.kept(&pv.Derived, root), root+r.at.platform.String(), exp, func() (any, error) {
 		return newPackageDoc(r.links, root, exp, r.at.providerVersion, pv, pkg), nil
 	})
 	if err != nil {
@@ -230,7 +277,7 @@ func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]
 	}
 	exp := r.links.expiry()
 	root := r.links.root(r.Request)
-	a, err := encodedOnce(&pv.Derived, "mirror "+root, exp, func() (any, error) {
+	a, err := encodedOnce(r.links.kept(&pv.Derived, root), "mirror "+root, exp, func() (any, error) {
 		return newMirrorDoc(r.links, root, exp, pv), nil
 	})
 	if err != nil {

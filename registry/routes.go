@@ -42,6 +42,8 @@ func (s *server) routes() http.Handler {
 
 	meta("GET /v1/providers/{namespace}/{type}/versions", to(s, name.provider, rights.Read, p.versions))
 	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, rights.Read, p.build))
+	meta("GET /v1/providers/{namespace}/{type}", to(s, name.provider, rights.Read, p.latest))
+	meta("GET /v1/providers/{namespace}/{type}/{version}", to(s, name.release, rights.Read, p.detail))
 	large("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, rights.Publish, pub.file))
 	large("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, rights.Publish, pub.knownFile))
 	large("POST /v1/providers/{namespace}/{type}/{version}", to(s, name.release, rights.Publish, pub.provider))

@@ -36,6 +36,11 @@ type Options struct {
 	// may write, the server answers only to its host, to Hostname and to
 	// loopback names.
 	PublicURL string
+	BasePath  string // path below which a proxy serves the server; "": the root of its host
+
+	// Reached returns the URL by which a client reached the server, without a slash at its
+	// end; "": it is not known, and addresses in answers to it are relative. nil: never.
+	Reached func(*http.Request) string
 
 	Require  map[string]trust.Policy // by kind: what a module, provider or mirror version must fulfil to be served
 	Revoked  catalog.RevokedKeys     // OpenPGP keys that are no longer accepted
@@ -156,7 +161,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	o := s.o
 	_, verified := o.Require[addr.KindModule] // with a policy, only modules that fulfil it are served
 	s.modules = &modules{answer: o.Modules, verified: verified, counts: s.counts}
-	s.providers = &providers{now: o.Now}
+	s.providers = &providers{now: o.Now, counts: s.counts}
 	s.contents = &contents{layout: o.Layout, guard: s.kit.Guard}
 	s.archives = &archives{
 		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, limiter: service.NewClientLimiter(maxStreams),

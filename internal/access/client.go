@@ -17,12 +17,12 @@ func (g *Guard) ClientIP(r *http.Request) string {
 	if err != nil {
 		return r.RemoteAddr
 	}
-	if !g.proxy(host) {
+	if !g.isProxy(host) {
 		return host
 	}
 	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(forwarded) {
-		if hop = strings.TrimSpace(hop); hop == "" || !g.proxy(host) {
+		if hop = strings.TrimSpace(hop); hop == "" || !g.isProxy(host) {
 			break
 		}
 		host = hop
@@ -40,8 +40,7 @@ func (g *Guard) Scheme(r *http.Request) string {
 	if r.TLS != nil {
 		return "https"
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !g.proxy(host) {
+	if !g.IsProxied(r) {
 		return ""
 	}
 	switch proto := strings.ToLower(strings.TrimSpace(r.Header.Get("X-Forwarded-Proto"))); proto {
@@ -51,7 +50,13 @@ func (g *Guard) Scheme(r *http.Request) string {
 	return ""
 }
 
-func (g *Guard) proxy(host string) bool {
+// IsProxied reports whether the connection comes from a listed proxy.
+func (g *Guard) IsProxied(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return err == nil && g.isProxy(host)
+}
+
+func (g *Guard) isProxy(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && slices.ContainsFunc(g.o.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }

@@ -88,7 +88,7 @@ func inputTexts(d artifact.DescribedModule) map[string]string {
 		if !v.Required {
 			value = "default " + oneLine(string(v.Default))
 		}
-		texts[v.Name] = cmp.Or(TypeLine(v.Type), "any") + ", " + value + sensitive(v.Sensitive)
+		texts[v.Name] = TypeLine(v.Type) + ", " + value + sensitive(v.Sensitive)
 	}
 	return texts
 }

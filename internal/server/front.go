@@ -37,8 +37,8 @@ type Options struct {
 	Keys      []keyring.Key     // sign and seal tokens and links; the first is used for new ones
 	Sessions  *access.Sessions  // of browsers; nil: no login to the pages
 	Proxies   []netip.Prefix    // networks whose X-Forwarded-For is trusted
+	Local     bool              // the listener has a loopback address
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
-	BasePath  string            // path below which a proxy serves okara, for the discovery document
 
 	Embedded   http.Handler   // the registry to serve under /v2/; nil: none
 	CheckSpace func() error   // returns an error if the disk of Embedded is full; nil: not checked
@@ -140,6 +140,7 @@ func newFront(o Options) (*Front, error) {
 	o.Options.Keys = keys
 	o.Options.Metrics = metrics.protocols
 	o.Options.Beside = o.Embedded != nil
+	o.Options.Reached = o.reached
 	protocols, err := registry.New(o.Options)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
@@ -29,18 +30,21 @@ import (
 func (s *Settings) options(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
-			Hostname: s.Hostname, PublicURL: s.PublicURL, TagTTL: s.Cache.TagTTL.Value(), Logger: env.Log,
+			Hostname: s.Hostname, PublicURL: s.PublicURL, BasePath: s.BasePath, TagTTL: s.Cache.TagTTL.Value(), Logger: env.Log,
 			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
 		},
-		BasePath: s.BasePath, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
+		Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
+	}
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil {
+		o.Local = netaddr.IsLoopback(host)
 	}
 	o.off = s.UI.off()
 	if err = markdown.CheckImageHosts(s.UI.ImageHosts); err != nil {
 		return o, syntax.WrongAt(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts
-	if o.TFE = s.Cloud.options(s.Listen); o.TFE != nil {
+	if o.TFE = s.Cloud.options(); o.TFE != nil {
 		o.TFE.Folder = s.Storage
 		if env.States.Sealer != nil {
 			o.TFE.Sealer = env.States.Sealer

@@ -95,15 +95,15 @@ tfe {
 	if err != nil || !slices.Equal(l.Split, []string{"acme", "acme-eu"}) {
 		t.Errorf("split are %q, %v", l.Split, err)
 	}
-	o := s.Cloud.options(s.Listen)
-	if o == nil || o.Interval != 0 || o.Memory != 2<<30 || !o.Local || !slices.Equal(o.Fresh, []string{"acme"}) || len(o.Organizations) != 3 {
+	o := s.Cloud.options()
+	if o == nil || o.Interval != 0 || o.Memory != 2<<30 || !slices.Equal(o.Fresh, []string{"acme"}) || len(o.Organizations) != 3 {
 		t.Errorf("tfe.v2 is %+v", o)
 	}
-	if o := Defaults().Cloud.options("127.0.0.1:8080"); o == nil || o.Interval != 30*time.Second || o.Memory != 1<<30 {
+	if o := Defaults().Cloud.options(); o == nil || o.Interval != 30*time.Second || o.Memory != 1<<30 {
 		t.Errorf("by default tfe.v2 is %+v", o)
 	}
 	off := settingsOf(t, "tfe {\n  enabled = false\n}\nlisten = \"0.0.0.0:80\"")
-	if o := off.Cloud.options(off.Listen); o != nil {
+	if o := off.Cloud.options(); o != nil {
 		t.Errorf("off it is %+v", o)
 	}
 }

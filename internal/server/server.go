@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -113,8 +111,11 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if o.Sessions != nil && s.BasePath != "" {
 		env.Log.Warn("with base_path, everything else on this host can act as the user that is logged in to the pages: a separate host prevents this", "base_path", s.BasePath)
 	}
-	if host, _, err := net.SplitHostPort(s.Listen); err == nil && s.PublicURL == "" && !netaddr.IsLoopback(host) {
-		env.Log.Warn("without public_url the addresses in answers are relative: OpenTofu and Terraform follow them, Terragrunt's provider cache and Renovate do not")
+	if s.PublicURL == "" && !o.Local && len(o.Proxies) == 0 && s.TLS.Cert == "" && !s.TLS.SelfSigned {
+		env.Log.Warn("without public_url, TLS and proxies this server does not know its address, and those in answers are relative: OpenTofu and Terraform follow them, Terragrunt's provider cache, Renovate and Trivy do not")
+	}
+	if s.BasePath != "" {
+		env.Log.Warn("with base_path only programs that ask for the discovery document find modules and providers: Trivy and tfupdate do not ask", "base_path", s.BasePath)
 	}
 	o.Metrics.running(env.Version, s.Storage)
 	var runner *depotRunner

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -29,7 +26,6 @@ import (
 type TFEOptions struct {
 	Interval time.Duration // between the states that the tools store during an apply; 0: only at the end
 	Memory   int64         // for all states that are being stored, in bytes
-	Local    bool          // the listener has a loopback address
 	// Organizations are those of the configuration; those in Fresh store new workspaces
 	// in separate repositories.
 	Organizations, Fresh []string
@@ -41,15 +37,12 @@ type TFEOptions struct {
 	Folder  string          // remembers that records of an older version were moved; "": nothing does beside the registry
 }
 
-// options returns the options of tfe.v2 on an address; nil: off.
-func (c *Cloud) options(listen string) *TFEOptions {
+// options returns the options of tfe.v2; nil: off.
+func (c *Cloud) options() *TFEOptions {
 	if !c.TFE.on() {
 		return nil
 	}
 	o := &TFEOptions{Interval: c.TFE.Interval.Value(), Memory: c.TFE.Memory.Value(), RunTime: c.TFE.RunTimeout.Value()}
-	if host, _, err := net.SplitHostPort(listen); err == nil {
-		o.Local = netaddr.IsLoopback(host)
-	}
 	for _, org := range c.Organizations {
 		o.Organizations = append(o.Organizations, org.Name)
 		if org.Split != nil && *org.Split {
@@ -81,7 +74,7 @@ func (f *Front) newTFE() (http.Handler, error) {
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
-		PublicURL: c.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
+		PublicURL: f.o.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
 		Sealer: o.Sealer,
 		Runs:   f.mounted.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
 			if slices.Contains(o.Remote, organization) {
@@ -205,27 +198,6 @@ func (c *clouds) renew() {
 	if c.o.States != nil {
 		c.o.States.Renew()
 	}
-}
-
-// publicURL returns the URL at which the client reaches this server, without a slash at
-// the end. It is "" if that is unknown, or if plain http would send a state unencrypted
-// over a network. The answer is for this client alone, so its Host header can be trusted.
-func (c *clouds) publicURL(r *http.Request) string {
-	if c.o.PublicURL != "" {
-		return strings.TrimSuffix(c.o.PublicURL, "/")
-	}
-	scheme := c.guard.Scheme(r)
-	if scheme == "" && c.o.TFE.Local {
-		scheme = "http"
-	}
-	if scheme == "" || r.Host == "" {
-		return ""
-	}
-	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(c.o.BasePath, "/")}
-	if u, err := url.Parse(at.String()); err != nil || u.Host != r.Host || u.User != nil {
-		return ""
-	}
-	return at.String()
 }
 
 // Cloud has the blocks of a file about `cloud` and backend "remote".

@@ -104,11 +104,14 @@ func TestPublicURL(t *testing.T) {
 	}{
 		{"set", func(o *Options) { o.PublicURL = "https://okara.example/tf/" }, "other.example", "192.0.2.1:9", "", false, "https://okara.example/tf"},
 		{"TLS", func(*Options) {}, "okara.example:8443", "192.0.2.1:9", "", true, "https://okara.example:8443"},
-		{"this machine", func(o *Options) { o.TFE.Local = true }, "127.0.0.1:8080", "127.0.0.1:9", "", false, "http://127.0.0.1:8080"},
+		{"this machine", func(o *Options) { o.Local = true }, "127.0.0.1:8080", "127.0.0.1:9", "", false, "http://127.0.0.1:8080"},
 		{"a network", func(*Options) {}, "okara.example", "192.0.2.1:9", "", false, ""},
 		{"a stranger who says https", func(*Options) {}, "okara.example", "192.0.2.1:9", "https", false, ""},
 		{"a proxy", func(o *Options) { o.BasePath = "/tf" }, "okara.example", "10.0.0.1:9", "https", false, "https://okara.example/tf"},
 		{"a proxy that does not say", func(*Options) {}, "okara.example", "10.0.0.1:9", "", false, ""},
+		{"this machine, by a proxy's name", func(o *Options) { o.Local = true }, "okara.example", "127.0.0.1:9", "", false, ""},
+		{"this machine, behind a proxy", func(o *Options) { o.Local = true }, "127.0.0.1:8080", "127.0.0.1:9", "https", false, ""},
+		{"TLS behind a proxy", func(*Options) {}, "inside.example", "192.0.2.1:9", "https", true, ""},
 		{"no host", func(*Options) {}, "", "192.0.2.1:9", "", true, ""},
 		{"a host that is more", func(*Options) {}, "okara.example/x?", "192.0.2.1:9", "", true, ""},
 		{"a user", func(*Options) {}, "a:b@okara.example", "192.0.2.1:9", "", true, ""},
@@ -124,7 +127,7 @@ func TestPublicURL(t *testing.T) {
 			if tt.tls {
 				r.TLS = &tls.ConnectionState{}
 			}
-			if got := (&clouds{&f.o, f.kit.Guard}).publicURL(r); got != tt.want {
+			if got := f.o.publicURL(r); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

@@ -4,6 +4,7 @@ package artifact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 )
@@ -11,7 +12,7 @@ import (
 // DescribedVariable is one variable of a module.
 type DescribedVariable struct {
 	Name        string
-	Type        string // as written in the configuration; "" if absent
+	Type        string // as written in the configuration; "any" if absent
 	Description string
 	Default     json.RawMessage // nil if the variable is required
 	Required    bool
@@ -43,7 +44,7 @@ func (d DescribedModule) Variables() []DescribedVariable {
 	for _, name := range d.InputOrder {
 		p := schema.Properties[name]
 		all = append(all, DescribedVariable{
-			Name: name, Type: p.Type, Description: p.Description, Default: p.Default, Required: slices.Contains(schema.Required, name),
+			Name: name, Type: cmp.Or(p.Type, "any"), Description: p.Description, Default: p.Default, Required: slices.Contains(schema.Required, name),
 			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
 			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types includes null
 		})

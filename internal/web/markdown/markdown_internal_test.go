@@ -89,6 +89,8 @@ func TestMarkdown(t *testing.T) {
 		{"heading with an emoji", "x\n\n## :books: Parts of aws_vpc & more\n", `<h2 id="md-books-parts-of-aws_vpc--more">📚 Parts`, ""},
 		{"same headings", "x\n\n## Größe\n\n## Größe\n", `<h2 id="md-größe-1">`, ""},
 		{"anchor of terraform-docs", "<a name=\"input_a_b\"></a> [a\\_b](#input\\_a\\_b)", `<a id="md-input_a_b"></a> <a href="#md-input_a_b">a_b</a>`, "name="},
+		{"anchor of tfplugindocs", "(see [below](#nestedatt--x--y))\n\n<a id=\"nestedatt--x--y\"></a>\n### Nested Schema for `x.y`\n", `<a id="md-nestedatt--x--y"></a>`, "nestedatt--x--y\" rel"},
+		{"link to it", "(see [below](#nestedatt--x--y))", `<a href="#md-nestedatt--x--y">below</a>`, ""},
 		{"anchor on an element", `<div id="top" onclick=x>text</div>`, `<a id="md-top"></a><div>text</div>`, ""},
 		{"heading in HTML", `<h1 align="center">Title</h1><p align=center>text</p>`, `<h2 align="center">Title</h2><p align="center">text</p>`, "h1"},
 		{"alignment that is a style", `<p align="center;position:fixed">text</p>`, "<p>text</p>", "align"},

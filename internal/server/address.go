@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/netaddr"
+)
+
+// publicURL is [Options.reached], or public_url if it is set.
+func (o Options) publicURL(r *http.Request) string {
+	if o.PublicURL != "" {
+		return strings.TrimSuffix(o.PublicURL, "/")
+	}
+	return o.reached(r)
+}
+
+// reached returns the URL by which the client reached this server, without a slash at the
+// end: over TLS, through a listed proxy that says how, or on this machine. It is "" if
+// plain http came over a network, where a proxy may add TLS, or if a proxy that is not
+// listed has left a trace: it may have changed the name. The Host header is what the
+// client itself sent, so an answer with it is for this client alone.
+func (o Options) reached(r *http.Request) string {
+	scheme := o.Kit.Guard.Scheme(r)
+	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(o.BasePath, "/")}
+	if scheme == "" && o.Local && netaddr.IsLoopback(at.Hostname()) {
+		at.Scheme = "http"
+	}
+	if at.Scheme == "" || at.Host == "" || isForwarded(r) && !o.Kit.Guard.IsProxied(r) {
+		return ""
+	}
+	if u, err := url.Parse(at.String()); err != nil || u.Host != r.Host || u.User != nil {
+		return ""
+	}
+	return at.String()
+}
+
+// isForwarded reports whether the request looks like that of a proxy. Some add nothing,
+// and are known by HTTP/1.0 alone.
+func isForwarded(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return !r.ProtoAtLeast(1, 1)
+}
