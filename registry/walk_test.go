@@ -110,6 +110,7 @@ type redirected struct{ host string }
 func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.Clone(req.Context())
 	out.URL.Host = r.host
+	out.Host = r.host
 	return http.DefaultTransport.RoundTrip(out)
 }
 

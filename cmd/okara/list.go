@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -224,8 +223,8 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 		lines = append(lines, versionLine{v.String(), l.Published(v, nil), marksOf(s)})
 		rows = append(rows, []string{v.String(), statusText(s)})
 	}
-	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
-		a.Note("warning: %v", l.NoVersion(v))
+	for _, w := range l.Warnings() {
+		a.Note("warning: %s", w)
 	}
 	return a.PrintResult(lines, cli.Table(rows))
 }

@@ -158,7 +158,7 @@ func mustVersions(t *testing.T, d *depot.Depot, it addr.Item) *depot.Listing {
 // TestPlusIsNoNumber publishes versions that differ only after "+": of a module
 // they are one number, of a provider two.
 func TestPlusIsNoNumber(t *testing.T) {
-	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{CachedList: true}), oci.Options{})
 	module := numbers(t)[0]
 	publish := func(version string) error {
 		_, err := module.publish(d, version, "# "+version)
@@ -186,6 +186,8 @@ func TestPlusIsNoNumber(t *testing.T) {
 		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 		if l := mustVersions(t, d, module.item); l.Versions[0] != first || l.Hidden[second] != first || len(l.Versions) != 1 {
 			t.Errorf("%v is offered, %v hidden", l.Versions, l.Hidden)
+		} else if w := l.Warnings(); len(w) != 2 || !strings.Contains(w[0], second.String()+" of") || !strings.Contains(w[1], "a cache answered") {
+			t.Errorf("warnings: %q", w)
 		}
 		first, second = second, first
 	}

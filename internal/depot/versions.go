@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -163,6 +164,7 @@ type Listing struct {
 	Events     []evidence.StatusEvent        // in chronological order
 	Dangling   []string                      // tags of events that are listed although their GET returns 404
 	Times      map[string]time.Time          // recorded publish times, by version tag
+	Cached     bool                          // a cache answered, so the list may be old
 }
 
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there
@@ -239,7 +241,24 @@ func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*
 	if old == nil {
 		old = &Listing{Repository: r, Kind: kind}
 	}
-	return old.with(ctx, list.Tags)
+	l, err := old.with(ctx, list.Tags)
+	if err == nil && l != old {
+		l.Cached = list.Cached
+	}
+	return l, err
+}
+
+// Warnings returns what a reader of the list should know: versions that are not
+// offered, and that a cache answered.
+func (l *Listing) Warnings() []string {
+	var out []string
+	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
+		out = append(out, l.NoVersion(v).Error())
+	}
+	if l.Cached {
+		out = append(out, fmt.Sprintf("a cache answered for %s: a version that was withdrawn since appears without its mark; ask the registry behind it", l.Repository))
+	}
+	return out
 }
 
 // with returns the list after the tags have become these. It reads only events
