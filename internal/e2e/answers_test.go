@@ -92,13 +92,9 @@ func TestSameAnswers(t *testing.T) {
 func answers(t *testing.T, c *cloud, tool []string) []string {
 	t.Helper()
 	dir := filepath.Join(c.dir, "answers")
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)))
 	const config = "resource \"terraform_data\" \"x\" {\n  input = \"a\"\n}\noutput \"text\" {\n  value =   terraform_data.x.output\n}\n"
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o600))
 	var all []string
 	input := ""
 	for line := range strings.SplitSeq(answered, "\n") {

@@ -26,10 +26,7 @@ type bench struct {
 
 func newBench(b *testing.B) *bench {
 	b.Helper()
-	set, err := findTools()
-	if err != nil {
-		b.Fatal(err)
-	}
+	set := must(findTools())(b)
 	set.newKey(b)
 	dir := b.TempDir()
 	return &bench{set: set, dir: dir, env: []string{
@@ -43,10 +40,7 @@ func (e *bench) serve(b *testing.B, args ...string) string {
 	b.Helper()
 	cmd := exec.Command(e.set.okara, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(e.dir, "store")}, args...)...)
 	cmd.Env = e.env
-	p, addr, err := start(cmd)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p, addr := mustBoth(start(cmd))(b)
 	b.Cleanup(p.kill)
 	return addr
 }
@@ -54,12 +48,8 @@ func (e *bench) serve(b *testing.B, args ...string) string {
 func (e *bench) write(b *testing.B, name, text string) {
 	b.Helper()
 	name = filepath.Join(e.dir, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	succeed(b, os.MkdirAll(filepath.Dir(name), 0o755))
+	succeed(b, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // run runs a command in a folder and returns how long it took.
@@ -138,33 +128,19 @@ func BenchmarkInit(b *testing.B) {
 func (e *bench) padProvider(b *testing.B) {
 	b.Helper()
 	name := fmt.Sprintf("terraform-provider-time_0.14.2_%s_%s.zip", runtime.GOOS, runtime.GOARCH)
-	in, err := zip.OpenReader(filepath.Join(e.set.dist, name))
-	if err != nil {
-		b.Fatal(err)
-	}
+	in := must(zip.OpenReader(filepath.Join(e.set.dist, name)))(b)
 	defer in.Close()
 	var packed bytes.Buffer
 	out := zip.NewWriter(&packed)
 	for _, f := range in.File {
-		if err := out.Copy(f); err != nil {
-			b.Fatal(err)
-		}
+		succeed(b, out.Copy(f))
 	}
-	if err := out.Flush(); err != nil {
-		b.Fatal(err)
-	}
+	succeed(b, out.Flush())
 	padding := make([]byte, initSize-packed.Len())
 	rand.Read(padding) // never fails
-	w, err := out.CreateHeader(&zip.FileHeader{Name: "padding", Method: zip.Store})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := w.Write(padding); err != nil {
-		b.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		b.Fatal(err)
-	}
+	w := must(out.CreateHeader(&zip.FileHeader{Name: "padding", Method: zip.Store}))(b)
+	must(w.Write(padding))(b)
+	succeed(b, out.Close())
 	e.write(b, filepath.Join("dist", name), packed.String())
 }
 

@@ -18,10 +18,7 @@ import (
 //
 // Shows: jobs 3
 func TestCIMonorepo(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	dir := t.TempDir()
 	c := &monorepo{ciJob: ciJob{set: set, dir: dir, registry: set.runRegistry(t, dir), work: filepath.Join(dir, "repo")}}
 	_, jobs := c.page(t, "ci-monorepo.md", 5)
@@ -77,12 +74,8 @@ func (c *monorepo) commit(t *testing.T, message string, modules map[string]strin
 	t.Helper()
 	for name, text := range modules {
 		folder := filepath.Join(c.work, "modules", name)
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.MkdirAll(folder, 0o755))
+		succeed(t, os.WriteFile(filepath.Join(folder, "main.tf"), []byte(text), 0o644))
 	}
 	c.run(t, `git init -q
 git add modules
@@ -93,10 +86,7 @@ git -c user.name=a -c user.email=a@example.com commit -qm "$MESSAGE"
 // head returns the commit that a job runs for.
 func (c *monorepo) head(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("git", "-C", c.work, "rev-parse", "HEAD").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(exec.Command("git", "-C", c.work, "rev-parse", "HEAD").Output())(t)
 	return strings.TrimSpace(string(out))
 }
 

@@ -32,14 +32,8 @@ type issuer struct {
 
 func newIssuer(t *testing.T, claims map[string]string) *issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := must(key.PublicKey.Bytes())(t)
 	i := &issuer{key: key, claims: claims, secret: "the-secret-of-the-runner"}
 	mux := http.NewServeMux()
 	answer := func(pattern string, v func(r *http.Request) any) {
@@ -111,15 +105,10 @@ func (c *ciJob) server(t *testing.T, page, publishGitHub, publishGitLab string) 
 			continue
 		}
 		text := strings.NewReplacer("https://token.actions.githubusercontent.com", github.URL, "https://gitlab.com", gitlab.URL, "https://okara.example.com", front.URL).Replace(b[3])
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.WriteFile(config, []byte(text), 0o600))
 	}
 	serve := exec.Command(c.set.okara, "serve", "--listen", "127.0.0.1:0", "--registry", c.registry, "--storage", filepath.Join(c.dir, "serve"), "--config", config)
-	server, addr, err := start(serve)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, addr := mustBoth(start(serve))(t)
 	defer server.kill()
 	to = addr
 	c.run(t, publishGitHub, "OKARA_REGISTRY=", "OKARA_SERVER="+front.URL, "GITHUB_REF_NAME=v1.2.5",

@@ -42,10 +42,7 @@ func scripts(text string) []string {
 //
 // Shows: jobs 3
 func TestCI(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	dir := t.TempDir()
 	ci := ciJob{set: set, dir: dir, registry: set.runRegistry(t, dir)}
 	ci.action(t)
@@ -85,12 +82,8 @@ func (c *ciJob) page(t *testing.T, name string, n int) (text string, list []stri
 func (c *ciJob) stub(t *testing.T, name, script string) {
 	t.Helper()
 	bin := filepath.Join(c.dir, "stubs")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nset -e\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.MkdirAll(bin, 0o755))
+	succeed(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nset -e\n"+script), 0o755))
 }
 
 // image replaces the image that the jobs name: its packages are installed, and the source that
@@ -117,10 +110,7 @@ func (c *ciJob) gitea(t *testing.T, script string) {
 // that it puts on PATH.
 func (c *ciJob) action(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(c.set.root, "action.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(filepath.Join(c.set.root, "action.yml")))(t)
 	list := scripts(string(text))
 	if len(list) != 3 {
 		t.Fatalf("%d scripts in action.yml, want 3", len(list))
@@ -130,9 +120,7 @@ func (c *ciJob) action(t *testing.T) {
 	server := httptest.NewServer(r)
 	defer server.Close()
 	key := filepath.Join(c.dir, "key.pem")
-	if err := os.WriteFile(key, r.key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(key, r.key, 0o600))
 	released := filepath.Join(c.dir, "released")
 	if hasTools("curl", "openssl") {
 		c.run(t, install+"test \"$(\"$RUNNER_TEMP/okara/okara\")\" = 'okara v1.2.3'\n",
@@ -154,12 +142,8 @@ func (c *ciJob) action(t *testing.T) {
 func (c *ciJob) module(t *testing.T) {
 	t.Helper()
 	const text = "terraform {\n  backend \"oci\" {}\n}\n\nresource \"terraform_data\" \"vpc\" {}\n"
-	if err := os.Mkdir(filepath.Join(c.dir, "work"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(c.dir, "work", "main.tf"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.Mkdir(filepath.Join(c.dir, "work"), 0o755))
+	succeed(t, os.WriteFile(filepath.Join(c.dir, "work", "main.tf"), []byte(text), 0o644))
 }
 
 func (c *ciJob) run(t *testing.T, script string, env ...string) {
@@ -187,18 +171,12 @@ func isDir(name string) bool {
 
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
-	out, err := exec.Command("go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(exec.Command("go", "env", name).Output())(t)
 	return strings.TrimSpace(string(out))
 }
 
 func mustRead(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(os.ReadFile(name))(t)
 	return string(b)
 }

@@ -65,9 +65,7 @@ func BenchmarkApply(b *testing.B) {
 func (e *bench) stateStore(b *testing.B, addr string) []benchDoor {
 	b.Helper()
 	mirror := filepath.Join(e.dir, "mirror")
-	if err := os.CopyFS(filepath.Join(mirror, "okara.test", "okara", "okara"), os.DirFS(e.set.provider)); err != nil {
-		b.Fatal(err)
-	}
+	succeed(b, os.CopyFS(filepath.Join(mirror, "okara.test", "okara", "okara"), os.DirFS(e.set.provider)))
 	e.write(b, "states.tfrc", fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror))
 	tool := "TF_ENABLE_PLUGGABLE_STATE_STORAGE=1 TF_CLI_CONFIG_FILE=../states.tfrc " + os.Getenv(statesVar)
 	return []benchDoor{

@@ -20,21 +20,12 @@ import (
 //
 // Shows: cloud 22
 func TestCloudClient(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	c := newCloud(t, set, set.tofu)
 	_, at := c.serve("one", c.registry(), "127.0.0.1:0")
-	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: "any"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must(tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: "any"}))(t)
 	ctx := t.Context()
-	made, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{Name: new("shop")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{Name: new("shop")}))(t)
 	state := func(serial int, text string) []byte {
 		return fmt.Appendf(nil, `{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"2d6a","outputs":{"text":{"value":%q,"type":"string"}},"resources":[],"check_results":null}`, serial, text)
 	}
@@ -49,25 +40,16 @@ func TestCloudClient(t *testing.T) {
 	if err := upload(1, "first"); err == nil {
 		t.Error("a state is written without a lock")
 	}
-	if _, err := client.Workspaces.Lock(ctx, made.ID, tfe.WorkspaceLockOptions{Reason: new("a script")}); err != nil {
-		t.Fatal(err)
-	}
+	must(client.Workspaces.Lock(ctx, made.ID, tfe.WorkspaceLockOptions{Reason: new("a script")}))(t)
 	if _, err := client.Workspaces.Lock(ctx, made.ID, tfe.WorkspaceLockOptions{}); !errors.Is(err, tfe.ErrWorkspaceLocked) {
 		t.Errorf("a second lock is %v", err)
 	}
 	for i, text := range []string{"first", "second"} {
-		if err := upload(int64(i+1), text); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, upload(int64(i+1), text))
 	}
-	if _, err := client.Workspaces.Unlock(ctx, made.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(client.Workspaces.Unlock(ctx, made.ID))(t)
 
-	history, err := client.StateVersions.List(ctx, &tfe.StateVersionListOptions{Organization: "acme", Workspace: "shop"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := must(client.StateVersions.List(ctx, &tfe.StateVersionListOptions{Organization: "acme", Workspace: "shop"}))(t)
 	if len(history.Items) != 2 || history.Items[0].Serial != 2 || history.Items[1].Serial != 1 {
 		t.Fatalf("the history is %+v", history.Items)
 	}
@@ -76,29 +58,15 @@ func TestCloudClient(t *testing.T) {
 		t.Errorf("%v, the first version is %s", err, got)
 	}
 	body := &rollback{Version: &tfe.StateVersion{ID: old.ID}}
-	req, err := client.NewRequest("PATCH", "workspaces/"+made.ID+"/state-versions", body) // the library has no method for it
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := req.Do(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	current, err := client.StateVersions.ReadCurrentWithOptions(ctx, made.ID, &tfe.StateVersionCurrentOptions{Include: []tfe.StateVersionIncludeOpt{tfe.SVoutputs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must(client.NewRequest("PATCH", "workspaces/"+made.ID+"/state-versions", body))(t) // the library has no method for it
+	succeed(t, req.Do(ctx, nil))
+	current := must(client.StateVersions.ReadCurrentWithOptions(ctx, made.ID, &tfe.StateVersionCurrentOptions{Include: []tfe.StateVersionIncludeOpt{tfe.SVoutputs}}))(t)
 	if len(current.Outputs) != 1 || current.Outputs[0].Name != "text" || current.Outputs[0].Value != "first" {
 		t.Errorf("after the rollback the outputs are %+v", current.Outputs)
 	}
 
-	list, err := client.Workspaces.List(ctx, "acme", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := client.Workspaces.Read(ctx, "acme", "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(client.Workspaces.List(ctx, "acme", nil))(t)
+	read := must(client.Workspaces.Read(ctx, "acme", "shop"))(t)
 	if len(list.Items) != 1 || list.Items[0].ID != made.ID || read.ID != made.ID || read.Locked {
 		t.Errorf("made as %s, read as %s (locked: %t), listed as %+v", made.ID, read.ID, read.Locked, list.Items)
 	}
@@ -117,16 +85,10 @@ type rollback struct {
 // Shows: cloud 22 | the library of the tfe provider: its calls for outputs and workspaces; list,
 // history, rollback, lock
 func TestCloudProvider(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	c := newCloud(t, set, set.tofu)
 	_, at := c.serve("one", c.registry(), "127.0.0.1:0")
-	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: "any"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must(tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: "any"}))(t)
 	id := checkProviderWorkspace(t, client)
 	// A tool writes the state.
 	c.configure("app", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)+"}\noutput \"key\" {\n  value     = \"s3cret\"\n  sensitive = true\n}\nterraform {\n", "true")
@@ -151,10 +113,7 @@ func TestCloudProvider(t *testing.T) {
 func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	t.Helper()
 	ctx := t.Context()
-	project, err := client.Projects.Create(ctx, "acme", tfe.ProjectCreateOptions{Name: "retail"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := must(client.Projects.Create(ctx, "acme", tfe.ProjectCreateOptions{Name: "retail"}))(t)
 	if project.Organization == nil || project.Organization.Name != "acme" {
 		t.Errorf("the project is of %+v: the provider crashes", project.Organization)
 	}
@@ -163,32 +122,24 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	}); err == nil || !strings.Contains(err.Error(), "no push starts a run") {
 		t.Errorf("a workspace of a repository: %v", err)
 	}
-	made, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{
+	made := must(client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{
 		Name: new("shop"), Description: new("first"), AutoApply: new(true), QueueAllRuns: new(false), SpeculativeEnabled: new(true),
 		TerraformVersion: new("~> 1.12.0"), WorkingDirectory: new("deep"), Tags: []*tfe.Tag{{Name: "net"}}, Project: project,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if _, err := client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{GlobalRemoteState: new(false)}); err == nil || !strings.Contains(err.Error(), "who may read a state") {
 		t.Errorf("a state that is not for everybody: %v", err)
 	}
-	if _, err := client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{
+	must(client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{
 		Name: new("shop"), Description: new("second"), AllowDestroyPlan: new(true), FileTriggersEnabled: new(true),
 		GlobalRemoteState: new(true), StructuredRunOutputEnabled: new(true), WorkingDirectory: new(""), TriggerPrefixes: []string{},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if err := client.Workspaces.AddTags(ctx, made.ID, tfe.WorkspaceAddTagsOptions{Tags: []*tfe.Tag{{Name: "prod"}}}); err != nil {
 		t.Error(err)
 	}
 	if err := client.Workspaces.RemoveTags(ctx, made.ID, tfe.WorkspaceRemoveTagsOptions{Tags: []*tfe.Tag{{Name: "net"}}}); err != nil {
 		t.Error(err)
 	}
-	read, err := client.Workspaces.ReadByID(ctx, made.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must(client.Workspaces.ReadByID(ctx, made.ID))(t)
 	if read.ID != made.ID || read.Description != "second" || read.Project == nil || read.Project.ID != project.ID || read.Organization.Name != "acme" ||
 		!slices.Equal(read.TagNames, []string{"prod"}) || read.Permissions.CanForceDelete == nil || read.ExecutionMode != "local" {
 		t.Errorf("the workspace is %+v", read)
@@ -218,34 +169,22 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 func checkProviderOutputs(t *testing.T, client *tfe.Client, id string) {
 	t.Helper()
 	ctx := t.Context()
-	ws, err := client.Workspaces.ReadWithOptions(ctx, "acme", "shop", &tfe.WorkspaceReadOptions{Include: []tfe.WSIncludeOpt{tfe.WSOutputs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ws := must(client.Workspaces.ReadWithOptions(ctx, "acme", "shop", &tfe.WorkspaceReadOptions{Include: []tfe.WSIncludeOpt{tfe.WSOutputs}}))(t)
 	older := map[string]any{}
 	for _, o := range ws.Outputs {
 		if older[o.Name] = o.Value; o.Sensitive {
-			whole, err := client.StateVersionOutputs.Read(ctx, o.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := must(client.StateVersionOutputs.Read(ctx, o.ID))(t)
 			older[o.Name] = whole.Value
 		}
 	}
 	if plain, err := client.Workspaces.Read(ctx, "acme", "shop"); err != nil || plain.ID != id {
 		t.Errorf("the workspace is %+v, %v", plain, err)
 	}
-	list, err := client.StateVersionOutputs.ReadCurrent(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(client.StateVersionOutputs.ReadCurrent(ctx, id))(t)
 	newer := map[string]any{}
 	for _, o := range list.Items {
 		if newer[o.Name] = o.Value; o.Sensitive {
-			whole, err := client.StateVersionOutputs.Read(ctx, o.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := must(client.StateVersionOutputs.Read(ctx, o.ID))(t)
 			newer[o.Name] = whole.Value
 		}
 	}

@@ -33,10 +33,7 @@ func needRivals(t *testing.T) {
 // code 1
 func TestCloudRivals(t *testing.T) {
 	needRivals(t)
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	c := newCloud(t, set, set.tofu)
 	each := []*cloud{c, c.other()}
 	registry := c.registry()
@@ -75,10 +72,7 @@ var versionLine = regexp.MustCompile(`(?m)^[0-9]+ `)
 // versions counts the versions of acme/shop.
 func (c *cloud) versions(registry string) int {
 	c.t.Helper()
-	history, err := c.okara("state", "history", registry+"/state/acme", "-w", "shop")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	history := must(c.okara("state", "history", registry+"/state/acme", "-w", "shop"))(c.t)
 	return len(versionLine.FindAllString(history, -1))
 }
 
@@ -96,9 +90,7 @@ func (c *cloud) held(folder string) (hold, inside string) {
 	c.t.Helper()
 	hold, inside = filepath.Join(c.dir, folder+".hold"), filepath.Join(c.dir, folder+".inside")
 	c.folder(folder, "cloud", `name = "shop"`, fmt.Sprintf("touch %s; n=0; while test -e %s && test $n -lt 3000; do sleep 0.1; n=$((n+1)); done", inside, hold))
-	if err := os.WriteFile(hold, nil, 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.WriteFile(hold, nil, 0o600))
 	return hold, inside
 }
 
@@ -128,9 +120,7 @@ func (c *cloud) begin(folder, server, inside string) <-chan ended {
 
 func (c *cloud) release(hold string) {
 	c.t.Helper()
-	if err := os.Remove(hold); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.Remove(hold))
 }
 
 // TestCloudOvertaken ends the lock of an apply by force, and the other tool applies. The
@@ -184,10 +174,7 @@ func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
 	other := c.other()
 	hold, inside := c.held("first")
 	main := filepath.Join(c.dir, "first", "main.tf")
-	text, err := os.ReadFile(main)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(main))(t)
 	var steps strings.Builder // before and after the held step
 	for i, after := range []string{"terraform_data.start", "terraform_data.step0", "terraform_data.one", "terraform_data.step2", "terraform_data.step3"} {
 		if i == 1 {
@@ -197,9 +184,7 @@ func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
 	}
 	steps.WriteString("resource \"terraform_data\" \"start\" {}\n")
 	whole := strings.Replace(string(text), `resource "terraform_data" "one" {`, steps.String()+"resource \"terraform_data\" \"one\" {\n  depends_on = [terraform_data.step0]", 1)
-	if err := os.WriteFile(main, []byte(whole), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(main, []byte(whole), 0o644))
 	c.folder("second", "cloud", `name = "shop"`, "true")
 	c.must("first", at, "init")
 	other.must("second", at, "init")

@@ -20,10 +20,7 @@ import (
 // towards forwards requests to a server, without logging when it is down.
 func towards(t testing.TB, addr string) *httputil.ReverseProxy {
 	t.Helper()
-	to, err := url.Parse("http://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must(url.Parse("http://" + addr))(t)
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	return proxy
@@ -114,10 +111,7 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 			if e := <-done; e.err != nil {
 				t.Errorf("%v\n%s", e.err, e.out)
 			}
-			history, err := c.okara("state", "history", registry+"/state/acme", "-w", "shop", "--json")
-			if err != nil {
-				t.Fatal(err)
-			}
+			history := must(c.okara("state", "history", registry+"/state/acme", "-w", "shop", "--json"))(t)
 			if got := strings.Count(history, `"operation": "tfe.v2"`); got != 1 { // apart from the seal of the server that took over
 				t.Errorf("the state was stored %d times, want once:\n%s", got, history)
 			}

@@ -121,10 +121,7 @@ func watch(c *cloud) *watched {
 	_, addr := c.serve("one", inFront(c.t, w.asked.ServeHTTP), "127.0.0.1:0")
 	w.proxy = towards(c.t, addr)
 	w.at = inFront(c.t, w.ServeHTTP)
-	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + addr, BasePath: "/api/v2/", Token: "any"})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	client := must(tfe.NewClient(&tfe.Config{Address: "http://" + addr, BasePath: "/api/v2/", Token: "any"}))(c.t)
 	w.client = client
 	return w
 }
@@ -198,9 +195,7 @@ func (w *watched) raise(folder string) {
 	if raised == state {
 		w.t.Fatalf("%s: a state without a serial:\n%s", folder, state)
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, folder, "raised.tfstate"), []byte(raised), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	succeed(w.t, os.WriteFile(filepath.Join(w.dir, folder, "raised.tfstate"), []byte(raised), 0o600))
 }
 
 // lock locks a workspace like a script would.
@@ -218,10 +213,7 @@ func (w *watched) lock(name string) {
 // create makes a workspace with a tag.
 func (w *watched) create(name, tag string) {
 	w.t.Helper()
-	_, err := w.client.Workspaces.Create(w.t.Context(), "acme", tfe.WorkspaceCreateOptions{Name: &name, Tags: []*tfe.Tag{{Name: tag}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.client.Workspaces.Create(w.t.Context(), "acme", tfe.WorkspaceCreateOptions{Name: &name, Tags: []*tfe.Tag{{Name: tag}}}))(w.t)
 }
 
 // remoteState outputs the output of a workspace that a `cloud` block may also use.
@@ -242,12 +234,8 @@ output "text" {
 // reader makes a folder that reads the outputs of a workspace.
 func (w *watched) reader(folder, workspace string) {
 	w.t.Helper()
-	if err := os.Mkdir(filepath.Join(w.dir, folder), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(w.dir, folder, "main.tf"), fmt.Appendf(nil, remoteState, workspace), 0o644); err != nil {
-		w.t.Fatal(err)
-	}
+	succeed(w.t, os.Mkdir(filepath.Join(w.dir, folder), 0o755))
+	succeed(w.t, os.WriteFile(filepath.Join(w.dir, folder, "main.tf"), fmt.Appendf(nil, remoteState, workspace), 0o644))
 }
 
 // sameList is how long a server uses one tag list for a command, to show and to lock a

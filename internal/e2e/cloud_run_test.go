@@ -69,9 +69,7 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 		filepath.Join(c.dir, "tokens"):    runnerToken + " write:state:acme run:state:acme\n" + adminToken + " admin:instance:**\n",
 		filepath.Join(c.dir, name+".hcl"): fmt.Sprintf(runsConfig, key, listen, !c.sealed, c.tool, isolation),
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			c.t.Fatal(err)
-		}
+		succeed(c.t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	c.env = []string{"TF_TOKEN_okara_test=" + runnerToken}
 	cmd := exec.Command(c.set.okara, "serve", "--config", filepath.Join(c.dir, name+".hcl"), "--listen", listen, "--registry", registry,
@@ -80,10 +78,7 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	if c.sealed {
 		cmd.Env = append(cmd.Env, "OKARA_STATE_KEYS="+c.stateKey())
 	}
-	p, _, err := start(cmd)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	p, _ := mustBoth(start(cmd))(c.t)
 	c.t.Cleanup(func() {
 		p.kill()
 		if c.t.Failed() {
@@ -172,10 +167,7 @@ func testCloudRunReplicas(t *testing.T, c *cloud) {
 //
 // Shows: cloud 25
 func TestCloudRunIsolation(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	for name, tt := range map[string]struct{ isolation, command, want string }{
 		"user": {"isolation = \"user\"\n  users     = [61235]", `echo "as $(id -u)"; cat ../../process.json && echo "read a secret"; true`, "as 61235"},
 		"wrap": {wrapped, `echo "wrapped $WRAPPED"`, "wrapped 1"},
@@ -186,13 +178,9 @@ func TestCloudRunIsolation(t *testing.T) {
 			}
 			c := newCloud(t, set, set.tofu)
 			storage := filepath.Join(c.dir, "one")
-			if err := os.Mkdir(storage, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, os.Mkdir(storage, 0o700))
 			for _, dir := range []string{filepath.Dir(c.dir), c.dir, storage} { // which the user has to traverse
-				if err := os.Chmod(dir, 0o711); err != nil {
-					t.Fatal(err)
-				}
+				succeed(t, os.Chmod(dir, 0o711))
 			}
 			at := freeAddress(t)
 			c.serveRuns("one", c.registry(), at, tt.isolation)
@@ -217,15 +205,9 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 	at := freeAddress(t)
 	server := c.serveRuns("one", c.registry(), at, wrapped)
 	leads(t, at)
-	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: runnerToken})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must(tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: runnerToken}))(t)
 	ctx := t.Context()
-	made, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{Name: new("shop")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{Name: new("shop")}))(t)
 	const hidden, sealed = "nobody-sees-this-one", "nor-that-one"
 	for _, v := range []tfe.VariableCreateOptions{
 		{Key: new("text"), Value: new("of the workspace"), Category: new(tfe.CategoryTerraform)},
@@ -234,22 +216,14 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 		{Key: new("GREETING"), Value: new("hello"), Category: new(tfe.CategoryEnv)},
 		{Key: new("SECRET"), Value: new(hidden), Category: new(tfe.CategoryEnv), Sensitive: new(true)},
 	} {
-		got, err := client.Variables.Create(ctx, made.ID, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(client.Variables.Create(ctx, made.ID, v))(t)
 		if got.Sensitive && got.Value != "" {
 			t.Errorf("%s is answered with its value", got.Key)
 		}
 	}
-	set, err := client.VariableSets.Create(ctx, "acme", &tfe.VariableSetCreateOptions{Name: new("all"), Global: new(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(client.VariableSets.Create(ctx, "acme", &tfe.VariableSetCreateOptions{Name: new("all"), Global: new(true)}))(t)
 	for key, value := range map[string]string{"text": "of a set", "region": "north"} {
-		if _, err := client.VariableSetVariables.Create(ctx, set.ID, &tfe.VariableSetVariableCreateOptions{Key: &key, Value: &value, Category: new(tfe.CategoryTerraform)}); err != nil {
-			t.Fatal(err)
-		}
+		must(client.VariableSetVariables.Create(ctx, set.ID, &tfe.VariableSetVariableCreateOptions{Key: &key, Value: &value, Category: new(tfe.CategoryTerraform)}))(t)
 	}
 	const more = "variable \"list\" {}\nvariable \"password\" {}\nvariable \"region\" {}\noutput \"all\" {\n  value = \"${var.text}, ${var.list[1]}, ${var.region}, ${var.password}\"\n}\n"
 	c.configure("app", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)+"}\n"+more+"terraform {\n", `echo "greeting $GREETING, secret $SECRET, of the code $(printenv | grep -c KEYS)"`)
@@ -268,9 +242,7 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 	}
 	apply(`all = "of the workspace, two, north, (sensitive)"`)
 	apply(`all = "of the command, two, north, (sensitive)"`, "-var", "text=of the command")
-	if _, err := client.VariableSets.Update(ctx, set.ID, &tfe.VariableSetUpdateOptions{Priority: new(true)}); err != nil {
-		t.Fatal(err)
-	}
+	must(client.VariableSets.Update(ctx, set.ID, &tfe.VariableSetUpdateOptions{Priority: new(true)}))(t)
 	apply(`all = "of a set, two, north, (sensitive)"`, "-var", "text=of the command")
 	// The tool shows a saved plan as text and as JSON.
 	c.must("app", at, "plan", "-out=saved", "-replace=terraform_data.one")
@@ -298,10 +270,7 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 //
 // Shows: cloud 30
 func TestCloudRunDecided(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	c := newCloud(t, set, set.tofu)
 	registry, at := c.registry(), freeAddress(t)
 	c.serveRuns("one", registry, at, "")
@@ -387,10 +356,7 @@ func testCloudRunLost(t *testing.T, c *cloud, whole bool) {
 // killBelow kills every process related to a folder, like a power failure.
 func killBelow(t *testing.T, dir string) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must(os.ReadDir("/proc"))(t)
 	killed := 0
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())

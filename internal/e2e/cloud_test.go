@@ -88,15 +88,10 @@ func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	if key := filepath.Join(c.dir, "one", "archive.key"); name != "one" { // replicas accept one another's upload addresses
 		text += fmt.Sprintf("archives {\n  key_files = [%q]\n}\n", key)
 	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.WriteFile(config, []byte(text), 0o600))
 	cmd := exec.Command(c.set.okara, "serve", "--config", config, "--listen", listen, "--registry", registry, "--storage", filepath.Join(c.dir, name))
 	cmd.Env = append(os.Environ(), "HOME="+c.dir)
-	p, addr, err := start(cmd)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	p, addr := mustBoth(start(cmd))(c.t)
 	c.t.Cleanup(func() {
 		p.kill()
 		if !c.t.Failed() {
@@ -118,14 +113,8 @@ var refusedLine = regexp.MustCompile(`status=(40[0-8]|41|42|5)|level=(WARN|ERROR
 // registry starts a registry, and returns its address.
 func (c *cloud) registry() string {
 	c.t.Helper()
-	cmd, err := c.set.registryCommand(filepath.Join(c.dir, "registry"), true)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	p, addr, err := start(cmd)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	cmd := must(c.set.registryCommand(filepath.Join(c.dir, "registry"), true))(c.t)
+	p, addr := mustBoth(start(cmd))(c.t)
 	c.t.Cleanup(p.kill)
 	return addr
 }
@@ -140,12 +129,8 @@ func (c *cloud) folder(name, block, workspaces, during string) {
 func (c *cloud) configure(name, where, during string) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, name)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "main.tf"), fmt.Appendf(nil, cloudConfig, where, during), 0o644); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.MkdirAll(folder, 0o755))
+	succeed(c.t, os.WriteFile(filepath.Join(folder, "main.tf"), fmt.Appendf(nil, cloudConfig, where, during), 0o644))
 }
 
 // run runs the tool in a folder with a server, and returns what it printed.
@@ -158,9 +143,7 @@ func (c *cloud) run(folder, server string, args ...string) (string, error) {
 		fmt.Fprintf(&text, "    %q = \"http://%s/api/v2/\"\n", service, server)
 	}
 	text.WriteString(c.services + "  }\n}\n" + c.settings)
-	if err := os.WriteFile(config, []byte(text.String()), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.WriteFile(config, []byte(text.String()), 0o600))
 	cmd := exec.Command(c.tool, append(slices.Clone(c.before), args...)...)
 	cmd.Dir = filepath.Join(c.dir, folder)
 	cmd.Env = append(os.Environ(), "HOME="+c.dir, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
@@ -189,10 +172,7 @@ func (c *cloud) must(folder, server string, args ...string) string {
 
 // eachTool runs a test with every available tool.
 func eachTool(t *testing.T, test func(t *testing.T, c *cloud)) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	t.Run("tofu", func(t *testing.T) { test(t, newCloud(t, set, set.tofu)) })
 	t.Run("terraform", func(t *testing.T) {
 		needTerraform(t)

@@ -27,12 +27,8 @@ func TestCommandRequests(t *testing.T) {
 			c.configure(folder, fmt.Sprintf("  backend \"oci\" {\n    repository = %q\n  }\n", host+"/infra/state"), "true")
 			publish := func(version string, at ...string) []string {
 				text := fmt.Sprintf("# %s\nvariable \"x\" {}\n", version)
-				if err := os.MkdirAll(filepath.Join(c.dir, folder, "module"), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(c.dir, folder, "module", "main.tf"), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				succeed(t, os.MkdirAll(filepath.Join(c.dir, folder, "module"), 0o755))
+				succeed(t, os.WriteFile(filepath.Join(c.dir, folder, "module", "main.tf"), []byte(text), 0o644))
 				return append([]string{"publish", "module", "module", "net/vpc/aws", version}, at...)
 			}
 			for _, row := range []struct {

@@ -54,19 +54,10 @@ func TestConcurrentApply(t *testing.T) {
 }
 
 func testConcurrentApply(t *testing.T, deletes bool, rounds int, block string, flags ...string) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	dir := t.TempDir()
-	cmd, err := set.registryCommand(filepath.Join(dir, "registry"), deletes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, addr, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must(set.registryCommand(filepath.Join(dir, "registry"), deletes))(t)
+	registry, addr := mustBoth(start(cmd))(t)
 	t.Cleanup(registry.kill)
 	log := filepath.Join(dir, "log")
 	env := append(os.Environ(), "HOME="+dir, "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull, "OKARA_TOFU="+set.tofu)
@@ -80,16 +71,10 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int, block string, f
 	}
 	for rival := range rivals {
 		folder := filepath.Join(dir, fmt.Sprint(rival))
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.Mkdir(folder, 0o755))
 		config := fmt.Sprintf(criticalConfig, addr+"/infra/state", block, log)
-		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(config), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := okara(rival, "init"); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.WriteFile(filepath.Join(folder, "main.tf"), []byte(config), 0o644))
+		succeed(t, okara(rival, "init"))
 	}
 	for range rounds {
 		var group sync.WaitGroup
@@ -115,10 +100,7 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int, block string, f
 // checkSections fails if a second apply entered before the first one left.
 func checkSections(t testing.TB, log string, entries int) {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(log))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != 2*entries {
 		t.Errorf("got %d entries and exits, want %d", len(lines), 2*entries)

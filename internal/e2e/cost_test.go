@@ -63,10 +63,7 @@ func TestCost(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	info, err := os.Stat(okara)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must(os.Stat(okara))(t)
 	if info.Size() > maxBinary {
 		t.Errorf("the program has %d bytes without symbols, at most %d", info.Size(), maxBinary)
 	}
@@ -152,10 +149,7 @@ func checkIdle(t *testing.T, okara string) {
 	t.Helper()
 	cmd := exec.Command(okara, "serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir())
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "GOGC=", "GOMEMLIMIT=")
-	p, _, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := mustBoth(start(cmd))(t)
 	if err := p.stop(); err != nil { // then its output is complete
 		t.Error(err)
 	}

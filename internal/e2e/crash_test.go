@@ -47,10 +47,7 @@ type crash struct {
 // Shows: crash K11 | the server during destroy
 // Shows: instances 5 | an attempt runs once, and a killed attempt loses nothing that it created
 func TestCrash(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	testCrash(t, set.tofu)
 }
 
@@ -71,10 +68,7 @@ func testCrash(t *testing.T, program string) {
 func TestCrashTerraform(t *testing.T) {
 	needInterop(t, "OKARA_TEST_CRASH")
 	needTerraform(t)
-	program, err := exec.LookPath("terraform")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must(exec.LookPath("terraform"))(t)
 	testCrash(t, program)
 }
 
@@ -89,9 +83,7 @@ func (w *crashWorld) crashes(victim string, steps []string) []*crash {
 			"APPLY", gateScript(w.dir, c.name, "apply"), "DESTROY", gateScript(w.dir, c.name, "destroy"))
 		writeFile(w.t, w.path("modules", c.name, "main.tf"), fill.Replace(crashModule))
 		writeFile(w.t, w.path("templates", c.name+".hcl"), fill.Replace(crashTemplate))
-		if _, err := w.okaraCommand("publish", "module", w.path("modules", c.name), "acme/"+c.name+"/any", "1.0.0"); err != nil {
-			w.t.Fatal(err)
-		}
+		must(w.okaraCommand("publish", "module", w.path("modules", c.name), "acme/"+c.name+"/any", "1.0.0"))(w.t)
 		list = append(list, c)
 	}
 	return list
@@ -376,14 +368,8 @@ func (w *crashWorld) checkRest() {
 // checkSecrets looks for the planted secrets in everything that servers wrote and answered.
 func (w *crashWorld) checkSecrets() {
 	w.t.Helper()
-	ledger, err := w.okaraCommand("state", "pull", "-w", "ledger", w.registry+"/ledger")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	audit, err := os.ReadFile(w.path("audit"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ledger := must(w.okaraCommand("state", "pull", "-w", "ledger", w.registry+"/ledger"))(w.t)
+	audit := must(os.ReadFile(w.path("audit")))(w.t)
 	answers := w.answers.String()
 	if !strings.Contains(answers, "(sensitive) (sensitive)") || !strings.Contains(string(audit), "crash/") || !strings.Contains(string(ledger), "crash/") {
 		w.t.Error("the secrets were not even in use")

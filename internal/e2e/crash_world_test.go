@@ -50,20 +50,13 @@ type crashWorld struct {
 
 func newCrashWorld(t *testing.T, tool string) *crashWorld {
 	t.Helper()
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	w := &crashWorld{t: t, set: set, dir: t.TempDir()}
 	w.okara, w.tool = w.path("okara"), w.path("tofu")
-	if err := errors.Join(copyProgram(set.okara, w.okara), os.Mkdir(w.path("templates"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, errors.Join(copyProgram(set.okara, w.okara), os.Mkdir(w.path("templates"), 0o700)))
 	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = apply ]; then\ncase=$(sed -n 's/^# case //p' main.tf)\n%s\nfi\nexec %q \"$@\"\n", gateScript(w.dir, "$case", "between"), tool)
 	writeFile(t, w.tool, script)
-	if err := os.Chmod(w.tool, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.Chmod(w.tool, 0o700))
 	t.Cleanup(func() {
 		for _, pid := range w.processes() {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // of a test that failed
@@ -109,15 +102,9 @@ func copyProgram(from, to string) error {
 
 // startRegistry starts a registry behind a proxy that recognizes the requests of runs.
 func (w *crashWorld) startRegistry() {
-	cmd, err := w.set.registryCommand(w.path("registry"), true)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	cmd := must(w.set.registryCommand(w.path("registry"), true))(w.t)
 	cmd.Dir = w.dir
-	registry, addr, err := start(cmd)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	registry, addr := mustBoth(start(cmd))(w.t)
 	w.t.Cleanup(registry.kill)
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: addr}); r.Out.Host = r.In.Host },

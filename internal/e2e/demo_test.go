@@ -19,31 +19,19 @@ import (
 // published, the users' rights, what waits for approval, an instance that gets ready, and
 // that nothing is left behind.
 func TestServeDemo(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	d := newDemo(t, set)
 	said := d.output
 	ana, ben := said.People[0].Token, said.People[1].Token
 	get := func(path, token string) (int, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, said.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, said.URL+path, nil))(t)
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
-		a, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must(http.DefaultTransport.RoundTrip(r))(t)
 		defer a.Body.Close()
-		b, err := io.ReadAll(a.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(io.ReadAll(a.Body))(t)
 		return a.StatusCode, string(b)
 	}
 	for _, test := range []struct {
@@ -81,19 +69,14 @@ func TestServeDemo(t *testing.T) {
 // TestServeDemoEndsRuns ends a sample in the middle of its runs: neither processes nor files
 // are left behind.
 func TestServeDemoEndsRuns(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // a sandbox reads the tool as a different user
 		t.Fatal(err)
 	}
 	tool := filepath.Join(dir, "tofu")
 	script := "#!/bin/sh\ncase $1 in *version) echo 'OpenTofu v1.12.6' ;; *) exec sleep 600 ;; esac\n"
-	if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(tool, []byte(script), 0o755))
 	set.tofu = tool
 	d := newDemo(t, set)
 	for end := time.Now().Add(5 * time.Minute); len(d.going()) == 0; time.Sleep(100 * time.Millisecond) { // until a run is in progress
@@ -138,9 +121,7 @@ func newDemo(t *testing.T, set tools) *demo {
 // end interrupts the server and checks that nothing is left behind.
 func (d *demo) end() {
 	d.t.Helper()
-	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
-		d.t.Fatal(err)
-	}
+	succeed(d.t, d.cmd.Process.Signal(os.Interrupt))
 	if err := d.cmd.Wait(); err != nil {
 		d.t.Errorf("it ends with %v: %s", err, d.notes.String())
 	}
@@ -167,10 +148,7 @@ func (d *demo) end() {
 // going lists the processes that are in the folder of the sample, or name it.
 func (d *demo) going() (all []string) {
 	d.t.Helper()
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	processes := must(filepath.Glob("/proc/[0-9]*"))(d.t)
 	for _, process := range processes { // processes that have ended meanwhile do not count
 		at, _ := os.Readlink(filepath.Join(process, "cwd"))
 		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))

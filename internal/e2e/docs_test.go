@@ -31,14 +31,8 @@ const defaultAddress = "127.0.0.1:8080"
 //
 // Shows: copies 5
 func TestDocs(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := filepath.Glob(filepath.Join(set.root, "docs", "*", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
+	pages := must(filepath.Glob(filepath.Join(set.root, "docs", "*", "*.md")))(t)
 	ran := 0
 	for _, page := range append(pages, filepath.Join(set.root, "README.md")) {
 		text := mustRead(t, page)
@@ -72,9 +66,7 @@ set -x
 func (s tools) runPage(t *testing.T, blocks [][]string) {
 	dir := t.TempDir()
 	for name, folder := range map[string]string{"dist": s.dist, "release": s.provider} {
-		if err := os.Symlink(folder, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.Symlink(folder, filepath.Join(dir, name)))
 	}
 	address := map[string]string{defaultAddress: freeAddress(t)}
 	local := func(text string) string {
@@ -129,10 +121,6 @@ func freeAddress(t *testing.T) string {
 
 func writeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	succeed(t, os.WriteFile(name, []byte(text), 0o644))
 }

@@ -44,23 +44,15 @@ const grownTemplate = "modules/net/vpc/aws"
 
 func newGrown(t *testing.T, modules, versions, states int, host string) *grown {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/v2/"+grownTemplate+"/manifests/1.0.0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/v2/"+grownTemplate+"/manifests/1.0.0", nil))(t)
 	r.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("the module that others are copies of: %s", resp.Status)
 	}
 	g := &grown{modules: modules, versions: versions, states: states, module: make(map[string]int, modules)}
-	if err := json.NewDecoder(resp.Body).Decode(&g.template); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.NewDecoder(resp.Body).Decode(&g.template))
 	g.rest = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
 	for i := range modules {
 		sum := sha256.Sum256([]byte("modules/" + grownName(i)))
@@ -175,23 +167,15 @@ func (g *grown) manifest(w http.ResponseWriter, r *http.Request, m any) {
 func TestGrowth(t *testing.T) {
 	modules, versions, states := 2000, 10, 1000
 	if s := os.Getenv("OKARA_TEST_GROWTH"); s != "" {
-		if _, err := fmt.Sscanf(s, "%d,%d,%d", &modules, &versions, &states); err != nil {
-			t.Fatal(err)
-		}
+		must(fmt.Sscanf(s, "%d,%d,%d", &modules, &versions, &states))(t)
 	}
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	g := newGrown(t, modules, versions, states, startTemplate(t, set))
 	registry := httptest.NewServer(g)
 	defer registry.Close()
 	serve := exec.Command(set.okara, "serve", "--listen", "127.0.0.1:0", "--anonymous-write", "--registry", strings.TrimPrefix(registry.URL, "http://"), "--storage", t.TempDir())
 	began := time.Now()
-	server, addr, err := start(serve)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, addr := mustBoth(start(serve))(t)
 	defer server.kill()
 	u := grownUser{t: t, base: "http://" + addr}
 
@@ -221,12 +205,8 @@ func startTemplate(t *testing.T, set tools) (host string) {
 	dir := t.TempDir()
 	host = set.runRegistry(t, dir)
 	module := filepath.Join(dir, "vpc")
-	if err := os.MkdirAll(module, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(module, "main.tf"), []byte("variable \"cidr\" {\n  type = string\n}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.MkdirAll(module, 0o755))
+	succeed(t, os.WriteFile(filepath.Join(module, "main.tf"), []byte("variable \"cidr\" {\n  type = string\n}\n"), 0o644))
 	if out, err := exec.Command(set.okara, "publish", "module", module, "net/vpc/aws", "1.0.0", "--registry", host).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -241,15 +221,9 @@ type grownUser struct {
 
 func (u grownUser) get(path string) (int, []byte) {
 	u.t.Helper()
-	resp, err := http.Get(u.base + path)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	resp := must(http.Get(u.base + path))(u.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	b := must(io.ReadAll(resp.Body))(u.t)
 	return resp.StatusCode, b
 }
 
@@ -296,10 +270,7 @@ func memory(t *testing.T, pid int, line string) int {
 	}
 	for l := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(l, line); ok {
-			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			kib := must(strconv.Atoi(strings.Fields(rest)[0]))(t)
 			return kib >> 10
 		}
 	}

@@ -33,32 +33,19 @@ type aRelease struct {
 
 func newRelease(t *testing.T, version string, program []byte) aRelease {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	public := must(x509.MarshalPKIXPublicKey(key.Public()))(t)
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
 	packed := tar.NewWriter(zipped)
-	if err := packed.WriteHeader(&tar.Header{Name: "okara", Mode: 0o755, Size: int64(len(program))}); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, packed.WriteHeader(&tar.Header{Name: "okara", Mode: 0o755, Size: int64(len(program))}))
 	for _, step := range []func() error{func() error { _, err := packed.Write(program); return err }, packed.Close, zipped.Close} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, step())
 	}
 	name := fmt.Sprintf("okara_%s_%s_%s.tar.gz", version, runtime.GOOS, runtime.GOARCH)
 	list := fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(archive.Bytes()), name)
 	sum := sha256.Sum256(list)
-	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := must(ecdsa.SignASN1(rand.Reader, key, sum[:]))(t)
 	at, sums := "/download/v"+version+"/", "okara_"+version+"_SHA256SUMS"
 	return aRelease{pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), map[string][]byte{
 		at + name: archive.Bytes(), at + sums: list, at + sums + ".sig": []byte(base64.StdEncoding.EncodeToString(signature)),
@@ -93,10 +80,7 @@ func TestInstall(t *testing.T) {
 	if !hasTools("curl", "openssl") {
 		t.Skip("install.sh is run with curl and openssl, of which one is not here")
 	}
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	program := "#!/bin/sh\necho okara v1.2.3\n"
 	for _, c := range []struct {
 		name  string
@@ -130,9 +114,7 @@ func TestInstall(t *testing.T) {
 			}
 			server := httptest.NewServer(r)
 			t.Cleanup(server.Close)
-			if err := os.WriteFile(filepath.Join(dir, "key.pem"), r.key, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, os.WriteFile(filepath.Join(dir, "key.pem"), r.key, 0o600))
 			bin := filepath.Join(dir, "bin")
 			cmd := exec.Command("sh", filepath.Join(set.root, "install.sh"))
 			cmd.Env = append(os.Environ(), "OKARA_RELEASES="+server.URL, "OKARA_BIN="+bin, "OKARA_RELEASE_KEY="+filepath.Join(dir, "key.pem"), "TMPDIR="+dir)
@@ -159,17 +141,12 @@ func TestInstallKept(t *testing.T) {
 	if !hasTools("curl", "openssl") {
 		t.Skip("install.sh is run with curl and openssl, of which one is not here")
 	}
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	r, dir := newRelease(t, "1.2.3", []byte("#!/bin/sh\necho okara v1.2.3\n")), t.TempDir()
 	server := httptest.NewServer(r)
 	defer server.Close()
 	keep, key := filepath.Join(dir, "keep"), filepath.Join(dir, "key.pem")
-	if err := os.WriteFile(key, r.key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(key, r.key, 0o600))
 	install := func(bin string) (string, error) {
 		cmd := exec.Command("sh", filepath.Join(set.root, "install.sh"))
 		cmd.Env = append(os.Environ(), "OKARA_RELEASES="+server.URL, "OKARA_VERSION=1.2.3", "OKARA_KEEP="+keep, "OKARA_BIN="+filepath.Join(dir, bin), "OKARA_RELEASE_KEY="+key, "TMPDIR="+dir)
@@ -187,9 +164,7 @@ func TestInstallKept(t *testing.T) {
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("kept are %v, %v", archives, err)
 	}
-	if err := os.WriteFile(archives[0], []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(archives[0], []byte("another"), 0o600))
 	if out, err := install("changed"); err == nil || !strings.Contains(out, "is not what okara_1.2.3_SHA256SUMS says") {
 		t.Errorf("from what was changed: %v: %s", err, out)
 	}
@@ -201,10 +176,7 @@ func TestInstallKept(t *testing.T) {
 // TestService checks the settings in packages, as okara reads them, and the service file, with
 // systemd if it is available.
 func TestService(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	folder := filepath.Join(set.root, "deploy", "package")
 	if out, err := exec.Command(set.okara, "serve", "--config", filepath.Join(folder, "okara.hcl"), "--check").CombinedOutput(); err != nil {
 		t.Errorf("%v, %s", err, out)
@@ -219,9 +191,7 @@ func TestService(t *testing.T) {
 		return
 	}
 	file := filepath.Join(t.TempDir(), "okara.service")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, program, set.okara+" ")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(file, []byte(strings.ReplaceAll(unit, program, set.okara+" ")), 0o600))
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v, %s", err, out)
 	}

@@ -40,24 +40,15 @@ const instanceRepo = "instances/sandbox/vpc/abc"
 // newAttempts starts a registry with the front-end, over TLS.
 func newAttempts(t *testing.T, tool string) *attempts {
 	t.Helper()
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	set.newKey(t)
 	a := &attempts{t: t, set: set, tool: tool, dir: t.TempDir()}
 	store := filepath.Join(a.dir, "store")
 	cmd := exec.Command(set.okara, "serve", "--listen", "127.0.0.1:0", "--storage", store, "--tls-self-signed", "--hostname", "okara.test")
 	cmd.Env = append(os.Environ(), "HOME="+a.dir)
-	server, addr, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, addr := mustBoth(start(cmd))(t)
 	t.Cleanup(server.kill)
-	ca, err := os.ReadFile(filepath.Join(store, "tls", "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := must(os.ReadFile(filepath.Join(store, "tls", "ca.pem")))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
@@ -103,15 +94,10 @@ func (a *attempts) module(files map[string]string) {
 			a.t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
-		a.t.Fatal(err)
-	}
+	succeed(a.t, z.Close())
 	sum := sha256.Sum256(b.Bytes())
 	id := "sha256:" + hex.EncodeToString(sum[:])
-	resp, err := a.client.Post(a.url+"/v2/"+instanceRepo+"/blobs/uploads/?digest="+id, "application/octet-stream", bytes.NewReader(b.Bytes()))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	resp := must(a.client.Post(a.url+"/v2/"+instanceRepo+"/blobs/uploads/?digest="+id, "application/octet-stream", bytes.NewReader(b.Bytes())))(a.t)
 	resp.Body.Close()
 	if resp.StatusCode == http.StatusAccepted { // the registry does not take an upload in one request
 		at, err := resp.Location()
@@ -121,10 +107,7 @@ func (a *attempts) module(files map[string]string) {
 		q := at.Query()
 		q.Set("digest", id)
 		at.RawQuery = q.Encode()
-		req, err := http.NewRequest(http.MethodPut, at.String(), bytes.NewReader(b.Bytes()))
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		req := must(http.NewRequest(http.MethodPut, at.String(), bytes.NewReader(b.Bytes())))(a.t)
 		if resp, err = a.client.Do(req); err != nil {
 			a.t.Fatal(err)
 		}
@@ -160,19 +143,14 @@ func (a *attempts) run(kind string, more map[string]any) outcome {
 	spec["ref"] = map[string]any{"id": "abc", "kind": kind, "n": 1, "attempt": a.n, "nonce": nonce}
 	scratch := filepath.Join(a.dir, "runs", "abc", fmt.Sprintf("1-%d", a.n))
 	order["spec"], order["scratch"] = spec, scratch
-	in, err := json.Marshal(order)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	in := must(json.Marshal(order))(a.t)
 	cmd := exec.Command(a.set.okara, "instance-run")
 	cmd.Dir, cmd.Env, cmd.Stdin = a.dir, append(os.Environ(), "HOME="+a.dir), bytes.NewReader(in)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		a.t.Fatalf("okara instance-run: %v\n%s\n%s", err, out, mustRead(a.t, filepath.Join(scratch, "log")))
 	}
 	var o outcome
-	if err := json.Unmarshal([]byte(mustRead(a.t, filepath.Join(scratch, "result.json"))), &o); err != nil {
-		a.t.Fatal(err)
-	}
+	succeed(a.t, json.Unmarshal([]byte(mustRead(a.t, filepath.Join(scratch, "result.json"))), &o))
 	o.log = mustRead(a.t, filepath.Join(scratch, "log"))
 	if strings.Contains(o.log+o.Error+o.PlanText, "correct horse") {
 		a.t.Errorf("a secret is shown:\n%s", o.log)
@@ -209,10 +187,7 @@ output "secret" {
 // Shows: platform 15
 // Shows: platform-mistakes 5
 func TestInstanceRun(t *testing.T) {
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	programs := map[string]string{"tofu": set.tofu}
 	for _, other := range []string{"1.10.10", "1.11.6"} { // built by make interop
 		name := filepath.Join(set.root, ".cache", "tofu", other, "tofu")
@@ -227,10 +202,7 @@ func TestInstanceRun(t *testing.T) {
 
 func TestInstanceRunTerraform(t *testing.T) {
 	needTerraform(t)
-	program, err := exec.LookPath("terraform")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must(exec.LookPath("terraform"))(t)
 	testInstanceRun(t, program)
 }
 

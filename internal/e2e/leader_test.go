@@ -115,19 +115,10 @@ var people = map[string]string{
 
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	r := &replicas{t: t, set: set, dir: t.TempDir(), ports: map[string]string{}, up: map[string]*process{}}
-	cmd, err := set.registryCommand(filepath.Join(r.dir, "registry"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, host, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must(set.registryCommand(filepath.Join(r.dir, "registry"), true))(t)
+	registry, host := mustBoth(start(cmd))(t)
 	t.Cleanup(registry.kill)
 	r.host = host + "/acme"
 	writeFile(t, filepath.Join(r.dir, "module", "main.tf"), waitingModule)
@@ -138,15 +129,10 @@ func newReplicas(t *testing.T) *replicas {
 		"tokens": people["anna"] + " use:instance:demo/*\n" + people["ben"] + " use:instance:demo/*\n" +
 			people["carla"] + " approve:instance:demo/* admin:instance:** admin:template:**\n",
 	} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(secret), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.WriteFile(filepath.Join(r.dir, name), []byte(secret), 0o600))
 	}
 	for _, name := range []string{"a", "b"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		_, r.ports[name], _ = net.SplitHostPort(l.Addr().String())
 		if err := l.Close(); err != nil { // the replica uses the port from now on
 			t.Fatal(err)
@@ -163,10 +149,7 @@ func (r *replicas) start(name string) {
 	cmd := exec.Command(r.set.okara, "serve", "--listen", "127.0.0.1:"+r.ports[name], "--config", name+".hcl", "--token-file", "tokens",
 		"--storage", filepath.Join(r.dir, "store-"+name))
 	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), "HOME="+r.dir)
-	p, _, err := start(cmd)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	p, _ := mustBoth(start(cmd))(r.t)
 	r.up[name] = p
 	r.t.Cleanup(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGCONT)
@@ -304,9 +287,7 @@ func (r *replicas) letGo(id string) {
 func (r *replicas) resources(template, id string) int {
 	r.t.Helper()
 	var s struct{ Resources []any }
-	if err := json.Unmarshal([]byte(r.okara("state", "pull", r.host+"/instances/"+template+"/"+id)), &s); err != nil {
-		r.t.Fatal(err)
-	}
+	succeed(r.t, json.Unmarshal([]byte(r.okara("state", "pull", r.host+"/instances/"+template+"/"+id)), &s))
 	return len(s.Resources)
 }
 
@@ -343,9 +324,7 @@ func TestLeader(t *testing.T) {
 	all[slow.ID] = "demo/slow"
 	r.begun(slow.ID)
 	at := time.Now()
-	if err := r.up[first].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, r.up[first].cmd.Process.Signal(syscall.SIGSTOP))
 	if status, b := r.ask(second, "carla", "GET", "instances/"+slow.ID, ""); status != http.StatusOK {
 		t.Errorf("a follower without a leader: %d %s", status, b)
 	}
@@ -355,9 +334,7 @@ func TestLeader(t *testing.T) {
 	r.once(second, slow.ID)
 	r.call(second, "anna", "POST", "instances/"+slow.ID+"/extend", "{}", "k2", 200)
 
-	if err := r.up[first].cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, r.up[first].cmd.Process.Signal(syscall.SIGCONT))
 	one := r.call(first, "anna", "POST", "instances/"+slow.ID+"/extend", "{}", "k2", 200) // repeated, at the replica that was stopped
 	if one.Extends != 1 {
 		t.Errorf("extended %d times by one request", one.Extends)
@@ -380,9 +357,7 @@ func TestLeader(t *testing.T) {
 	}
 	r.once(first, slow2.ID)
 
-	if err := os.Remove(filepath.Join(r.dir, "templates", "demo.hcl")); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.Remove(filepath.Join(r.dir, "templates", "demo.hcl")))
 	r.start(second)
 	r.call(first, "anna", "DELETE", "instances/"+guarded, "", "k7", 409)
 	r.call(first, "anna", "POST", "instances/"+guarded+"/unprotect", "{}", "k8", 200)

@@ -157,14 +157,8 @@ func (s tools) registryCommand(dir string, deletes bool) (*exec.Cmd, error) {
 // runRegistry runs a separate registry for a test, which stores its data in dir.
 func (s tools) runRegistry(t testing.TB, dir string) (host string) {
 	t.Helper()
-	cmd, err := s.registryCommand(filepath.Join(dir, "registry"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, host, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must(s.registryCommand(filepath.Join(dir, "registry"), true))(t)
+	server, host := mustBoth(start(cmd))(t)
 	t.Cleanup(server.kill)
 	return host
 }

@@ -16,10 +16,7 @@ func TestPromtool(t *testing.T) {
 	if program == "" {
 		t.Skip("make interop builds promtool for this")
 	}
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	for _, args := range [][]string{
 		{"check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"}, {"test", "rules", "rules.test.yaml"}, {"check", "config", "--syntax-only", "scrape.yaml"},
 	} {

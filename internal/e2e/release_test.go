@@ -38,10 +38,7 @@ func TestRelease(t *testing.T) {
 	if folder == "" {
 		t.Skip("make release-check builds what this looks at")
 	}
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	first, second := releaseFiles(t, filepath.Join(folder, "1")), releaseFiles(t, filepath.Join(folder, "2"))
 	if !slices.Equal(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))) {
 		t.Errorf("the builds have %v and %v", slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second)))
@@ -63,10 +60,7 @@ func TestRelease(t *testing.T) {
 // releaseFiles returns the files for users in a build.
 func releaseFiles(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must(os.ReadDir(dir))(t)
 	files := map[string][]byte{}
 	for _, e := range entries {
 		if ofRelease.MatchString(e.Name()) {
@@ -119,11 +113,7 @@ func dataOf(t *testing.T, deb []byte) io.Reader {
 			break
 		}
 		if name := strings.TrimRight(strings.TrimSpace(string(rest[:16])), "/"); name == "data.tar.gz" {
-			r, err := gzip.NewReader(bytes.NewReader(rest[header : header+size]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
+			return must(gzip.NewReader(bytes.NewReader(rest[header : header+size])))(t)
 		}
 		rest = rest[min(header+size+size%2, len(rest)):]
 	}
@@ -145,16 +135,9 @@ func unpack(t *testing.T, r io.Reader, root string) {
 			continue
 		}
 		name := filepath.Join(root, filepath.FromSlash(path.Join("/", h.Name)))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, b, fs.FileMode(h.Mode).Perm()); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		b := must(io.ReadAll(archive))(t)
+		succeed(t, os.WriteFile(name, b, fs.FileMode(h.Mode).Perm()))
 	}
 }
 

@@ -155,10 +155,7 @@ func needTerraform(t *testing.T) {
 
 func runScripts(t *testing.T, folder, tool string) {
 	t.Helper()
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	set.newKey(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", folder),

@@ -155,10 +155,7 @@ func TestServers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	for _, r := range sharedRegistries(t, set) {
 		for _, door := range []string{"http", "cloud"} {
 			t.Run(r.name+"/"+door, func(t *testing.T) {
@@ -210,10 +207,7 @@ func (c *cloud) builtIn() string {
 	c.t.Helper()
 	cmd := exec.Command(c.set.okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(c.dir, "built-in"))
 	cmd.Env = append(os.Environ(), "HOME="+c.dir)
-	p, addr, err := start(cmd)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	p, addr := mustBoth(start(cmd))(c.t)
 	c.t.Cleanup(p.kill)
 	return addr
 }
@@ -277,10 +271,7 @@ var stateSerial = regexp.MustCompile(`"serial": *([0-9]+)`)
 // increments the serial.
 func (w contest) checkState(f *fleet, log string) {
 	w.t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := must(os.ReadFile(log))(w.t)
 	lines := strings.Fields(string(text))
 	last := lines[len(lines)-1]
 	state := w.must("0", f.at, "state", "pull")

@@ -39,15 +39,10 @@ const storeKey = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 // the OpenTofu of the other backends.
 func newStore(t testing.TB) (store, tofu *cloud) {
 	t.Helper()
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	tofu = newCloud(t, set, set.tofu)
 	mirror := filepath.Join(tofu.dir, "mirror")
-	if err := os.CopyFS(filepath.Join(mirror, "okara.test", "okara", "okara"), os.DirFS(set.provider)); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.CopyFS(filepath.Join(mirror, "okara.test", "okara", "okara"), os.DirFS(set.provider)))
 	s := *tofu
 	s.tool = os.Getenv(statesVar)
 	s.settings = fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
@@ -162,10 +157,7 @@ func (c *cloud) kill(file string, signal syscall.Signal) {
 // concurrently ([state store](use/state-store.md)), by `make interop`
 func TestStateStoreRivals(t *testing.T) {
 	needInterop(t, statesVar)
-	set, err := findTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(findTools())(t)
 	for _, r := range sharedRegistries(t, set) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel() // the test mostly waits
@@ -337,10 +329,7 @@ func TestStateStoreLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, addr, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry, addr := mustBoth(start(cmd))(t)
 	t.Cleanup(registry.kill)
 	pid := filepath.Join(c.dir, "pid")
 	ended := filepath.Join(c.dir, "ended")
@@ -351,12 +340,8 @@ func TestStateStoreLease(t *testing.T) {
 		_, err := c.run("app", "", "apply", "-auto-approve")
 		done <- err
 	}()
-	if err := until("the apply", func() (bool, error) { return exists(pid), nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, until("the apply", func() (bool, error) { return exists(pid), nil }))
+	succeed(t, cmd.Process.Signal(syscall.SIGSTOP))
 	finished := false
 	err = until("the end of the apply", func() (bool, error) {
 		select {
@@ -459,9 +444,7 @@ func TestStateStoreMigrate(t *testing.T) {
 		if out, err := c.run("app", "", "state", "migrate", "-input=false", "-force-copy"); err != nil {
 			t.Fatalf("%s: %v\n%s", step.name, err, out)
 		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.Remove(file))
 		c.must("app", "", "init")
 		if got := c.must("app", "", "output", "-raw", "text"); got != "moved" {
 			t.Errorf("%s: output %q", step.name, got)

@@ -127,10 +127,7 @@ func (c *cloud) wrapProvider() {
 	if err != nil || len(zips) != 1 {
 		c.t.Fatalf("%v, %v", zips, err)
 	}
-	from, err := zip.OpenReader(zips[0])
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	from := must(zip.OpenReader(zips[0]))(c.t)
 	defer from.Close()
 	dir := filepath.Join(c.dir, "plugins")
 	program := filepath.Join(c.dir, "time-provider")
@@ -138,32 +135,20 @@ func (c *cloud) wrapProvider() {
 		if !strings.HasPrefix(f.Name, "terraform-provider-time") {
 			continue
 		}
-		r, err := f.Open()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		body, err := io.ReadAll(r)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if err := os.WriteFile(program, body, 0o755); err != nil {
-			c.t.Fatal(err)
-		}
+		r := must(f.Open())(c.t)
+		body := must(io.ReadAll(r))(c.t)
+		succeed(c.t, os.WriteFile(program, body, 0o755))
 	}
 	script := "#!/bin/sh\nenv -0 >\"$PWD.provider\"\nexec " + program + " \"$@\"\n"
 	config := "provider_installation {\n  filesystem_mirror {\n    path = \"" + dir + "\"\n  }\n}\n"
 	write := map[string]string{filepath.Join(c.dir, "cli.tfrc"): config}
 	for _, host := range []string{"registry.opentofu.org", "registry.terraform.io"} {
 		version := filepath.Join(dir, host, "acme", "time", "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)
-		if err := os.MkdirAll(version, 0o755); err != nil {
-			c.t.Fatal(err)
-		}
+		succeed(c.t, os.MkdirAll(version, 0o755))
 		write[filepath.Join(version, "terraform-provider-time")] = script
 	}
 	for path, text := range write {
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			c.t.Fatal(err)
-		}
+		succeed(c.t, os.WriteFile(path, []byte(text), 0o755))
 	}
 }
 
@@ -171,15 +156,11 @@ func (c *cloud) wrapProvider() {
 func (c *cloud) wrapped(name, block string) string {
 	c.t.Helper()
 	dir := filepath.Join(c.dir, name)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.Mkdir(dir, 0o755))
 	for file, text := range map[string]string{
 		"main.tf": fmt.Sprintf(wrappedModule, block, dir), "state.json": `{"version":4,"terraform_version":"1.12.6","serial":1,"lineage":"a","outputs":{},"resources":[]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-			c.t.Fatal(err)
-		}
+		succeed(c.t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
 	}
 	return dir
 }
@@ -205,10 +186,7 @@ var differs = regexp.MustCompile(`^(PWD|OLDPWD|SHLVL|_|PLUGIN_\w+|TF_REATTACH_PR
 // environment returns what a program wrote down, sorted.
 func (c *cloud) environment(file string) []string {
 	c.t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	text := must(os.ReadFile(file))(c.t)
 	all := slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), differs.MatchString)
 	slices.Sort(all)
 	return all
@@ -219,16 +197,11 @@ func (c *cloud) environment(file string) []string {
 func (c *cloud) recordOfOldInit(folder string) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, folder, ".terraform", "terraform.tfstate")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	text := must(os.ReadFile(path))(c.t)
 	was := regexp.MustCompile(`"skip_metadata_api_check": \w+`).ReplaceAll(text, []byte(`"skip_metadata_api_check": true`))
 	was = regexp.MustCompile(`"hash": \d+`).ReplaceAll(was, []byte(`"hash": 1`))
 	if string(was) == string(text) || !strings.Contains(string(was), `"skip_metadata_api_check": true`) {
 		c.t.Fatalf("no argument of that name in the record:\n%s", text)
 	}
-	if err := os.WriteFile(path, was, 0o644); err != nil {
-		c.t.Fatal(err)
-	}
+	succeed(c.t, os.WriteFile(path, was, 0o644))
 }
