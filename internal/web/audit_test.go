@@ -25,25 +25,6 @@ func (s *stateSite) changes() {
 	}
 }
 
-// TestAuditCallers shows changes to administrators only.
-//
-// Shows: pages 4
-func TestAuditCallers(t *testing.T) {
-	s := newStateSite(t)
-	s.changes()
-	for caller, want := range map[string]int{nobody: http.StatusSeeOther, reader: http.StatusForbidden, publisher: http.StatusForbidden, wrong: http.StatusForbidden, admin: http.StatusOK} {
-		for _, path := range []string{"audit", "audit?what=decisions", "audit?actor=anna&page=1"} {
-			resp, body := s.ask(t, caller, http.MethodGet, path, nil)
-			if resp.StatusCode != want || want != http.StatusOK && strings.Contains(body, "net/vpc/aws") {
-				t.Errorf("%s as %q: status %d, want %d\n%s", path, caller, resp.StatusCode, want, body)
-			}
-		}
-		if _, body := s.ask(t, caller, http.MethodGet, "me", nil); strings.Contains(body, `href="./audit"`) != (caller == admin) {
-			t.Errorf("the menu of %q is\n%s", caller, body)
-		}
-	}
-}
-
 // TestAuditPage shows the newest first, with filters and downloads of the same records,
 // and no part of a record is markup.
 func TestAuditPage(t *testing.T) {

@@ -21,7 +21,7 @@ func probes() []string {
 		"states/gammastate/default/1/reveal?address=aws_db_instance.main&path=password", "runs", "runs/gammastate/default", "templates/shut/gammatemplate", "run/shut/gammatemplate",
 		"admin/instances", "admin/templates", "approvals", "instances?owner=", "doctor", "audit", "audit?what=decisions",
 		"search", "search?q=aws", "search?q=gammamodule", "search?q=gammamodul", "search?q=gammainput", "search?q=aws_vpc", "search?q=gammareadme", "search?q=dns", "search?kind=provider",
-		"search?namespace=shut", "search?sort=newest", "search?kind=template", "modules/open/alphamodule/aws/1.1.0/dependencies",
+		"search?namespace=shut", "search?sort=newest", "search?sort=downloads", "search?kind=module&q=aws", "search?kind=template", "modules/open/alphamodule/aws/1.1.0/dependencies",
 	}
 }
 
@@ -56,7 +56,7 @@ func (a answer) unreadable(caller, path string) string {
 // may not see
 // Shows: page-mistakes 8
 // Shows: page-mistakes 9
-// Shows: page-mistakes 12
+// Shows: page-mistakes 12 | numbers and names of objects that the caller may not see | several
 func TestCrawl(t *testing.T) {
 	w := newWhole(t)
 	w.open(t)

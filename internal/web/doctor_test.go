@@ -27,26 +27,6 @@ func findings() []web.Finding {
 	}
 }
 
-// TestDoctorCallers shows the doctor to administrators only.
-//
-// Shows: pages 4
-func TestDoctorCallers(t *testing.T) {
-	s := newStateSite(t)
-	s.findings = findings()
-	for caller, want := range map[string]int{nobody: http.StatusSeeOther, reader: http.StatusForbidden, publisher: http.StatusForbidden, wrong: http.StatusForbidden, admin: http.StatusOK} {
-		resp, body := s.ask(t, caller, http.MethodGet, "doctor", nil)
-		if resp.StatusCode != want || strings.Contains(body, "0 waiting") != (want == http.StatusOK) {
-			t.Errorf("as %q: status %d, want %d\n%s", caller, resp.StatusCode, want, body)
-		}
-		if _, body = s.ask(t, caller, http.MethodGet, "me", nil); strings.Contains(body, `href="./doctor"`) != (caller == admin) {
-			t.Errorf("the menu of %q is\n%s", caller, body)
-		}
-	}
-	if n := s.count.Take(); len(n) != 0 {
-		t.Errorf("the page asks the registry: %v", n)
-	}
-}
-
 // TestDoctorPage shows the worst first, in words, and no part of a finding is markup.
 func TestDoctorPage(t *testing.T) {
 	s := newStateSite(t, rights.AnonymousAll()...)

@@ -258,24 +258,3 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 }
-
-// TestSessionOfPortal has a user with a session of a portal at a full server: it shows
-// templates and instances, and nothing else.
-func TestSessionOfPortal(t *testing.T) {
-	portal := ring(t, "p")
-	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
-	h := newHouseWith(t, access.Options{
-		Policy: access.Policy{Tokens: tokens()}, Sessions: &access.Sessions{Keyring: ring(t, "s"), Portals: portal, Plain: true},
-	}, "", api)
-	sealed := must.Get(portal.Seal("session of a portal", map[string]any{"p": adminToken, "t": time.Now().Unix()}))(t)
-	u := must.Get(url.Parse(h.URL))(t)
-	for page, want := range map[string]int{
-		"": 403, "search": 403, "modules/net/vpc/aws": 403,
-		"templates": 200, "templates/net/box": 200, "instances": 200, "instances/i1": 200, "approvals": 200, "admin/instances": 200, "admin/templates": 200,
-	} {
-		resp, body := visit(t, h.browser(t), h.URL+"/ui/"+page, "", "Cookie", "okara-"+u.Port()+"="+sealed)
-		if resp.StatusCode != want {
-			t.Errorf("%s: %s, want %d\n%s", page, resp.Status, want, body)
-		}
-	}
-}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -64,12 +63,6 @@ type house struct {
 // proxy.
 func newHouse(t testing.TB, o access.Options, base string) *house {
 	t.Helper()
-	return newHouseWith(t, o, base, nil)
-}
-
-// newHouseWith is newHouse with an API of instances.
-func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler) *house {
-	t.Helper()
 	h := &house{audit: &webtest.Audit{}}
 	if o.Keyring == nil {
 		o.Keyring = ring(t, "a")
@@ -85,14 +78,10 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 	h.guard = guard
 	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}))(t)
 	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
-	shown := web.Options{
+	all := must.Get(web.New(web.Options{
 		Kit:     service.New(service.Options{Guard: guard, Logger: o.Logger}),
 		Catalog: there, Finder: catalog.NewFinder(there, false), Version: "1.2.3", Now: o.Now,
-	}
-	if api != nil {
-		shown.Instances = pages.New(pages.Options{API: api, Now: o.Now})
-	}
-	all := must.Get(web.New(shown))(t)
+	}))(t)
 	h.Config.Handler = http.StripPrefix(base, all)
 	h.URL = "" // set by Start
 	h.Start()

@@ -3,12 +3,10 @@
 package web_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
@@ -115,83 +113,6 @@ func TestPages(t *testing.T) {
 				t.Errorf("status %d, want %d; %q is in it: %v, %q: %v\n%.20000s", status, c.status, c.has, strings.Contains(body, c.has), c.not, strings.Contains(body, c.not), body)
 			}
 		})
-	}
-}
-
-// TestRights gives every caller the rights to one namespace, and looks for the other one.
-//
-// Shows: pages 4
-func TestRights(t *testing.T) {
-	s := New(t, rights.Scope{Action: rights.Read, Kind: addr.KindModule, Glob: "open/**"})
-	s.module(t, "open/vpc/aws", "1.0.0", map[string]string{"main.tf": `module "x" { source = "okara.example.com/shut/vault/aws" }`})
-	s.module(t, "shut/vault/aws", "1.0.0", map[string]string{"main.tf": ``})
-	for _, path := range []string{"", "search", "search?q=vault", "search?q=valt", "modules/open", "modules/open/vpc/aws/1.0.0/dependencies"} {
-		status, body := s.get(t, "/ui/"+path)
-		if status != http.StatusOK || strings.Contains(strings.ReplaceAll(body, "okara.example.com/shut/vault/aws", ""), "shut") {
-			t.Errorf("%s: status %d names what nobody may read:\n%s", path, status, body)
-		}
-	}
-	for _, path := range []string{"modules/shut/vault/aws", "modules/shut/none/aws", "modules/shut/vault/aws/1.0.0/inputs", "modules/shut/vault/aws/versions", "modules/shut/vault/aws/compare", "providers/acme/dns"} {
-		if status, _ := s.get(t, "/ui/"+path); status != http.StatusUnauthorized {
-			t.Errorf("%s: status %d, whether it is there or not", path, status)
-		}
-	}
-	if status, _ := s.get(t, "/ui/modules/shut"); status != http.StatusNotFound {
-		t.Errorf("the namespace is %d", status)
-	}
-}
-
-// TestWarm counts the requests to the registry for a cached page: none.
-//
-// Shows: pages 11
-func TestWarm(t *testing.T) {
-	s := New(t, rights.AnonymousRead()...)
-	s.full(t)
-	for _, path := range []string{"", "search?q=vpc", "modules/net", "modules/net/vpc/aws", "modules/net/vpc/aws/1.10.0/inputs", "modules/net/vpc/aws/versions", "providers/acme/dns"} {
-		s.get(t, "/ui/"+path)
-		s.count.Take()
-		if s.get(t, "/ui/"+path); len(s.count.Take()) != 0 {
-			t.Errorf("%s asks the registry again", path)
-		}
-	}
-}
-
-// TestWeight bounds the compressed size of the fullest form of a page.
-//
-// Shows: pages 11
-// Shows: page-mistakes 6 | megabytes of script | terrareg
-func TestWeight(t *testing.T) {
-	s := New(t, rights.AnonymousRead()...)
-	s.full(t)
-	for path, most := range map[string]int{
-		"": 30, "search": 30, "modules/net": 30, "modules/net/vpc/aws": 60, "modules/net/vpc/aws/1.10.0/security": 30, "modules/net/vpc/aws/1.10.0/files": 30,
-		"modules/net/vpc/aws/1.10.0/files/main.tf": 30, "modules/net/large/aws/1.0.0/inputs": 30, "modules/net/vpc/aws/versions": 30,
-		"providers/acme/dns": 30, "providers/acme/dns/1.2.3/docs/resources/record": 30,
-	} {
-		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/ui/"+path, nil))(t)
-		req.Header.Set("Accept-Encoding", "gzip")
-		resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
-		n, err := io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusOK || n > int64(most)<<10 {
-			t.Errorf("%s: status %d, %d bytes of at most %d KiB, %v", path, resp.StatusCode, n, most, err)
-		}
-	}
-}
-
-// TestNothingWritten requests each page, and checks that every request to the registry
-// only reads.
-func TestNothingWritten(t *testing.T) {
-	s := New(t, rights.AnonymousAll()...)
-	s.full(t)
-	s.count.Take()
-	for _, path := range []string{"", "search", "modules/net/vpc/aws", "providers/acme/dns", "me"} {
-		s.get(t, "/ui/"+path)
-	}
-	for request := range s.count.Take() {
-		if method, _, _ := strings.Cut(request, " "); method != http.MethodGet && method != http.MethodHead {
-			t.Errorf("a page did %s", request)
-		}
 	}
 }
 

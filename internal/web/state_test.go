@@ -77,46 +77,6 @@ func TestStatePages(t *testing.T) {
 	}
 }
 
-// TestStateCallers requests every page as five callers. A caller that may not read a
-// state learns nothing of it, not even whether it exists.
-//
-// Shows: pages 4
-func TestStateCallers(t *testing.T) {
-	s := newStateSite(t)
-	s.shop(t)
-	for _, c := range []struct {
-		caller         string
-		list, readable int
-	}{{nobody, 303, 303}, {reader, 200, 200}, {publisher, 200, 403}, {admin, 200, 200}, {wrong, 200, 403}} {
-		for _, path := range append([]string{"states/nowhere"}, statePages...) {
-			want := c.readable
-			switch {
-			case path == "states":
-				want = c.list
-			case path == "states/nowhere" && c.caller == admin:
-				want = 404
-			case path == "states/nowhere" && c.caller == reader:
-				want = 403
-			}
-			resp, body := s.ask(t, c.caller, http.MethodGet, path, nil)
-			if resp.StatusCode != want {
-				t.Errorf("%s as %q: status %d, want %d", path, c.caller, resp.StatusCode, want)
-			}
-			for _, secret := range []string{plantedMark, plantedName, plantedOutput} {
-				if strings.Contains(body, secret) {
-					t.Errorf("%s as %q shows %s", path, c.caller, secret)
-				}
-			}
-			if c.caller != admin && (c.caller != wrong && strings.Contains(body, "of-others") || c.caller != reader && (strings.Contains(body, "mallory") || strings.Contains(body, "shop.example.com"))) {
-				t.Errorf("%s as %q tells of a state that is not his:\n%s", path, c.caller, body)
-			}
-		}
-	}
-	if _, body := s.ask(t, reader, http.MethodGet, "states", nil); strings.Contains(body, `>other<`) {
-		t.Error("the list names a state of others")
-	}
-}
-
 // TestStatePartly shows only one workspace to a caller that may read only that: in lists,
 // in their counts, and by its address.
 //
