@@ -144,6 +144,7 @@ func TestBadUsage(t *testing.T) {
 		{module + "--server https://me:hunter2@okara.example.com", cli.ExitUsage, "not the URL of a server", "usage: "},
 		{module + "--server http://REGISTRY --registry REGISTRY", cli.ExitUsage, "exclude each other; name one", "usage: "},
 		{module + "--server http://FAILS", cli.ExitFailure, "500 Internal Server Error: the server says: database is gone", "its log says why"},
+		{"state pull PAGE/infra/state", cli.ExitFailure, "HTML", ""},
 		{"list --registry FAILS", cli.ExitFailure, `UNKNOWN: "database is gone"`, "its log says why"},
 		{"login REGISTRY/x", cli.ExitUsage, "is not the name of a registry", "HOST[:PORT] without a path"},
 		{"cli-config ftp://x", cli.ExitUsage, "the scheme must be https", "usage: okara cli-config"},
@@ -277,6 +278,7 @@ func newBadUsage(t *testing.T) badUsage {
 		"REGISTRY", registry.host, "MODULE", module, "DIR", dir, "TEXT", text, "EMPTY", empty, "TLS", strings.TrimPrefix(tls.URL, "https://"),
 		"LOGIN", newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`),
 		"DENIES", newAnswer(t, http.StatusForbidden, `{"errors":[{"code":"DENIED","message":"policy says no"}]}`),
+		"PAGE", newAnswer(t, http.StatusOK, "<html>sign in</html>"),
 		"FAILS", newAnswer(t, http.StatusInternalServerError, `{"errors":[{"code":"UNKNOWN","message":"database is gone"}]}`),
 	)}
 }

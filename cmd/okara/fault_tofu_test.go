@@ -102,6 +102,7 @@ func (f *faulty) run(args ...string) (string, error) {
 // in each apply: the request is lost, its answer is lost, it arrives twice, it arrives late,
 // or it is refused. The apply always succeeds.
 //
+// Shows: servers 3
 // Shows: servers 4 | the same under `okara tofu apply` with stock OpenTofu; all failures in `make
 // interop`
 func TestTofuFaultMatrix(t *testing.T) {

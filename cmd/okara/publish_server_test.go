@@ -327,38 +327,6 @@ rule "release tags" {
 	}
 }
 
-// TestPublishServerTracing shows the spans of a publication, with no token.
-func TestPublishServerTracing(t *testing.T) {
-	c, g := newClientHome(t), newGitHub(t)
-	collector, received := newCollector(t)
-	server, _, _ := newServer(t, "--storage", t.TempDir(), "--config", c.file(t, "okara.hcl", fmt.Sprintf(`
-issuer %q {
-  audiences = ["okara"]
-}
-rule "all" {
-  allow  = ["publish:module:acme/**"]
-}
-`, g.URL)))
-	c.file(t, "vpc/main.tf", "# x\n")
-	cmd := exec.CommandContext(t.Context(), "okara", "publish", "module", "vpc", "acme/vpc/aws", "1.0.0", "--server", server, "--audience", "okara")
-	cmd.Dir = c.home
-	cmd.Env = []string{
-		"HOME=" + c.home, "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector,
-		"ACTIONS_ID_TOKEN_REQUEST_URL=" + g.URL + "/idtoken?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN=" + g.secret,
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, want := range []string{"/idtoken", "/v1/modules/acme/vpc/aws/1.0.0"} {
-		if !strings.Contains(received(), want) {
-			t.Errorf("the spans do not name %q", want)
-		}
-	}
-	if strings.Contains(received(), g.secret) || strings.Contains(received(), "eyJ") {
-		t.Error("the spans hold a token")
-	}
-}
-
 // TestPublishServerKilled kills okara with SIGKILL when two files of a release have arrived.
 // Nothing is visible; the next run sends only the other files.
 func TestPublishServerKilled(t *testing.T) {

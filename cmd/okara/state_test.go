@@ -11,8 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,84 +75,6 @@ func newFile(t *testing.T, name, content string) string {
 	path := filepath.Join(t.TempDir(), name)
 	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
-}
-
-// breaker serves a registry and overrides the answers to requests that match.
-type breaker struct {
-	inner  http.Handler
-	answer http.HandlerFunc
-	match  func(*http.Request) bool
-}
-
-func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if b.match != nil && b.match(r) {
-		b.answer(w, r)
-		return
-	}
-	b.inner.ServeHTTP(w, r)
-}
-
-// TestStateBrokenRegistry shows that a misbehaving registry causes an error, but never the
-// loss of a state.
-func TestStateBrokenRegistry(t *testing.T) {
-	t.Parallel()
-	get := func(part string) func(*http.Request) bool {
-		return func(r *http.Request) bool { return r.Method == http.MethodGet && strings.Contains(r.URL.Path, part) }
-	}
-	text := func(contentType, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			fmt.Fprint(w, body)
-		}
-	}
-	status := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
-	}
-	tests := []struct {
-		name   string
-		match  func(*http.Request) bool
-		answer http.HandlerFunc
-		code   int
-		text   string
-	}{
-		{"HTML for everything", get("/v2/"), text("text/html", "<html>sign in</html>"), cli.ExitFailure, "HTML"},
-		{"HTML as tag list", get("/tags/list"), text("text/html", "<html>"), cli.ExitFailure, "HTML"},
-		{"truncated blob", get("/blobs/"), text("application/octet-stream", "short"), cli.ExitFailure, ""},
-		{"missing blob", get("/blobs/"), status(http.StatusNotFound), cli.ExitFailure, ""},
-		{"missing manifest of a listed version", get("/manifests/state-"), status(http.StatusNotFound), cli.ExitFailure, ""},
-		{"manifest over the limit", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, strings.Repeat(" ", oci.MaxManifest+1)), cli.ExitFailure, "too large"},
-		{"another manifest", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}`), cli.ExitFailure, ""},
-		{"unauthenticated", get("/v2/"), status(http.StatusUnauthorized), cli.ExitDenied, ""},
-		{"denied", get("/v2/"), status(http.StatusForbidden), cli.ExitDenied, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			b := &breaker{inner: ocitest.Handler(t, ocitest.Quirks{}), answer: tt.answer}
-			s := httptest.NewServer(b)
-			t.Cleanup(s.Close)
-			reference := strings.TrimPrefix(s.URL, "http://") + "/infra/state"
-			one, two := newFile(t, "one", stateText("a", 1)), newFile(t, "two", stateText("a", 1)+" ")
-			mustOkara(t, "state", "push", reference, one)
-			b.match = tt.match
-			for _, args := range [][]string{{"state", "pull", reference}, {"state", "push", reference, two}} {
-				o := okara(t, args...)
-				if o.code != tt.code || !strings.Contains(o.err, tt.text) {
-					t.Errorf("okara %s: exit %d, want %d; stderr %q, want %q in it", strings.Join(args[:2], " "), o.code, tt.code, o.err, tt.text)
-				}
-				if o.out != "" {
-					t.Errorf("okara %s printed a result: %.80q", strings.Join(args[:2], " "), o.out)
-				}
-			}
-			b.match = nil
-			if got := mustOkara(t, "state", "pull", reference); got != stateText("a", 1) {
-				t.Error("the state is another one")
-			}
-			if locks := mustOkara(t, "state", "locks", reference, "--json"); !strings.Contains(locks, `"locks": []`) {
-				mustOkara(t, "state", "unlock", reference, "--take-over", "--yes") // one command recovers
-			}
-			mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 2)))
-		})
-	}
 }
 
 func TestStateLockedExit(t *testing.T) {

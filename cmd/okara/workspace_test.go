@@ -4,7 +4,6 @@ package main
 
 import (
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -93,21 +92,5 @@ func TestWorkspaceCommands(t *testing.T) {
 		if _, out, _ := c.run(t, append([]string{"__complete", "workspace"}, tt.args...)...); out != tt.want {
 			t.Errorf("%q completes %q, want %q", tt.args, out, tt.want)
 		}
-	}
-}
-
-// TestWorkspaceTokens finds no token in the logs of workspace commands.
-func TestWorkspaceTokens(t *testing.T) {
-	log := newFile(t, "log", "")
-	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--token-file", newFile(t, "tokens", serveToken+" write:state:**\n"), "--audit-log", log, "--debug")
-	c := newClientHome(t)
-	c.env = map[string]string{"OKARA_SERVER": url, "OKARA_TOKEN": serveToken}
-	if code, _, errOut := c.run(t, "workspace", "create", "acme/a", "--debug"); code != 0 || strings.Contains(errOut, serveToken) {
-		t.Errorf("%d %s", code, errOut)
-	}
-	stop()
-	audit := must.Get(os.ReadFile(log))(t)
-	if strings.Contains(string(audit)+notes(), serveToken) || !strings.Contains(string(audit), `"address":"acme/a"`) {
-		t.Errorf("the logs are\n%s%s", audit, notes())
 	}
 }
