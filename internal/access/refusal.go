@@ -15,6 +15,7 @@ type Refusal struct {
 	Status int
 	Text   string       // for the client; contains no token
 	Right  rights.Right // the missing right; zero: the refusal is not about a right
+	Login  bool         // a login of a browser was refused
 }
 
 func (e *Refusal) Error() string { return e.Text }

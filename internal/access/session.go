@@ -26,6 +26,10 @@ type Sessions struct {
 	Portals *keyring.Ring
 	Portal  bool // this server is a portal: its sessions contain their proof
 
+	// Tokens lets users log in with a static token as well where others log in at an issuer,
+	// for the day when that is down.
+	Tokens bool
+
 	TTL   time.Duration // 0: 12 hours; one hour without TLS
 	Path  string        // path below which a proxy serves okara; "": okara has a host of its own
 	Plain bool          // browsers on this machine connect without TLS

@@ -52,6 +52,18 @@ func (g BrowserLogins) Way() Way {
 	return NoWay
 }
 
+// TakeTokens reports whether users may log in with a static token: the only way, or beside
+// the issuer if [Sessions].Tokens is set.
+func (g BrowserLogins) TakeTokens() bool {
+	switch g.Way() {
+	case ByToken:
+		return true
+	case ByIssuer:
+		return g.o.Sessions.Tokens && len(g.rules.Load().Tokens) > 0
+	}
+	return false
+}
+
 // Issuer returns the URL of the login issuer, for logins [ByIssuer].
 func (g BrowserLogins) Issuer() string { return g.o.Login.Issuer.URL }
 
@@ -147,15 +159,18 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	var st browserState
 	sealed := q.Get("state")
 	if err := s.Keyring.Open(browserPurpose, sealed, &st); err != nil || g.now().Unix() >= st.Expires {
-		return LoggedIn{}, badLogin(errors.New("this login was not begun here, or took too long; log in again"))
+		return LoggedIn{}, badBrowserLogin("this login was not begun here, or took too long")
 	}
 	mine := r.CookiesNamed(s.name(r, loginCookie))
 	if len(mine) != 1 || subtle.ConstantTimeCompare([]byte(mine[0].Value), []byte(stateHash(sealed))) != 1 {
-		return LoggedIn{}, badLogin(errors.New("this login was not begun in this browser, or another one was begun after it; log in again"))
+		return LoggedIn{}, badBrowserLogin("this login was not begun in this browser, or another one was begun after it")
 	}
 	id, token, err := g.answered(r, q, by, st)
 	if err != nil {
 		g.record(r, Caller{Mode: "session"}, "")
+		if no, ok := errors.AsType[*Refusal](err); ok {
+			no.Login = true
+		}
 		return LoggedIn{}, err
 	}
 	now := g.rules.Load()
@@ -173,13 +188,17 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	return in, err
 }
 
+func badBrowserLogin(text string) error {
+	return &Refusal{Status: http.StatusBadRequest, Text: text, Login: true}
+}
+
 // answered returns the identity, and the ID token, from the issuer's answer to a login.
 func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
 	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
-		return identity{}, "", badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
+		return identity{}, "", badBrowserLogin("this answer is from another issuer than that of logins")
 	}
 	if q.Get("error") != "" {
-		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
+		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer of logins refused this one"}
 	}
 	return dialog(g).identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }
@@ -188,7 +207,7 @@ func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st bro
 func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) {
 	now := g.rules.Load()
 	s := g.o.Sessions
-	if g.Way() != ByToken {
+	if !g.TakeTokens() {
 		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "login with a token is not enabled here"}
 	}
 	c, ok := now.static(token, g.now())

@@ -31,6 +31,8 @@ func (s *Settings) checkSessions() error {
 	switch ui := s.UI; {
 	case ui.SessionTTL.Value() > maxSession:
 		return syntax.WrongAt(ui.Range, fmt.Errorf("session_ttl %q is more than 30 days", string(ui.SessionTTL)))
+	case ui.TokenLogin && s.Login == nil:
+		return syntax.WrongAt(ui.Range, errors.New("token_login has no effect without a block login: users log in with a token already"))
 	case ui.SecretFile != "" && ui.ClientID == "":
 		return syntax.WrongAt(ui.Range, errors.New("client_secret_file is of a client_id, which is missing"))
 	case ui.ClientID != "" && !direct:
@@ -48,7 +50,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	}
 	out := &access.Sessions{
 		TTL: s.UI.SessionTTL.Value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
-		Portal: o.claim.Alone,
+		Tokens: s.UI.TokenLogin, Portal: o.claim.Alone,
 	}
 	if file := s.UI.SecretFile; file != "" {
 		b, err := files.ReadLimited(file, files.MaxSecret)

@@ -122,6 +122,7 @@ type UI struct {
 	Enabled    *bool           `hcl:"enabled,optional"`                        // serve pages below /ui/; nil: yes
 	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`                    // how long browsers stay logged in
 	Keys       []string        `hcl:"session_key_files,optional" path:"file"`  // secrets of sessions; the first seals, all are valid
+	TokenLogin bool            `hcl:"token_login,optional"`                    // users may log in with a static token beside an issuer
 	ClientID   string          `hcl:"client_id,optional"`                      // of the pages at the issuer, with a direct login
 	SecretFile string          `hcl:"client_secret_file,optional" path:"file"` // of that client
 	States     []string        `hcl:"states,optional"`                         // names of states that were written without this server

@@ -117,6 +117,40 @@ func TestIssuerLogin(t *testing.T) {
 	}
 }
 
+// TestLoginWithoutIssuer: a static token logs in beside an issuer, or instead of one that does
+// not answer, only where that is configured.
+func TestLoginWithoutIssuer(t *testing.T) {
+	now := time.Now()
+	for _, on := range []bool{false, true} {
+		i := webtest.NewIssuer(t)
+		h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Plain: true, Tokens: on}, func(o *access.Options) {
+			o.Policy.Tokens, o.Now = tokens(), func() time.Time { return now }
+		})
+		c := h.browser(t)
+		form := url.Values{"token": {annaToken}}.Encode()
+		i.Close()
+		resp, page := visit(t, c, h.URL+"/ui/login", "")
+		if offered := strings.Contains(page, `name="token"`); offered != on || on == (resp.StatusCode == http.StatusServiceUnavailable) {
+			t.Errorf("on %v: %s\n%s", on, resp.Status, page)
+		}
+		if _, page := visit(t, c, h.URL+"/ui/login?stay", ""); strings.Contains(page, `name="token"`) != on || !strings.Contains(page, i.URL) {
+			t.Errorf("on %v, the login page:\n%s", on, page)
+		}
+		if resp, _ := visit(t, c, h.URL+"/ui/login", form); on != (resp.StatusCode == http.StatusSeeOther) {
+			t.Errorf("on %v, a token: %s", on, resp.Status)
+		}
+		if resp, _ := visit(t, c, h.URL+"/ui/search", ""); on != (resp.StatusCode == http.StatusOK) {
+			t.Errorf("on %v, a page: %s", on, resp.Status)
+		}
+		for n := range 12 {
+			resp, _ := visit(t, c, h.URL+"/ui/login", strings.Replace(form, "bbb", "bbc", 1))
+			if want := n >= 9 || !on; on && want != (resp.StatusCode == http.StatusTooManyRequests) {
+				t.Errorf("wrong token %d: %s", n, resp.Status)
+			}
+		}
+	}
+}
+
 // TestLoggedInWithoutRights logs in a user without any right: pages say so. A redirect to
 // the issuer, which knows the user, would loop for ever.
 //
@@ -130,9 +164,15 @@ func TestLoggedInWithoutRights(t *testing.T) {
 	}
 	for _, page := range []string{"/ui/", "/ui/search?q=vpc", "/ui/modules/net"} {
 		resp, body := visit(t, c, h.URL+page, "")
-		if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "Your rights</a>") {
+		if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "Your rights</a>") || !strings.Contains(body, `login?stay">Log in as another user</a>`) {
 			t.Errorf("%s: %s to %s\n%s", page, resp.Status, resp.Header.Get("Location"), body)
 		}
+	}
+	at := h.toIssuer(t, c, "/ui/login")
+	refused := at.Query()
+	refused.Set("error", "access_denied")
+	if resp, body := visit(t, c, h.URL+at.Path+"?"+refused.Encode(), ""); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "<h1>Not logged in</h1>") || !strings.Contains(body, `login?stay">Log in again</a>`) || strings.Contains(body, "administrator of this server can give") {
+		t.Errorf("a login that the issuer refused: %s\n%s", resp.Status, body)
 	}
 	if _, body := visit(t, c, h.URL+"/ui/me", ""); !strings.Contains(body, "Me: Anna") {
 		t.Errorf("the session is gone:\n%s", body)

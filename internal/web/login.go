@@ -18,8 +18,8 @@ const maxLogins = 10
 
 // loginBody is the login page.
 type loginBody struct {
-	Issuer string // identity provider for the login; "": login with a token
-	Token  bool   // users log in with a token
+	Issuer string // identity provider for the login; "": login with a token only
+	Token  bool   // users log in with a token, beside the issuer if there is one
 	Return string // page to return to, /ui/…
 	Wrong  string // error message about the token
 }
@@ -46,13 +46,16 @@ func (l *logins) routes(r *site.Routes) {
 
 // show redirects a browser to the issuer, or shows the form for a token. With ?stay it
 // waits for a click, as after a logout: the issuer may still have a session of the
-// browser.
+// browser. If the issuer does not answer, the form for a token is the way in, if there is one.
 func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
 	if l.guard.BrowserLogins().Way() != access.ByIssuer || r.URL.Query().Has("stay") {
 		return r.Answer(w, l.page(to, ""))
 	}
 	at, cookie, err := l.guard.BrowserLogins().Begin(r.Request, "/ui/"+to)
+	if status, text, own := service.Own(err); own && status == http.StatusServiceUnavailable && l.guard.BrowserLogins().TakeTokens() {
+		return r.Answer(w, l.page(to, text))
+	}
 	if err != nil {
 		return err
 	}
@@ -67,11 +70,9 @@ func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 
 func (l *logins) page(to, wrong string) *site.Page {
 	body := loginBody{Return: "/ui/" + to, Wrong: wrong}
-	switch l.guard.BrowserLogins().Way() {
-	case access.ByIssuer:
+	body.Token = l.guard.BrowserLogins().TakeTokens()
+	if l.guard.BrowserLogins().Way() == access.ByIssuer {
 		body.Issuer = l.guard.BrowserLogins().Issuer()
-	case access.ByToken:
-		body.Token = true
 	}
 	return &site.Page{Template: "login.html", Title: "Log in", NoStore: true, Body: body}
 }

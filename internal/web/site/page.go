@@ -236,6 +236,7 @@ type errorBody struct {
 	RequestID string
 	Right     string // right that is missing
 	Me        bool   // link to the page with the caller's rights
+	Login     string // text of the link to another login; "": none
 }
 
 // fail shows an error as a page.
@@ -269,6 +270,9 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusForbidden:
 		body.Hint = "The administrator of this server can give you the right."
 		body.Me = true
+		if c, err := s.o.Kit.Guard.CallerOf(hr); err == nil && !c.Until.IsZero() {
+			body.Login = "Log in as another user"
+		}
 		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (rights.Right{}) {
 			body.Right = Clip(text.Block(no.Right.String()))
 		}
@@ -281,7 +285,14 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	if status >= http.StatusInternalServerError {
 		s.o.Kit.Log(hr).Error("page failed", "path", service.LogPath(hr), "status", status, "error", err)
 	}
-	p := &Page{Template: "error.html", Status: status, Title: errorTitle(status), Body: body}
+	title := errorTitle(status)
+	if no, ok := errors.AsType[*access.Refusal](err); ok && no.Login {
+		title = "Not logged in"
+		body.Hint = "Log in again. If that fails too, the log of the server has the reason, with the ID of this request."
+		body.Me = false
+		body.Login = "Log in again"
+	}
+	p := &Page{Template: "error.html", Status: status, Title: title, Body: body}
 	if err := s.write(w, r, p); err != nil {
 		s.o.Kit.Fail(w, hr, err)
 	}
