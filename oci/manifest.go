@@ -279,11 +279,7 @@ func verify(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, er
 // PutManifest stores a manifest under its digest only. It can be repeated
 // safely.
 func (r *Repo) PutManifest(ctx context.Context, m Manifest) error {
-	return r.put(ctx, m.Digest.String(), m)
-}
-
-func (r *Repo) put(ctx context.Context, ref string, m Manifest) error {
-	_, err := r.putManifest(ctx, ref, m)
+	_, err := r.putManifest(ctx, m.Digest.String(), m)
 	return err
 }
 

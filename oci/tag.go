@@ -103,7 +103,8 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	if !isTag(tag) {
 		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
 	}
-	return r.put(ctx, tag, m)
+	_, err := r.putManifest(ctx, tag, m)
+	return err
 }
 
 // Untag removes a tag with one DELETE and keeps the manifest. Many registries
