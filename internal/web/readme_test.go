@@ -32,7 +32,7 @@ func TestReadmeOffline(t *testing.T) {
 	tree := fstest.MapFS{}
 	for name, text := range map[string]string{
 		"main.tf":            "module \"x\" {\n  source = \"git::" + forge.URL + "/net/labels.git\"\n}\n",
-		"README.md":          "# VPC\n\nMakes a private network.\n\n![plan](docs/dot.png) [notes](docs/notes.md) [try it](examples/a/) ![badge](" + forge.URL + "/badge.png)\n",
+		"README.md":          "# VPC\n\nMakes a private network.\n\n```\nsource = \"registry.opentofu.org/net/vpc/aws//sub\"\nsource = \"net/labels/aws\"\n```\n\n![plan](docs/dot.png) [notes](docs/notes.md) [try it](examples/a/) ![badge](" + forge.URL + "/badge.png)\n",
 		"docs/dot.png":       dot,
 		"docs/notes.md":      "Notes of the network.\n",
 		"examples/a/main.tf": "",
@@ -44,7 +44,7 @@ func TestReadmeOffline(t *testing.T) {
 	o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnSource: forge.URL + "/net/vpc", artifact.AnnRevision: strings.Repeat("a", 40)}}
 	must.Get(s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), o))(t)
 	for path, has := range map[string]string{
-		"":                            "Makes a private network.",
+		"":                            "source = &#34;okara.example.com/net/vpc/aws//sub&#34; /* on this server */\nsource = &#34;net/labels/aws&#34;\n",
 		"/1.0.0":                      `1.0.0/examples/examples/a">try it</a>`,
 		"/1.0.0/dependencies":         "labels.git",
 		"/1.0.0/files/docs/notes.md":  "Notes of the network.",

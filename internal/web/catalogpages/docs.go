@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -38,7 +39,7 @@ type docsGroup struct {
 }
 
 // docs renders the page at a path, or the first page. Base is the page of the version.
-func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
+func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, of addr.Provider, base, at string) (docsBody, error) {
 	docs, err := s.catalog.Docs(r.Context(), pv)
 	switch {
 	case err != nil:
@@ -57,7 +58,11 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 		return docsBody{}, site.NotFound("the documentation has no page %q", at)
 	}
 	root := site.Up(r.URL.Path) + base + "/docs/"
-	doc := s.text.Render(p.Text, markdown.Location{Key: root + path.Dir(p.Path), Dir: path.Dir(p.Path), File: func(name string, image bool) string {
+	shown := p.Text
+	if of.Hostname == "" { // not a mirrored one, which keeps its address
+		shown = sourceHere(shown, s.usageExamples.hosts.Of(r), of.String())
+	}
+	doc := s.text.Render(shown, markdown.Location{Key: root + path.Dir(p.Path), Dir: path.Dir(p.Path), File: func(name string, image bool) string {
 		for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md", ".html"} {
 			name = strings.TrimSuffix(name, ending)
 		}
@@ -68,7 +73,7 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 	}})
 	query := text.Clip(r.URL.Query().Get("q"), maxQuery)
 	return docsBody{
-		Groups: docsGroups(docs.Docs, typ, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, typ), Sort: string(p.Kind),
+		Groups: docsGroups(docs.Docs, of.Type, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, of.Type), Sort: string(p.Kind),
 		Text: doc.HTML, Contents: doc.Headings, Cut: p.Cut || doc.Cut, AsWritten: doc.AsWritten,
 	}, nil
 }

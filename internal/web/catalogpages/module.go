@@ -444,11 +444,27 @@ func (s *modules) read(r *site.Request, b *moduleBody, d artifact.DescribedModul
 	if d.Readme == nil || d.Readme.Text == "" {
 		return
 	}
-	doc := s.text.Render(d.Readme.Text, s.inArchive(r, b, path.Dir(d.Readme.Path)))
+	doc := s.text.Render(sourceHere(d.Readme.Text, s.hosts.Of(r), b.Address), s.inArchive(r, b, path.Dir(d.Readme.Path)))
 	b.Readme = doc.HTML
 	b.Contents = doc.Headings
 	b.Cut = d.Readme.Truncated || doc.Cut
 	b.AsWritten = doc.AsWritten
+}
+
+// namedSource matches the source of a module or provider in code: its host, its address,
+// and the directory in it.
+var namedSource = text.Pattern(`(source[ \t]*=[ \t]*)"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+/)?([\w-]+/[\w-]+(?:/[\w-]+)?)(//[^"\s]*)?"`)
+
+// sourceHere replaces the source of an item in the examples of a text by that on this
+// server, with a comment that says so.
+func sourceHere(readme, host, address string) string {
+	return namedSource().ReplaceAllStringFunc(readme, func(found string) string {
+		m := namedSource().FindStringSubmatch(found)
+		if m[2] != address {
+			return found
+		}
+		return m[1] + text.HCL(host+"/"+address+m[3]) + " /* on this server */"
+	})
 }
 
 // inArchive returns the location of a text in a directory of a module. Links to a

@@ -131,7 +131,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 	case "versions":
 		body.Versions = s.versions.list(r, l, it)
 	case "docs":
-		body.Docs, err = s.docs(r, pv, p.Type, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+		body.Docs, err = s.docs(r, pv, p, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	case "security":
 		body.Security, err = s.evidences.page(r, pv.Repository, body.vouched, body.Base+"/security", nil)
 	}
