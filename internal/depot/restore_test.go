@@ -5,8 +5,10 @@ package depot_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -63,6 +65,83 @@ func TestPublishAgainRestores(t *testing.T) {
 			}
 			if _, err := d.Verify(t.Context(), tt.item, depottest.MustVersion(t, "1.2.3"), trust.Policy{Deep: true}); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// collector deletes, before the request with the number n, what was pushed by
+// digest so far: a garbage collection that runs beside a publication finds no tag
+// that needs it, unless the version exists.
+type collector struct {
+	before
+	t      *testing.T
+	tag    string
+	mu     sync.Mutex // guards pushed and tagged
+	pushed []string   // paths below the repository
+	tagged bool
+	ran    bool
+}
+
+func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.before.RoundTrip(r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ref, isManifest := strings.Cut(r.URL.Path, "/manifests/")
+	switch digest := r.URL.Query().Get("digest"); {
+	case err != nil || r.Method != http.MethodPut && r.Method != http.MethodPost:
+	case digest != "" && digest != oci.EmptyBlob().Digest.String():
+		c.pushed = append(c.pushed, "blobs/"+digest)
+	case isManifest && strings.HasPrefix(ref, "sha256:"):
+		c.pushed = append(c.pushed, "manifests/"+ref)
+	case isManifest && ref == c.tag:
+		c.tagged = true
+	}
+	return resp, err
+}
+
+func (c *collector) collect(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran = true
+	if c.tagged {
+		return
+	}
+	for _, path := range c.pushed {
+		req := must.Get(http.NewRequestWithContext(c.t.Context(), http.MethodDelete, "http://registry.test/v2/"+name+"/"+path, nil))(c.t)
+		must.Get(c.base.RoundTrip(req))(c.t).Body.Close()
+	}
+}
+
+// TestCollectionBesideAPublication collects garbage before each request of a
+// publication: it fails, or the version is whole after it is published again.
+func TestCollectionBesideAPublication(t *testing.T) {
+	for _, kind := range []string{"module", "provider"} {
+		t.Run(kind, func(t *testing.T) {
+			ran := true
+			for n := 0; ran && !t.Failed(); n++ {
+				withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+					publish := contestants(t)[kind]
+					c := &collector{before: before{base: registry}, t: t, tag: "1.2.3"}
+					c.do = func() { c.collect(repositoryOf(kind)) }
+					c.n.Store(int64(n))
+					d, _ := newDepot(t, oci.Options{Transport: c})
+					_, err := publish(d, 0)
+					ran = c.ran
+					d, client := newDepot(t, oci.Options{Transport: registry})
+					if _, again := publish(d, 0); again != nil {
+						t.Errorf("before request %d: %v, then %v", n, err, again)
+						return
+					}
+					m := depottest.MustFetch(t, depottest.MustRepo(t, client, repositoryOf(kind)), "1.2.3")
+					if lost, err := depot.LostParts(t.Context(), depottest.MustRepo(t, client, repositoryOf(kind)), m); err != nil || len(lost) > 0 {
+						t.Errorf("before request %d: %d parts are lost, %v", n, len(lost), err)
+					}
+					it := map[string]addr.Item{"module": depottest.VPC().Item(), "provider": depottest.DNS().Item()}[kind]
+					if _, err := d.Verify(t.Context(), it, depottest.MustVersion(t, "1.2.3"), trust.Policy{Deep: true}); err != nil {
+						t.Errorf("before request %d: %v", n, err)
+					}
+				})
 			}
 		})
 	}
