@@ -270,6 +270,8 @@
 //     notice that it has gone, has two requests under way. If the first is refused
 //     because another client asked at the same time, it ends the claims of the id, of
 //     which the second may have won. A server that notices before it decided stops.
+//     A proxy that repeats or delays a LOCK does the same: where the network of TestHistories
+//     did, 2 of 2,298 holders found their lock ended, and their next write refused.
 //   - If another client's claim is overtaken after the older claim of a repeated LOCK had
 //     been made, no number is free between both, and the copy of the head gets the first
 //     number of the younger claim. If the client holds by the older claim, writes, and the

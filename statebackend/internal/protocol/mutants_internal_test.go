@@ -94,7 +94,7 @@ func rules() map[string]rule {
 		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+skip)", "_ = c", "", mutant.Edit{Old: "return c.Fence+reach > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
 		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
 		"who forces copies the head":        reports(small("seal.go", "case sealerStart:\n", "case sealerStart:\n\t\tif s.Floor > 0 {\n\t\t\treturn Request{Op: OpDone}\n\t\t}\n", ""), ended, inSmall, "forced"),
-		"a claim of another caller":         reports(small("contest.go", " && !slices.Contains(s.others, c)", "", ""), "is told that it holds, and so was", inServers, "lists,_two_callers_with_one_id"),
+		"a claim of another caller":         reports(small("acquire.go", "\tcase r.Foreign:", "\tcase false:", ""), "is told that it holds, and so was", inServers, "lists,_two_callers_with_one_id"),
 		"an overtaken copy does not decide": reports(small("snapshot.go", " && !v.overtook(version)", "", ""), "was refused, and is current", "TestLateCopy", ""),
 		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), above, "TestLateRepetition", ""),
 		"a copy below who may write":        reports(small("seal.go", "return s.floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
