@@ -245,7 +245,7 @@ func TestDeletedTemplateLeavesClaimed(t *testing.T) {
 // An invalid pool is paused after one check, with one notice; a pool whose members fail
 // is paused after three failures, with growing delays.
 //
-// Shows: platform-mistakes 12
+// Shows: platform-mistakes 12 | an invalid pool is retried for ever
 func TestPoolPauses(t *testing.T) {
 	w := newWorld(t)
 	bad := lifecycle.Fill{Name: "sandbox/pool", Invalid: "module net/vpc/aws has no version 9"}

@@ -256,32 +256,6 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 	})
 }
 
-// TestInvalidPool pauses a pool as soon as its template is invalid, without a run.
-//
-// Shows: platform-mistakes 12 | an invalid pool is retried for ever
-func TestInvalidPool(t *testing.T) {
-	handler := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, handler, time.Minute)
-		tpl := testTemplate("sandbox/vpc")
-		tpl.Pool = &template.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
-		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Problem: "module net/vpc/aws has no version"})
-		defer w.run(t)()
-		time.Sleep(time.Hour)
-		w.mu.Lock()
-		commits, pool, records := w.commits, w.doc.Pools[tpl.Name], len(w.doc.Records)
-		w.mu.Unlock()
-		if pool == nil || pool.Paused == "" || records > 0 || commits > 2 { // one commit for the pause, one for its notice
-			t.Errorf("pool %+v with %d records after %d commits", pool, records, commits)
-		}
-		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
-		time.Sleep(time.Hour)
-		if got := w.phases(); got[lifecycle.Available] != 3 {
-			t.Errorf("%v, want that a valid template goes on", got)
-		}
-	})
-}
-
 // TestRecordStaysUntilEmpty has resources that cannot be destroyed: the record exists, and
 // lists them, until they are gone.
 //

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -247,67 +246,6 @@ func TestApprovedPlanLost(t *testing.T) {
 		}
 		if specs[2].Took != run.LockID(specs[1].Ref) || specs[3].PlanTag == specs[1].PlanTag {
 			t.Errorf("it takes over %q, and applies %s after %s", specs[2].Took, specs[3].PlanTag, specs[1].PlanTag)
-		}
-	})
-}
-
-// TestAutoUpdate offers a newer version to an instance that updates automatically: an update
-// whose plan replaces resources waits for approval, any other is applied.
-func TestAutoUpdate(t *testing.T) {
-	handler := ocitest.Handler(t, ocitest.Quirks{})
-	for _, replaces := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, handler, time.Minute)
-			w.program.result = func(s run.Spec) *lifecycle.Result {
-				if s.Ref.Kind != lifecycle.RunPlan {
-					return nil
-				}
-				return &lifecycle.Result{
-					Outcome: lifecycle.Done, Resources: 1, Plan: "sha256:" + strings.Repeat("a", 64),
-					Counts: &lifecycle.Counts{Change: 1, Remove: replaces, Replace: replaces},
-				}
-			}
-			defer w.run(t)()
-			tpl := testTemplate("sandbox/vpc")
-			tpl.Update = "auto"
-			rec := w.launch(t, tpl, "anna")
-			w.until(t, rec.ID, time.Hour, lifecycle.Ready)
-			newer := w.source
-			newer.Version, newer.Digest = "1.5.0", "sha256:"+strings.Repeat("2", 64)
-			w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: newer})
-			time.Sleep(time.Hour)
-			kinds := w.program.kinds(rec.ID)
-			applied := slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunPlan, lifecycle.RunApply})
-			if now := w.record(rec.ID); applied != (replaces == 0) || (now.Source.Version == "1.5.0") != applied {
-				t.Errorf("replacing %d: runs %v, phase %s, version %s", replaces, kinds, now.Phase, now.Source.Version)
-			}
-		})
-	}
-}
-
-// TestDrift compares an instance with its state each day, and reports differences.
-func TestDrift(t *testing.T) {
-	handler := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, handler, time.Minute)
-		w.program.result = func(s run.Spec) *lifecycle.Result {
-			if s.Ref.Kind != lifecycle.RunDrift {
-				return nil
-			}
-			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, Counts: &lifecycle.Counts{Change: 2}}
-		}
-		defer w.run(t)()
-		tpl := testTemplate("sandbox/vpc")
-		tpl.TTL.Default = 72 * time.Hour
-		tpl.Drift = &template.Drift{Every: 24 * time.Hour}
-		rec := w.launch(t, tpl, "anna")
-		time.Sleep(25 * time.Hour)
-		now := w.record(rec.ID)
-		if now.Phase != lifecycle.Ready || !slices.ContainsFunc(now.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Drifted }) {
-			t.Errorf("phase %s, conditions %+v, want that it drifted", now.Phase, now.Conditions)
-		}
-		if kinds := w.program.kinds(rec.ID); !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDrift}) {
-			t.Errorf("runs %v", kinds)
 		}
 	})
 }
