@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -116,25 +114,6 @@ func inits(t *testing.T, change func(*server.Options)) *flaky {
 	}
 	wg.Wait()
 	return source
-}
-
-// TestPagedList reads tag lists in pages of two with absolute and with repeated links.
-//
-// Shows: registries 24 | only the first page of tag lists is read |
-// apparentlymart/oci-distribution-terraform-registry
-func TestPagedList(t *testing.T) {
-	for _, q := range []ocitest.Quirks{{PageSize: 2, AbsoluteLinks: true}, {PageSize: 2, EndlessLink: true}} {
-		f := newFrontAt(t, ocitest.New(t, q), nil, nil)
-		want := []string{"1.4.0", "1.3.0", "1.2.0", "1.1.0", "1.0.0"}
-		for _, v := range want {
-			f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
-		}
-		c := &tofutest.Client{Tool: tofutest.OpenTofu()}
-		got, err := c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")
-		if diff := cmp.Diff(got, want); err != nil || diff != "" {
-			t.Errorf("%+v: %v, got - want +:\n%s", q, err, diff)
-		}
-	}
 }
 
 // TestOutage checks what still works while the registry is down: everything
