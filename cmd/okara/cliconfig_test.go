@@ -78,24 +78,6 @@ provider_installation {
   }
 }
 `},
-		{"a name of its own", []string{"http://localhost:8080", "--hostname", "okara.test"}, `
-host "okara.test" {
-  services = {
-    "modules.v1"   = "http://localhost:8080/v1/modules/"
-    "providers.v1" = "http://localhost:8080/v1/providers/"
-    "tfe.v2"       = "http://localhost:8080/api/v2/"
-    "tfe.v2.1"     = "http://localhost:8080/api/v2/"
-    "tfe.v2.2"     = "http://localhost:8080/api/v2/"
-    "state.v2"     = "http://localhost:8080/api/v2/"
-  }
-}
-
-# A server on this machine takes any token, unless it has rules of access. The tools
-# want one before they ask for workspaces.
-credentials "okara.test" {
-  token = "anonymous"
-}
-`},
 		{"a name of its own and a token, alone", []string{"https://10.0.0.7:8443", "--hostname", "okara.test", "--token-file", token, "--no-direct"}, `
 host "okara.test" {
   services = {

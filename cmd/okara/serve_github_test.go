@@ -4,7 +4,6 @@ package main
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/hmac"
@@ -19,11 +18,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -94,7 +91,7 @@ func newAppKey(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 }
 
-func deliver(t testing.TB, url, event, delivery, body string) int {
+func deliver(t *testing.T, url, event, delivery, body string) int {
 	t.Helper()
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/hooks/github", strings.NewReader(body)))(t)
 	mac := hmac.New(sha256.New, []byte(hookSecret))
@@ -116,15 +113,7 @@ func deliver(t testing.TB, url, event, delivery, body string) int {
 //
 // Shows: aws-registry 1
 func TestServeGitHub(t *testing.T) {
-	var mu sync.Mutex
-	var said bytes.Buffer // guarded by mu
-	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = io.Copy(&said, r.Body) // a truncated body fails the test below
-		w.Header().Set("Content-Type", "application/x-protobuf")
-	}))
-	defer collector.Close()
+	collector, spans := newCollector(t)
 	dir, api := t.TempDir(), newGitHubAPI(t)
 	audit := filepath.Join(dir, "audit.jsonl")
 	config := writeSecret(t, dir, "okara.hcl", fmt.Appendf(nil, `
@@ -147,75 +136,40 @@ hook "acme/infra" {
 }
 `, audit, writeSecret(t, dir, "token", []byte(acmeToken+"\n")), api, writeSecret(t, dir, "secret", []byte(hookSecret+"\n")), writeSecret(t, dir, "key", newAppKey(t)), api))
 
-	exe := must.Get(os.Executable())(t)
-	okara := filepath.Join(dir, "okara") // the test binary acts as okara by this name
-	must.Succeed(t, os.Symlink(exe, okara))
-	cmd := exec.Command(okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(dir, "storage"), "--config", config, "--debug")
-	cmd.Env = append(os.Environ(), "HOME="+dir, "HOOK_SECRET="+hookSecret, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
-	stdout := must.Get(cmd.StdoutPipe())(t)
-	stderr := must.Get(cmd.StderrPipe())(t)
-	must.Succeed(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended unless the test failed
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		text, _ := io.ReadAll(stderr)
-		t.Fatalf("the server ended: %s", text)
-	}
-	url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-
+	p := newServeProcess(t, []string{"HOOK_SECRET=" + hookSecret, "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector}, "--config", config, "--debug")
 	push := `{"ref":"refs/tags/modules/dns/v1.2.3","head_commit":{"id":"` + strings.Repeat("a", 40) + `"},"repository":{"full_name":"acme/infra"}}`
 	create := `{"ref":"v2.0.0","ref_type":"tag","repository":{"full_name":"beta/terraform-aws-vpc"}}`
 	for i, want := range []int{http.StatusAccepted, http.StatusOK} {
-		if got := deliver(t, url, "push", "1", push); got != want {
+		if got := deliver(t, p.url, "push", "1", push); got != want {
 			t.Errorf("delivery %d: %d, want %d", i, got, want)
 		}
 	}
-	if got := deliver(t, url, "create", "2", create); got != http.StatusAccepted {
+	if got := deliver(t, p.url, "create", "2", create); got != http.StatusAccepted {
 		t.Errorf("create: %d", got)
 	}
-	lines := bufio.NewScanner(io.TeeReader(stderr, lockedWriter{&mu, &said}))
-	for done := 0; done < 2 && lines.Scan(); {
-		if text := lines.Text(); strings.Contains(text, "queue: job done") {
-			done++
-		} else if strings.Contains(text, "queue: job failed") || strings.Contains(text, "tried again") {
+	waitFor(t, "both jobs", func() bool {
+		text := p.log.String()
+		if strings.Contains(text, "queue: job failed") || strings.Contains(text, "tried again") {
 			t.Fatal(text)
 		}
-	}
+		return strings.Count(text, "queue: job done") == 2
+	})
 	for module, version := range map[string]string{"net/dns/aws": "1.2.3", "b/vpc/aws": "2.0.0"} {
-		resp := must.Get(http.Get(url + "/v1/modules/" + module + "/versions"))(t)
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || !strings.Contains(string(body), `"`+version+`"`) {
-			t.Errorf("%s: %s %s, %v; want %s", module, resp.Status, body, err, version)
+		if text := get(t, p.url+"/v1/modules/"+module+"/versions"); !strings.Contains(text, `"`+version+`"`) {
+			t.Errorf("%s: %s; want %s", module, text, version)
 		}
 	}
-	must.Succeed(t, cmd.Process.Signal(syscall.SIGTERM))
-	for lines.Scan() { // read to the end
-	}
-	_ = cmd.Wait() // ended by a signal
-	record := must.Get(os.ReadFile(audit))(t)
-	mu.Lock()
-	defer mu.Unlock()
-	said.Write(record)
+	p.signal(t, syscall.SIGTERM)
+	must.Succeed(t, p.cmd.Wait())
+	said := p.log.String() + spans() + string(must.Get(os.ReadFile(audit))(t))
 	for _, want := range []string{"/repos/acme/infra/tarball/", `"mode":"github"`, "queue: job done"} {
-		if !strings.Contains(said.String(), want) {
+		if !strings.Contains(said, want) {
 			t.Errorf("nothing names %q", want)
 		}
 	}
 	for _, secret := range []string{hookSecret, acmeToken, betaToken, "s3cretLink"} {
-		if strings.Contains(said.String(), secret) {
+		if strings.Contains(said, secret) {
 			t.Errorf("%q is in log, audit log or spans", secret)
 		}
 	}
-}
-
-type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
