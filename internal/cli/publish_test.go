@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // published is a registry that has a version with these files.
@@ -52,10 +53,7 @@ func TestKeepRules(t *testing.T) {
 			o := depot.ModuleOptions{Hold: &archive.HoldBack{Checkout: tree, At: ".", Tracked: all}, Ignore: []string{".gitignore"}}
 			to := &published{files: tt.stored}
 			cli.KeepRules(t.Context(), to, tree, addr.ModuleVersion{}, &o)
-			plan, err := depot.PlanModule(t.Context(), tree, addr.ModuleVersion{}, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := must.Get(depot.PlanModule(t.Context(), tree, addr.ModuleVersion{}, o))(t)
 			if got := names(plan.Tree); !slices.Equal(got, tt.ships) || to.asked != tt.asked || plan.Tree != o.Tree {
 				t.Errorf("ships %q after %d questions", got, to.asked)
 			}

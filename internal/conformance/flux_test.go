@@ -27,10 +27,7 @@ import (
 // Shows: opendepot 13
 func TestFlux(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
-		address, err := addr.ParseModule("net/vpc/aws")
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := must.Get(addr.ParseModule("net/vpc/aws"))(t)
 		d := depot.New(depot.Options{Client: c, Layout: addr.Layout{Prefix: "conformance/flux"}})
 		published, trees := map[string]depot.Published{}, map[string]map[string]string{}
 		for _, text := range []string{"1.0.0", "1.10.0", "1.2.0", "2.0.0"} {

@@ -214,9 +214,7 @@ func TestTwoGrowAtOnce(t *testing.T) {
 					between = false
 					withoutWaits(t, ocitest.Handler(t, q), func(t *testing.T, registry http.RoundTripper) {
 						second, client := newDepot(t, oci.Options{Transport: registry})
-						if err := tt.grow(t, second, "linux_amd64"); err != nil {
-							t.Fatal(err)
-						}
+						must.Succeed(t, tt.grow(t, second, "linux_amd64"))
 						var other error
 						hook := &before{base: registry, do: func() {
 							between = true
@@ -251,9 +249,6 @@ func TestTwoGrowAtOnce(t *testing.T) {
 
 func mustPlatform(t *testing.T, s string) addr.Platform {
 	t.Helper()
-	p, err := addr.ParsePlatform(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(addr.ParsePlatform(s))(t)
 	return p
 }

@@ -205,10 +205,7 @@ func TestSyncTakesOneOfAPair(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0+2")
 	leftOut := func(r *runner, want ...string) {
 		t.Helper()
-		p, err := r.syncer(moduleEntry(o, "")).Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(r.syncer(moduleEntry(o, "")).Plan(t.Context()))(t)
 		var got []string
 		for _, d := range p.LeftOut {
 			reason, _, _ := strings.Cut(d.Reason, ",")

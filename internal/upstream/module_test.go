@@ -112,10 +112,7 @@ func TestArchiveAsked(t *testing.T) {
 		{"/other?archive=zip&sig=x%2By", "/other?sig=x%2By", "", ""},
 		{"/a.tar.xz?sig=x%2By", "/a.tar.xz?sig=x%2By", "", ""},
 	} {
-		l, err := upstream.ParseLocation(srv.URL + tt.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(upstream.ParseLocation(srv.URL + tt.address))(t)
 		asked = nil
 		body, next, err := client().Archive(t.Context(), l)
 		if len(asked) != 1 || asked[0] != tt.request {
