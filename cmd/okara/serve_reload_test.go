@@ -62,7 +62,7 @@ func TestServeReload(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+token)
 		resp := must.Get(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
-		return "/" + strings.TrimLeft(resp.Header.Get("X-Terraform-Get"), "./")
+		return strings.TrimPrefix(must.Get(resp.Request.URL.Parse(resp.Header.Get("X-Terraform-Get")))(t).String(), p.url)
 	}
 	if got := ask(first, ""); got != 200 {
 		t.Fatalf("%s: %d", first, got)
