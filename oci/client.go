@@ -63,6 +63,9 @@ type Options struct {
 	SinglePost bool
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger
+	// Warned is called once for each text that the registry sends as a warning
+	// (OCI distribution specification 1.1, "Warnings"); nil: they are dropped.
+	Warned func(text string)
 	// Retry configures the repetition of repeatable requests.
 	Retry Retry
 }

@@ -100,6 +100,9 @@ func (e *ResponseError) Error() string {
 	if e.Message != "" {
 		s += ": " + strconv.Quote(e.Message)
 	}
+	if e.Status == http.StatusMethodNotAllowed && !isRead(e.Method) && e.Method != http.MethodDelete {
+		s += ": this registry takes no writes" // as a cache of another one
+	}
 	return s
 }
 

@@ -34,6 +34,7 @@ func TestSentinels(t *testing.T) {
 		{"ECR, immutable", 400, code("TAG_INVALID"), false, oci.ErrExists},
 		{"conflict", 409, code("CONFLICT"), false, oci.ErrExists},
 		{"Harbor, no delete of tags", 405, code("UNSUPPORTED"), true, oci.ErrUnsupported},
+		{"a cache of distribution", 405, code("UNSUPPORTED"), false, oci.ErrUnsupported},
 		{"distribution 2.8, no delete of tags", 400, code("DIGEST_INVALID"), true, oci.ErrUnsupported},
 		{"not found says unsupported", 404, code("UNSUPPORTED"), true, oci.ErrUnsupported},
 		{"not there", 404, code("MANIFEST_UNKNOWN"), true, oci.ErrNotFound},
@@ -67,6 +68,9 @@ func TestSentinels(t *testing.T) {
 			}
 			if test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("is not %q: %v", test.want, err)
+			}
+			if says := strings.HasSuffix(err.Error(), "this registry takes no writes"); says != (test.status == 405 && !test.delete) {
+				t.Errorf("says that the registry takes no writes: %v", err)
 			}
 			if strings.Contains(test.body, "words") && len(e.Codes) == 1 && e.Message != "the registry's words" {
 				t.Errorf("message %q", e.Message)

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,41 @@ type transport struct {
 	logger   *slog.Logger
 	answered atomic.Bool // some request got an answer, so the address is right
 	recent   recentPushes
+	warnings warnings
+}
+
+// warnings passes on what registries warn about, each text once.
+type warnings struct {
+	to func(text string) // nil: nowhere
+
+	mu   sync.Mutex // guards seen
+	seen map[string]bool
+}
+
+// maxWarnings bounds the texts of one process.
+const maxWarnings = 20
+
+// take reads the header Warning: code 299, no agent, and a quoted text.
+func (w *warnings) take(h http.Header) {
+	for _, value := range h.Values("Warning") {
+		quoted, ok := strings.CutPrefix(value, "299 - ")
+		warning, err := strconv.Unquote(strings.TrimSpace(quoted))
+		if w.to == nil || !ok || err != nil {
+			continue
+		}
+		w.mu.Lock()
+		fresh := !w.seen[warning] && len(w.seen) < maxWarnings
+		if fresh {
+			if w.seen == nil {
+				w.seen = map[string]bool{}
+			}
+			w.seen[warning] = true
+		}
+		w.mu.Unlock()
+		if fresh {
+			w.to(text.Excerpt(warning))
+		}
+	}
 }
 
 func newTransport(o Options) *transport {
@@ -45,7 +81,7 @@ func newTransport(o Options) *transport {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return &transport{base: o.Transport, retry: o.Retry, logger: l}
+	return &transport{base: o.Transport, retry: o.Retry, logger: l, warnings: warnings{to: o.Warned}}
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -90,6 +126,7 @@ func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response
 	t.log(req, resp, err, attempt, time.Since(start))
 	if err == nil {
 		t.answered.Store(true)
+		t.warnings.take(resp.Header)
 		resp.Request = req
 		if x, ok := req.Context().Value(exchangeKey{}).(*exchange); ok {
 			x.admitInside(resp)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,28 @@ func TestRepeated(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWarnings shows each text of a registry once, and what is no warning by the OCI
+// distribution specification not at all.
+func TestWarnings(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, v := range []string{`299 - "your token expires \"soon\""`, `299 - "read-only on Sunday"`, `199 - "other code"`, `299 agent "other agent"`, `299 - none`} {
+			w.Header().Add("Warning", v)
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(s.Close)
+	var got []string
+	r := newRepo(t, s.Listener.Addr().String(), oci.Options{Warned: func(text string) { got = append(got, text) }})
+	for range 2 {
+		if _, err := r.Resolve(t.Context(), "v1"); !errors.Is(err, oci.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{`your token expires "soon"`, "read-only on Sunday"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -68,6 +68,7 @@ func (reg *Registries) OCIOptions() (oci.Options, error) {
 		PlainHTTP:  reg.plainHTTP,
 		UserAgent:  reg.UserAgent(),
 		Logger:     reg.Logger(),
+		Warned:     func(text string) { reg.Note("warning: the registry says: %s", text) },
 	}, nil
 }
 

@@ -140,6 +140,9 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 		return fmt.Errorf("signature of %s: %w", p.metadata.ShasumsName, err)
 	}
 	p.Warnings = append(p.Warnings, trust.ExpiryWarning(signer, o.Now)...)
+	if signer.Weak != "" {
+		p.Warnings = append(p.Warnings, signer.Weak)
+	}
 	p.signers = []string{signer.ID}
 	p.metadata.SignatureBytes = signature
 	p.metadata.Keys = trust.ServedKeys(keys, o.Now)

@@ -131,7 +131,11 @@ func (r *Release) SignedBy(o trust.Policy) error {
 	if len(r.Metadata.SignatureBytes) == 0 {
 		return fmt.Errorf("%s %s: %w", r.Provider, r.Version, trust.ErrUnsigned)
 	}
-	if _, err := signing.Verify(r.Metadata.ShasumsBytes, r.Metadata.SignatureBytes, o.OpenPGP, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}); err != nil {
+	key, err := signing.Verify(r.Metadata.ShasumsBytes, r.Metadata.SignatureBytes, o.OpenPGP, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired})
+	if err == nil && key.Weak != "" {
+		err = fmt.Errorf("%s: %w", key.Weak, trust.ErrUntrusted)
+	}
+	if err != nil {
 		return fmt.Errorf("%s %s: SHA256SUMS: %w", r.Provider, r.Version, err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/api/errcode"
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 	"github.com/gofrs/flock"
@@ -105,6 +106,10 @@ func (r *Registry) open(reserved int64) (err error) {
 // catalogPage is how many repositories one answer lists.
 const catalogPage = 1000
 
+// maxName is the length of a repository name that the library takes, in
+// characters (distribution/reference, RepositoryNameTotalLengthMax).
+const maxName = 255
+
 // start calls NewApp, which panics on a configuration that it considers wrong.
 func start(storage configuration.Storage) (h http.Handler, err error) {
 	defer func() {
@@ -114,7 +119,15 @@ func start(storage configuration.Storage) (h http.Handler, err error) {
 		}
 	}()
 	c := configuration.Configuration{Storage: storage, Catalog: configuration.Catalog{MaxEntries: catalogPage}}
-	return handlers.NewApp(context.Background(), &c), nil
+	app := handlers.NewApp(context.Background(), &c)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := RepositoryOf(r.URL.Path); len(name) > maxName { // the library answers 500
+			long := errcode.ErrorCodeNameInvalid.WithMessage(fmt.Sprintf("the repository name has %d characters, at most %d are allowed", len(name), maxName))
+			_ = errcode.ServeJSON(w, long) // an error means that the client is gone
+			return
+		}
+		app.ServeHTTP(w, r)
+	}), nil
 }
 
 // Close releases the directory. The handler must not be used afterwards.

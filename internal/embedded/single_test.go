@@ -35,6 +35,7 @@ func TestSinglePost(t *testing.T) {
 	}{
 		{r.Name(), "sha256:x", "in one request", http.StatusBadRequest},
 		{r.Name(), d, "another text", http.StatusBadRequest},
+		{strings.Repeat("a", 256), d, "in one request", http.StatusBadRequest},
 		{"test/UPPER", d, "in one request", http.StatusNotFound},
 	} {
 		if status, _ := post(tt.name, tt.digest, tt.body); status != tt.want {

@@ -5,6 +5,7 @@ package signing
 import (
 	"bytes"
 	"cmp"
+	"crypto"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,10 @@ type PublicKey struct {
 	Expires     time.Time // zero: never
 	Revoked     bool
 	Algorithm   string // "RSA 4096", "Ed25519"
+
+	// Weak says, in the result of Verify, that the signature depends on a hash
+	// that no longer proves who made it; "": it does not.
+	Weak string
 
 	entity *openpgp.Entity
 }
@@ -165,8 +170,9 @@ func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (Publi
 	}
 	var reasons []error
 	for _, k := range keys {
-		err := k.verify(message, signature, o)
+		sig, err := k.verify(message, signature, o)
 		if err == nil {
+			k.Weak = weakness(sig)
 			return k, nil
 		}
 		if !errors.Is(err, ErrUnknownKey) {
@@ -184,25 +190,35 @@ func rank(err error) int {
 }
 
 // verify checks all packets that k may have made.
-func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
+func (k PublicKey) verify(message, signature []byte, o VerifyOptions) (*packet.Signature, error) {
 	c := config(func() time.Time { return o.Now })
 	sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(message), bytes.NewReader(signature), c)
 	switch {
 	case sig != nil && k.revoked(sig):
-		return ErrRevokedKey
+		return sig, ErrRevokedKey
 	case err == nil:
-		return nil
+		return sig, nil
 	case errors.Is(err, pgperrors.ErrUnknownIssuer):
-		return ErrUnknownKey
+		return sig, ErrUnknownKey
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
-		return ErrRevokedKey
+		return sig, ErrRevokedKey
 	case errors.Is(err, pgperrors.ErrKeyExpired), errors.Is(err, pgperrors.ErrSignatureExpired):
 		if o.AllowExpired {
-			return nil
+			return sig, nil
 		}
-		return k.outside(sig, o.Now)
+		return sig, k.outside(sig, o.Now)
 	}
-	return fmt.Errorf("%w (%v)", ErrBadSignature, err)
+	return sig, fmt.Errorf("%w (%v)", ErrBadSignature, err)
+}
+
+// weakness returns the words of [PublicKey.Weak]. No recent signature may depend
+// on SHA-1 (RFC 9580, 9.5); recent is, as for GnuPG 2.2.18, one made after 19
+// January 2019.
+func weakness(sig *packet.Signature) string {
+	if sig == nil || sig.Hash != crypto.SHA1 || sig.CreationTime.Before(time.Date(2019, 1, 19, 0, 0, 0, 0, time.UTC)) {
+		return ""
+	}
+	return fmt.Sprintf("the signature of %s depends on SHA-1, which proves nothing any more: sign it again", sig.CreationTime.UTC().Format(time.DateOnly))
 }
 
 // outside returns why now is not in the validity period of a key or a

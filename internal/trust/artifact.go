@@ -147,10 +147,13 @@ func (x *verifier) openpgp(md artifact.ProviderMetadata) error {
 	o := signing.VerifyOptions{Now: x.o.Now, AllowExpired: x.o.AllowExpired}
 	if len(x.o.OpenPGP) > 0 || x.demands(RequireOpenPGP) {
 		key, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, x.o.OpenPGP, o)
+		if err == nil && key.Weak != "" && x.demands(RequireOpenPGP) {
+			err = fmt.Errorf("key %s: %s", key.ID, key.Weak)
+		}
 		if err != nil {
 			return x.fail("openpgp", err)
 		}
-		x.add("openpgp", "trusted", "key %s %s", key.ID, key.UserID)
+		x.add("openpgp", "trusted", "key %s %s%s", key.ID, key.UserID, warned(key))
 		return nil
 	}
 	served, err := PublicKeys(md.Keys)
@@ -161,8 +164,16 @@ func (x *verifier) openpgp(md artifact.ProviderMetadata) error {
 	if err != nil {
 		return x.fail("openpgp", err)
 	}
-	x.add("openpgp", "consistent", "key %s %s, no trusted key given", key.ID, key.UserID)
+	x.add("openpgp", "consistent", "key %s %s, no trusted key given%s", key.ID, key.UserID, warned(key))
 	return nil
+}
+
+// warned is the warning about a signature behind the words about its key.
+func warned(key signing.PublicKey) string {
+	if key.Weak == "" {
+		return ""
+	}
+	return "; warning: " + key.Weak
 }
 
 // platforms compares the annotations of each platform with its manifest and

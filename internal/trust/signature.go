@@ -112,7 +112,7 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 		}
 		for _, k := range keys {
 			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by a key that is stored beside it"}
-			_, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: o.Now, AllowExpired: true})
+			made, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: o.Now, AllowExpired: true})
 			switch {
 			case errors.Is(err, signing.ErrUnknownKey):
 				continue // this key made no signature here
@@ -122,6 +122,9 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 			case slices.ContainsFunc(o.OpenPGP, func(t signing.PublicKey) bool { return t.Fingerprint == k.Fingerprint }):
 				s.Result = Trusted
 				s.Detail = ""
+			}
+			if made.Weak != "" {
+				s.Detail = made.Weak
 			}
 			out = append(out, s)
 		}

@@ -128,6 +128,7 @@ func TestParseProviderIndex(t *testing.T) {
 		{"of another tool", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "arm64")}, ""},
 		{"other children are ignored", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), layer(ocispec.MediaTypeImageManifest, "x")}, ""},
 		{"other artifact", artifact.ArtifactModule, nil, "artifact type"},
+		{"copied by skopeo 1.9", "", []oci.Descriptor{platform("linux", "amd64")}, "copy it again with `regctl image copy`"},
 		{"platform twice", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "linux_amd64 twice"},
 		{"no platform", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
 		{"os.version", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
@@ -137,7 +138,7 @@ func TestParseProviderIndex(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x, err := artifact.ParseProviderIndex(mustIndex(t, ocispec.Index{ArtifactType: tt.typ, Manifests: tt.children}))
+			x, err := artifact.ParseProviderIndex(mustIndex(t, ocispec.Index{ArtifactType: tt.typ, Manifests: tt.children, Annotations: map[string]string{artifact.AnnKind: "provider"}}))
 			if tt.err == "" {
 				if err != nil || len(x.Protocols) != 1 || x.Protocols[0] != artifact.DefaultProtocol || x.Metadata != nil {
 					t.Errorf("got %+v, %v", x, err)

@@ -125,6 +125,9 @@ func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 	fail := func(format string, args ...any) (ProviderIndex, error) {
 		return ProviderIndex{}, fmt.Errorf("provider index %s: %s: %w", m.Descriptor.Digest, fmt.Sprintf(format, args...), oci.ErrCorrupt)
 	}
+	if kind := index.Annotations[AnnKind]; index.ArtifactType == "" && (kind == addr.KindProvider || kind == addr.KindMirror) {
+		return fail("a copy has lost its artifact type, as skopeo 1.9 does, and no other byte: copy it again with `regctl image copy`, `oras cp` or `crane copy`")
+	}
 	if index.ArtifactType != ArtifactProvider {
 		return fail("artifact type %q is not %s", index.ArtifactType, ArtifactProvider)
 	}
