@@ -180,6 +180,7 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 	m.Created = l.s.o.Now()
 	m.Who = l.x.info.Who
 	m.Operation = l.x.info.Operation
+	m.Run = runPage(l.x.info.Info)
 	m.Parent = parent.Manifest.Digest.String()
 	m.ParentN = parent.N
 	l.x.blobs = nil

@@ -11,6 +11,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,6 +155,7 @@ type Version struct {
 	Tool      string    `json:"tool,omitempty"`
 	Who       string    `json:"who,omitempty"`
 	Operation string    `json:"operation,omitempty"` // for example OperationTypeApply, push, restore of version 3, takeover
+	Run       string    `json:"run,omitempty"`       // page of the CI job, or of the run on a server
 	LockID    string    `json:"lock_id,omitempty"`
 	Parent    int64     `json:"parent,omitempty"`    // the version it was made from
 	Fence     int64     `json:"fence,omitempty"`     // first number of the lock that wrote it
@@ -168,7 +170,7 @@ type Version struct {
 func newVersion(m format.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
-		Tool: m.Tool, Who: m.Who, Operation: m.Operation, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
+		Tool: m.Tool, Who: m.Who, Operation: m.Operation, Run: runPage(m.Run), LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
 		Encrypted: sealed(m), Envelope: m.Envelope,
 	}
 	if !m.Empty {
@@ -193,6 +195,16 @@ func (v Version) Why() string {
 	default:
 		return operation
 	}
+}
+
+// runPage returns the page that the words about a lock end with, "" if there is
+// none: okara adds that of the CI job, or of the run.
+func runPage(info string) string {
+	page := info[strings.LastIndexByte(info, ' ')+1:]
+	if u, err := url.Parse(page); err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return page
 }
 
 // Jump is the minimum by which version numbers skip ahead where a lock was taken

@@ -98,6 +98,28 @@ func TestStoreLifeCycle(t *testing.T) {
 	})
 }
 
+// TestHistorySays checks that a version says in words why it was written, and in which run.
+func TestHistorySays(t *testing.T) {
+	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{Tool: "test"})
+	for i, tt := range []struct{ operation, info, why, run string }{
+		{"OperationTypeApply", "okara pid 1, tofu pid 2 on h, https://ci.example.com/7", "apply", "https://ci.example.com/7"},
+		{"OperationTypeInvalid", "", "import, or another command without a plan", ""},
+		{"tfe.v2", "https://okara.example.com/ui/runs/acme/prod/3", "a command through a cloud block", "https://okara.example.com/ui/runs/acme/prod/3"},
+		{"push", "see javascript:alert(1)", "push", ""},
+		{"OperationTypePlan", "https://me:secret@ci.example.com/7", "plan", ""},
+	} {
+		l := must.Get(s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: fmt.Sprint("id-", i), Operation: tt.operation, Info: tt.info}))(t)
+		mustPut(t, l, testState(i, 100))
+		mustUnlock(t, l)
+		for v, err := range s.History(t.Context(), "prod") {
+			if err != nil || v.Why() != tt.why || v.Run != tt.run {
+				t.Errorf("%s: why %q, run %q, %v", tt.operation, v.Why(), v.Run, err)
+			}
+			break
+		}
+	}
+}
+
 func testDelete(t *testing.T, s *statebackend.Store) {
 	l := mustLock(t, s, "prod", "del")
 	must.Succeed(t, l.Delete(t.Context()))

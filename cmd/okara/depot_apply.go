@@ -63,6 +63,13 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 	if err := up.PrintResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
+	for _, r := range results {
+		for _, w := range r.Published.Warnings {
+			if r.Changes() { // else it was told when it was published
+				up.Note("warning: %s %s: %s", r.Entry, r.Version, w)
+			}
+		}
+	}
 	for _, d := range drift {
 		up.Note("drift: %s", d)
 	}

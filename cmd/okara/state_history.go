@@ -27,8 +27,8 @@ func newStateHistory(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [REPOSITORY]",
 		Short: "List the versions of a state, newest first",
-		Long: `List the versions of a state, newest first: who wrote each, and why. WHY is the
-operation of the lock, as the tool named it. A takeover ends the lock of a run
+		Long: `List the versions of a state, newest first: who wrote each, and why. RUN is
+the page of the CI job, or of the run on a server. A takeover ends the lock of a run
 that is gone, or is thought to be: it skips 100000 numbers, which that run may
 still use, and stores the state of before under the first number above them. What
 that run still writes stays below as a version and is never current.`,
@@ -40,7 +40,7 @@ that run still writes stays below as a version and is never current.`,
 				return err
 			}
 			out := stateHistory{Repository: args[0], Workspace: ws, Versions: []statebackend.Version{}}
-			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WHO", "WHY", "WRITTEN BY", ""}}
+			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WHO", "WHY", "RUN", "WRITTEN BY", ""}}
 			for v, err := range s.History(cmd.Context(), ws) {
 				if err != nil {
 					return noState(err, args[0], ws)
@@ -78,5 +78,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), cli.Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), cli.OrDash(oneLine(v.Who, 40)), cli.OrDash(oneLine(v.Why(), 60)), cli.OrDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), cli.Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), cli.OrDash(oneLine(v.Who, 40)), cli.OrDash(oneLine(v.Why(), 60)), cli.OrDash(oneLine(v.Run, 200)), cli.OrDash(v.Tool), mark}
 }

@@ -430,12 +430,18 @@ func claimText(v any) (string, bool) {
 // states; nil: none.
 func (id identity) origin() map[string]string {
 	text := func(name string) string { v, _ := claimText(id.Claims[name]); return v }
+	page := func(of, job string) string {
+		if job == "" {
+			return ""
+		}
+		return of + job
+	}
 	ref := strings.TrimPrefix(strings.TrimPrefix(text("ref"), "refs/tags/"), "refs/heads/")
 	switch {
 	case id.Issuer == "https://token.actions.githubusercontent.com" && text("repository") != "":
-		return map[string]string{"source": "https://github.com/" + text("repository"), "revision": text("sha"), "ref": ref}
+		return map[string]string{"source": "https://github.com/" + text("repository"), "revision": text("sha"), "ref": ref, "run": page("https://github.com/"+text("repository")+"/actions/runs/", text("run_id"))}
 	case text("project_path") != "" && text("sha") != "": // GitLab
-		return map[string]string{"source": id.Issuer + "/" + text("project_path"), "revision": text("sha"), "ref": ref}
+		return map[string]string{"source": id.Issuer + "/" + text("project_path"), "revision": text("sha"), "ref": ref, "run": page(id.Issuer+"/"+text("project_path")+"/-/jobs/", text("job_id"))}
 	}
 	return nil
 }

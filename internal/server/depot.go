@@ -240,6 +240,9 @@ func (r *depotRunner) note(res supply.Result) {
 		r.log.Error("depot: drift", attrs...)
 	case res.Changes():
 		r.log.Info("depot: changed", attrs...)
+		for _, w := range res.Published.Warnings {
+			r.log.Warn("depot: published with a warning", "entry", res.Entry, "version", res.Version, "warning", w)
+		}
 	default:
 		return
 	}

@@ -40,6 +40,7 @@ const (
 	annStateTool          = "vnd.okara.state.tool"
 	annStateWho           = "vnd.okara.state.who"
 	annStateOperation     = "vnd.okara.state.operation"
+	annStateRun           = "vnd.okara.state.run"
 	AnnStateEmpty         = "vnd.okara.state.empty"
 	annStateDeleted       = "vnd.okara.state.deleted"
 
@@ -209,6 +210,7 @@ type StateManifest struct {
 	Tool      string
 	Who       string // of the lock under which it was written
 	Operation string // of that lock; OperationTakeover for the seal of a takeover
+	Run       string // page of the CI job or run that held the lock; "": unknown
 	Created   time.Time
 	Empty     bool // no state yet, or the workspace was deleted
 	Deleted   bool
@@ -249,6 +251,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 		annStateTool:              s.Tool,
 		annStateWho:               s.Who,
 		annStateOperation:         s.Operation,
+		annStateRun:               s.Run,
 		ocispec.AnnotationCreated: s.Created.UTC().Format(time.RFC3339Nano),
 	}
 	if s.ParentN > 0 {
@@ -302,6 +305,7 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		Tool:      ann[annStateTool],
 		Who:       text.Line(ann[annStateWho]),
 		Operation: text.Line(ann[annStateOperation]),
+		Run:       text.Line(ann[annStateRun]),
 		Created:   n.time(ocispec.AnnotationCreated),
 		Empty:     ann[AnnStateEmpty] == "true",
 		Deleted:   ann[annStateDeleted] == "true",

@@ -67,7 +67,7 @@ func TestStateTags(t *testing.T) {
 func TestStateManifestRoundTrip(t *testing.T) {
 	want := format.StateManifest{
 		Workspace: "Ünïcode", N: 42, Parent: "sha256:" + strings.Repeat("a", 64), ParentN: 41, Fence: 40, LockID: "id",
-		Lineage: "l", Serial: 17, SHA256: "ab", Tool: "OpenTofu/1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+		Lineage: "l", Serial: 17, SHA256: "ab", Tool: "OpenTofu/1.12.6", Run: "https://ci.example.com/1", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
 		Origin:   format.StateOrigin{Repository: "r/s", Workspace: "w", Version: 3, Fence: 2, Parent: "p"},
 		Envelope: map[string]string{"vnd.okara.state.envelope": "1"},
 		Layer:    format.StateLayer("+zstd+encrypted", []byte("bytes")).Descriptor,

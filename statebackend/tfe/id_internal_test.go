@@ -4,6 +4,7 @@ package tfe
 
 import (
 	"encoding/base64"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -206,5 +207,23 @@ func TestShortID(t *testing.T) {
 	}
 	if (workspaceRef{"acme", "a"}).short()[:9] != (workspaceRef{"acme", "b"}).short()[:9] {
 		t.Error("two workspaces of one organization begin in two ways")
+	}
+}
+
+// TestRunPage: a lock names the page of the run that took it, on this server or in CI.
+func TestRunPage(t *testing.T) {
+	s := locks{&server{common: &common{o: Options{PublicURL: func(*http.Request) string { return "https://okara.example.com/" }}}}}
+	p := workspaceRef{organization: "acme", workspace: "prod"}
+	for _, tt := range []struct {
+		name, want string
+		g          access.Grant
+	}{
+		{"run of this server", "https://okara.example.com/ui/runs/acme/prod/abc.3", access.Grant{Caller: access.Caller{Mode: "run", Subject: "abc/3/1"}}},
+		{"CI", "https://ci.example.com/7", access.Grant{Caller: access.Caller{Mode: "oidc", Subject: "a/b/c", Origin: map[string]string{"run": "https://ci.example.com/7"}}}},
+		{"person", "", access.Grant{Caller: access.Caller{Mode: "oidc", Subject: "alice"}}},
+	} {
+		if got := s.runPage(nil, p, tt.g); got != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
 	}
 }

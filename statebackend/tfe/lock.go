@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -42,7 +44,7 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
 	info := s.lockInfo(r, p, h, g)
-	info.Info = printable(body.Reason + body.Data.Attributes.Reason)
+	info.Info = strings.TrimPrefix(printable(body.Reason+body.Data.Attributes.Reason)+", "+info.Info, ", ")
 	known := s.recent.get(readerOf(r, p, g), s.now()).list
 	if h == "" {
 		known = nil // another list, since the workspace must be checked for locks before the claim
@@ -57,10 +59,29 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 // lockInfo describes the caller as the holder of a lock.
 func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
-		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.holderName(r, g.Caller),
+		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.holderName(r, g.Caller), Info: s.runPage(r, p, g),
 		Version: clip(printable(r.Header.Get("Terraform-Version")), maxShort),
 		Path:    clip(printable(p.String()), 2*maxShort),
 	}
+}
+
+// runPage returns the page of the run that the caller is, on this server or in a CI system;
+// "" if it is none.
+func (s locks) runPage(r *http.Request, p workspaceRef, g access.Grant) string {
+	base := s.o.PublicURL(r)
+	if id, n, ok := runOf(g.Caller); ok && base != "" {
+		return strings.TrimSuffix(base, "/") + "/ui/runs/" + url.PathEscape(p.organization) + "/" + url.PathEscape(p.workspace) + "/" + id + "." + n
+	}
+	return printable(g.Origin["run"])
+}
+
+// runOf returns the run whose token the caller has, whose subject is ID/NUMBER/ATTEMPT.
+func runOf(c access.Caller) (id, number string, ok bool) {
+	part := strings.Split(c.Subject, "/")
+	if c.Mode != "run" || len(part) != 3 {
+		return "", "", false
+	}
+	return part[0], part[1], true
 }
 
 // maxShort bounds, in characters, a field of the lock information, whose total size is
@@ -69,7 +90,11 @@ const maxShort = 64
 
 // holderName names a caller, with the address that the request comes from.
 func (s locks) holderName(r *http.Request, c access.Caller) string {
-	return clip(nameOf(c), 2*maxShort) + "@" + clip(printable(s.kit.Guard.ClientIP(r)), maxShort)
+	name := nameOf(c)
+	if _, n, ok := runOf(c); ok {
+		name = "run " + n
+	}
+	return clip(name, 2*maxShort) + "@" + clip(printable(s.kit.Guard.ClientIP(r)), maxShort)
 }
 
 // take takes the lock of an existing workspace. known is a recent list to begin with, or

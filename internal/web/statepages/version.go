@@ -221,6 +221,9 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 	}
 	add("By", v.Who)
 	add("For", v.Why())
+	if v.Run != "" {
+		all = append(all, site.Fact{Name: "Run", Text: site.Clip(text.Block(v.Run)), Href: v.Run})
+	}
 	add("With", v.Tool)
 	if size > 0 {
 		add("State", text.Size(int64(size)))
