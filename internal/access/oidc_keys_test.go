@@ -80,6 +80,30 @@ func allowed(g *access.Guard, token string) error {
 	return err
 }
 
+// TestRenewedToken: who renews a token in a long run stays the same caller; another subject is
+// another one.
+func TestRenewedToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys.json")
+	s := newSigner(t, "one")
+	must.Succeed(t, os.WriteFile(file, s.set(), 0o600))
+	now := time.Now()
+	g := newKeysGuard(t, access.Issuer{URL: "i", KeysFile: file}, func() time.Time { return now })
+	identity := func(claims map[string]any) string {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/", nil)
+		r.Header.Set("Authorization", "Bearer "+s.tokenWith(t, "i", now, claims))
+		return must.Get(g.Allow(r, rights.Right{Action: rights.Read, Kind: "module", Address: "a/b/c"}))(t).Identity()
+	}
+	first := identity(nil)
+	now = now.Add(2 * time.Hour)
+	if again := identity(map[string]any{"jti": "2", "run_attempt": "2"}); again != first || first == "" {
+		t.Errorf("the caller was %q and is %q", first, again)
+	}
+	if other := identity(map[string]any{"sub": "other"}); other == first {
+		t.Error("another subject is the same caller")
+	}
+}
+
 // keysBlock returns the settings of an issuer with its keys in a file.
 func keysBlock(t *testing.T, file string) *access.Block {
 	t.Helper()
