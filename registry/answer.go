@@ -77,13 +77,27 @@ func (l *links) root(r *http.Request) string {
 	return strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
 }
 
-// kept returns m, or nil for a root that contains what a client sent: its answers are made
-// anew, since any number of such roots would fill m.
+// isSent reports whether a root contains the Host that a client sent.
+func (l *links) isSent(root string) bool {
+	return root != l.public && !strings.HasPrefix(root, "../")
+}
+
+// kept returns m, or nil for a root that a client sent: its answers are made anew, since any
+// number of such roots would fill m.
 func (l *links) kept(m *sync.Map, root string) *sync.Map {
-	if root == l.public || strings.HasPrefix(root, "../") {
-		return m
+	if l.isSent(root) {
+		return nil
 	}
-	return nil
+	return m
+}
+
+// cacheControl is [cacheControl] for an answer with addresses below root: no cache gives
+// another client the Host that one client sent.
+func (l *links) cacheControl(g access.Grant, root string) string {
+	if l.isSent(root) {
+		return privateCache
+	}
+	return cacheControl(g)
 }
 
 // Bounds of the warnings of a provider, which both tools show on every init.

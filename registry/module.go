@@ -114,7 +114,7 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 	h := w.Header()
 	root := r.links.root(r.Request)
 	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b)+mv.Suffix()+"?checksum="+mv.Zip.Digest.String())
-	h.Set("Cache-Control", cacheControl(r.grant))
+	h.Set("Cache-Control", r.links.cacheControl(r.grant, root))
 	if m.answer.Answer == "" || m.answer.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)
 		return nil

@@ -105,7 +105,7 @@ func TestAbsoluteLocations(t *testing.T) {
 	f := newFront(t, func(o *server.Options) { o.Local = true })
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	for _, c := range []struct{ via, want string }{{"", f.URL + "/archives/"}, {"1.1 proxy", "../../"}} {
+	for _, c := range []struct{ via, want, caches string }{{"", f.URL + "/archives/", "private"}, {"1.1 proxy", "../../", "public"}} {
 		resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Via", c.via)
 		_, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"), "Via", c.via)
 		got := decode[struct {
@@ -115,6 +115,9 @@ func TestAbsoluteLocations(t *testing.T) {
 			if !strings.HasPrefix(at, c.want) {
 				t.Errorf("via %q: %q, want %s", c.via, at, c.want)
 			}
+		}
+		if who, _, _ := strings.Cut(resp.Header.Get("Cache-Control"), ","); who != c.caches {
+			t.Errorf("via %q: Cache-Control %q, want %s", c.via, who, c.caches) // the Host that one client sent is for no other
 		}
 		archive, _ := ask(t, http.MethodGet, must(f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/").Parse(got)), "Via", c.via)
 		if archive.StatusCode != 200 {

@@ -170,7 +170,7 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 	if err != nil {
 		return err
 	}
-	a.Write(w, r.Request, cacheControl(r.grant))
+	a.Write(w, r.Request, r.links.cacheControl(r.grant, root))
 	return nil
 }
 
@@ -283,7 +283,7 @@ func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]
 	if err != nil {
 		return err
 	}
-	a.Write(w, r.Request, cacheControl(r.grant))
+	a.Write(w, r.Request, r.links.cacheControl(r.grant, root))
 	return nil
 }
 
