@@ -111,11 +111,8 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if o.Sessions != nil && s.BasePath != "" {
 		env.Log.Warn("with base_path, everything else on this host can act as the user that is logged in to the pages: a separate host prevents this", "base_path", s.BasePath)
 	}
-	if s.PublicURL == "" && !o.Local && len(o.Proxies) == 0 && s.TLS.Cert == "" && !s.TLS.SelfSigned {
-		env.Log.Warn("without public_url, TLS and proxies this server does not know its address, and those in answers are relative: OpenTofu and Terraform follow them, Terragrunt's provider cache, Renovate and Trivy do not")
-	}
-	if s.BasePath != "" {
-		env.Log.Warn("with base_path only programs that ask for the discovery document find modules and providers: Trivy and tfupdate do not ask", "base_path", s.BasePath)
+	for _, limit := range s.addressLimits(o) {
+		env.Log.Warn(limit)
 	}
 	o.Metrics.running(env.Version, s.Storage)
 	var runner *depotRunner
