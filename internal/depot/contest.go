@@ -135,7 +135,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 		return nil, nil, err
 	}
 	tags = b.list.Tags
-	done, err := b.write(ctx, !shown)
+	done, err := b.writeVersion(ctx, !shown)
 	if err == nil && !shown {
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
 	}
@@ -152,15 +152,15 @@ func newBid(l *Listing, v addr.Version, replaces digest.Digest, root oci.Manifes
 	b := &bid{repo: l.Repository, version: v, replaces: replaces, root: root, list: l}
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
-	b.tag = bidPrefix + b.hash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
+	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
 	var err error
 	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag})
 	return b, err
 }
 
-// hash returns what rivals have in common: the number, or the index that they
+// rivalHash returns what rivals have in common: the number, or the index that they
 // extend. So a bid has no effect once the version names another index.
-func (b *bid) hash() string {
+func (b *bid) rivalHash() string {
 	if b.replaces == "" {
 		return numberHash(b.list.Kind, b.version)
 	}
@@ -183,8 +183,8 @@ func (b *bid) put(ctx context.Context) error {
 	return err
 }
 
-// write points the version at the manifest.
-func (b *bid) write(ctx context.Context, look bool) (done bool, err error) {
+// writeVersion points the version at the manifest.
+func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error) {
 	if b.replaces == "" {
 		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
 	}
@@ -251,7 +251,7 @@ func (b *bid) digest() string { return b.root.Digest.Encoded() }
 func (b *bid) rivals(tags []string) []string {
 	var found []string
 	for _, tag := range tags {
-		digest, ok := bidFor(tag, b.hash())
+		digest, ok := bidFor(tag, b.rivalHash())
 		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) {
 			found = append(found, digest)
 		}

@@ -240,9 +240,9 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	switch {
 	case failed != nil:
 	case !matches(plan):
-		e.say(r.events, omit(e.unmatched(), plan.Omitted(e.key)))
+		e.say(r.events, addOmitted(e.unmatched(), plan.Omitted(e.key)))
 	default:
-		e.say(r.events, omit(found.verdict(), plan.Omitted(e.key)))
+		e.say(r.events, addOmitted(found.verdict(), plan.Omitted(e.key)))
 	}
 	return failed
 }

@@ -30,10 +30,10 @@ func TestEntryOfAVersion(t *testing.T) {
 // TestOmittedIsSaid checks that a status says what a run left out.
 func TestOmittedIsSaid(t *testing.T) {
 	v := (&found{}).verdict()
-	if got := omit(v, nil); got.Message != v.Message {
+	if got := addOmitted(v, nil); got.Message != v.Message {
 		t.Errorf("got %q", got.Message)
 	}
-	got := omit(v, []supply.Difference{{Version: "1.2.3.4", Reason: "no version"}, {Version: "1.0.0", Reason: "the origin has no package for plan9_arm"}})
+	got := addOmitted(v, []supply.Difference{{Version: "1.2.3.4", Reason: "no version"}, {Version: "1.0.0", Reason: "the origin has no package for plan9_arm"}})
 	if want := v.Message + "; left out: 1.2.3.4: no version; 1.0.0: the origin has no package for plan9_arm"; got.Message != want {
 		t.Errorf("got %q", got.Message)
 	}

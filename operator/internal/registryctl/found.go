@@ -112,8 +112,8 @@ func (f *found) fill(s *v1alpha1.EntryStatus) {
 	}
 }
 
-// omit adds to a verdict what a run left out, and why.
-func omit(v verdict.Verdict, omitted []supply.Difference) verdict.Verdict {
+// addOmitted adds to a verdict what a run left out, and why.
+func addOmitted(v verdict.Verdict, omitted []supply.Difference) verdict.Verdict {
 	if len(omitted) == 0 {
 		return v
 	}
