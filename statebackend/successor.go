@@ -85,20 +85,6 @@ func (l *writer) Push(ctx context.Context, next []byte, force bool) (Version, er
 	return l.Put(ctx, next)
 }
 
-// Repeats returns the current version if err says that the lock of a write was lost and that
-// version is the written state nevertheless: an earlier request with the same bytes stored it,
-// and its answer was lost. Otherwise it returns err.
-func (s *Store) Repeats(ctx context.Context, workspace string, state []byte, err error) (Version, error) {
-	if !errors.Is(err, ErrLockLost) {
-		return Version{}, err
-	}
-	current, v, readErr := s.Get(ctx, workspace)
-	if readErr != nil || !bytes.Equal(current, state) || s.clear(v, current) {
-		return Version{}, err
-	}
-	return v, nil
-}
-
 // clear reports whether a state should be sealed but is not.
 func (s *vault) clear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)

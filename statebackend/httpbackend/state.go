@@ -72,15 +72,13 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
 		return fmt.Errorf("%w: %w", errBody, err)
 	}
 	force := r.URL.Query().Get("force") == "true"
-	err = s.underLock(r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
+	return s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
 		v, err := put(ctx, l, state, force)
 		if v.N > 0 {
 			s.changed(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
 		}
 		return err
 	})
-	_, err = t.store.Repeats(r.Context(), t.workspace, state, err)
-	return err
 }
 
 // put writes state if it may follow the current one. If the bytes are the same, the
@@ -101,7 +99,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 	if err := s.checkPost(r, t, id); err != nil {
 		return err
 	}
-	return s.underLock(r, t, id, "delete", func(ctx context.Context, l *statebackend.Lock) error {
+	return s.underLock(w, r, t, id, "delete", func(ctx context.Context, l *statebackend.Lock) error {
 		if _, err := l.Head(ctx); errors.Is(err, oci.ErrNotFound) {
 			return nil // there is no state, or the request is a repetition
 		}
@@ -122,12 +120,19 @@ func (s *Server) checkPost(r *http.Request, t target, id string) error {
 	return s.checkOwner(r.Context(), t, id)
 }
 
-// underLock runs do with the lock of id, or with a temporary lock if id is empty.
-func (s *Server) underLock(r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
+// underLock runs do with the lock of id, or with a temporary lock if id is empty, and
+// answers 200.
+func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
+	var err error
 	if id == "" {
-		return s.underOwnLock(r, t, operation, do)
+		err = s.underOwnLock(r, t, operation, do)
+	} else {
+		err = overtaken(t.store.Resumed(r.Context(), t.workspace, id, func(l *statebackend.Lock) error { return do(r.Context(), l) }))
 	}
-	return overtaken(t.store.Resumed(r.Context(), t.workspace, id, func(l *statebackend.Lock) error { return do(r.Context(), l) }))
+	if err == nil {
+		w.WriteHeader(http.StatusOK)
+	}
+	return err
 }
 
 func (s *Server) underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {

@@ -3,7 +3,6 @@
 package tfe_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,20 +107,12 @@ func TestForceUnlock(t *testing.T) {
 		tool.create("prod")
 		mine := tool.read("prod")
 		tool.lock(http.StatusOK, mine)
-		holder := &command{client: tool, name: "prod", id: mine}
-		made := holder.must(http.StatusCreated, http.MethodPost, "workspaces/"+mine+"/state-versions", announce(stateOf("a", 1))).item()
-		upload := func() {
-			t.Helper()
-			holder.anonymous().must(http.StatusOK, http.MethodPut, fmt.Sprint(made.Attributes["hosted-state-upload-url"]), stateOf("a", 1))
-		}
-		upload()
 		command := other.begin("prod").read()
 		force := "workspaces/" + command.id + "/actions/force-unlock"
 		if got := command.must(http.StatusOK, http.MethodPost, force, nil).item(); got.Attributes["locked"] != false {
 			t.Errorf("the workspace is %+v", got)
 		}
 		other.want(http.StatusConflict, http.MethodPost, force, nil)
-		upload() // repeated: it is stored
 		// The overtaken command gets an error, and its unlock does no harm.
 		next := other.read("prod")
 		other.lock(http.StatusOK, next)

@@ -173,14 +173,11 @@ func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []
 		info.Version = t.Tool
 		err = s.underOwnLock(ctx, p, h, info, do)
 	}
-	if err != nil {
-		return at.store.Repeats(ctx, at.workspace, state, err)
-	}
-	if !repeated {
+	if err == nil && !repeated {
 		g.Record(p.String(), access.Change{Action: rights.Write, Version: strconv.FormatInt(v.N, 10), Digest: v.Digest, Lock: v.LockID, Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
 		s.o.Wrote(ctx, at.name)
 	}
-	return v, nil
+	return v, err
 }
 
 // matches reports whether a state is the announced one.
