@@ -157,7 +157,7 @@ func TestUnknown(t *testing.T) {
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	for _, path := range []string{
 		"/v1/modules/net/vpc/azure/versions", "/v1/modules/net/vpc/aws/1.0.1/download", "/v1/modules/net/vpc/aws/latest/download",
-		"/v1/modules/Net/vpc/aws/versions", "/v1/modules/net/v_-pc/aws/versions", "/v1/modules/net/vpc%2Faws/x/versions",
+		"/v1/modules/net/v_-pc/aws/versions", "/v1/modules/net/vpc%2Faws/x/versions",
 		"/v1/providers/acme/none/versions", "/v1/providers/acme/dns/2.0.0/download/linux/amd64",
 		"/v1/providers/acme/dns/1.0.0/download/linux/arm", "/v1/providers/acme/dns/1.0/download/linux/amd64",
 		"/v1/providers/ac__me/dns/versions", "/mirror/other.example.com/acme/dns/index.json",
