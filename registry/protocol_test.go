@@ -70,7 +70,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestProviderDetail asks for what tfupdate 0.10 reads of a provider: its latest version,
+// TestProviderDetail asks for what tfupdate reads of a provider: its latest version,
 // and all of them.
 func TestProviderDetail(t *testing.T) {
 	f := newFront(t, nil)
