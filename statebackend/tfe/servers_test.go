@@ -459,9 +459,10 @@ func (w *world) run(kind string, n int) {
 }
 
 // isRefusal reports whether an answer says that a write does not count: not if an earlier one
-// of the same request had none, and not if it names the version that continues it.
+// of the same request had none, not if its lock had ended before it came, since another copy of it
+// may have come earlier, and not if it names the version that continues it.
 func isRefusal(answer string) bool {
-	return !strings.Contains(answer, repeatedNote) && !strings.Contains(answer, "from which version") && !strings.Contains(answer, "the next lock decides")
+	return !strings.Contains(answer, repeatedNote) && !strings.Contains(answer, "lock ended") && !strings.Contains(answer, "from which version") && !strings.Contains(answer, "the next lock decides")
 }
 
 const repeatedNote = "(an earlier request had no answer)"
