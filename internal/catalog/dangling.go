@@ -60,7 +60,7 @@ func (c versionLists) passed(repository string, l *Versions, v addr.Version, err
 }
 
 // maxForeign bounds the tags of a list that are looked at.
-const maxForeign = 100
+const maxForeign = 20
 
 // dropForeign removes the tags of a module's repository that are no modules, such as those
 // of a chart or an image. A version that okara published has a recorded time, and one that
