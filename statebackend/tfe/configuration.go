@@ -106,8 +106,6 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	if s.o.PublicURL(r) == "" {
 		return invalid("this server does not know by which address it is reached, to which a configuration could be sent\nhint: set public_url")
 	}
-	r, cancel := within(r)
-	defer cancel()
 	if _, err := s.openRemote(r.Context(), p); err != nil {
 		return err
 	}
@@ -194,8 +192,6 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	if _, err := s.allow(r, rights.Read, c.workspaceRef); err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	_, its, _, err := s.uploadsOf(r.Context(), c)
 	if err != nil {
 		return err

@@ -251,8 +251,6 @@ func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	r, cancel := within(r)
-	defer cancel()
 	v, err := s.restore(r, g, p, h, to.n)
 	if err != nil {
 		return err

@@ -32,8 +32,6 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, err := s.locate(r.Context(), p)
 	if err != nil {
 		return err

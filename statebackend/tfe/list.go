@@ -47,8 +47,6 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	all, err := s.readable(r.Context(), organization, g)
 	if err != nil {
 		return err

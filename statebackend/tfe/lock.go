@@ -41,8 +41,6 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	info := s.lockInfo(r, p, h, g)
 	info.Info = strings.TrimPrefix(printable(body.Reason+body.Data.Attributes.Reason)+", "+info.Info, ", ")
 	known := s.recent.get(readerOf(r, p, g), s.now()).list
@@ -187,8 +185,6 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, err := s.whereLocked(r.Context(), p)
 	if err != nil {
 		return err
@@ -244,8 +240,6 @@ func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	if err := s.notExecuting(r.Context(), p); err != nil {
 		return err
 	}

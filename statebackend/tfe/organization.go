@@ -37,8 +37,6 @@ func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	names, err := s.o.Organizations(r.Context(), g)
 	if err != nil {
 		return err

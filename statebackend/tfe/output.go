@@ -127,8 +127,6 @@ func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, v, err := s.versions().current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return answer(w, http.StatusOK, document{Data: []resource{}})
@@ -187,8 +185,6 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 
 // openOutputs reads the outputs of version n of an existing workspace.
 func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRef, n int64) (outputs, func(), error) {
-	r, cancel := within(r)
-	defer cancel()
 	at, err := s.open(r.Context(), p)
 	if err != nil {
 		return outputs{}, nil, err

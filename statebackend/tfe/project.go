@@ -41,8 +41,6 @@ func (p projects) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	all, err := p.readable(r.Context(), organization, g)
 	if err != nil {
 		return err
@@ -128,8 +126,6 @@ func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	all, err := p.readable(r.Context(), organization, g)
 	if err != nil {
 		return err

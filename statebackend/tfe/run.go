@@ -121,8 +121,6 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if c.workspaceRef != p {
 		return errNoID()
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, err := s.configurations().openRemote(r.Context(), p)
 	if err != nil {
 		return err
@@ -269,8 +267,6 @@ func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	run, _, err := s.readRun(r.Context(), id)
 	if err != nil {
 		return err
@@ -325,8 +321,6 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 		if err := s.readBody(w, r, smallBody, &body); err != nil {
 			return err
 		}
-		r, cancel := within(r)
-		defer cancel()
 		run, _, err := s.readRun(r.Context(), id)
 		if err != nil {
 			return err

@@ -85,8 +85,6 @@ func (s logs) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error 
 		if err != nil {
 			return err
 		}
-		r, cancel := within(r)
-		defer cancel()
 		run, _, err := s.runs().readRun(r.Context(), id)
 		if err != nil {
 			return err
@@ -128,8 +126,6 @@ func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
 	if offset < 0 || limit < 1 {
 		return malformed("offset and limit must be numbers, and limit not 0")
 	}
-	r, cancel := within(r)
-	defer cancel()
 	part, err := s.part(r, id, p, offset, min(limit, maxPart))
 	if err != nil {
 		return runError(err)
@@ -209,8 +205,6 @@ func (p planDocs) show(w http.ResponseWriter, r *http.Request, as func(PlanDocum
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	b, err := p.o.Runs.PlanJSON(r.Context(), id.asWorkspace(), id.record, id.n)
 	if err != nil {
 		return runError(err)

@@ -218,14 +218,14 @@ func (s *server) routes() http.Handler {
 
 	t.add("GET", "workspaces/{id}/current-state-version", s.versions().currentVersion)
 	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.outputRoutes().currentOutputs)
-	t.add("POST", "workspaces/{id}/state-versions", s.versions().createVersion)
+	t.addLong("POST", "workspaces/{id}/state-versions", s.versions().createVersion)
 	t.add("PATCH", "workspaces/{id}/state-versions", s.versions().rollback)
 	t.add("GET", "state-versions", s.versions().listVersions)
 	t.add("GET", "state-versions/{id}", s.versions().showVersion)
-	t.add("GET", "state-versions/{id}/download", s.versions().downloadVersion)
+	t.addLong("GET", "state-versions/{id}/download", s.versions().downloadVersion)
 	t.add("GET", "state-versions/{id}/outputs", s.outputRoutes().versionOutputs)
 	t.add("GET", "state-version-outputs/{id}", s.outputRoutes().showOutput)
-	t.add("PUT", "uploads/{token}", s.uploads().upload)
+	t.addLong("PUT", "uploads/{token}", s.uploads().upload)
 	if s.o.Runs != nil {
 		s.addRuns(t)
 	}
@@ -259,7 +259,17 @@ type table struct {
 	methods map[string][]string
 }
 
+// add adds a route whose work at the registry is bounded by requestTime.
 func (t table) add(method, path string, h service.Handler) {
+	t.addLong(method, path, func(w http.ResponseWriter, r *http.Request) error {
+		r, cancel := within(r)
+		defer cancel()
+		return h(w, r)
+	})
+}
+
+// addLong adds a route that sends or takes a state, which a slow client may do for longer.
+func (t table) addLong(method, path string, h service.Handler) {
 	t.mux.Handle(method+" "+prefix+path, t.s.wrap(h))
 	t.methods[path] = append(t.methods[path], method)
 	if method == http.MethodGet {

@@ -193,8 +193,6 @@ func (h holder) resource(one variables.Variable) resource {
 }
 
 func (v variableRoutes) list(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := v.holder(r, rights.Read)
 	if err != nil {
 		return err
@@ -217,8 +215,6 @@ func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.V
 
 // listAll lists the variables in effect for a workspace: its own, and those of its sets.
 func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := v.holder(r, rights.Read)
 	if err != nil {
 		return err
@@ -318,8 +314,6 @@ func newID(organization string) string {
 }
 
 func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := v.holder(r, manage)
 	if err != nil {
 		return err
@@ -334,8 +328,6 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 // createNamed creates a variable of the workspace that the body names, so the caller must
 // first have the right to run anything.
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	if _, err := v.allow(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
@@ -448,8 +440,6 @@ func (h holder) named(r *http.Request) (variables.Variable, error) {
 
 // each finds the variable that a request names, and calls do with it.
 func (v variableRoutes) each(r *http.Request, action rights.Action, do func(*http.Request, holder, variables.Variable) error) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := v.holder(r, action)
 	if err != nil {
 		return err

@@ -167,8 +167,6 @@ func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	if _, err := s.open(r.Context(), p); err != nil {
 		return err
 	}
@@ -201,8 +199,6 @@ func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, g access.Grant, organization string, want func(variables.Set, []variables.Use) bool) error {
-	r, cancel := within(r)
-	defer cancel()
 	book, err := s.book(r.Context(), organization)
 	if err != nil {
 		return err
@@ -296,8 +292,6 @@ func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []
 }
 
 func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	organization := r.PathValue("organization")
 	g, err := s.allowAll(r, manage, organization)
 	if err != nil {
@@ -382,8 +376,6 @@ func (h holder) recordSet(action string, status int) {
 }
 
 func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := s.holder(r, rights.Read)
 	if err != nil {
 		return err
@@ -406,8 +398,6 @@ func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s setRoutes) update(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := s.holder(r, manage)
 	if err != nil {
 		return err
@@ -424,8 +414,6 @@ func (s setRoutes) update(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s setRoutes) delete(w http.ResponseWriter, r *http.Request) error {
-	r, cancel := within(r)
-	defer cancel()
 	h, err := s.holder(r, manage)
 	if err != nil {
 		return err
@@ -440,8 +428,6 @@ func (s setRoutes) delete(w http.ResponseWriter, r *http.Request) error {
 // use returns the handler that adds a set to workspaces or projects, or removes it.
 func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		r, cancel := within(r)
-		defer cancel()
 		h, err := s.holder(r, manage)
 		if err != nil {
 			return err

@@ -201,8 +201,6 @@ func (s versions) currentVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, v, err := s.current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return absent("workspace %q has no state yet", p)
@@ -240,8 +238,6 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	if id.pending {
 		data, err := s.uploaded(r, g, id)
 		if err != nil {
@@ -357,8 +353,6 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.allow(r, rights.Read, p); err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, states, err := s.look(r.Context(), p, "")
 	if err != nil {
 		return err

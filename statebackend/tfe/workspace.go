@@ -163,8 +163,6 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	command := r.PathValue("id") == "" && ofTool(r)
 	listed := s.now()
 	var at located
@@ -342,8 +340,6 @@ func (s tags) tagged(w http.ResponseWriter, r *http.Request, change func(tagList
 	if err := s.readBody(w, r, smallBody, &body); err != nil {
 		return statebackend.Record{}, err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	_, record, err := s.workspaces().change(r.Context(), p, h, g, false, func(r *statebackend.Record) error { return change(body, r) })
 	return record, err
 }
@@ -374,8 +370,6 @@ func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
 	if strings.HasSuffix(r.URL.Path, "/effective-tag-bindings") {
 		kind = "effective-tag-bindings"
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, err := s.open(r.Context(), p)
 	if err != nil {
 		return err

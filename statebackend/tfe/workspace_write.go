@@ -166,8 +166,6 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, err := s.locate(r.Context(), p)
 	if err != nil {
 		return err
@@ -314,8 +312,6 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
 	at, _, err := s.change(r.Context(), p, h, g, true, body.applier(s.server, r, p))
 	if err != nil {
 		return err

@@ -99,23 +99,16 @@ func TestRolloutBatch(t *testing.T) {
 	s.remove(def)
 }
 
-// foreign publishes something under a version of the module that is not a module.
-func (s *site) foreign(version string) {
+// damaged publishes a version of the module that lacks its content.
+func (s *site) damaged(version string) {
 	s.t.Helper()
 	repo := must.Get(s.registry.Repo("modules/net/vpc/aws"))(s.t)
 	is := must.Get(repo.Fetch(s.t.Context(), "1.0.0"))(s.t)
 	image := must.Get(is.Image())(s.t)
-	image.ArtifactType = "application/vnd.example"
-	m, err := oci.NewManifest(image)
-	if err == nil {
-		_, err = repo.Push(s.t.Context(), oci.Artifact{Root: m})
-	}
-	if err == nil {
-		err = repo.PutTag(s.t.Context(), version, m)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	image.Layers = nil
+	m := must.Get(oci.NewManifest(image))(s.t)
+	must.Get(repo.Push(s.t.Context(), oci.Artifact{Root: m}))(s.t)
+	must.Succeed(s.t, repo.PutTag(s.t.Context(), version, m))
 }
 
 // TestRolloutBatchGoesOn checks that an unreadable version, which one object would upgrade
@@ -139,7 +132,7 @@ func TestRolloutBatchGoesOn(t *testing.T) {
 	s.publish("2.0.0", network(""))
 	s.until("it is current", func() (bool, any) { s.read(def); return def.Status.Module.Version == "2.0.0", def.Status })
 	has(next, "2.0.0")
-	s.foreign("1.0.1")
+	s.damaged("1.0.1")
 	if c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonModuleMissing); !strings.Contains(c.Message, "version 1.0.1: ") {
 		t.Errorf("it says %s", c.Message)
 	}

@@ -3,15 +3,19 @@
 package rig
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	typedrbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
@@ -49,6 +53,8 @@ func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets
 	a.within(namespace, "okara-operator", rules["namespace"])
 	a.made(a.rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: secrets}, Rules: all(ofSecrets)}, metav1.CreateOptions{}))
 	a.bind(namespace, secrets, "ClusterRole")
+	a.await(namespace, all(everywhere)[0])
+	a.await(namespace, all(ofSecrets)[0])
 	return a.config
 }
 
@@ -93,6 +99,19 @@ func (c *Cluster) account(t testing.TB, namespace, name string) *account {
 	token := must.Get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	a.config.BearerToken = token.Status.Token
 	return a
+}
+
+// await waits until the API server knows a right, which it learns by a watch.
+func (a *account) await(namespace string, rule rbacv1.PolicyRule) {
+	a.t.Helper()
+	set := must.Get(kubernetes.NewForConfig(a.config))(a.t)
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+	}}
+	must.Succeed(a.t, wait.PollUntilContextTimeout(a.t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		got, err := set.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && got.Status.Allowed, err
+	}))
 }
 
 func (a *account) made(_ any, err error) {
