@@ -359,7 +359,7 @@ func unfinished(failures []error, what string) error {
 	if len(failures) == 0 {
 		return nil
 	}
-	if !slices.ContainsFunc(failures, func(err error) bool { return !otherContent(err) }) {
+	if !slices.ContainsFunc(failures, func(err error) bool { return !hasType[*depot.ConflictError](err) }) {
 		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they are there with other content", len(failures), what)},
 			"a published version never changes: ask the origin which of the two is right; the other one needs another number")
 	}
@@ -370,9 +370,6 @@ func unfinished(failures []error, what string) error {
 	}
 	return cli.PartlyError("%d %s", len(failures), what)
 }
-
-// otherContent reports whether a version exists with different content.
-func otherContent(err error) bool { return hasType[*depot.ConflictError](err) }
 
 func hasType[E error](err error) bool {
 	_, ok := errors.AsType[E](err)

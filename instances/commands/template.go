@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // newTemplate is the parent of the commands on templates.
@@ -139,6 +138,3 @@ func describeFolder(ctx context.Context, dir string, ref template.ModuleRef) (te
 	}
 	return templatesource.Described(plan.Description(), ref.Path)
 }
-
-// notPublished reports whether the registry lacks a module, which may be published later.
-func notPublished(err error) bool { return errors.Is(err, oci.ErrNotFound) }

@@ -5,6 +5,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 func newTemplatePublish(reg *cli.Registries) *cobra.Command {
@@ -104,7 +106,7 @@ func publishTemplate(ctx context.Context, reg *cli.Registries, t *template.Templ
 		return depot.Published{}, err
 	}
 	switch _, _, err := module.check(ctx, t); {
-	case err != nil && notPublished(err):
+	case err != nil && errors.Is(err, oci.ErrNotFound):
 		reg.Note("warning: %v", err)
 	case err != nil:
 		return depot.Published{}, fmt.Errorf("%w; nothing was published", err)

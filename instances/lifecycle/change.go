@@ -248,7 +248,7 @@ func (w changes) update(e Update) (Answer, error) {
 	run := w.runQueue().newRun(r, RunApply)
 	run.Parameters = merged
 	run.Why = clip(e.Why, maxDetail)
-	r.Sensitive = union(r.Sensitive, e.Sensitive)
+	r.Sensitive = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Sensitive, e.Sensitive))))
 	if e.Source != nil {
 		run.Source = *e.Source
 	}
@@ -276,11 +276,6 @@ func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.Raw
 	}
 	maps.Copy(all, changed)
 	return all, checkSize("/parameters", rawSize(all), template.MaxParameters)
-}
-
-// union returns the elements of both lists, sorted and without duplicates.
-func union(a, b []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // renew queues another apply after the running one: row 10.

@@ -270,14 +270,9 @@ func (s callers) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{},
 	return struct{}{}, c, err
 }
 
-// templateName returns the template that a path names.
-func templateName(r *http.Request) string {
-	return r.PathValue("namespace") + "/" + r.PathValue("name")
-}
-
 // templateIn finds a template that the caller may see, whether or not it still exists.
 func (s callers) templateIn(r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
-	name := templateName(r)
+	name := r.PathValue("namespace") + "/" + r.PathValue("name")
 	if c.mayRead(name) {
 		return name, c, nil
 	}

@@ -63,7 +63,7 @@ func parseHost(s string) (string, error) {
 	if err != nil || err2 != nil || again != ascii { // some code points do not survive the round trip
 		return "", invalid(what, s, "is not a host name")
 	}
-	if p := hostRule().problem(ascii); p != "" {
+	if p := (alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}).problem(ascii); p != "" {
 		return "", invalid(what, s, "%s", p)
 	}
 	if !hasPort {

@@ -22,10 +22,6 @@ func dashRule() alphabet {
 	return alphabet{"-", `only a-z, 0-9 and single "-" between them are allowed`}
 }
 
-func hostRule() alphabet {
-	return alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}
-}
-
 func nameRule() alphabet {
 	return alphabet{"-_", `only a-z, 0-9 and "-", "_" or "__" between them are allowed`}
 }

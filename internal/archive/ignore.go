@@ -29,9 +29,6 @@ const (
 	maxMatching = 4_000_000_000
 )
 
-// ignoreFiles returns the names of ignore files in the order of their rules.
-func ignoreFiles() []string { return []string{".terraformignore", ".tfignore"} }
-
 // rule is one line of an ignore file.
 type rule struct {
 	source  string // "modules/x/.tfignore:3: *.bak", for messages

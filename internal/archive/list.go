@@ -162,7 +162,7 @@ func (w *walk) enter(dir string, at place) (place, error) {
 	if w.o.All {
 		return at, nil
 	}
-	own, err := readRules(w.tree, dir, &w.ignore, ignoreFiles()...)
+	own, err := readRules(w.tree, dir, &w.ignore, ".terraformignore", ".tfignore")
 	if err != nil {
 		return at, err
 	}

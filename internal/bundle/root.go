@@ -214,7 +214,7 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	case stored.Digest == x.Digest:
 		return true, nil
 	case x.kind == rootVersion, x.kind == rootImage:
-		l.conflict(x, stored.Digest)
+		l.note(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored.Digest, x.Digest)
 		return true, nil
 	}
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
@@ -360,8 +360,4 @@ func (l *loader) note(list *[]string, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*list = append(*list, fmt.Sprintf(format, args...))
-}
-
-func (l *loader) conflict(x root, stored digest.Digest) {
-	l.note(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored, x.Digest)
 }

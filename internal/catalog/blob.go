@@ -54,11 +54,6 @@ func (b *Blobs) KnownSize(repository, sha256hex string) (int64, bool) {
 	return b.sizes.Peek(repository + "@" + sha256hex)
 }
 
-// forgetSize drops the size, so that the registry is asked again.
-func (b *Blobs) forgetSize(repository, sha256hex string) {
-	b.sizes.Forget(repository + "@" + sha256hex)
-}
-
 // KeepBytes caches a small blob that was read as part of something else: checksums, a
 // signature.
 func (b *Blobs) KeepBytes(repository, sha256hex string, bytes []byte) {

@@ -109,7 +109,7 @@ func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string,
 		err := still(ctx, r, l, v, sha256hex)
 		if err == nil {
 			m.remove(repository, v)
-			m.blobs.forgetSize(repository, sha256hex)
+			m.blobs.sizes.Forget(repository + "@" + sha256hex)
 			continue
 		}
 		if !errors.Is(err, oci.ErrNotFound) {

@@ -32,10 +32,6 @@ type hostTransport struct {
 	err error
 }
 
-func newPerHost(common *http.Transport, dirs []string) *perHost {
-	return &perHost{common: common, dirs: dirs, hosts: map[string]hostTransport{}}
-}
-
 func (p *perHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" || len(p.dirs) == 0 {
 		return p.common.RoundTrip(r)

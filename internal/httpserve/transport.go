@@ -71,7 +71,7 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	t.ReadBufferSize = ioBuffer
 	t.WriteBufferSize = ioBuffer
 	t.ResponseHeaderTimeout = answerTimeout
-	hosts := newPerHost(t, o.CertDirs)
+	hosts := &perHost{common: t, dirs: o.CertDirs, hosts: map[string]hostTransport{}}
 	return Traced(hosts), nil
 }
 

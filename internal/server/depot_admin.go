@@ -31,11 +31,6 @@ type depotAdmin struct {
 // adminBytes bounds the memory for the cached view; a record may have 64 MiB.
 const adminBytes = 32 << 20
 
-// adminPolicy keeps the view fresh enough for a page that is reloaded to follow a run.
-func adminPolicy() cache.Policy {
-	return cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}
-}
-
 func newDepotAdmin(o Options, d *depot.Depot) (*depotAdmin, error) {
 	k := &depotAdmin{d: d, runner: o.depots, version: o.Version}
 	if k.runner != nil {
@@ -58,7 +53,7 @@ func newDepotAdmin(o Options, d *depot.Depot) (*depotAdmin, error) {
 
 // Depot implements [web.Depot].
 func (k *depotAdmin) Depot(ctx context.Context) (web.DepotView, error) {
-	read, err := k.seen.Get(ctx, "", adminPolicy(), func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
+	read, err := k.seen.Get(ctx, "", cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}, func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
 	if err != nil {
 		return web.DepotView{}, err
 	}

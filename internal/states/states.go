@@ -35,14 +35,6 @@ func listPolicy() cache.Policy {
 	return cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}
 }
 
-func namePolicy() cache.Policy {
-	return cache.Policy{Fresh: 30 * time.Second, Grace: 10 * time.Minute, Stale: 24 * time.Hour}
-}
-
-func versionPolicy() cache.Policy {
-	return cache.Policy{Fresh: 10 * time.Minute, Grace: time.Hour, Stale: 24 * time.Hour}
-}
-
 func foreverPolicy() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
 
 // Options configure [States]. Client is required.
@@ -162,7 +154,7 @@ func (s *States) Repository(name string) (string, error) {
 
 // Names returns the known states, sorted.
 func (s *States) Names(ctx context.Context) ([]string, error) {
-	return s.names.Get(ctx, "", namePolicy(), func(ctx context.Context, _ []string, _ bool) ([]string, error) {
+	return s.names.Get(ctx, "", cache.Policy{Fresh: 30 * time.Second, Grace: 10 * time.Minute, Stale: 24 * time.Hour}, func(ctx context.Context, _ []string, _ bool) ([]string, error) {
 		known := map[string]bool{}
 		for _, name := range s.o.Names {
 			known[name] = true

@@ -72,10 +72,6 @@ const (
 	glanceOld = 200 // states that are read again in the background
 )
 
-func glancePolicy() cache.Policy {
-	return cache.Policy{Fresh: 10 * time.Minute, Grace: 24 * time.Hour, Stale: 24 * time.Hour}
-}
-
 // Glance returns the summaries of any number of states. It reads some states that were not
 // read before, as far as ctx allows, and renews some of the others, in turn, in the
 // background. left counts the states without a summary.
@@ -106,7 +102,7 @@ func (s *States) Glance(ctx context.Context, names []string) (known map[string]*
 			}
 		}
 		g.Go(func() error {
-			sum, err := s.summary(ctx, name, glancePolicy())
+			sum, err := s.summary(ctx, name, cache.Policy{Fresh: 10 * time.Minute, Grace: 24 * time.Hour, Stale: 24 * time.Hour})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -168,7 +164,7 @@ func (s *States) Version(ctx context.Context, name, workspace string, n int64) (
 	if err != nil {
 		return statebackend.Version{}, err
 	}
-	return s.versions.Get(ctx, versionKey(name, workspace, n), versionPolicy(), func(ctx context.Context, _ statebackend.Version, _ bool) (statebackend.Version, error) {
+	return s.versions.Get(ctx, versionKey(name, workspace, n), cache.Policy{Fresh: 10 * time.Minute, Grace: time.Hour, Stale: 24 * time.Hour}, func(ctx context.Context, _ statebackend.Version, _ bool) (statebackend.Version, error) {
 		return store.Describe(ctx, workspace, n)
 	})
 }

@@ -32,10 +32,6 @@ type logins struct {
 	hosts site.Hosts
 }
 
-func newLogins(o Options) *logins {
-	return &logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}
-}
-
 func (l *logins) routes(r *site.Routes) {
 	r.Raw("GET /ui/login", l.show)
 	r.Form("POST /ui/login", l.may, l.logIn) // limited to ten per minute

@@ -92,7 +92,7 @@ func sets(o Options) []site.Set {
 		a := &audits{auditLog: o.Audit, clock: o.Now}
 		all = append(all, site.Set{Menu: administrators("Audit", "audit"), Routes: a.routes})
 	}
-	return append(all, site.Set{Templates: templateFiles, Routes: newLogins(o).routes})
+	return append(all, site.Set{Templates: templateFiles, Routes: (&logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}).routes})
 }
 
 func hostsOf(o Options) site.Hosts { return site.Hosts{Server: o.Hostname, Registry: o.Registry} }

@@ -94,7 +94,7 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 		return answer(w, http.StatusCreated, document{Data: s.versionOf(r, p, h, v)})
 	}
 	if s.o.PublicURL(r) == "" { // without it the tools send the state in the body
-		return malformedParam("state")
+		return refuse(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 	}
 	r, cancel := within(r)
 	defer cancel()
@@ -106,11 +106,6 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return answer(w, http.StatusCreated, document{Data: data})
-}
-
-// malformedParam is the error for a missing parameter, in the wording that clients know.
-func malformedParam(name string) error {
-	return refuse(http.StatusBadRequest, "param is missing or the value is empty: "+name, "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 }
 
 // readAnnouncement reads the body; the caller calls release to free its memory.

@@ -3,12 +3,10 @@
 package tfe
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/rights"
-	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // A project is a label of workspaces. It exists while a workspace has it.
@@ -28,11 +26,6 @@ func project(organization, name string) resource {
 		r.Relationships = map[string]relation{"organization": to("organizations", organization)}
 	}
 	return r
-}
-
-// projectOf returns the id of the project of a workspace.
-func projectOf(organization string, r *statebackend.Record) string {
-	return projectID(organization, cmp.Or(r.Project, defaultProject))
 }
 
 // list lists the labels of the workspaces that the caller may read.

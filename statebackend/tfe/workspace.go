@@ -87,7 +87,7 @@ func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *sta
 	}
 	return resource{Type: "workspaces", ID: p.id(h), Attributes: a, Relationships: map[string]relation{
 		"organization": to("organizations", p.organization),
-		"project":      to("projects", projectOf(p.organization, r)),
+		"project":      to("projects", projectID(p.organization, cmp.Or(r.Project, defaultProject))),
 	}}
 }
 

@@ -28,10 +28,6 @@ type chain struct {
 	asking chan struct{} // capacity 1: held while asking for that address
 }
 
-func newChain(l *Ledger) *chain {
-	return &chain{l: l, number: 1, stores: map[int]*statebackend.Store{}, asking: make(chan struct{}, 1)}
-}
-
 // store returns the store of a repository, always the same one, since it remembers what
 // this process holds and has seen.
 func (c *chain) store(number int) (*statebackend.Store, error) {

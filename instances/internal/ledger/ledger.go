@@ -146,7 +146,7 @@ func New(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{o: o, serials: m, changed: make(chan struct{})}
-	l.book = newChain(l)
+	l.book = &chain{l: l, number: 1, stores: map[int]*statebackend.Store{}, asking: make(chan struct{}, 1)}
 	return l, nil
 }
 

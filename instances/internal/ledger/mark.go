@@ -22,10 +22,6 @@ type mark struct {
 	Number int `json:"number"` // from 2 on
 }
 
-func newMark(number int) (oci.Manifest, error) {
-	return format.NewMark(artifactMark, mark{Number: number})
-}
-
 // parseMark returns the number of the repository that a manifest names.
 func parseMark(m oci.Manifest) (int, error) {
 	var l mark

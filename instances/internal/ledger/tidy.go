@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // errRenew ends a lock before its version numbers are used up.
@@ -114,7 +115,7 @@ func (t *tenure) leaveHint(ctx context.Context, number int) {
 	s, err := t.l.book.store(1)
 	if err == nil {
 		var m oci.Manifest
-		if m, err = newMark(number); err == nil {
+		if m, err = format.NewMark(artifactMark, mark{Number: number}); err == nil {
 			err = s.Repo().PutTag(ctx, tagMark, m)
 		}
 	}

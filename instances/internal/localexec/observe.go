@@ -208,7 +208,7 @@ func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
 			return run.Status{}, err
 		}
 		g.interrupted = time.Now()
-		if err := l.interrupt(at); err != nil {
+		if err := l.Local.attempt(at.folder, at.marker).Interrupt(); err != nil {
 			return run.Status{}, err
 		}
 	}

@@ -31,9 +31,6 @@ func (l *Local) running(folder string, m marker) bool {
 	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attempt(folder, m).Alive()
 }
 
-// interrupt asks what is left of a run to end.
-func (l *Local) interrupt(at workDir) error { return l.attempt(at.folder, at.marker).Interrupt() }
-
 // kill kills all processes of an attempt.
 func (l *Local) kill(at workDir) error { return l.attempt(at.folder, at.marker).Kill() }
 

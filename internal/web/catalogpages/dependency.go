@@ -30,9 +30,6 @@ type here struct {
 	Satisfied bool
 }
 
-// toolRegistries are the registries where the tools look for a provider without a host.
-func toolRegistries() []string { return []string{"registry.opentofu.org", "registry.terraform.io"} }
-
 // requirements looks up the providers that modules require.
 type requirements struct {
 	catalog *catalog.Catalog
@@ -84,7 +81,7 @@ func (s requirements) meant(r *site.Request, d artifact.DescribedProvider) []add
 		source = own
 	} else if strings.Count(source, "/") == 1 {
 		var out []addr.Provider
-		for _, host := range toolRegistries() {
+		for _, host := range []string{"registry.opentofu.org", "registry.terraform.io"} {
 			if p, err := addr.ParseProvider(host + "/" + source); err == nil {
 				out = append(out, p)
 			}
