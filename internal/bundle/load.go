@@ -37,8 +37,8 @@ type LoadOptions struct {
 }
 
 // Load pushes the content that the registry does not have yet below the depot's
-// prefix: blobs, then manifests from the bottom up, version tags last, so that
-// a visible version has its signatures and its status. A tag that exists with
+// prefix: blobs, then manifests from the bottom up, version tags and then
+// latest last, so that a visible version has its signatures and its status. A tag that exists with
 // another digest is left unchanged and reported. A version that does not fulfil
 // the policy is reported and gets no tag. A version whose number was withdrawn
 // in the registry is reported and skipped. A repeated run does only what is
@@ -56,7 +56,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	}
 	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted, images: o.Images,
-		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]bool{}, done: map[blobRef]bool{},
+		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]*oci.Repo{}, done: map[blobRef]bool{},
 	}
 	l.report = b.Report()
 	err := l.load(ctx)
@@ -78,8 +78,8 @@ type loader struct {
 
 	mu     sync.Mutex // guards the fields below
 	report Report
-	filled map[addr.Item]bool // items that have a version
-	done   map[blobRef]bool   // manifests that have been pushed
+	filled map[addr.Item]*oci.Repo // items that have a version
+	done   map[blobRef]bool        // manifests that have been pushed
 }
 
 // blobRef is a blob or manifest in a repository.
@@ -130,6 +130,9 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	for _, it := range slices.SortedFunc(maps.Keys(l.filled), func(a, b addr.Item) int { return cmp.Compare(a.String(), b.String()) }) {
+		if it.Kind == addr.KindModule {
+			l.report.Warnings = append(l.report.Warnings, depot.MoveLatest(ctx, &depot.Listing{Repository: l.filled[it], Kind: it.Kind})...)
+		}
 		if err := l.d.AddToCatalog(ctx, it, ""); err != nil {
 			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err))
 		}
@@ -137,10 +140,10 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
-func (l *loader) fill(it addr.Item) {
+func (l *loader) fill(x root) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.filled[it] = true
+	l.filled[x.item] = x.repo
 }
 
 // job is a blob that a root needs.
@@ -330,7 +333,7 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		l.note(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
-		l.fill(x.item)
+		l.fill(x)
 	}
 	return err
 }

@@ -122,8 +122,8 @@ func TestLoadBundleInOrder(t *testing.T) {
 			step = 4
 		case version:
 			step = 3
-		case isManifest && (strings.Contains(ref, ":") || strings.HasPrefix(ref, "okara-publish-") || strings.HasPrefix(ref, "okara-time-")):
-			step = last // by digest, or a publisher's bid, or a time: invisible
+		case isManifest && (strings.Contains(ref, ":") || strings.HasPrefix(ref, "okara-publish-") || strings.HasPrefix(ref, "okara-time-") || ref == "latest"):
+			step = last // by digest, or a publisher's bid, or a time: invisible; or latest
 		case isManifest:
 			step = 2
 		default:
@@ -173,6 +173,9 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	l, err := inside.Versions(t.Context(), depottest.VPC().Item())
 	if err != nil || len(l.Versions) != 2 || l.Status(depottest.MustVersion(t, "1.1.0")).Yanked == nil {
 		t.Errorf("loaded %+v, %v, want 1.0.0 and 1.2.0, and 1.1.0 still withdrawn", l, err)
+	}
+	if latest, want := depottest.MustFetch(t, l.Repository, "latest"), depottest.MustFetch(t, l.Repository, "1.2.0"); latest.Digest != want.Digest {
+		t.Errorf("latest is %s, want 1.2.0", latest.Digest)
 	}
 }
 

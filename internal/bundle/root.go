@@ -204,7 +204,7 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("loading %s: %w", x, err)
 	case stored.Digest == x.Digest && x.kind == rootVersion:
-		l.fill(x.item)
+		l.fill(x)
 		m, err := l.manifest(ctx, x.repo, x.Descriptor)
 		if err != nil {
 			return false, err

@@ -96,7 +96,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 		return Published{}, err
 	}
 	if _, err := m.Image(); err == nil {
-		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
+		out.Warnings = append(out.Warnings, MoveLatest(ctx, l)...)
 	}
 	return out, nil
 }

@@ -100,9 +100,9 @@ type putOptions struct {
 	// version does not name it any more, the error is ErrTaken.
 	replaces digest.Digest
 	// written is called once the version exists, while other publishers still
-	// see the bid. tags are those from before; old means that they do not show
+	// see the bid. l is the list from before; old means that it does not show
 	// the bid.
-	written func(tags []string, old bool) (warnings []string)
+	written func(l *Listing, old bool) (warnings []string)
 }
 
 // putVersion is PutVersion without recording the time. tags are those from
@@ -140,7 +140,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
 	}
 	if err == nil && o.written != nil {
-		warnings = append(warnings, o.written(tags, !shown)...)
+		warnings = append(warnings, o.written(b.list, !shown)...)
 	}
 	if done { // otherwise the version may still appear, and no other may be written before it
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))

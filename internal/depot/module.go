@@ -157,7 +157,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 		return Published{}, err
 	}
 	if s.there.Existing && len(s.lost) == 0 {
-		out := s.there.moved(ctx, s.listing.Repository, o)
+		out := s.there.moved(ctx, s.listing, o)
 		out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 		return out, nil
 	}
@@ -244,7 +244,7 @@ func (d *Depot) pushModule(ctx context.Context, m addr.ModuleVersion, plan *Modu
 	if out.Existing {
 		warnings, err := restore(ctx, r, out.Tag, s.lost, artifact)
 		out.Warnings = append(out.Warnings, warnings...)
-		return out.moved(ctx, r, o), err
+		return out.moved(ctx, l, o), err
 	}
 	for i, b := range artifact.Blobs {
 		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
@@ -265,7 +265,7 @@ func (d *Depot) pushModule(ctx context.Context, m addr.ModuleVersion, plan *Modu
 		if err != nil {
 			return Published{}, err
 		}
-		return there.moved(ctx, r, o), nil
+		return there.moved(ctx, l, o), nil
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
@@ -281,7 +281,7 @@ func (o ModuleOptions) plain() bool { return o.Check == nil && o.Policy != Polic
 // each.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (warnings []string, err error) {
 	r := l.Repository
-	put := putOptions{fresh: true, written: o.latest(ctx, r, v, a.Root)}
+	put := putOptions{fresh: true, written: o.latest(ctx, v, a.Root)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
 	if len(l.Times) > 0 { // okara published an existing version
 		empty := oci.EmptyBlob().Digest
@@ -312,7 +312,7 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 		return out, err
 	}
 	if o.Policy != PolicyEditions {
-		warnings, err := putNew(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, r, v, a.Root)})
+		warnings, err := putNew(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, v, a.Root)})
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}
@@ -320,20 +320,20 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 	if out.Warnings = append(out.Warnings, warnings...); err != nil {
 		return out, err
 	}
-	return out.moved(ctx, r, o), nil
+	return out.moved(ctx, l, o), nil
 }
 
 // latest returns the function that moves the tag latest once a version exists;
 // nil if it is not to be moved.
-func (o ModuleOptions) latest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) func(tags []string, old bool) (warnings []string) {
+func (o ModuleOptions) latest(ctx context.Context, v addr.Version, m oci.Manifest) func(l *Listing, old bool) (warnings []string) {
 	if o.NoLatest {
 		return nil
 	}
-	return func(tags []string, old bool) []string {
+	return func(l *Listing, old bool) []string {
 		if old {
-			return moveLatest(ctx, r)
+			return MoveLatest(ctx, l)
 		}
-		return pointLatest(ctx, r, v, m, tags)
+		return pointLatest(ctx, l, v, m)
 	}
 }
 
@@ -435,58 +435,65 @@ func packedBlob(mediaType string, f archive.PackedFile) oci.Blob {
 
 // moved moves the tag latest, unless it is not to be moved, and adds the
 // warnings to p.
-func (p Published) moved(ctx context.Context, r *oci.Repo, o ModuleOptions) Published {
+func (p Published) moved(ctx context.Context, l *Listing, o ModuleOptions) Published {
 	if !o.NoLatest {
-		p.Warnings = append(p.Warnings, moveLatest(ctx, r)...)
+		p.Warnings = append(p.Warnings, MoveLatest(ctx, l)...)
 	}
 	return p
 }
 
 // pointLatest points the tag "latest" at a newly written version, with one
-// request, if the tags from before show neither a higher release nor a
+// request, if the list from before shows neither a higher release nor a
 // publisher of another version. Of two concurrent publishers the later one sees
 // the bid of the other, which is removed only after the other has moved the
 // tag, and therefore lists the tags anew.
-func pointLatest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) []string {
+func pointLatest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) []string {
 	own := bidPrefix + numberHash(addr.KindModule, v)
-	competes := func(tag string) bool {
-		other, ok := addr.VersionFromTag(tag)
-		higher := ok && !other.Prerelease() && other.Compare(v) > 0
-		bidOfOther := strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own)
-		return higher || bidOfOther
+	bidOfOther := func(tag string) bool { return strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own) }
+	higher, ok := l.release()
+	if v.Prerelease() || ok && higher.Compare(v) > 0 || slices.ContainsFunc(l.Tags, bidOfOther) {
+		return MoveLatest(ctx, l)
 	}
-	if v.Prerelease() || slices.ContainsFunc(tags, competes) {
-		return moveLatest(ctx, r)
-	}
-	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))
+	return notMoved(l.Repository.PutTag(ctx, artifact.TagLatest, m))
 }
 
-// moveLatest points the tag "latest" at the highest release. It is the only tag
-// of a module that moves. If the registry refuses, the result is a warning.
-func moveLatest(ctx context.Context, r *oci.Repo) []string {
-	err := func() error {
-		var highest addr.Version
-		for tag, err := range r.Tags(ctx) {
-			if err != nil {
-				return err
-			}
-			if v, ok := addr.VersionFromTag(tag); ok && !v.Prerelease() && (highest == (addr.Version{}) || v.Compare(highest) > 0) {
-				highest = v
-			}
-		}
-		if highest == (addr.Version{}) {
+// release returns the highest release that is not withdrawn.
+func (l *Listing) release() (v addr.Version, ok bool) {
+	i := slices.IndexFunc(l.Versions, func(v addr.Version) bool { return !v.Prerelease() && l.Status(v).Yanked == nil })
+	if i < 0 {
+		return v, false
+	}
+	return l.Versions[i], true
+}
+
+// MoveLatest points the tag "latest" of a module at the highest release that is
+// not withdrawn, and removes it if there is none. It is the only tag of a module
+// that moves. l is a list from before, whose events are not read again; it may
+// be empty. If the registry refuses, the result is a warning.
+func MoveLatest(ctx context.Context, l *Listing) []string {
+	r := l.Repository
+	l, err := ReadListing(ctx, r, l.Kind, l)
+	if err != nil || l.Kind != addr.KindModule {
+		return notMoved(err)
+	}
+	v, ok := l.release()
+	if !ok {
+		if !slices.Contains(l.Tags, artifact.TagLatest) {
 			return nil
 		}
-		m, err := r.Fetch(ctx, highest.Tag())
-		if err != nil {
-			return err
+		if err = r.Untag(ctx, artifact.TagLatest); err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return []string{fmt.Sprintf("no release is left, but the tag latest was not removed: %v", err)}
 		}
-		if have, err := r.Resolve(ctx, artifact.TagLatest); err == nil && have.Digest == m.Digest {
-			return nil
-		}
-		return r.PutTag(ctx, artifact.TagLatest, m)
-	}()
-	return notMoved(err)
+		return nil
+	}
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return notMoved(err)
+	}
+	if have, err := r.Resolve(ctx, artifact.TagLatest); err == nil && have.Digest == m.Digest {
+		return nil
+	}
+	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))
 }
 
 func notMoved(err error) (warnings []string) {

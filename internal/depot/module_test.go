@@ -105,23 +105,42 @@ func TestPublishModuleConflict(t *testing.T) {
 	})
 }
 
+// TestLatestIsTheHighestRelease publishes and withdraws versions: "latest" names
+// the highest release that is not withdrawn.
 func TestLatestIsTheHighestRelease(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
-	for _, step := range []struct{ version, latest string }{
-		{"1.0.0-rc.1", ""}, {"1.0.0", "1.0.0"}, {"2.0.0", "2.0.0"}, {"1.5.0", "2.0.0"}, {"3.0.0-rc.1", "2.0.0"}, {"10.0.0", "10.0.0"},
+	for _, step := range []struct{ action, version, latest string }{
+		{"publish", "1.0.0-rc.1", ""}, {"publish", "1.0.0", "1.0.0"}, {"publish", "2.0.0", "2.0.0"}, {"publish", "1.5.0", "2.0.0"},
+		{"publish", "3.0.0-rc.1", "2.0.0"}, {"publish", "10.0.0", "10.0.0"},
+		{"yank", "10.0.0", "2.0.0"}, {"publish", "1.6.0", "2.0.0"}, {"unyank", "10.0.0", "10.0.0"},
+		{"delete", "10.0.0", "2.0.0"}, {"unyank", "10.0.0", "10.0.0"}, {"yank", "*", ""}, {"yank", "1.0.0", ""}, {"unyank", "*", "10.0.0"},
+		{"prune", "", "10.0.0"}, {"delete", "10.0.0", ""}, {"publish", "0.1.0", "0.1.0"},
 	} {
-		m := depottest.MustModule(t, "net/vpc/aws", step.version)
-		out, err := d.PublishModule(t.Context(), depottest.NewModule("# "+step.version), m, depot.ModuleOptions{})
-		if err != nil || len(out.Warnings) > 0 {
-			t.Fatal(err, out.Warnings)
+		var err error
+		var warnings []string
+		switch step.action {
+		case "publish":
+			var out depot.Published
+			out, err = d.PublishModule(t.Context(), depottest.NewModule("# "+step.version), depottest.MustModule(t, "net/vpc/aws", step.version), depot.ModuleOptions{})
+			warnings = out.Warnings
+		case "prune":
+			l := mustVersions(t, d, depottest.VPC().Item())
+			must.Succeed(t, r.PutTag(t.Context(), "latest", depottest.MustFetch(t, r, "2.0.0"))) // as an earlier okara left it
+			err = depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1}))
+		default:
+			an := depot.Announcement{Action: strings.Replace(step.action, "delete", "yank", 1), Version: step.version, DeleteTag: step.action == "delete"}
+			_, _, err = d.Announce(t.Context(), depottest.VPC().Item(), an)
+		}
+		if err != nil || len(warnings) > 0 {
+			t.Fatal(step, err, warnings)
 		}
 		latest, err := r.Resolve(t.Context(), "latest")
 		switch {
 		case step.latest == "" && !errors.Is(err, oci.ErrNotFound):
-			t.Errorf("after %s: latest is %v, %v", step.version, latest.Digest, err)
+			t.Errorf("after %v: latest is %v, %v", step, latest.Digest, err)
 		case step.latest != "" && latest.Digest != depottest.MustFetch(t, r, step.latest).Digest:
-			t.Errorf("after %s: latest is not %s", step.version, step.latest)
+			t.Errorf("after %v: latest is %v", step, latest.Digest)
 		}
 	}
 }

@@ -195,6 +195,13 @@ func TestPlusIsNoNumber(t *testing.T) {
 		t.Errorf("reading the other one: %v", err)
 	}
 
+	must.Succeed(t, publish("3.0.0")) // what retention removes still hides the other one
+	l := mustVersions(t, d, module.item)
+	must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})))
+	if l = mustVersions(t, d, module.item); len(l.Versions) != 1 || l.Hidden[first] != second {
+		t.Errorf("after pruning %v is offered, %v hidden", l.Versions, l.Hidden)
+	}
+
 	provider := depottest.MustRepo(t, client, depottest.ProviderRepo)
 	must.Get(numbers(t)[2].publish(d, "", ""))(t)
 	must.Succeed(t, provider.PutTag(t.Context(), "1.2.3_2", depottest.MustFetch(t, provider, "1.2.3")))

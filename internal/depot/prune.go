@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -108,6 +109,10 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		case err != nil:
 			return fmt.Errorf("prune %s of %s: %w", v, l.Repository, err)
 		}
+		l = l.after(e)
+	}
+	if len(versions) > 0 && slices.Contains(l.Tags, artifact.TagLatest) {
+		_ = MoveLatest(ctx, l) // before manifests are deleted, which it may name
 	}
 	if len(tagged) == 0 {
 		return nil

@@ -56,14 +56,24 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	e := evidence.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: evidence.NextStatusTime(l.Events)}
 	if !an.DeleteTag || an.Action != evidence.ActionYank || an.Version == evidence.AllVersions {
 		event, err = evidence.PutStatusEvent(ctx, r, e)
-		return event, warnings, err
+	} else if event, err = withdraw(ctx, r, e); event.Tag != "" && keepsTag(err) {
+		warnings = append(warnings, fmt.Sprintf("%s is yanked, but can still be pulled by name, because the registry keeps the tag (%v); "+
+			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err))
+		err = nil
 	}
-	event, err = withdraw(ctx, r, e)
-	if event.Tag != "" && keepsTag(err) {
-		return event, []string{fmt.Sprintf("%s is yanked, but can still be pulled by name, because the registry keeps the tag (%v); "+
-			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err)}, nil
+	if it.Kind == addr.KindModule && event.Tag != "" && (an.Action == evidence.ActionUnyank || an.Action == evidence.ActionYank && slices.Contains(l.Tags, artifact.TagLatest)) {
+		warnings = append(warnings, MoveLatest(ctx, l.after(event))...)
 	}
-	return event, nil, err
+	return event, warnings, err
+}
+
+// after returns the list with an event that was just written, which a cached
+// list of tags may lack.
+func (l *Listing) after(e evidence.StatusEvent) *Listing {
+	next := *l
+	next.Events = append(slices.Clone(l.Events), e)
+	next.Tags = slices.Sorted(slices.Values(append(slices.Clone(l.Tags), e.Tag)))
+	return &next
 }
 
 // replaces checks that a replacement exists: a version must exist, an address
@@ -257,11 +267,15 @@ func timeManifest(version, tag string) (oci.Manifest, error) {
 }
 
 // dropTimes removes the publish times of removed versions, as far as the
-// registry allows. By digest it deletes only manifests that okara wrote.
+// registry allows, except those that decide which of two versions is hidden. By
+// digest it deletes only manifests that okara wrote.
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
+	first := slices.Collect(maps.Values(l.Hidden))
 	for _, tag := range l.Tags {
 		version, _, ok := parseTime(tag)
-		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool { return v.Tag() == version && l.duplicate(v) == (addr.Version{}) }) {
+		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool {
+			return v.Tag() == version && l.duplicate(v) == (addr.Version{}) && !slices.Contains(first, v)
+		}) {
 			continue
 		}
 		err := l.Repository.Untag(ctx, tag)
