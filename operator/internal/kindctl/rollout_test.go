@@ -133,7 +133,7 @@ func TestRolloutBatchGoesOn(t *testing.T) {
 	s.until("it is current", func() (bool, any) { s.read(def); return def.Status.Module.Version == "2.0.0", def.Status })
 	has(next, "2.0.0")
 	s.damaged("1.0.1")
-	if c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonModuleMissing); !strings.Contains(c.Message, "version 1.0.1: ") {
+	if c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonFailed); !strings.Contains(c.Message, "version 1.0.1: ") {
 		t.Errorf("it says %s", c.Message)
 	}
 	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Run.Interval = new(v1alpha1.Duration("1h")) })

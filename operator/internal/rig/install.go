@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -45,14 +45,15 @@ func install(ctx context.Context, config *rest.Config, dir string) error {
 		return err
 	}
 	for _, name := range names {
-		if err := installFile(ctx, set.ApiextensionsV1().CustomResourceDefinitions(), name); err != nil {
+		if err := installFile(ctx, set, name); err != nil {
 			return fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
 	}
 	return nil
 }
 
-func installFile(ctx context.Context, crds client.CustomResourceDefinitionInterface, name string) error {
+func installFile(ctx context.Context, set clientset.Interface, name string) error {
+	crds := set.ApiextensionsV1().CustomResourceDefinitions()
 	src, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func installFile(ctx context.Context, crds client.CustomResourceDefinitionInterf
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		got, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
-		return err == nil && established(got), err
+		return err == nil && established(got) && isServed(set, got), err
 	})
 }
 
@@ -78,6 +79,16 @@ func established(crd *apiextensions.CustomResourceDefinition) bool {
 		}
 	}
 	return false
+}
+
+// isServed reports whether discovery lists each version, which it does some time after the
+// definition is established.
+func isServed(set clientset.Interface, crd *apiextensions.CustomResourceDefinition) bool {
+	isUnknown := func(v apiextensions.CustomResourceDefinitionVersion) bool {
+		_, err := set.Discovery().ServerResourcesForGroupVersion(crd.Spec.Group + "/" + v.Name)
+		return v.Served && err != nil
+	}
+	return !slices.ContainsFunc(crd.Spec.Versions, isUnknown)
 }
 
 // InstallOthers creates the CRDs of other projects whose objects the chart contains, and
