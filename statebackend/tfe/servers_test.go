@@ -66,13 +66,13 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	later := func(longest time.Duration) {
 		n.late.Go(func() {
-			time.Sleep(rand.N(longest))
+			pauseUpTo(longest)
 			if resp, err := send(); err == nil {
 				resp.Body.Close()
 			}
 		})
 	}
-	time.Sleep(rand.N(3 * time.Millisecond))
+	pauseUpTo(3 * time.Millisecond)
 	fate := 100
 	if n.losses {
 		fate = rand.N(100)
@@ -95,10 +95,10 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, errNoAnswer
 	case fate < 20:
-		time.Sleep(rand.N(time.Second))
+		pauseUpTo(time.Second)
 	}
 	resp, err := send()
-	time.Sleep(rand.N(3 * time.Millisecond))
+	pauseUpTo(3 * time.Millisecond)
 	return resp, err
 }
 
@@ -434,7 +434,7 @@ func (w *world) run(kind string, n int) {
 		if s.outcome != done {
 			break
 		}
-		time.Sleep(rand.N(50 * time.Millisecond)) // as provisioners do
+		pauseUpTo(50 * time.Millisecond) // as provisioners do
 		value := fmt.Sprintf("%s-%d-%d", kind, n, i)
 		next := content{4, state.Serial + 1, "one", append(slices.Clone(state.Values), value)}
 		s = step{lock: id, verb: didWrite, value: value, began: w.tick()}
@@ -480,7 +480,7 @@ func (w *world) acquire(d door, id string) bool {
 		if status != http.StatusLocked {
 			return false
 		}
-		time.Sleep(100*time.Millisecond + rand.N(400*time.Millisecond))
+		pauseUpTo(600 * time.Millisecond)
 	}
 	return false
 }
@@ -500,7 +500,7 @@ func (w *world) operate(over *atomic.Bool, killed, forced *atomic.Int64) {
 		return
 	}
 	for !over.Load() {
-		time.Sleep(rand.N(700 * time.Millisecond))
+		pauseUpTo(700 * time.Millisecond)
 		if rand.N(3) == 0 {
 			w.start(rand.N(len(w.servers)))
 			killed.Add(1)
@@ -636,3 +636,6 @@ func (w *world) finish() {
 	s.seen = state.Values
 	w.record(s)
 }
+
+// pauseUpTo waits for a random time, as networks and people do.
+func pauseUpTo(longest time.Duration) { time.Sleep(rand.N(longest)) }
