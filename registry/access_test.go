@@ -168,7 +168,12 @@ func TestEmbedded(t *testing.T) {
 		private(t)(o)
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"),
 			newToken(t, narrowToken, "admin:*:else/**", "admin:*:*"), newToken(t, statesToken, "write:state:**"))
-		o.Embedded = h
+		o.Embedded = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Forwarded")+r.Header.Get("X-Forwarded-Host") != "" {
+				t.Errorf("%s %s: the word of no proxy arrived: %v", r.Method, r.URL, r.Header)
+			}
+			h.ServeHTTP(w, r)
+		})
 	})
 	host := strings.TrimPrefix(f.URL, "http://")
 	as := func(token string) *oci.Client {
@@ -248,6 +253,9 @@ func TestEmbedded(t *testing.T) {
 		if status != tt.want {
 			t.Errorf("mount by %q and %q: %d %s", tt.query, tt.body, status, body)
 		}
+	}
+	if status, _ := f.send(t, http.MethodPost, uploads, publisherToken, nil, "Forwarded", "host=evil.example", "X-Forwarded-Host", "evil.example"); status != http.StatusAccepted {
+		t.Errorf("an upload that names another host: %d", status)
 	}
 	for token, want := range map[string]error{adminToken: nil, readerToken: nil, publisherToken: nil, "": oci.ErrUnauthenticated} {
 		names, err := as(token).Repositories(t.Context()) // those that the token may read: no state

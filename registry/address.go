@@ -162,10 +162,11 @@ type links struct {
 	public, publicHost string                     // the URL of the server for clients, with a trailing slash, and its host; "": not configured
 	base               string                     // the path below which a proxy serves the server, without a trailing slash
 	reached            func(*http.Request) string // see [Options.Reached]; nil: unknown
+	host               func(*http.Request) string // by which the client reached the server
 }
 
 func (o Options) newLinks(ttl time.Duration) *links {
-	l := &links{keys: o.Keys, ttl: ttl, now: o.Now, base: strings.TrimSuffix(o.BasePath, "/"), reached: o.Reached}
+	l := &links{keys: o.Keys, ttl: ttl, now: o.Now, base: strings.TrimSuffix(o.BasePath, "/"), reached: o.Reached, host: o.Kit.Guard.Host}
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
 		l.public = strings.TrimSuffix(o.PublicURL, "/") + "/"
 		l.publicHost = u.Host

@@ -63,13 +63,14 @@ func cacheControl(g access.Grant) string {
 
 // root returns the prefix of addresses in an answer: the root of the server as the client
 // reaches it, since some clients do not resolve relative addresses, or against another one
-// (docs/operate/serve.md). If that is not known it is relative, such as "../../", which
-// is correct behind any proxy.
+// (docs/operate/serve.md). If that is not known, or is not the configured URL, it is
+// relative, such as "../../", which is correct behind any proxy and for any other name.
 func (l *links) root(r *http.Request) string {
-	if l.publicHost != "" && strings.EqualFold(r.Host, l.publicHost) {
-		return l.public
-	}
-	if l.reached != nil {
+	if l.publicHost != "" {
+		if strings.EqualFold(l.host(r), l.publicHost) {
+			return l.public
+		}
+	} else if l.reached != nil {
 		if root := l.reached(r); root != "" {
 			return root + "/"
 		}

@@ -105,23 +105,25 @@ func TestAbsoluteLocations(t *testing.T) {
 	f := newFront(t, func(o *server.Options) { o.Local = true })
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	for _, c := range []struct{ via, want, caches string }{{"", f.URL + "/archives/", "private"}, {"1.1 proxy", "../../", "public"}} {
-		resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Via", c.via)
-		_, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"), "Via", c.via)
+	for _, c := range []struct{ name, via, want, caches string }{
+		{"Via", "", f.URL + "/archives/", "private"}, {"Via", "1.1 proxy", "../../", "public"}, {"X-Real-IP", "192.0.2.1", "../../", "public"},
+	} {
+		resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), c.name, c.via)
+		_, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"), c.name, c.via)
 		got := decode[struct {
 			URL string `json:"download_url"`
 		}](t, body).URL
 		for _, at := range []string{got, resp.Header.Get("X-Terraform-Get")} {
 			if !strings.HasPrefix(at, c.want) {
-				t.Errorf("via %q: %q, want %s", c.via, at, c.want)
+				t.Errorf("%s %q: %q, want %s", c.name, c.via, at, c.want)
 			}
 		}
 		if who, _, _ := strings.Cut(resp.Header.Get("Cache-Control"), ","); who != c.caches {
-			t.Errorf("via %q: Cache-Control %q, want %s", c.via, who, c.caches) // the Host that one client sent is for no other
+			t.Errorf("%s %q: Cache-Control %q, want %s", c.name, c.via, who, c.caches) // the Host that one client sent is for no other
 		}
-		archive, _ := ask(t, http.MethodGet, must(f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/").Parse(got)), "Via", c.via)
+		archive, _ := ask(t, http.MethodGet, must(f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/").Parse(got)), c.name, c.via)
 		if archive.StatusCode != 200 {
-			t.Errorf("via %q: the archive is %d", c.via, archive.StatusCode)
+			t.Errorf("%s %q: the archive is %d", c.name, c.via, archive.StatusCode)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -213,12 +214,13 @@ func TestOriginDiscovery(t *testing.T) {
 }
 
 // TestAbsoluteAddresses sends requests to the public URL and to other names of
-// the server. Only the former, in any letter case, gives absolute addresses,
-// and they are those of the settings whatever else the request contains.
+// the server on this machine, directly and through a listed proxy that changes Host. Only
+// the former, in any letter case, gives absolute addresses, and they are those of the
+// settings whatever else the request contains.
 func TestAbsoluteAddresses(t *testing.T) {
 	const public = "https://okara.test/tf"
-	for _, given := range []string{public, public + "/"} {
-		f := newFront(t, func(o *server.Options) { o.PublicURL = given })
+	for given, proxies := range map[string][]netip.Prefix{public: nil, public + "/": {netip.MustParsePrefix("127.0.0.0/8")}} {
+		f := newFront(t, func(o *server.Options) { o.PublicURL, o.Local, o.Proxies = given, true, proxies })
 		f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 		f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 		f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
@@ -228,8 +230,14 @@ func TestAbsoluteAddresses(t *testing.T) {
 			} {
 				r := must(http.NewRequest(http.MethodGet, f.URL+path, nil))
 				r.Host = host
-				r.Header.Set("X-Forwarded-Host", "evil.example.com")
-				r.Header.Set("X-Forwarded-Proto", "gopher")
+				if proxies == nil {
+					r.Header.Set("X-Forwarded-Host", "evil.example.com")
+					r.Header.Set("X-Forwarded-Proto", "gopher")
+				} else {
+					r.Host = "127.0.0.1:1"
+					r.Header.Set("X-Forwarded-Host", host)
+					r.Header.Set("X-Forwarded-Proto", "https")
+				}
 				resp := must(http.DefaultClient.Do(r))
 				text := resp.Header.Get("X-Terraform-Get") + string(must(io.ReadAll(resp.Body)))
 				resp.Body.Close()

@@ -32,9 +32,9 @@ type Options struct {
 	Hostname string        // host name under which /mirror/ serves own providers; empty: the one that the client used
 
 	// PublicURL is the URL of the server for clients. Requests to it get
-	// absolute addresses; "": all addresses are relative. If anonymous callers
-	// may write, the server answers only to its host, to Hostname and to
-	// loopback names.
+	// absolute addresses, all others relative ones; "": Reached decides. If
+	// anonymous callers may write, the server answers only to its host, to
+	// Hostname and to loopback names.
 	PublicURL string
 	BasePath  string // path below which a proxy serves the server; "": the root of its host
 

@@ -50,6 +50,17 @@ func (g *Guard) Scheme(r *http.Request) string {
 	return ""
 }
 
+// Host returns the host by which the client reached the server: the Host header, or
+// X-Forwarded-Host from a listed proxy, which may hold several with commas. It is the Host
+// header too if that differs by a port alone: some proxies omit the port.
+func (g *Guard) Host(r *http.Request) string {
+	said := strings.Join(r.Header.Values("X-Forwarded-Host"), ",")
+	if said == "" || !g.IsProxied(r) || strings.HasPrefix(r.Host, said+":") {
+		return r.Host
+	}
+	return said
+}
+
 // IsProxied reports whether the connection comes from a listed proxy.
 func (g *Guard) IsProxied(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

@@ -119,6 +119,7 @@ func start(storage configuration.Storage) (h http.Handler, err error) {
 		}
 	}()
 	c := configuration.Configuration{Storage: storage, Catalog: configuration.Catalog{MaxEntries: catalogPage}}
+	c.HTTP.RelativeURLs = true // right behind any proxy, and nobody's headers are in them
 	app := handlers.NewApp(context.Background(), &c)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := RepositoryOf(r.URL.Path); len(name) > maxName { // the library answers 500

@@ -46,7 +46,7 @@ func TestSinglePost(t *testing.T) {
 		t.Fatalf("before it was sent: %v, %v", has, err)
 	}
 	status, header := post(r.Name(), d, "in one request")
-	if status != http.StatusCreated || header.Get("Docker-Content-Digest") != d || !strings.HasSuffix(header.Get("Location"), "/blobs/"+d) {
+	if status != http.StatusCreated || header.Get("Docker-Content-Digest") != d || header.Get("Location") != "/v2/"+r.Name()+"/blobs/"+d {
 		t.Errorf("%d %v", status, header)
 	}
 	if got, err := r.ReadBlob(t.Context(), blob.Descriptor, 100); err != nil || string(got) != "in one request" {

@@ -21,27 +21,30 @@ func (o Options) publicURL(r *http.Request) string {
 // reached returns the URL by which the client reached this server, without a slash at the
 // end: over TLS, through a listed proxy that says how, or on this machine. It is "" if
 // plain http came over a network, where a proxy may add TLS, or if a proxy that is not
-// listed has left a trace: it may have changed the name. The Host header is what the
-// client itself sent, so an answer with it is for this client alone.
+// listed has left a trace: it may have changed the name. The host is what the client
+// itself sent, so an answer with it is for this client alone.
 func (o Options) reached(r *http.Request) string {
 	scheme := o.Kit.Guard.Scheme(r)
-	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(o.BasePath, "/")}
-	if scheme == "" && o.Local && netaddr.IsLoopback(at.Hostname()) {
+	at := url.URL{Scheme: scheme, Host: o.Kit.Guard.Host(r), Path: strings.TrimSuffix(o.BasePath, "/")}
+	if scheme == "" && o.Local && !o.Kit.Guard.IsProxied(r) && netaddr.IsLoopback(at.Hostname()) {
 		at.Scheme = "http"
 	}
-	if at.Scheme == "" || at.Host == "" || isForwarded(r) && !o.Kit.Guard.IsProxied(r) {
+	if at.Scheme == "" || at.Host == "" || strings.Contains(at.Host, ",") || isForwarded(r) && !o.Kit.Guard.IsProxied(r) {
 		return ""
 	}
-	if u, err := url.Parse(at.String()); err != nil || u.Host != r.Host || u.User != nil {
+	if u, err := url.Parse(at.String()); err != nil || u.Host != at.Host || u.User != nil {
 		return ""
 	}
 	return at.String()
 }
 
+// forwarded are the headers in which proxies say whom they forward, and by which name.
+var forwarded = [...]string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
+
 // isForwarded reports whether the request looks like that of a proxy. Some add nothing,
 // and are known by HTTP/1.0 alone.
 func isForwarded(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+	for _, name := range forwarded {
 		if r.Header.Get(name) != "" {
 			return true
 		}

@@ -58,6 +58,11 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
+	if !f.kit.Guard.IsProxied(r) { // the library believes everybody
+		for _, name := range forwarded {
+			r.Header.Del(name)
+		}
+	}
 	rec := httpserve.NewResponse(w)
 	push := f.pushOf(grant, r)
 	f.o.Embedded.ServeHTTP(rec, r)

@@ -98,7 +98,7 @@ func TestPublicURL(t *testing.T) {
 		name       string
 		change     func(*Options)
 		host, from string
-		proto      string
+		proto      string // and a space and the host
 		tls        bool
 		want       string
 	}{
@@ -112,6 +112,11 @@ func TestPublicURL(t *testing.T) {
 		{"this machine, by a proxy's name", func(o *Options) { o.Local = true }, "okara.example", "127.0.0.1:9", "", false, ""},
 		{"this machine, behind a proxy", func(o *Options) { o.Local = true }, "127.0.0.1:8080", "127.0.0.1:9", "https", false, ""},
 		{"TLS behind a proxy", func(*Options) {}, "inside.example", "192.0.2.1:9", "https", true, ""},
+		{"a proxy that changes the name", func(*Options) {}, "127.0.0.1:8084", "10.0.0.1:9", "https okara.example", false, "https://okara.example"},
+		{"a proxy that omits the port", func(*Options) {}, "okara.example:8443", "10.0.0.1:9", "https okara.example", false, "https://okara.example:8443"},
+		{"a proxy behind a proxy", func(*Options) {}, "127.0.0.1:8084", "10.0.0.1:9", "https evil.example,okara.example", false, ""},
+		{"this machine, behind a listed proxy", func(o *Options) { o.Local = true }, "127.0.0.1:8080", "10.0.0.1:9", "", false, ""},
+		{"a stranger who says a name", func(*Options) {}, "okara.example", "192.0.2.1:9", "https evil.example", true, ""},
 		{"no host", func(*Options) {}, "", "192.0.2.1:9", "", true, ""},
 		{"a host that is more", func(*Options) {}, "okara.example/x?", "192.0.2.1:9", "", true, ""},
 		{"a user", func(*Options) {}, "a:b@okara.example", "192.0.2.1:9", "", true, ""},
@@ -123,7 +128,9 @@ func TestPublicURL(t *testing.T) {
 			})
 			r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 			r.Host, r.RemoteAddr = tt.host, tt.from
-			r.Header.Set("X-Forwarded-Proto", tt.proto)
+			proto, said, _ := strings.Cut(tt.proto, " ")
+			r.Header.Set("X-Forwarded-Proto", proto)
+			r.Header.Set("X-Forwarded-Host", said)
 			if tt.tls {
 				r.TLS = &tls.ConnectionState{}
 			}
