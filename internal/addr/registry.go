@@ -15,19 +15,20 @@ func SplitRegistry(s string) (host, prefix string, err error) {
 	if s == "" {
 		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX]")
 	}
+	shown, _, _ := strings.Cut(s[strings.LastIndexByte(s, '@')+1:], "?") // no secrets
 	if strings.Contains(s, "://") {
-		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX], without a scheme")
+		return "", "", invalid(what, shown, "must be HOST[:PORT][/PREFIX], without a scheme")
 	}
 	host, prefix, _ = strings.Cut(strings.TrimSuffix(s, "/"), "/")
 	if host == "" || strings.ContainsAny(host, "@ \t?#_") {
-		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX]")
+		return "", "", invalid(what, shown, "must be HOST[:PORT][/PREFIX], without a user or query")
 	}
 	if prefix == "" {
 		return host, "", nil
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
 		if p := segmentRule().problem(segment); p != "" {
-			return "", "", invalid(what, s, "prefix: %s", p)
+			return "", "", invalid(what, shown, "prefix: %s", p)
 		}
 	}
 	return host, prefix, nil

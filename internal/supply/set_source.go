@@ -26,7 +26,7 @@ func parseModuleSource(s string) (ModuleSource, error) {
 		return ModuleSource{}, err
 	}
 	if l.Ref != "" {
-		return ModuleSource{}, fmt.Errorf("source %q names one version; the versions argument selects them", s)
+		return ModuleSource{}, fmt.Errorf("source %q names one version; the versions argument selects them", upstream.Redact(s))
 	}
 	switch {
 	case l.Kind == upstream.KindOCI:
@@ -36,7 +36,7 @@ func parseModuleSource(s string) (ModuleSource, error) {
 	case l.Kind == upstream.KindGit:
 		return ModuleSource{Kind: sourceGit, Location: l}, nil
 	}
-	return ModuleSource{}, fmt.Errorf("source %q is one archive and has no versions; use a git URL, a registry address or an OCI repository", s)
+	return ModuleSource{}, fmt.Errorf("source %q is one archive and has no versions; use a git URL, a registry address or an OCI repository", upstream.Redact(s))
 }
 
 func registryAddress(s string) (host string, m addr.Module, ok bool) {

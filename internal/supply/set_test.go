@@ -107,7 +107,7 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 		"bad interval":     {"interval = \"soon\"", "interval"},
 		"deep":             {"registry = " + strings.Repeat("(", 100_000), "x.hcl:1,1"},
 		"endless":          {"\nregistry = " + strings.Repeat("[for a in [1,2,3,4] : ", 12) + "1" + strings.Repeat("]", 12), "x.hcl:2,12"},
-		"one archive":      {"module \"a/b/c\" {\n source = \"https://x.com/a.zip\"\n}", "one archive"},
+		"one archive":      {"module \"a/b/c\" {\n source = \"https://u:p@x.com/a.zip?token=s\"\n}", `"https://x.com/a.zip" is one archive`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, err := supply.ParseSet("x.hcl", []byte(test.src))

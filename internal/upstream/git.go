@@ -96,19 +96,19 @@ func (g *Git) auth(l Location) transport.AuthMethod {
 // Tags lists the tags of a repository in one exchange, in name order.
 func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 	if err := g.check(ctx, l); err != nil {
-		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), err)
+		return nil, fmt.Errorf("listing the tags of %s: %w", Redact(l.URL.String()), err)
 	}
 	ctx, cancel := g.within(ctx)
 	defer cancel()
 	where, auth, done, err := g.reach(ctx, l)
 	if err != nil {
-		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), err)
+		return nil, fmt.Errorf("listing the tags of %s: %w", Redact(l.URL.String()), err)
 	}
 	defer done()
 	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{where}})
 	refs, err := remote.ListContext(ctx, &git.ListOptions{Auth: auth, PeelingOption: git.AppendPeeled})
 	if err != nil {
-		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), gitError(err))
+		return nil, fmt.Errorf("listing the tags of %s: %w", Redact(l.URL.String()), gitError(err))
 	}
 	commits := map[string]string{}
 	for _, ref := range refs {
@@ -136,13 +136,13 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 // see [Child]. Submodules and LFS content are not fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
 	if err := g.check(ctx, l); err != nil {
-		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
+		return "", fmt.Errorf("fetching %s: %w", Redact(l.URL.String()), err)
 	}
 	ctx, cancel := g.within(ctx)
 	defer cancel()
 	commit, err := g.checkout(ctx, l, dir)
 	if err != nil {
-		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
+		return "", fmt.Errorf("fetching %s: %w", Redact(l.URL.String()), err)
 	}
 	return commit, nil
 }
@@ -218,7 +218,7 @@ func refNames(ref string) []plumbing.ReferenceName {
 type gitFailure struct{ err, kind error }
 
 func (e *gitFailure) Error() string {
-	return strings.TrimSuffix(strings.TrimSpace(e.err.Error()), ":") // a forge may append an empty message
+	return strings.TrimSuffix(strings.TrimSpace(Redact(e.err.Error())), ":") // a forge may append an empty message
 }
 
 func (e *gitFailure) Unwrap() []error { return []error{e.err, e.kind} }

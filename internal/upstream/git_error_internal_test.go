@@ -23,6 +23,7 @@ func TestGitError(t *testing.T) {
 		{fmt.Errorf("%w: ", transport.ErrRepositoryNotFound), oci.ErrNotFound, "repository not found"},
 		{transport.ErrAuthenticationRequired, oci.ErrUnauthenticated, "authentication required"},
 		{transport.ErrAuthorizationFailed, oci.ErrDenied, "authorization failed"},
+		{errors.New(`Get "https://u:p@x.com/r.git?access_token=s/info/refs?service=x": EOF`), oci.ErrUnavailable, `Get "https://x.com/r.git": EOF`},
 		{errors.New("connection refused"), oci.ErrUnavailable, "connection refused"},
 		{fmt.Errorf("checkout: %w", oci.ErrTooLarge), oci.ErrTooLarge, "checkout: too large"},
 	} {

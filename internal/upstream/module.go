@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,14 +155,14 @@ func ParseLocation(s string) (Location, error) {
 	rest, sub := cutSubdir(rest)
 	u, err := url.Parse(rest)
 	if err != nil || u.Scheme == "" {
-		return Location{}, oci.Unsupported("module source %q is not an address okara can fetch", redact(s))
+		return Location{}, oci.Unsupported("module source %q is not an address okara can fetch", Redact(s))
 	}
 	l := Location{URL: u, Subdir: sub}
 	q := u.Query()
 	switch {
 	case forced == "git", forced == "" && (u.Scheme == "ssh" || strings.HasSuffix(u.Path, ".git")):
 		if !gitScheme(u) {
-			return Location{}, oci.Unsupported("module source %q: git repositories are read over https and ssh", redact(s))
+			return Location{}, oci.Unsupported("module source %q: git repositories are read over https and ssh", Redact(s))
 		}
 		l.Kind = KindGit
 		l.Ref = q.Get("ref")
@@ -177,13 +178,13 @@ func ParseLocation(s string) (Location, error) {
 	case forced == "" && (u.Scheme == "https" || u.Scheme == "http"):
 		l.Kind = KindArchive
 		if l.Checksum, err = parseChecksum(q.Get("checksum")); err != nil {
-			return Location{}, fmt.Errorf("module source %q: %w", redact(s), err)
+			return Location{}, fmt.Errorf("module source %q: %w", Redact(s), err)
 		}
 		l.Asked = q.Get("archive") == "" && !hasArchiveName(u.Path)
 		q.Del("archive")
 		q.Del("checksum")
 	default:
-		return Location{}, oci.Unsupported("module source %q: okara fetches git, oci and https archives only", redact(s))
+		return Location{}, oci.Unsupported("module source %q: okara fetches git, oci and https archives only", Redact(s))
 	}
 	u.RawQuery = q.Encode()
 	return l, nil
@@ -285,15 +286,13 @@ func cutSubdir(s string) (rest, sub string) {
 	return rest, sub
 }
 
-// redact removes user and query from an address for a message.
-func redact(s string) string {
-	s, _, _ = strings.Cut(s, "?")
-	if u, err := url.Parse(s); err == nil && u.User != nil {
-		u.User = nil
-		return u.String()
-	}
-	return s
+// Redact removes user and query from the addresses in a message.
+func Redact(s string) string {
+	return secretParts.ReplaceAllString(s, "$1")
 }
+
+// secretParts matches the user and the query of every address in a text.
+var secretParts = regexp.MustCompile(`(://)[^\s"/@]*@|\?[^\s"]*`)
 
 // maxPages bounds a list, with up to 100 entries per page.
 const maxPages = 1000
