@@ -315,8 +315,8 @@ func TestBundleLadder(t *testing.T) {
 	if _, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := count.Take()["PUT manifest"]; n > 2*(9+3)+1 {
-		t.Errorf("%d manifests written, want each once for a version, two tags with a bid and a time each, and the catalog", n)
+	if n := count.Take()["PUT manifest"]; n > 2*(9+3)+2 {
+		t.Errorf("%d manifests written, want each once for a version, two tags with a bid and a time each, latest, and the catalog", n)
 	}
 	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: depottest.VPC().Item()})
 	if err != nil {
