@@ -53,8 +53,8 @@ func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets
 	a.within(namespace, "okara-operator", rules["namespace"])
 	a.made(a.rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: secrets}, Rules: all(ofSecrets)}, metav1.CreateOptions{}))
 	a.bind(namespace, secrets, "ClusterRole")
-	a.await(namespace, all(everywhere)[0])
-	a.await(namespace, all(ofSecrets)[0])
+	a.awaitRight(namespace, all(everywhere)[0])
+	a.awaitRight(namespace, all(ofSecrets)[0])
 	return a.config
 }
 
@@ -101,8 +101,8 @@ func (c *Cluster) account(t testing.TB, namespace, name string) *account {
 	return a
 }
 
-// await waits until the API server knows a right, which it learns by a watch.
-func (a *account) await(namespace string, rule rbacv1.PolicyRule) {
+// awaitRight waits until the API server knows a right, which it learns by a watch.
+func (a *account) awaitRight(namespace string, rule rbacv1.PolicyRule) {
 	a.t.Helper()
 	set := must.Get(kubernetes.NewForConfig(a.config))(a.t)
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
