@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/statebackend"
 	probe "github.com/seed-141914ff/okara/statebackend/doctor"
@@ -159,6 +160,11 @@ func (p *push) recordVersion(c access.Change, m oci.Manifest, subject string) {
 	case evidence.IsStatusTag(p.reference) && !p.delete:
 		c.Action = "status"
 		p.readStatus(&c, m)
+		if done {
+			p.f.o.acts.act(p.in("latest"), "status") // which may move
+		}
+	case done && p.reference == "latest" && p.f.o.acts.isPart(p.in("latest"), "status") && (p.delete || p.isVersion(m)):
+		return
 	case done && depot.IsMark(p.reference):
 		if !p.delete {
 			p.f.o.acts.step(p.in(""), p.write, c)
@@ -171,6 +177,16 @@ func (p *push) recordVersion(c access.Change, m oci.Manifest, subject string) {
 		return
 	}
 	p.write(c)
+}
+
+// isVersion reports whether a manifest is that of a version of the repository.
+func (p *push) isVersion(m oci.Manifest) bool {
+	v, err := artifact.ParseModule(m)
+	if err != nil {
+		return false
+	}
+	d, err := p.repo.Resolve(p.ctx, v.Version.Tag())
+	return err == nil && d.Digest == m.Digest
 }
 
 // readStatus copies action, version and message of a status event to the change. If the
