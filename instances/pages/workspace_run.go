@@ -369,9 +369,10 @@ func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) 
 	if err != nil {
 		return nil, err
 	}
-	by := fmt.Sprintf("%s/%d/", w.rec.ID, w.run.N) // the subject of its token
+	by := fmt.Sprintf("/%s.%d", w.rec.ID, w.run.N)     // its page
+	before := fmt.Sprintf("%s/%d/", w.rec.ID, w.run.N) // the subject of its token, in versions that earlier releases wrote
 	for _, v := range versions {
-		if !strings.HasPrefix(v.Who, by) {
+		if !strings.HasSuffix(v.Run, by) && !strings.HasPrefix(v.Who, before) {
 			continue
 		}
 		var d *states.VersionView

@@ -102,7 +102,7 @@ func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 			if _, done := a["checked"]; done {
 				label = "done"
 			}
-			out.WriteString(strings.TrimRight(string(raw), "/ >") + ` aria-label="` + label + `">`)
+			out.WriteString(strings.TrimRight(string(raw), "/ >") + ` name="task" aria-label="` + label + `">`)
 		case "h1": // the page has one
 			out.WriteString(startTag("h2", "align", a["align"]))
 		default:
