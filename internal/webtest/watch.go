@@ -45,7 +45,9 @@ func (w *watcher) hear(event any) {
 			w.add("console: %s: %s", e.Entry.Level, e.Entry.Text)
 		}
 	case *audits.EventIssueAdded:
-		w.add("issue: %s", issue(e.Issue))
+		if text := issue(e.Issue); !strings.HasSuffix(text, "FormEmptyIdAndNameAttributesForInputError") { // of boxes that are not sent
+			w.add("issue: %s", text)
+		}
 	case *network.EventRequestWillBeSent:
 		w.request(e)
 	case *network.EventResponseReceived:
