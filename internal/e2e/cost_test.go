@@ -16,7 +16,7 @@ import (
 const (
 	maxBinary   = 61 << 20  // bytes of the program without symbols
 	maxInitSum  = 5_000_000 // bytes that all packages allocate when a command starts
-	maxInits    = 525       // packages with initialization work; an error variable is enough
+	maxInits    = 521       // packages with initialization work; an error variable is enough
 	maxLiveHeap = 6 << 20   // live bytes in an idle server
 )
 

@@ -45,9 +45,7 @@ func (w *watcher) hear(event any) {
 			w.add("console: %s: %s", e.Entry.Level, e.Entry.Text)
 		}
 	case *audits.EventIssueAdded:
-		if text := issue(e.Issue); !strings.HasSuffix(text, "FormEmptyIdAndNameAttributesForInputError") { // of boxes that are not sent
-			w.add("issue: %s", text)
-		}
+		w.add("issue: %s", issue(e.Issue))
 	case *network.EventRequestWillBeSent:
 		w.request(e)
 	case *network.EventResponseReceived:

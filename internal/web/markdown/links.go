@@ -97,12 +97,15 @@ func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 			out.WriteString(newImage(a, at, images, inLink > 0))
 		case "source":
 			out.WriteString(newSource(a, at, images))
-		case "input": // of a task list
+		case "input": // of a task list; any other is not shown
+			if _, shown := a["disabled"]; !shown || a["type"] != "checkbox" {
+				break
+			}
 			label := "to do"
 			if _, done := a["checked"]; done {
 				label = "done"
 			}
-			out.WriteString(strings.TrimRight(string(raw), "/ >") + ` name="task" aria-label="` + label + `">`)
+			out.WriteString(strings.TrimRight(string(raw), "/ >") + ` aria-label="` + label + `">`)
 		case "h1": // the page has one
 			out.WriteString(startTag("h2", "align", a["align"]))
 		default:

@@ -112,7 +112,6 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p.AllowAttrs("open").Matching(regexp.MustCompile(`^$`)).OnElements("details")
 	p.AllowAttrs("start").Matching(regexp.MustCompile(`^[0-9]{1,6}$`)).OnElements("ol")
 	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
-	p.AllowAttrs("name").Matching(regexp.MustCompile(`^task$`)).OnElements("input") // browsers want one
 	p.AllowAttrs("aria-label").Matching(regexp.MustCompile(`^(done|to do)$`)).OnElements("input")
 	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
 	p.AllowAttrs("alt").OnElements("img")
