@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	// HopHeader marks a forwarded request, which is forwarded only once; an answer has it
-	// with the value hopRefused if the replica that was asked does not lead.
-	HopHeader  = "Okara-Hop"
+	// hopRefused is the value of [service.HopHeader] in the answer of a replica that does not
+	// lead: a request is forwarded only once.
 	hopRefused = "refused"
 	// AsOfHeader gives the time up to which the copy behind an answer was current.
 	AsOfHeader = "Okara-As-Of"
@@ -93,7 +92,7 @@ func CheckPeer(text string, plain bool) (*url.URL, error) {
 var errNoAnswer = errors.New("the leader did not answer")
 
 func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	hop := r.Header.Get(HopHeader) != ""
+	hop := r.Header.Get(service.HopHeader) != ""
 	address, here := f.o.Leader(r.Context())
 	if here && f.o.Own != nil && (hop || !f.o.Runner) {
 		f.o.Own.ServeHTTP(w, r)
@@ -104,7 +103,7 @@ func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case f.o.Runner && !hop:
 			return &service.Error{Status: http.StatusMisdirectedRequest, Text: "this server answers only requests that another replica forwards"}
 		case hop:
-			w.Header().Set(HopHeader, hopRefused)
+			w.Header().Set(service.HopHeader, hopRefused)
 			f.noLeader(w, r)
 			return nil
 		}
@@ -214,7 +213,7 @@ func (x *exchange) answer(resp *http.Response) error {
 	if !x.begin.Stop() {
 		return errors.New("its answer came too late")
 	}
-	if resp.Header.Get(HopHeader) != "" {
+	if resp.Header.Get(service.HopHeader) != "" {
 		return errors.New("it no longer leads")
 	}
 	resp.Header.Del(httpserve.RequestID) // these two are on every answer here
@@ -241,7 +240,7 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Host = p.In.Host // the leader has to accept this host as well
 	p.Out.Header.Del("Upgrade")
 	p.Out.Header.Del("Expect")
-	p.Out.Header.Set(HopHeader, "1")
+	p.Out.Header.Set(service.HopHeader, x.f.o.Kit.Hop(p.In))
 	p.Out.Header.Set("X-Forwarded-For", x.f.o.Kit.Guard.ClientIP(p.In)) // the leader believes it of proxies only
 	p.Out.Body = http.NoBody
 	p.Out.GetBody = nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -46,12 +47,12 @@ func TestForward(t *testing.T) {
 		t.Fatalf("%d requests, %q", len(seen), bodies)
 	}
 	got := map[string]string{"url": seen[0].RequestURI, "host": seen[0].Host, "method": seen[0].Method}
-	for _, name := range []string{"Authorization", api.IdempotencyKey, "Content-Type", portal.HopHeader, "X-Forwarded-For", "X-Request-Id", "X-Hopped"} {
+	for _, name := range []string{"Authorization", api.IdempotencyKey, "Content-Type", service.HopHeader, "X-Forwarded-For", "X-Request-Id", "X-Hopped"} {
 		got[name] = strings.Join(seen[0].Header.Values(name), ",")
 	}
 	want := map[string]string{
 		"url": "/api/v1/instances?a=b;c&d=%2f", "host": strings.TrimPrefix(follower.URL, "http://"), "method": "POST",
-		"Authorization": "Bearer oks_anna_secret", api.IdempotencyKey: "k1", "Content-Type": "application/json", portal.HopHeader: "1",
+		"Authorization": "Bearer oks_anna_secret", api.IdempotencyKey: "k1", "Content-Type": "application/json", service.HopHeader: "1",
 		// The client is not a trusted proxy, so its X-Forwarded-For is not passed on.
 		"X-Forwarded-For": "127.0.0.1", "X-Request-Id": "r1", "X-Hopped": "",
 	}
@@ -346,7 +347,7 @@ func TestForwardRoles(t *testing.T) {
 	if resp, _ := ask(t, http.MethodGet, front.URL+"/api/v1/me", ""); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get(portal.AsOfHeader) != "" {
 		t.Errorf("a portal without a leader: %d", resp.StatusCode)
 	}
-	if resp, _ := ask(t, http.MethodGet, front.URL+"/api/v1/me", "", portal.HopHeader, "1"); resp.StatusCode != http.StatusServiceUnavailable {
+	if resp, _ := ask(t, http.MethodGet, front.URL+"/api/v1/me", "", service.HopHeader, "1"); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("what is handed on to a portal: %d", resp.StatusCode)
 	}
 	front.leads("", true)

@@ -57,7 +57,7 @@ func (c *Blobs) get(ctx context.Context, text string, o Opener) (string, error) 
 	}
 	defer f.Close()
 	if s != nil {
-		return readSpool(ctx, s, 1<<20)
+		return readSpoolFile(ctx, s, f, 1<<20)
 	}
 	b, err := io.ReadAll(f)
 	return string(b), err

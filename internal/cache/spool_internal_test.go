@@ -40,6 +40,12 @@ func readSpool(ctx context.Context, s *Spool, piece int) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	return readSpoolFile(ctx, s, f, piece)
+}
+
+// readSpoolFile reads with a handle of before: a spool that has failed has no
+// file that could be opened again.
+func readSpoolFile(ctx context.Context, s *Spool, f *os.File, piece int) (string, error) {
 	var got strings.Builder
 	for {
 		good, err := s.Readable(ctx, int64(got.Len()))

@@ -21,9 +21,10 @@ import (
 func towards(t testing.TB, addr string) *httputil.ReverseProxy {
 	t.Helper()
 	to := must(url.Parse("http://" + addr))(t)
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	return proxy
+	return &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+	}}
 }
 
 // inFront returns the address of a handler in front of servers.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // publicURL is [Options.reached], or public_url if it is set.
@@ -22,8 +23,15 @@ func (o Options) publicURL(r *http.Request) string {
 // end: over TLS, through a listed proxy that says how, or on this machine. It is "" if
 // plain http came over a network, where a proxy may add TLS, or if a proxy that is not
 // listed has left a trace: it may have changed the name. The host is what the client
-// itself sent, so an answer with it is for this client alone.
+// itself sent, so an answer with it is for this client alone. A replica that forwards a
+// request says how it was reached.
 func (o Options) reached(r *http.Request) string {
+	if hop := r.Header.Get(service.HopHeader); hop != "" {
+		if u, err := url.Parse(hop); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return ""
+		}
+		return strings.TrimSuffix(hop, "/")
+	}
 	scheme := o.Kit.Guard.Scheme(r)
 	at := url.URL{Scheme: scheme, Host: o.Kit.Guard.Host(r), Path: strings.TrimSuffix(o.BasePath, "/")}
 	if scheme == "" && o.Local && !o.Kit.Guard.IsProxied(r) && netaddr.IsLoopback(at.Hostname()) {

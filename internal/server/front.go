@@ -135,7 +135,9 @@ func newFront(o Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit := service.New(service.Options{Guard: guard, Answered: metrics.answered, Logger: o.Logger})
+	kit := service.New(service.Options{
+		Guard: guard, Answered: metrics.answered, Logger: o.Logger, Reached: func(r *http.Request) string { return o.reached(r) },
+	})
 	o.Options.Kit = kit
 	o.Options.Keys = keys
 	o.Options.Metrics = metrics.protocols

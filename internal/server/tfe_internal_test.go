@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
@@ -120,6 +121,9 @@ func TestPublicURL(t *testing.T) {
 		{"no host", func(*Options) {}, "", "192.0.2.1:9", "", true, ""},
 		{"a host that is more", func(*Options) {}, "okara.example/x?", "192.0.2.1:9", "", true, ""},
 		{"a user", func(*Options) {}, "a:b@okara.example", "192.0.2.1:9", "", true, ""},
+		{"another replica", func(*Options) {}, "okara.example", "192.0.2.1:9", "hop https://okara.example/tf", true, "https://okara.example/tf"},
+		{"another replica that does not know", func(*Options) {}, "okara.example", "192.0.2.1:9", "hop 1", true, ""},
+		{"another replica of a user", func(*Options) {}, "okara.example", "192.0.2.1:9", "hop https://a:b@okara.example", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := tfeFront(t, func(o *Options) {
@@ -129,6 +133,10 @@ func TestPublicURL(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 			r.Host, r.RemoteAddr = tt.host, tt.from
 			proto, said, _ := strings.Cut(tt.proto, " ")
+			if proto == "hop" {
+				r.Header.Set(service.HopHeader, said)
+				proto, said = "", "192.0.2.7"
+			}
 			r.Header.Set("X-Forwarded-Proto", proto)
 			r.Header.Set("X-Forwarded-Host", said)
 			if tt.tls {
