@@ -65,43 +65,43 @@ func (r *Record) WantedBy() Actor {
 }
 
 // approve implements rows 2, 4 and 10.
-func (w approvals) approve(e Approve) (Answer, error) {
-	r, err := w.lookup(e.ID, verbApprove)
+func approve(tx *tx, e Approve) (Answer, error) {
+	r, err := findInstance(tx, e.ID, verbApprove)
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := w.mayApprove(r); err != nil {
+	if err := checkApprover(tx, r); err != nil {
 		return Answer{}, err
 	}
 	plan := Awaits(r)
 	if e.Plan != plan || plan == "" {
 		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
 	}
-	r = w.edit(r)
-	w.note(r, "approved", plan)
+	r = tx.edit(r)
+	tx.recordEvent(r, "approved", plan)
 	if e.Why != "" {
-		w.note(r, "commented", e.Why)
+		tx.recordEvent(r, "commented", e.Why)
 	}
 	switch r.Phase {
 	case Planned:
-		r.Run.Confirmed = new(w.person())
-		w.approvePlan(r)
+		r.Run.Confirmed = new(tx.storedActor())
+		approvePlan(tx, r)
 	case Requested:
-		w.makeApproved(r)
+		startApprovedLaunch(tx, r)
 	default:
-		w.changeApproved(r)
+		applyApprovedChange(tx, r)
 	}
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// mayApprove refuses the requester of a run and the sole owner: another person must
+// checkApprover refuses the requester of a run and the sole owner: another person must
 // approve.
-func (w approvals) mayApprove(r *Record) error {
-	a := w.command.Actor
+func checkApprover(tx *tx, r *Record) error {
+	a := tx.command.Actor
 	switch {
 	case a.Subject == "":
 		return refuse(ErrDenied, "only a person approves")
-	case w.Limits.ApprovalSelf:
+	case tx.machine.Limits.ApprovalSelf:
 		return nil
 	case a.same(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.same(*r.Run.First):
 		return refuse(ErrDenied, "it must be approved by someone other than the requester")
@@ -111,71 +111,71 @@ func (w approvals) mayApprove(r *Record) error {
 	return nil
 }
 
-// makeApproved runs an approved request: row 2.
-func (w approvals) makeApproved(r *Record) {
+// startApprovedLaunch runs an approved request: row 2.
+func startApprovedLaunch(tx *tx, r *Record) {
 	why := ""
 	if r.Pending != nil {
 		why = r.Pending.Why
 	}
 	r.Phase = Provisioning
-	r.Since = w.now
+	r.Since = tx.now
 	r.Pending = nil
-	w.endings().endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
-	run := w.runQueue().newRun(r, RunApply)
+	setEndAfter(tx, r, r.TTL+runTime(tx.doc.template(r.Snapshot)))
+	run := newRun(tx, r, RunApply)
 	run.By = r.CreatedBy
 	run.Why = why
-	run.Confirmed = new(w.person())
-	w.runQueue().queue(r, run)
+	run.Confirmed = new(tx.storedActor())
+	queueRun(tx, r, run)
 }
 
-// changeApproved applies an approved change to an existing instance.
-func (w approvals) changeApproved(r *Record) {
+// applyApprovedChange applies an approved change to an existing instance.
+func applyApprovedChange(tx *tx, r *Record) {
 	p := r.Pending
 	r.Pending = nil
 	if p.Update == nil {
-		w.endings().endLater(r, p.Until, p.Until.Sub(later(r.ExpiresAt, w.now)))
+		applyExtension(tx, r, p.Until, p.Until.Sub(later(r.ExpiresAt, tx.now)))
 		return
 	}
-	run := w.runQueue().newRun(r, RunApply)
+	run := newRun(tx, r, RunApply)
 	run.By = p.By
 	run.Why = p.Why
-	run.Confirmed = new(w.person())
+	run.Confirmed = new(tx.storedActor())
 	run.Auto = p.Update.Auto
 	run.Source = p.Update.Source
 	run.Snapshot = p.Update.Snapshot
 	run.Parameters = p.Update.Parameters
 	r.Approved = template.Owner{}
-	w.changes().renew(r, run, "an update follows")
+	queueUpdate(tx, r, run, "an update follows")
 }
 
-// approval reports whether the template of a record, or the one that its run would use,
-// requires an approval of a kind. Both count, so that a change of template cannot
+// needsApproval reports whether the template of a record, or the one that its run would
+// use, requires an approval of a kind. Both count, so that a change of template cannot
 // bypass the approval that the current template requires.
-func (w approvals) approval(r *Record, snapshot, kind string) bool {
-	return w.doc.template(r.Snapshot).Approval == kind || w.doc.template(cmp.Or(snapshot, r.Snapshot)).Approval == kind
+func needsApproval(tx *tx, r *Record, snapshot, kind string) bool {
+	return tx.doc.template(r.Snapshot).Approval == kind || tx.doc.template(cmp.Or(snapshot, r.Snapshot)).Approval == kind
 }
 
-// apply queues another apply after the running one, or lets it wait for approval: row
-// 10.
-func (w approvals) apply(r *Record, run *Run, detail string) (Answer, error) {
-	if w.unapproved(r, run) {
-		return w.askRun(r, run)
+// updateOrAsk queues another apply after the running one, or lets it wait for approval:
+// row 10.
+func updateOrAsk(tx *tx, r *Record, run *Run, detail string) (Answer, error) {
+	if isUnapproved(tx, r, run) {
+		return askRunApproval(tx, r, run)
 	}
-	w.note(r, "updated", detail)
-	w.changes().renew(r, run, "an update follows")
+	tx.recordEvent(r, "updated", detail)
+	queueUpdate(tx, r, run, "an update follows")
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// unapproved reports whether a run has to be approved before it begins. A stop or start
+// isUnapproved reports whether a run has to be approved before it begins. A stop or start
 // needs no approval.
-func (w approvals) unapproved(r *Record, run *Run) bool {
-	return w.approval(r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
+func isUnapproved(tx *tx, r *Record, run *Run) bool {
+	return needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
 }
 
-// askRun makes a run wait for approval.
-func (w approvals) askRun(r *Record, run *Run) (Answer, error) {
-	w.note(r, "update requested", "version "+run.Source.Version)
-	return w.ask(r, Pending{By: run.By, Why: run.Why, Update: &pendingUpdate{
+// askRunApproval makes a run wait for approval.
+func askRunApproval(tx *tx, r *Record, run *Run) (Answer, error) {
+	tx.recordEvent(r, "update requested", "version "+run.Source.Version)
+	return askApproval(tx, r, Pending{By: run.By, Why: run.Why, Update: &pendingUpdate{
 		Source: run.Source, Snapshot: run.Snapshot, Parameters: run.Parameters, Auto: run.Auto,
 	}})
 }
@@ -192,32 +192,32 @@ func (r *Run) same(of *Record) bool {
 	return r.Parameters == nil || maps.EqualFunc(r.Parameters, of.Parameters, func(a, b json.RawMessage) bool { return string(a) == string(b) })
 }
 
-// ask makes a change wait for approval. A person's request is not replaced by another
-// one before it is decided or withdrawn.
-func (w approvals) ask(r *Record, p Pending) (Answer, error) {
+// askApproval makes a change wait for approval. A person's request is not replaced by
+// another one before it is decided or withdrawn.
+func askApproval(tx *tx, r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
 		return Answer{}, refuse(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
 	}
 	if r.Phase != Ready && r.Phase != Failed {
 		return Answer{}, refuse(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)
 	}
-	p.At = w.now
-	p.Salt = w.newNonce()
+	p.At = tx.now
+	p.Salt = tx.newNonce()
 	p.Why = clip(p.Why, maxDetail)
 	r.Pending = &p
-	w.unusedTemplates = true // of the request that it replaces
-	w.notices().notice(r, noticeApproval)
+	tx.unusedTemplates = true // of the request that it replaces
+	addNotice(tx, r, noticeApproval)
 	return Answer{Status: 202, Record: r}, nil
 }
 
 // approvePlan applies exactly the waiting plan.
-func (w approvals) approvePlan(r *Record) {
+func approvePlan(tx *tx, r *Record) {
 	run := r.Run
 	run.Approved = run.Plan
 	run.Kind = RunApply
-	run.QueuedAt = w.now
+	run.QueuedAt = tx.now
 	r.Phase = phaseOf(run.From)
-	w.runQueue().await(r, 0, WaitQueued, "")
+	awaitAttempt(tx, r, 0, WaitQueued, "")
 }
 
 // phaseOf returns the phase of an instance while a run is pending that was requested in
@@ -230,8 +230,8 @@ func phaseOf(from Phase) Phase {
 }
 
 // reject implements rows 2, 4 and 10.
-func (w approvals) reject(e Reject) (Answer, error) {
-	r, err := w.lookup(e.ID, verbReject)
+func reject(tx *tx, e Reject) (Answer, error) {
+	r, err := findInstance(tx, e.ID, verbReject)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -239,30 +239,30 @@ func (w approvals) reject(e Reject) (Answer, error) {
 	if e.Reason != "" {
 		why += ": " + e.Reason
 	}
-	r = w.edit(r)
-	w.note(r, "rejected", e.Reason)
-	w.decline(r, resultRejected, why)
+	r = tx.edit(r)
+	tx.recordEvent(r, "rejected", e.Reason)
+	declineRequest(tx, r, resultRejected, why)
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // resultRejected is the result of a run whose plan was rejected.
 const resultRejected = string(Rejected)
 
-// decline discards what waits for approval, and ends its run with a result.
-func (w approvals) decline(r *Record, result, why string) {
+// declineRequest discards what waits for approval, and ends its run with a result.
+func declineRequest(tx *tx, r *Record, result, why string) {
 	switch r.Phase {
 	case Requested:
-		w.endings().finish(r, Rejected, why)
+		finishRecord(tx, r, Rejected, why)
 	case Planned:
-		w.putBack(r, result, why)
+		discardPlan(tx, r, result, why)
 	default:
-		w.dropPending(r, why)
+		dropPending(tx, r, why)
 	}
 }
 
 // dropPending discards the pending change and leaves the instance unchanged. The server
 // does not propose the same update again.
-func (w approvals) dropPending(r *Record, why string) {
+func dropPending(tx *tx, r *Record, why string) {
 	if u := r.Pending.Update; u != nil && u.Auto {
 		r.Declined = revisionOf(u.Snapshot, u.Source)
 		r.set(UpdateAvailable, "Rejected", "version "+u.Source.Version+" was "+why)
@@ -271,20 +271,20 @@ func (w approvals) dropPending(r *Record, why string) {
 	if r.Phase == Ready {
 		r.Reason = clip(why, maxText)
 	}
-	w.unusedTemplates = true
+	tx.unusedTemplates = true
 }
 
-// putBack discards a plan: an instance that was ready or failed before goes back to
+// discardPlan discards a plan: an instance that was ready or failed before goes back to
 // that phase, any other is destroyed.
-func (w approvals) putBack(r *Record, result, why string) {
+func discardPlan(tx *tx, r *Record, result, why string) {
 	from := r.Run.From
-	w.runQueue().endRun(r, result, why)
+	endRun(tx, r, result, why)
 	if from == Ready || from == Failed {
 		r.Phase = from
 		r.Reason = clip(why, maxText)
 		return
 	}
-	w.endings().destroy(r, why)
+	startDestroy(tx, r, why)
 }
 
 // tooLarge returns why a plan cannot be approved; "" if it can.

@@ -24,36 +24,36 @@ const (
 
 // create implements rows 1 and 8: it claims a member of the pool, or makes an instance.
 // An owner who may have only one instance and has it gets that one.
-func (w creations) create(e Create) (Answer, error) {
-	if err := w.checkCreate(e); err != nil {
+func create(tx *tx, e Create) (Answer, error) {
+	if err := checkCreate(tx, e); err != nil {
 		return Answer{}, err
 	}
-	if r := w.only(e); r != nil {
+	if r := findOnlyInstance(tx, e); r != nil {
 		return Answer{Status: 200, Record: r}, e.fits(r)
 	}
-	if err := w.on(e.Template); err != nil {
+	if err := checkEnabled(tx, e.Template); err != nil {
 		return Answer{}, err
 	}
 	if !e.Forced {
-		if err := w.within(e.Template, e.Owner, nil); err != nil {
+		if err := checkQuotas(tx, e.Template, e.Owner, nil); err != nil {
 			return Answer{}, err
 		}
 	}
-	if r := w.oldest(e); r != nil {
-		return w.claim(r, e), nil
+	if r := findMember(tx, e); r != nil {
+		return claimMember(tx, r, e), nil
 	}
 	if p := e.Template.Pool; p != nil && p.WhenEmpty == template.PoolRefuse {
 		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
 	}
 	if !e.Forced {
-		if err := w.checkLimit(e.Template); err != nil {
+		if err := checkTemplateLimit(tx, e.Template); err != nil {
 			return Answer{}, err
 		}
 	}
-	if err := w.fits(); err != nil {
+	if err := checkRoom(tx); err != nil {
 		return Answer{}, err
 	}
-	return w.makeAs(w.newID(), e), nil
+	return makeInstance(tx, tx.newID(), e), nil
 }
 
 // fits refuses an existing instance in place of the one that the caller asks for if that
@@ -77,7 +77,7 @@ func (e Create) fits(r *Record) error {
 	return refuse(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update or destroy it", r.ID, e.Template.Name, other)
 }
 
-func (w creations) checkCreate(e Create) error {
+func checkCreate(tx *tx, e Create) error {
 	t := e.Template
 	o := e.Owner
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
@@ -86,7 +86,7 @@ func (w creations) checkCreate(e Create) error {
 	if isWorkspaceTemplate(t.Name) {
 		return &template.FieldError{Path: "/template", Text: "it cannot be launched: it belongs to the workspaces of an organization"}
 	}
-	if e.Forced && !w.command.Actor.Admin {
+	if e.Forced && !tx.command.Actor.Admin {
 		return refuse(ErrDenied, "only an admin goes beyond limits")
 	}
 	if !t.Admits(o) {
@@ -101,7 +101,7 @@ func (w creations) checkCreate(e Create) error {
 	if err := checkSize("/claims", claimsSize(e.Claims), maxClaims); err != nil {
 		return err
 	}
-	return w.endings().checkTTL(t, e.TTL)
+	return checkTTL(tx, t, e.TTL)
 }
 
 func checkName(name string) error {
@@ -134,14 +134,14 @@ func claimsSize(claims map[string]string) int {
 	return n
 }
 
-// only returns the existing instance of an owner who may have no other or asks for no
-// other.
-func (w creations) only(e Create) *Record {
+// findOnlyInstance returns the existing instance of an owner who may have no other or
+// asks for no other.
+func findOnlyInstance(tx *tx, e Create) *Record {
 	if (e.Template.PerOwner != 1 || e.Forced) && !e.One {
 		return nil
 	}
 	var newest *Record
-	for _, r := range w.doc.Records {
+	for _, r := range tx.doc.Records {
 		if !r.Phase.Live() || !r.Counts() || r.Template != e.Template.Name || !r.Owner.Same(e.Owner) {
 			continue
 		}
@@ -152,27 +152,27 @@ func (w creations) only(e Create) *Record {
 	return newest
 }
 
-// on refuses a template that is switched off, or that an admin paused.
-func (w creations) on(t *template.Template) error {
+// checkEnabled refuses a template that is switched off, or that an admin paused.
+func checkEnabled(tx *tx, t *template.Template) error {
 	if !t.Enabled {
 		return refuse(ErrPaused, "template %s is switched off", t.Name)
 	}
-	if p := w.doc.Pools[t.Name]; p != nil && p.By != "" {
+	if p := tx.doc.Pools[t.Name]; p != nil && p.By != "" {
 		return refuse(ErrPaused, "template %s is paused: %s", t.Name, p.Paused)
 	}
 	return nil
 }
 
-// oldest returns the pool member that is claimed next: the oldest of the template's
+// findMember returns the pool member that is claimed next: the oldest of the template's
 // current revision, else the oldest of all, since members of old revisions stay until
 // their successors exist.
-func (w creations) oldest(e Create) *Record {
+func findMember(tx *tx, e Create) *Record {
 	if e.Template.Pool == nil {
 		return nil
 	}
 	revision := revisionOf(e.Digest, e.Source)
-	members := w.doc.members(e.Template.Name, func(r *Record) bool {
-		_, over := w.doc.firstPending(r, w.now)
+	members := tx.doc.members(e.Template.Name, func(r *Record) bool {
+		_, over := tx.doc.firstPending(r, tx.now)
 		return r.Phase == Available && !over
 	})
 	if len(members) == 0 {
@@ -184,78 +184,78 @@ func (w creations) oldest(e Create) *Record {
 	return members[0]
 }
 
-// claim gives a pool member to an owner. It runs nothing.
-func (w creations) claim(r *Record, e Create) Answer {
-	r = w.edit(r)
+// claimMember gives a pool member to an owner. It runs nothing.
+func claimMember(tx *tx, r *Record, e Create) Answer {
+	r = tx.edit(r)
 	r.Phase = Ready
 	r.Reason = ""
-	r.ClaimedAt = w.now
-	r.Since = w.now
-	r.TTL = w.endings().ttl(e)
-	w.assign(r, e)
-	w.note(r, "claimed", e.Template.Name)
-	w.endings().endAfter(r, r.TTL)
-	switchesOf(w.step).begin(r, false)
-	w.notices().notice(r, noticeReady)
+	r.ClaimedAt = tx.now
+	r.Since = tx.now
+	r.TTL = lifetimeOf(tx, e)
+	assignOwner(tx, r, e)
+	tx.recordEvent(r, "claimed", e.Template.Name)
+	setEndAfter(tx, r, r.TTL)
+	beginSchedule(tx, r, false)
+	addNotice(tx, r, noticeReady)
 	return Answer{Status: 201, Record: r}
 }
 
-// assign records the caller's values for an instance.
-func (w creations) assign(r *Record, e Create) {
+// assignOwner records the caller's values for an instance.
+func assignOwner(tx *tx, r *Record, e Create) {
 	r.Name = e.Name
 	r.Owner = e.Owner
-	r.CreatedBy = w.person()
+	r.CreatedBy = tx.storedActor()
 	r.Owner.Label = clip(r.Owner.Label, 128)
 	r.Claims = maps.Clone(e.Claims)
 	r.Forced = e.Forced
-	r.Key = w.command.Key
+	r.Key = tx.command.Key
 }
 
-// person returns the actor as a record stores it.
-func (w *step) person() Actor {
-	a := w.command.Actor
+// storedActor returns the actor as a record stores it.
+func (tx *tx) storedActor() Actor {
+	a := tx.command.Actor
 	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
 }
 
-// makeAs adds an instance, whose first run waits in the queue or for approval.
-func (w creations) makeAs(id string, e Create) Answer {
-	r := w.add(id, e.Template, e.Digest, e.Source)
-	w.assign(r, e)
+// makeInstance adds an instance, whose first run waits in the queue or for approval.
+func makeInstance(tx *tx, id string, e Create) Answer {
+	r := addRecord(tx, id, e.Template, e.Digest, e.Source)
+	assignOwner(tx, r, e)
 	r.Parameters = maps.Clone(e.Parameters)
 	r.Sensitive = e.Sensitive
-	r.TTL = w.endings().ttl(e)
-	w.endings().endAfter(r, r.TTL+runTime(e.Template))
-	w.note(r, "created", e.Template.Name)
+	r.TTL = lifetimeOf(tx, e)
+	setEndAfter(tx, r, r.TTL+runTime(e.Template))
+	tx.recordEvent(r, "created", e.Template.Name)
 	if e.Template.Approval == template.ApprovalRequest {
 		r.Phase = Requested
-		r.Pending = &Pending{By: r.CreatedBy, At: w.now, Why: clip(e.Why, maxDetail), Salt: w.newNonce()}
-		w.notices().notice(r, noticeApproval)
+		r.Pending = &Pending{By: r.CreatedBy, At: tx.now, Why: clip(e.Why, maxDetail), Salt: tx.newNonce()}
+		addNotice(tx, r, noticeApproval)
 		return Answer{Status: 202, Record: r}
 	}
-	run := w.runQueue().newRun(r, RunApply)
+	run := newRun(tx, r, RunApply)
 	run.Why = clip(e.Why, maxDetail)
-	w.runQueue().queue(r, run)
+	queueRun(tx, r, run)
 	return Answer{Status: 201, Record: r}
 }
 
-// add puts a record without an owner into the document.
-func (w creations) add(id string, t *template.Template, digest string, s template.Source) *Record {
-	w.keep(digest, t)
-	return w.put(&Record{
+// addRecord puts a record without an owner into the document.
+func addRecord(tx *tx, id string, t *template.Template, digest string, s template.Source) *Record {
+	tx.keepTemplate(digest, t)
+	return tx.put(&Record{
 		ID: id, Template: t.Name, Snapshot: digest, Source: s,
-		Phase: Provisioning, CreatedAt: w.now, Since: w.now,
+		Phase: Provisioning, CreatedAt: tx.now, Since: tx.now,
 	})
 }
 
 // adopt restores the record of an instance that a ledger lost. Its resources exist, so
 // no quota refuses it.
-func (w creations) adopt(e Adopt) (Answer, error) {
+func adopt(tx *tx, e Adopt) (Answer, error) {
 	r := e.Record.clone()
-	if err := w.checkAdopt(r, e.Template); err != nil {
+	if err := checkAdopt(tx, r, e.Template); err != nil {
 		return Answer{}, err
 	}
 	if e.Template != nil {
-		w.keep(r.Snapshot, e.Template)
+		tx.keepTemplate(r.Snapshot, e.Template)
 	}
 	r.Applied = true
 	r.Forced = true
@@ -269,44 +269,44 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	r.Conditions = nil
 	r.Notices = nil
 	r.FinishedAt = time.Time{}
-	r.Key = w.command.Key
+	r.Key = tx.command.Key
 	r.Pending = nil
 	r.Declined = ""
 	r.Offer = nil
 	if r.Since.IsZero() {
-		r.Since = w.now
+		r.Since = tx.now
 	}
 	r.Runs = r.Runs[:min(len(r.Runs), maxRuns)]
-	r = w.put(r)
-	switchesOf(w.step).begin(r, r.Switch.off())
-	w.note(r, "adopted", "")
-	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
+	r = tx.put(r)
+	beginSchedule(tx, r, r.Switch.off())
+	tx.recordEvent(r, "adopted", "")
+	if t := tx.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default
-		w.endings().endAfter(r, r.TTL)
-	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(template.MinTTL)) {
-		w.endings().setEnd(r, w.now.Add(template.MinTTL)) // an admin can look at it before it ends
+		setEndAfter(tx, r, r.TTL)
+	} else if t.TTL != nil && r.ExpiresAt.Before(tx.now.Add(template.MinTTL)) {
+		setEnd(tx, r, tx.now.Add(template.MinTTL)) // an admin can look at it before it ends
 	}
 	return Answer{Status: 201, Record: r}, nil
 }
 
-func (w creations) checkAdopt(r *Record, t *template.Template) error {
+func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 	switch {
-	case !w.command.Actor.Admin:
+	case !tx.command.Actor.Admin:
 		return refuse(ErrDenied, "only an admin adopts an instance")
 	case !validID(r.ID):
 		return &template.FieldError{Path: "/record/id", Text: "not the id of an instance"}
 	case r.isWorkspace() || isWorkspaceTemplate(r.Template):
 		return &template.FieldError{Path: "/record/template", Text: "only instances are adopted"}
-	case w.doc.Records[r.ID] != nil:
+	case tx.doc.Records[r.ID] != nil:
 		return refuse(ErrPhase, "instance %s is there already", r.ID)
-	case t == nil && w.doc.Templates[r.Snapshot] == nil:
+	case t == nil && tx.doc.Templates[r.Snapshot] == nil:
 		return &template.FieldError{Path: "/record/snapshot", Text: "its template is not known"}
 	case r.Phase != Ready && r.Phase != Failed && r.Phase != DestroyFailed:
 		return &template.FieldError{Path: "/record/phase", Text: "only a ready or failed instance is adopted"}
 	case r.Owner.ID == "":
 		return &template.FieldError{Path: "/record/owner", Text: "it needs an owner"}
 	}
-	return w.fits()
+	return checkRoom(tx)
 }
 
 // validID reports whether an ID has the form of those that a machine makes.
@@ -339,41 +339,41 @@ func claimable(r *Record) bool {
 }
 
 // launch decides a stored launch request.
-func (w creations) launch(e Launch) (Answer, error) {
-	r := w.doc.Records[e.ID]
+func launch(tx *tx, e Launch) (Answer, error) {
+	r := tx.doc.Records[e.ID]
 	if r != nil && !claimable(r) || !validID(e.ID) {
 		return Answer{}, refuse(ErrPhase, "instance %s was launched already", clip(e.ID, 32))
 	}
 	refused := e.Refused
 	if refused == "" {
-		if err := w.mayLaunch(e.Create, r); err != nil {
+		if err := checkLaunch(tx, e.Create, r); err != nil {
 			refused = err.Error()
 		}
 	}
 	switch {
 	case r == nil && refused == "":
-		return w.makeAs(e.ID, e.Create), nil
+		return makeInstance(tx, e.ID, e.Create), nil
 	case r == nil:
-		return w.reject(e, refused), nil
+		return rejectLaunch(tx, e, refused), nil
 	case refused == "":
-		return w.claim(r, e.Create), nil
+		return claimMember(tx, r, e.Create), nil
 	}
-	r = w.edit(r)
-	w.note(r, "rejected", refused)
-	w.endings().destroy(r, refused)
+	r = tx.edit(r)
+	tx.recordEvent(r, "rejected", refused)
+	startDestroy(tx, r, refused)
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// mayLaunch refuses what [Machine.Step] would refuse of a Create, except for an empty
+// checkLaunch refuses what [Machine.Step] would refuse of a Create, except for an empty
 // pool: the requester cannot be asked to retry, so an instance is made where it may be.
-func (w creations) mayLaunch(e Create, member *Record) error {
-	if err := w.checkCreate(e); err != nil {
+func checkLaunch(tx *tx, e Create, member *Record) error {
+	if err := checkCreate(tx, e); err != nil {
 		return err
 	}
-	if err := w.on(e.Template); err != nil {
+	if err := checkEnabled(tx, e.Template); err != nil {
 		return err
 	}
-	if err := w.within(e.Template, e.Owner, nil); err != nil {
+	if err := checkQuotas(tx, e.Template, e.Owner, nil); err != nil {
 		return err
 	}
 	switch {
@@ -384,20 +384,20 @@ func (w creations) mayLaunch(e Create, member *Record) error {
 	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == template.PoolRefuse:
 		return refuse(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
 	}
-	if err := w.checkLimit(e.Template); err != nil {
+	if err := checkTemplateLimit(tx, e.Template); err != nil {
 		return err
 	}
-	return w.fits()
+	return checkRoom(tx)
 }
 
-// reject adds the record of an instance that is never made.
-func (w creations) reject(e Launch, why string) Answer {
+// rejectLaunch adds the record of an instance that is never made.
+func rejectLaunch(tx *tx, e Launch, why string) Answer {
 	if e.Template != nil {
-		w.keep(e.Digest, e.Template)
+		tx.keepTemplate(e.Digest, e.Template)
 	}
-	r := w.put(&Record{ID: e.ID, Template: e.Of, Source: e.Source, Phase: Rejected, CreatedAt: w.now, Since: w.now, Snapshot: e.Digest})
-	w.assign(r, e.Create)
-	w.note(r, "rejected", why)
-	w.endings().finish(r, Rejected, why)
+	r := tx.put(&Record{ID: e.ID, Template: e.Of, Source: e.Source, Phase: Rejected, CreatedAt: tx.now, Since: tx.now, Snapshot: e.Digest})
+	assignOwner(tx, r, e.Create)
+	tx.recordEvent(r, "rejected", why)
+	finishRecord(tx, r, Rejected, why)
 	return Answer{Status: 200, Record: r}
 }

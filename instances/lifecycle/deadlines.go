@@ -57,7 +57,7 @@ func (d *Document) phaseDeadlines(r *Record) []deadline {
 		}
 		return []deadline{{deadlineRemove, r.FinishedAt.Add(finalStays)}}
 	case r.isWorkspace():
-		return r.workspaceRecord().workspaceDeadlines()
+		return planDeadlines(r)
 	case r.Phase == Requested:
 		return []deadline{{deadlineRequest, r.CreatedAt.Add(requestWaits)}}
 	case r.Phase == Available:
@@ -280,52 +280,52 @@ func (d *Document) updateChecks(t Templates) []Event {
 // maxDeadlines is how many deadlines one check handles: more than there are kinds.
 const maxDeadlines = 13
 
-// expireCheck handles the passed deadlines of a record.
-func (w endings) expireCheck(id string) {
+// handleDeadlines handles the passed deadlines of a record.
+func handleDeadlines(tx *tx, id string) {
 	for range maxDeadlines {
-		r := w.doc.Records[id]
+		r := tx.doc.Records[id]
 		if r == nil {
 			return
 		}
-		what, ok := w.doc.firstPending(r, w.now)
+		what, ok := tx.doc.firstPending(r, tx.now)
 		if !ok {
 			return
 		}
-		w.fulfil(w.edit(r), what)
+		handleDeadline(tx, tx.edit(r), what)
 	}
 }
 
-func (w endings) fulfil(r *Record, what int) {
+func handleDeadline(tx *tx, r *Record, what int) {
 	switch what {
 	case deadlineEnd:
-		w.expire(r)
+		expireInstance(tx, r)
 	case deadlineRequest:
-		w.note(r, "rejected", "not approved in time")
-		w.approvals().decline(r, Cancelled, "not approved in time")
+		tx.recordEvent(r, "rejected", "not approved in time")
+		declineRequest(tx, r, Cancelled, "not approved in time")
 	case deadlinePlan:
 		if r.isWorkspace() {
-			w.workspaceRuns().discardOld(r)
+			discardOldPlans(tx, r)
 			return
 		}
-		w.note(r, "rejected", "the plan was not approved in time")
-		w.approvals().putBack(r, Cancelled, "the plan was not approved in time")
+		tx.recordEvent(r, "rejected", "the plan was not approved in time")
+		discardPlan(tx, r, Cancelled, "the plan was not approved in time")
 	case deadlineDrain:
-		w.poolMembers().drain(r, "it is too old")
+		drainMember(tx, r, "it is too old")
 	case deadlineOffer:
-		w.changes().unoffered(r, "offer ended", "not accepted in time")
+		endOffer(tx, r, "offer ended", "not accepted in time")
 	case deadlineHoldOff:
-		w.notices().holdOff(r)
+		reportProtected(tx, r)
 	case deadlineNotice:
-		w.notices().reportEnd(r)
+		reportEnd(tx, r)
 	case deadlineDestroyAgain:
-		w.destroy(r, "tried again")
+		startDestroy(tx, r, "tried again")
 	case deadlineRemove:
-		w.remove(r)
+		removeRecord(tx, r)
 	case deadlineSwitch:
-		switchesOf(w.step).applySchedule(r)
+		applySchedule(tx, r)
 	case deadlineSwitchRequest:
-		switchesOf(w.step).carry(r)
+		carryOutSwitch(tx, r)
 	case deadlineDrift:
-		w.runQueue().queue(r, w.runQueue().newRun(r, RunDrift))
+		queueRun(tx, r, newRun(tx, r, RunDrift))
 	}
 }

@@ -43,25 +43,25 @@ func destroyAfter(n int) time.Duration {
 	return time.Hour
 }
 
-// ended handles the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. The end of
+// endAttempt handles the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. The end of
 // any attempt other than the record's current one is ignored.
-func (w outcomes) ended(e Ended) {
-	r := w.runQueue().running(e.Ref)
+func endAttempt(tx *tx, e Ended) {
+	r := findRunning(tx, e.Ref)
 	if r == nil {
 		return
 	}
-	r = w.edit(r)
-	if w.endings().expired(r) {
-		w.endings().expire(r)
+	r = tx.edit(r)
+	if isExpired(tx, r) {
+		expireInstance(tx, r)
 	}
-	w.effects = slices.DeleteFunc(w.effects, func(x Effect) bool { return x.Kind == CancelRun && x.Ref == e.Ref })
+	tx.effects = slices.DeleteFunc(tx.effects, func(x Effect) bool { return x.Kind == CancelRun && x.Ref == e.Ref })
 	if r.Run == nil {
 		return // the drift comparison of an instance that was orphaned
 	}
 	r.unset(Waiting)
 	r.Run.learn(e.Result)
 	if r.isWorkspace() {
-		w.workspaceRuns().workspaceEnded(r, e.Result)
+		endWorkspaceAttempt(tx, r, e.Result)
 		return
 	}
 	r.Applied = r.Applied || e.Result.State
@@ -70,15 +70,15 @@ func (w outcomes) ended(e Ended) {
 	}
 	switch {
 	case r.Then != nil || r.Phase == Destroying && r.Run.Kind != RunDestroy:
-		w.stopped(r, e)
+		continueStopped(tx, r, e)
 	case r.Run.Kind == RunDestroy:
-		w.destroyEnded(r, e.Result)
+		handleDestroyEnd(tx, r, e.Result)
 	case r.Run.Kind == RunDrift:
-		w.driftEnded(r, e.Result)
+		handleDriftEnd(tx, r, e.Result)
 	default:
-		w.applyEnded(r, e)
+		handleApplyEnd(tx, r, e)
 	}
-	w.endings().expireCheck(r.ID)
+	handleDeadlines(tx, r.ID)
 }
 
 // learn records what an attempt found out.
@@ -96,25 +96,25 @@ func (r *Run) learn(res Result) {
 	}
 }
 
-// stopped continues with the reason for which a run was stopped.
-func (w outcomes) stopped(r *Record, e Ended) {
+// continueStopped continues with the reason for which a run was stopped.
+func continueStopped(tx *tx, r *Record, e Ended) {
 	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
-		w.recordApplied(r)
+		recordApplied(tx, r)
 	}
 	then := r.Then
 	outcome := e.Result.Outcome
 	r.Then = nil
-	w.runQueue().endRun(r, outcomeOf(outcome), e.Result.Error)
+	endRun(tx, r, outcomeOf(outcome), e.Result.Error)
 	switch {
 	case r.Phase == Destroying:
-		w.endings().destroyRun(r)
+		queueDestroy(tx, r)
 	case then.Cancel != "":
 		why := then.Cancel
 		then.Cancel = ""
 		r.Run = then
-		w.fail(r, Cancelled, why)
+		failInstance(tx, r, Cancelled, why)
 	default:
-		w.runQueue().queue(r, then)
+		queueRun(tx, r, then)
 	}
 }
 
@@ -127,25 +127,25 @@ func outcomeOf(outcome string) string {
 	return RunFailed
 }
 
-func (w outcomes) applyEnded(r *Record, e Ended) {
+func handleApplyEnd(tx *tx, r *Record, e Ended) {
 	run := r.Run
 	res := e.Result
 	switch {
 	case res.Outcome == Done && run.Kind == RunApply:
-		w.applied(r, e)
+		finishApply(tx, r, e)
 	case run.Cancel != "":
-		w.fail(r, outcomeOf(res.Outcome), run.Cancel)
+		failInstance(tx, r, outcomeOf(res.Outcome), run.Cancel)
 	case res.Outcome == Done && validPlan(res.Plan):
-		w.planned(r, res)
+		reviewPlan(tx, r, res)
 	case res.Outcome == Done:
-		w.again(r, Result{Error: "the plan has no digest"})
+		retryRun(tx, r, Result{Error: "the plan has no digest"})
 	case res.Outcome == Held:
-		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
+		awaitAttempt(tx, r, lockedAgain, WaitStateLocked, res.Error)
 	case res.Outcome == Stale:
-		w.planAnew(r)
-		w.runQueue().await(r, 0, WaitQueued, "the plan did not fit any more")
+		planAgain(tx, r)
+		awaitAttempt(tx, r, 0, WaitQueued, "the plan did not fit any more")
 	default:
-		w.again(r, res)
+		retryRun(tx, r, res)
 	}
 }
 
@@ -162,79 +162,79 @@ func failure(res Result) string {
 
 func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 
-// planAnew makes the next attempt plan again, if the plan is reviewed before it is
+// planAgain makes the next attempt plan again, if the plan is reviewed before it is
 // applied.
-func (w outcomes) planAnew(r *Record) {
+func planAgain(tx *tx, r *Record) {
 	run := r.Run
 	run.Approved = ""
 	run.Plan = ""
 	run.Planned = 0
-	if w.approvals().approval(r, run.Snapshot, template.ApprovalPlan) {
+	if needsApproval(tx, r, run.Snapshot, template.ApprovalPlan) {
 		run.Confirmed = nil
 	}
-	if w.runQueue().planFirst(r, run) {
+	if needsPlanFirst(tx, r, run) {
 		run.Kind = RunPlan
 	}
 }
 
-// again implements rows 6 and 7: another attempt, if any are left and the error may be
+// retryRun implements rows 6 and 7: another attempt, if any are left and the error may be
 // temporary.
-func (w outcomes) again(r *Record, res Result) {
+func retryRun(tx *tx, r *Record, res Result) {
 	run := r.Run
 	text := failure(res)
 	run.Failures++
 	run.Error = clip(text, maxText)
-	retries := w.doc.template(run.Snapshot).Retries
+	retries := tx.doc.template(run.Snapshot).Retries
 	if run.Failures > retries || res.Permanent {
-		w.fail(r, RunFailed, text)
+		failInstance(tx, r, RunFailed, text)
 		return
 	}
-	w.planAnew(r)
-	w.runQueue().await(r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
+	planAgain(tx, r)
+	awaitAttempt(tx, r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
 }
 
-// fail implements row 7.
-func (w outcomes) fail(r *Record, result, why string) {
-	w.runQueue().endRun(r, result, why)
+// failInstance implements row 7.
+func failInstance(tx *tx, r *Record, result, why string) {
+	endRun(tx, r, result, why)
 	r.Phase = Failed
 	r.Reason = clip(why, maxText)
-	happened(w.step, r, "failed", why)
-	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
-		end := w.now.Add(max(t.Failed, template.MinTTL))
+	recordRunEnd(tx, r, "failed", why)
+	if t := tx.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
+		end := tx.now.Add(max(t.Failed, template.MinTTL))
 		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
-			w.endings().setEnd(r, end)
+			setEnd(tx, r, end)
 		}
 	}
-	w.notices().notice(r, NoticeFailed)
+	addNotice(tx, r, NoticeFailed)
 	if r.Owner.ID == "" {
-		w.poolMembers().memberFailed(r)
+		countMemberFailure(tx, r)
 	}
 }
 
-// recordApplied records the source, template and parameters that a run applied as those of the
-// instance.
-func (w outcomes) recordApplied(r *Record) {
+// recordApplied records the source, template and parameters that a run applied as those
+// of the instance.
+func recordApplied(tx *tx, r *Record) {
 	run := r.Run
-	switchesOf(w.step).hear(r)
+	requestScheduled(tx, r)
 	r.Source = run.Source
 	revised := run.Snapshot != "" && run.Snapshot != r.Snapshot
 	if revised {
 		r.Snapshot = run.Snapshot
 		r.Revised = true
-		w.unusedTemplates = true
+		tx.unusedTemplates = true
 	}
 	if run.Parameters != nil {
 		r.Parameters = run.Parameters
 	}
-	switchesOf(w.step).settled(r, revised, run.Off)
+	recordSwitched(tx, r, revised, run.Off)
 }
 
-// applied implements rows 5 and 11.
-func (w outcomes) applied(r *Record, e Ended) {
-	w.recordApplied(r)
-	w.runQueue().endRun(r, Done, "")
-	happened(w.step, r, r.Runs[0].reached(), "")
-	t := w.doc.template(r.Snapshot)
+// finishApply implements rows 5 and 11.
+func finishApply(tx *tx, r *Record, e Ended) {
+	recordApplied(tx, r)
+	endRun(tx, r, Done, "")
+	recordRunEnd(tx, r, r.Runs[0].reached(), "")
+	t := tx.doc.template(r.Snapshot)
 	r.Reason = ""
 	r.Outputs = listed(e.Result.Outputs, t.Outputs)
 	r.Connection = bounded(e.Connection)
@@ -246,17 +246,17 @@ func (w outcomes) applied(r *Record, e Ended) {
 	r.unset(UpdateAvailable)
 	first := r.ReadyAt.IsZero()
 	if first {
-		r.ReadyAt = w.now
+		r.ReadyAt = tx.now
 	}
 	if r.Owner.ID == "" {
 		r.Phase = Available
-		w.setEndless(r)
-		w.poolMembers().memberReady(r.Template)
+		removeEnd(tx, r)
+		clearMemberFailures(tx, r.Template)
 		return
 	}
 	r.Phase = Ready
-	w.begins(r, t, first)
-	w.notices().notice(r, noticeReady)
+	beginLifetime(tx, r, t, first)
+	addNotice(tx, r, noticeReady)
 }
 
 // reached names the state that a successful run leads to.
@@ -270,22 +270,22 @@ func (r *Run) reached() string {
 	return "started"
 }
 
-// setEndless removes the end of a pool member: its lifetime begins with the claim.
-func (w outcomes) setEndless(r *Record) {
+// removeEnd removes the end of a pool member: its lifetime begins with the claim.
+func removeEnd(tx *tx, r *Record) {
 	r.ExpiresAt = time.Time{}
-	w.notices().armNotices(r)
+	armNotices(tx, r)
 }
 
-// begins starts the lifetime when an instance is first ready, or when an update gives
-// it one.
-func (w outcomes) begins(r *Record, t *template.Template, first bool) {
+// beginLifetime starts the lifetime when an instance is first ready, or when an update
+// gives it one.
+func beginLifetime(tx *tx, r *Record, t *template.Template, first bool) {
 	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
 		return
 	}
 	if r.TTL == 0 {
 		r.TTL = max(t.TTL.Default, template.MinTTL)
 	}
-	w.endings().endAfter(r, r.TTL)
+	setEndAfter(tx, r, r.TTL)
 }
 
 // listed returns the outputs that a template lists, each up to 4 KiB.
@@ -310,37 +310,37 @@ func bounded(c *template.Connection) *template.Connection {
 	return &template.Connection{Type: clip(c.Type, 32), URL: c.URL, Message: clip(c.Message, maxOutput)}
 }
 
-// planned implements row 3. The plan of an automatic update is applied if it destroys
+// reviewPlan implements row 3. The plan of an automatic update is applied if it destroys
 // and replaces nothing.
-func (w outcomes) planned(r *Record, res Result) {
+func reviewPlan(tx *tx, r *Record, res Result) {
 	run := r.Run
-	approved := !run.Auto || w.approvals().approval(r, run.Snapshot, template.ApprovalPlan)
+	approved := !run.Auto || needsApproval(tx, r, run.Snapshot, template.ApprovalPlan)
 	if why := tooLarge(res.PlanSize); why != "" && approved {
-		w.fail(r, RunFailed, why) // any other attempt would fail too
+		failInstance(tx, r, RunFailed, why) // any other attempt would fail too
 		return
 	}
 	run.Plan = res.Plan
 	run.Planned = run.Attempt
-	run.EndedAt = w.now
-	outcome(w.step, r, "plan made", run, "")
+	run.EndedAt = tx.now
+	recordRunEvent(tx, r, "plan made", run, "")
 	if approved {
 		r.Phase = Planned
-		w.notices().notice(r, noticeApproval)
+		addNotice(tx, r, noticeApproval)
 		return
 	}
 	if c := run.Counts; c != nil && c.Remove == 0 && c.Replace == 0 {
-		w.approvals().approvePlan(r)
+		approvePlan(tx, r)
 		return
 	}
 	r.set(UpdateAvailable, "Destroys", "version "+run.Source.Version+" would destroy or replace resources")
 	r.Phase = run.From
-	w.runQueue().endRun(r, Cancelled, "the update would destroy or replace resources")
+	endRun(tx, r, Cancelled, "the update would destroy or replace resources")
 }
 
-// destroyEnded implements rows 17 and 18.
-func (w outcomes) destroyEnded(r *Record, res Result) {
+// handleDestroyEnd implements rows 17 and 18.
+func handleDestroyEnd(tx *tx, r *Record, res Result) {
 	if res.Outcome == Held {
-		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
+		awaitAttempt(tx, r, lockedAgain, WaitStateLocked, res.Error)
 		return
 	}
 	for _, address := range res.Left[:min(len(res.Left), MaxLeft)] {
@@ -353,9 +353,9 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 		if len(r.Left) > 0 {
 			why = "left behind, as the module says, and perhaps costing: " + strings.Join(r.Left, ", ")
 		}
-		w.runQueue().endRun(r, Done, "")
-		happened(w.step, r, "destroyed", why)
-		w.endings().finish(r, Destroyed, why)
+		endRun(tx, r, Done, "")
+		recordRunEnd(tx, r, "destroyed", why)
+		finishRecord(tx, r, Destroyed, why)
 		return
 	}
 	text := failure(res)
@@ -366,20 +366,20 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 	run.Failures++
 	run.Error = clip(text, maxText)
 	if run.Failures < destroyAttempts {
-		w.runQueue().await(r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
+		awaitAttempt(tx, r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
 		return
 	}
-	notDestroyed(w.step, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
+	failDestroy(tx, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
 }
 
-// notDestroyed ends a destroy run that left resources: it is retried in a day, or on
+// failDestroy ends a destroy run that left resources: it is retried in a day, or on
 // request.
-func notDestroyed(w *step, r *Record, result, why string) {
-	w.runQueue().endRun(r, result, r.Run.Error)
+func failDestroy(tx *tx, r *Record, result, why string) {
+	endRun(tx, r, result, r.Run.Error)
 	r.Phase = DestroyFailed
 	r.Reason = clip(why, maxText)
-	happened(w, r, "not destroyed", why)
-	w.notices().notice(r, NoticeDestroyFailed)
+	recordRunEnd(tx, r, "not destroyed", why)
+	addNotice(tx, r, NoticeDestroyFailed)
 }
 
 // attemptCount returns a number of attempts in words.
@@ -390,10 +390,10 @@ func attemptCount(n int) string {
 	return fmt.Sprintf("%d attempts", n)
 }
 
-// driftEnded implements row 23.
-func (w outcomes) driftEnded(r *Record, res Result) {
+// handleDriftEnd implements row 23.
+func handleDriftEnd(tx *tx, r *Record, res Result) {
 	c := res.Counts
-	w.runQueue().endRun(r, outcomeOf(res.Outcome), res.Error)
+	endRun(tx, r, outcomeOf(res.Outcome), res.Error)
 	if res.Outcome != Done {
 		return
 	}
@@ -402,10 +402,10 @@ func (w outcomes) driftEnded(r *Record, res Result) {
 		return
 	}
 	if r.condition(Drifted).Type == "" {
-		w.notices().notice(r, noticeDrifted)
+		addNotice(tx, r, noticeDrifted)
 	}
 	r.set(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
-	if t := w.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !w.endings().expired(r) {
-		w.changes().renew(r, w.runQueue().newRun(r, RunApply), "")
+	if t := tx.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !isExpired(tx, r) {
+		queueUpdate(tx, r, newRun(tx, r, RunApply), "")
 	}
 }

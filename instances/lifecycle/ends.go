@@ -32,7 +32,7 @@ func (d *Document) template(digest string) *template.Template {
 }
 
 // checkTTL refuses a lifetime that the template does not allow.
-func (w endings) checkTTL(t *template.Template, ttl time.Duration) error {
+func checkTTL(tx *tx, t *template.Template, ttl time.Duration) error {
 	switch {
 	case ttl == 0:
 		return nil
@@ -40,14 +40,14 @@ func (w endings) checkTTL(t *template.Template, ttl time.Duration) error {
 		return &template.FieldError{Path: "/ttl", Text: "instances of this template have no end"}
 	case ttl < template.MinTTL:
 		return &template.FieldError{Path: "/ttl", Text: "at least 10m"}
-	case t.TTL.Max > 0 && ttl > t.TTL.Max && !w.command.Actor.Admin:
+	case t.TTL.Max > 0 && ttl > t.TTL.Max && !tx.command.Actor.Admin:
 		return &template.FieldError{Path: "/ttl", Text: "at most " + span(t.TTL.Max)}
 	}
 	return nil
 }
 
-// ttl returns the lifetime of an instance that a caller launches.
-func (w endings) ttl(e Create) time.Duration {
+// lifetimeOf returns the lifetime of an instance that a caller launches.
+func lifetimeOf(tx *tx, e Create) time.Duration {
 	switch {
 	case e.Template.TTL == nil:
 		return 0
@@ -69,36 +69,36 @@ func runTime(t *template.Template) time.Duration {
 	return total
 }
 
-// endAfter sets the end of an instance to d from now, limited to the template's max
+// setEndAfter sets the end of an instance to d from now, limited to the template's max
 // unless an admin launched it for longer. An instance without a lifetime gets no end.
-func (w endings) endAfter(r *Record, d time.Duration) {
-	t := w.doc.template(r.Snapshot)
+func setEndAfter(tx *tx, r *Record, d time.Duration) {
+	t := tx.doc.template(r.Snapshot)
 	if t.TTL == nil || r.TTL == 0 {
 		return
 	}
-	end := w.now.Add(max(d, template.MinTTL))
+	end := tx.now.Add(max(d, template.MinTTL))
 	if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {
 		end = sooner(end, r.Since.Add(t.TTL.Max))
 	}
-	w.setEnd(r, end)
+	setEnd(tx, r, end)
 }
 
-// endAnew restores the end that the launch gave to an instance that was never ready and
-// is run again, since its failure may have brought the end forward. Repeating this does
-// not extend the lifetime.
-func endAnew(w *step, r *Record, snapshot string) {
-	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
-	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= template.MinTTL && end.After(r.ExpiresAt) {
-		w.endings().endAfter(r, left)
+// restoreEnd restores the end that the launch gave to an instance that was never ready
+// and is run again, since its failure may have brought the end forward. Repeating this
+// does not extend the lifetime.
+func restoreEnd(tx *tx, r *Record, snapshot string) {
+	end := r.Since.Add(r.TTL + runTime(tx.doc.template(snapshot)))
+	if left := end.Sub(tx.now); r.ReadyAt.IsZero() && left >= template.MinTTL && end.After(r.ExpiresAt) {
+		setEndAfter(tx, r, left)
 	}
 }
 
 // setEnd sets an end, and forgets the conditions and notices of the end before.
-func (w endings) setEnd(r *Record, end time.Time) {
-	r.ExpiresAt = sooner(end, w.now.Add(maxLife))
+func setEnd(tx *tx, r *Record, end time.Time) {
+	r.ExpiresAt = sooner(end, tx.now.Add(maxLife))
 	r.unset(ExpiresSoon)
 	r.unset(ExpiredProtected)
-	w.notices().armNotices(r)
+	armNotices(tx, r)
 }
 
 // end returns when an instance ends, protection included; zero: never. It needs the
@@ -119,43 +119,43 @@ func (d *Document) end(r *Record) time.Time {
 	return time.Time{}
 }
 
-// expired reports whether the end of an instance has come and the clock is not held. It
+// isExpired reports whether the end of an instance has come and the clock is not held. It
 // is checked before anything else of a record.
-func (w endings) expired(r *Record) bool {
-	what, ok := w.doc.firstPending(r, w.now)
+func isExpired(tx *tx, r *Record) bool {
+	what, ok := tx.doc.firstPending(r, tx.now)
 	return ok && what == deadlineEnd
 }
 
-// expire implements row 13, whatever the state of template, module or server.
-func (w endings) expire(r *Record) {
-	t := w.doc.Templates[r.Snapshot]
+// expireInstance implements row 13, whatever the state of template, module or server.
+func expireInstance(tx *tx, r *Record) {
+	t := tx.doc.Templates[r.Snapshot]
 	keeps := t != nil && t.TTL != nil && t.TTL.OnExpire == "keep"
 	if keeps && (r.Applied || r.Run.active()) {
-		w.orphan(r)
+		orphanExpired(tx, r)
 		return
 	}
-	w.note(r, "expired", "")
-	w.destroy(r, "it has expired")
+	tx.recordEvent(r, "expired", "")
+	startDestroy(tx, r, "it has expired")
 }
 
-// orphan keeps the resources of an expired instance for an admin to remove, once no
-// apply is running.
-func (w endings) orphan(r *Record) {
+// orphanExpired keeps the resources of an expired instance for an admin to remove, once
+// no apply is running.
+func orphanExpired(tx *tx, r *Record) {
 	if r.Run.active() && r.Run.Kind != RunDrift {
 		r.Then = nil
-		w.runQueue().stop(r, endCame)
+		stopRun(tx, r, endCame)
 		return
 	}
-	w.note(r, "expired", "orphaned")
+	tx.recordEvent(r, "expired", "orphaned")
 	r.Kept = true
-	w.abandon(r, endCame)
+	orphanResources(tx, r, endCame)
 }
 
 const endCame = "it has expired"
 
 // extend implements row 12.
-func (w endings) extend(e Extend) (Answer, error) {
-	r, err := w.lookup(e.ID, verbExtend)
+func extend(tx *tx, e Extend) (Answer, error) {
+	r, err := findInstance(tx, e.ID, verbExtend)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -163,45 +163,46 @@ func (w endings) extend(e Extend) (Answer, error) {
 		return Answer{}, refuse(ErrNoEnd, "instance %s has no end", r.ID)
 	}
 	ttl := template.TTL{}
-	if t := w.doc.template(r.Snapshot); t.TTL != nil {
+	if t := tx.doc.template(r.Snapshot); t.TTL != nil {
 		ttl = *t.TTL
 	}
-	end, err := w.extended(r, ttl, e.By)
+	end, err := extendedEnd(tx, r, ttl, e.By)
 	if err != nil {
 		return Answer{}, err
 	}
-	r = w.edit(r)
-	if w.unapprovedEnd(r, end) {
-		w.note(r, "extension requested", "until "+end.Format(time.RFC3339))
-		return w.approvals().ask(r, Pending{By: w.person(), Why: e.Why, Until: end})
+	r = tx.edit(r)
+	if isEndUnapproved(tx, r, end) {
+		tx.recordEvent(r, "extension requested", "until "+end.Format(time.RFC3339))
+		return askApproval(tx, r, Pending{By: tx.storedActor(), Why: e.Why, Until: end})
 	}
-	w.note(r, "extended", "until "+end.Format(time.RFC3339))
-	w.endLater(r, end, cmp.Or(e.By, ttl.Extend))
+	tx.recordEvent(r, "extended", "until "+end.Format(time.RFC3339))
+	applyExtension(tx, r, end, cmp.Or(e.By, ttl.Extend))
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// endLater applies an extension. The lifetime of an instance that was never ready has
-// not begun, so the lifetime grows too.
-func (w endings) endLater(r *Record, end time.Time, by time.Duration) {
+// applyExtension applies an extension. The lifetime of an instance that was never ready
+// has not begun, so the lifetime grows too.
+func applyExtension(tx *tx, r *Record, end time.Time, by time.Duration) {
 	if r.ReadyAt.IsZero() {
-		r.TTL += min(by, w.growth(r, w.doc.template(r.Snapshot).TTL))
+		r.TTL += min(by, growthLeft(tx, r, tx.doc.template(r.Snapshot).TTL))
 	}
 	r.Extends++
-	w.setEnd(r, end)
+	setEnd(tx, r, end)
 }
 
-// growth returns by how much the lifetime of an instance that was never ready may grow.
-func (w endings) growth(r *Record, ttl *template.TTL) time.Duration {
-	if w.command.Actor.Admin || ttl == nil || ttl.Max == 0 {
+// growthLeft returns by how much the lifetime of an instance that was never ready may
+// grow.
+func growthLeft(tx *tx, r *Record, ttl *template.TTL) time.Duration {
+	if tx.command.Actor.Admin || ttl == nil || ttl.Max == 0 {
 		return maxLife
 	}
 	return max(ttl.Max-r.TTL, 0)
 }
 
-// unapprovedEnd reports whether an end has to be approved: one beyond the template's
+// isEndUnapproved reports whether an end has to be approved: one beyond the template's
 // default lifetime, if launches need approval.
-func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
-	t := w.doc.template(r.Snapshot)
+func isEndUnapproved(tx *tx, r *Record, end time.Time) bool {
+	t := tx.doc.template(r.Snapshot)
 	if t.Approval != template.ApprovalRequest || t.TTL == nil {
 		return false
 	}
@@ -212,12 +213,12 @@ func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
 	return end.After(from.Add(max(t.TTL.Default, template.MinTTL)))
 }
 
-// extended returns the end after an extension.
-func (w endings) extended(r *Record, ttl template.TTL, by time.Duration) (time.Time, error) {
+// extendedEnd returns the end after an extension.
+func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Time, error) {
 	if by == 0 {
 		by = ttl.Extend
 	}
-	admin := w.command.Actor.Admin
+	admin := tx.command.Actor.Admin
 	switch {
 	case r.Pending != nil && !r.Pending.Until.IsZero():
 		return time.Time{}, refuse(ErrPhase, "an extension of instance %s waits for approval", r.ID)
@@ -230,11 +231,11 @@ func (w endings) extended(r *Record, ttl template.TTL, by time.Duration) (time.T
 	case !admin && by > ttl.Extend:
 		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", span(ttl.Extend))
 	}
-	end := later(r.ExpiresAt, w.now).Add(by)
+	end := later(r.ExpiresAt, tx.now).Add(by)
 	if !admin && ttl.Max > 0 {
 		end = sooner(end, r.Since.Add(ttl.Max))
 	}
-	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && w.growth(r, &ttl) > 0) {
+	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && growthLeft(tx, r, &ttl) > 0) {
 		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span(ttl.Max))
 	}
 	return later(end, r.ExpiresAt), nil

@@ -12,9 +12,9 @@ import (
 
 const maxFinal = 20 // final records of an owner
 
-// destroy starts the destruction of an instance: rows 4, 9, 13, 15 and 19. A running
+// startDestroy starts the destruction of an instance: rows 4, 9, 13, 15 and 19. A running
 // attempt is stopped first; if no apply was ever begun, there is nothing to destroy.
-func (w endings) destroy(r *Record, why string) {
+func startDestroy(tx *tx, r *Record, why string) {
 	r.Phase = Destroying
 	r.Reason = clip(why, maxText)
 	r.Protected = ""
@@ -25,33 +25,33 @@ func (w endings) destroy(r *Record, why string) {
 	case r.Run.active():
 		r.Then = nil
 		if r.Applied {
-			r.Then = w.destroyer(r)
+			r.Then = newDestroyRun(tx, r)
 		}
-		w.runQueue().stop(r, why)
+		stopRun(tx, r, why)
 	case r.Run != nil:
 		r.Then = nil
-		w.runQueue().endRun(r, Cancelled, why)
+		endRun(tx, r, Cancelled, why)
 		fallthrough
 	default:
-		w.destroyRun(r)
+		queueDestroy(tx, r)
 	}
 }
 
-// destroyRun queues a destroy run, if there may be resources.
-func (w endings) destroyRun(r *Record) {
+// queueDestroy queues a destroy run, if there may be resources.
+func queueDestroy(tx *tx, r *Record) {
 	if !r.Applied {
-		record(w.step, r, History{Action: "destroyed", Detail: "nothing had been made"})
-		w.finish(r, Destroyed, r.Reason)
+		addHistory(tx, r, History{Action: "destroyed", Detail: "nothing had been made"})
+		finishRecord(tx, r, Destroyed, r.Reason)
 		return
 	}
-	w.runQueue().queue(r, w.destroyer(r))
+	queueRun(tx, r, newDestroyRun(tx, r))
 }
 
-// destroyer returns a run that destroys what was applied last, successfully or not: the
-// state may need its providers. A change that failed before it applied anything is no
-// obstacle: neither its version nor its values count.
-func (w endings) destroyer(r *Record) *Run {
-	run := w.runQueue().newRun(r, RunDestroy)
+// newDestroyRun returns a run that destroys what was applied last, successfully or not:
+// the state may need its providers. A change that failed before it applied anything is
+// no obstacle: neither its version nor its values count.
+func newDestroyRun(tx *tx, r *Record) *Run {
+	run := newRun(tx, r, RunDestroy)
 	for i := range r.Runs {
 		if last := &r.Runs[i]; last.Applied && last.Snapshot != "" {
 			run.Source = last.Source
@@ -63,22 +63,22 @@ func (w endings) destroyer(r *Record) *Run {
 	return run
 }
 
-// abandon orphans the resources of an instance: rows 13 and 20.
-func (w endings) abandon(r *Record, why string) {
+// orphanResources orphans the resources of an instance: rows 13 and 20.
+func orphanResources(tx *tx, r *Record, why string) {
 	if r.Run.active() {
-		w.runQueue().stop(r, why)
+		stopRun(tx, r, why)
 	}
 	if r.Run != nil {
-		w.runQueue().endRun(r, Cancelled, why)
+		endRun(tx, r, Cancelled, why)
 	}
-	w.finish(r, Orphaned, why)
+	finishRecord(tx, r, Orphaned, why)
 }
 
-// finish puts an instance into a final phase.
-func (w endings) finish(r *Record, p Phase, why string) {
+// finishRecord puts an instance into a final phase.
+func finishRecord(tx *tx, r *Record, p Phase, why string) {
 	r.Phase = p
 	r.Reason = clip(why, maxText)
-	r.FinishedAt = w.now
+	r.FinishedAt = tx.now
 	r.Run = nil
 	r.Then = nil
 	r.Open = nil
@@ -89,20 +89,20 @@ func (w endings) finish(r *Record, p Phase, why string) {
 	r.Offer = nil
 	r.Switch = nil
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
-	w.unusedTemplates = true
+	tx.unusedTemplates = true
 	switch p {
 	case Destroyed:
-		w.notices().notice(r, noticeDestroyed)
+		addNotice(tx, r, noticeDestroyed)
 	case Rejected:
-		w.notices().notice(r, NoticeRejected)
+		addNotice(tx, r, NoticeRejected)
 	}
 	if r.ran() {
-		w.do(Archive, r.ID)
+		tx.addEffect(Archive, r.ID)
 	} else {
 		r.Archived = true
 		r.cut()
 	}
-	w.trim(r.Owner)
+	trimFinal(tx, r.Owner)
 }
 
 // ran reports whether an attempt of a record was ever begun, so that other data than
@@ -111,10 +111,10 @@ func (r *Record) ran() bool {
 	return r.Applied || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Attempt > 0 })
 }
 
-// trim removes the oldest final records of an owner if there are too many.
-func (w endings) trim(o template.Owner) {
+// trimFinal removes the oldest final records of an owner if there are too many.
+func trimFinal(tx *tx, o template.Owner) {
 	var final []*Record
-	for _, r := range w.doc.Records {
+	for _, r := range tx.doc.Records {
 		if !r.Phase.Live() && !r.Removing && !r.Kept && r.Owner.Same(o) {
 			final = append(final, r)
 		}
@@ -129,42 +129,42 @@ func (w endings) trim(o template.Owner) {
 		return strings.Compare(a.ID, b.ID)
 	})
 	for _, r := range final[:len(final)-maxFinal] {
-		w.remove(w.edit(r))
+		removeRecord(tx, tx.edit(r))
 	}
 }
 
-// remove implements row 22: the archive of a record is written first, then its tags are
-// removed, then the record.
-func (w endings) remove(r *Record) {
+// removeRecord implements row 22: the archive of a record is written first, then its
+// tags are removed, then the record.
+func removeRecord(tx *tx, r *Record) {
 	if !r.ran() {
-		w.drop(r)
+		tx.drop(r)
 		return
 	}
 	r.Removing = true
 	if r.Archived {
-		w.do(Remove, r.ID)
+		tx.addEffect(Remove, r.ID)
 	}
 }
 
-// archived cuts a final record whose archive has been written.
-func (w endings) archived(id string) {
-	r := w.doc.Records[id]
+// markArchived cuts a final record whose archive has been written.
+func markArchived(tx *tx, id string) {
+	r := tx.doc.Records[id]
 	if r == nil || r.Phase.Live() || r.Archived {
 		return
 	}
-	r = w.edit(r)
+	r = tx.edit(r)
 	r.Archived = true
 	r.cut()
-	w.unusedTemplates = true
+	tx.unusedTemplates = true
 	if r.Removing {
-		w.do(Remove, id)
+		tx.addEffect(Remove, id)
 	}
 }
 
-// removed drops a record of which nothing else is left.
-func (w endings) removed(id string) {
-	if r := w.doc.Records[id]; r != nil && r.Removing && r.Archived {
-		w.drop(r)
+// dropRemoved drops a record of which nothing else is left.
+func dropRemoved(tx *tx, id string) {
+	if r := tx.doc.Records[id]; r != nil && r.Removing && r.Archived {
+		tx.drop(r)
 	}
 }
 

@@ -25,13 +25,13 @@ func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 // their groups, an admin to any owner; it counts against the new owner's quota. To
 // others an owner offers it, and withdraws the offer by a transfer to the present
 // owner.
-func (w changes) transfer(e Transfer) (Answer, error) {
-	r, err := w.lookup(e.ID, verbTransfer)
+func transfer(tx *tx, e Transfer) (Answer, error) {
+	r, err := findInstance(tx, e.ID, verbTransfer)
 	if err != nil {
 		return Answer{}, err
 	}
-	t := w.doc.template(r.Snapshot)
-	a := w.command.Actor
+	t := tx.doc.template(r.Snapshot)
+	a := tx.command.Actor
 	switch {
 	case r.Owner.ID == "":
 		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
@@ -40,95 +40,95 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 	case !a.Admin && !a.may(r.Owner):
 		return Answer{}, refuse(ErrDenied, "only the owner or an admin can give an instance away")
 	case e.To.Same(r.Owner) && r.Offer != nil:
-		return w.unoffered(r, "offer withdrawn", ""), nil
+		return endOffer(tx, r, "offer withdrawn", ""), nil
 	case !a.Admin && !a.may(e.To):
-		return w.offer(r, e.To)
+		return offerInstance(tx, r, e.To)
 	}
-	if err := w.creations().within(t, e.To, r); err != nil {
+	if err := checkQuotas(tx, t, e.To, r); err != nil {
 		return Answer{}, err
 	}
-	return w.given(r, e.To, "transferred"), nil
+	return giveInstance(tx, r, e.To, "transferred"), nil
 }
 
-// given makes to the owner of an instance, and ends any offer. Approvals for the
+// giveInstance makes to the owner of an instance, and ends any offer. Approvals for the
 // previous owner do not apply to the new one, and a pending change is dropped.
-func (w changes) given(r *Record, to template.Owner, action string) Answer {
-	r = w.edit(r)
-	if r.Approved.ID == "" && w.approvals().approval(r, "", template.ApprovalRequest) {
+func giveInstance(tx *tx, r *Record, to template.Owner, action string) Answer {
+	r = tx.edit(r)
+	if r.Approved.ID == "" && needsApproval(tx, r, "", template.ApprovalRequest) {
 		r.Approved = r.Owner
 	}
 	if r.Pending != nil && !to.Same(r.Owner) {
-		w.note(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" waited for")
+		tx.recordEvent(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" waited for")
 		r.Pending = nil
-		w.unusedTemplates = true
+		tx.unusedTemplates = true
 	}
 	r.Owner = to
 	r.Offer = nil
 	r.Owner.Label = clip(to.Label, 128)
-	w.note(r, action, to.Kind+" "+to.ID)
+	tx.recordEvent(r, action, to.Kind+" "+to.ID)
 	return Answer{Status: 200, Record: r}
 }
 
-// offer offers an instance to another owner, replacing an earlier offer.
-func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
+// offerInstance offers an instance to another owner, replacing an earlier offer.
+func offerInstance(tx *tx, r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
 		return Answer{}, refuse(ErrDenied, "only an admin can give an instance to an owner of another issuer")
 	}
-	r = w.edit(r)
+	r = tx.edit(r)
 	to.Label = clip(to.Label, 128)
-	r.Offer = &Gift{To: to, By: w.person(), At: w.now}
-	w.note(r, "offered", to.Kind+" "+to.ID)
-	w.notices().notice(r, noticeOffered)
+	r.Offer = &Gift{To: to, By: tx.storedActor(), At: tx.now}
+	tx.recordEvent(r, "offered", to.Kind+" "+to.ID)
+	addNotice(tx, r, noticeOffered)
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// take implements row 24: the recipient accepts an offer, within the recipient's
+// takeOffer implements row 24: the recipient accepts an offer, within the recipient's
 // limits, or declines it.
-func (w changes) take(e Take) (Answer, error) {
+func takeOffer(tx *tx, e Take) (Answer, error) {
 	v := verbTake
 	if e.No {
 		v = verbDecline
 	}
-	r, err := w.lookup(e.ID, v)
+	r, err := findInstance(tx, e.ID, v)
 	if err != nil {
 		return Answer{}, err
 	}
-	a := w.command.Actor
+	a := tx.command.Actor
 	switch {
-	case r.Offer == nil || w.lapsed(r):
+	case r.Offer == nil || hasOfferLapsed(tx, r):
 		return Answer{}, refuse(ErrPhase, "instance %s is not offered to anybody now", r.ID)
 	case !a.may(r.Offer.To):
 		return Answer{}, refuse(ErrDenied, "instance %s is offered to another owner", r.ID)
 	case e.No:
-		return w.unoffered(r, "declined", ""), nil
+		return endOffer(tx, r, "declined", ""), nil
 	}
-	t := w.doc.template(r.Snapshot)
+	t := tx.doc.template(r.Snapshot)
 	to := r.Offer.To
 	if !t.Admits(to) {
 		return Answer{}, refuse(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
 	}
-	if err := w.creations().within(t, to, r); err != nil {
+	if err := checkQuotas(tx, t, to, r); err != nil {
 		return Answer{}, err
 	}
 	if a.is(to) {
 		to.Label = a.Label
 	}
-	answer := w.given(r, to, "taken")
-	w.notices().notice(answer.Record, noticeTaken)
+	answer := giveInstance(tx, r, to, "taken")
+	addNotice(tx, answer.Record, noticeTaken)
 	return answer, nil
 }
 
-// unoffered ends an offer that was not accepted.
-func (w changes) unoffered(r *Record, action, why string) Answer {
-	r = w.edit(r)
+// endOffer ends an offer that was not accepted.
+func endOffer(tx *tx, r *Record, action, why string) Answer {
+	r = tx.edit(r)
 	r.Offer = nil
-	w.note(r, action, why)
+	tx.recordEvent(r, action, why)
 	return Answer{Status: 200, Record: r}
 }
 
-// lapsed reports whether an offer has lapsed, as far as the clock is trusted.
-func (w changes) lapsed(r *Record) bool {
-	return w.doc.Clock.Held == "" && !r.Offer.Until().After(w.now)
+// hasOfferLapsed reports whether an offer has lapsed, as far as the clock is trusted.
+func hasOfferLapsed(tx *tx, r *Record) bool {
+	return tx.doc.Clock.Held == "" && !r.Offer.Until().After(tx.now)
 }
 
 // may reports whether an actor acts for an owner.

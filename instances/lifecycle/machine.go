@@ -30,13 +30,13 @@ func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effe
 	if p, ok := c.Event.(Reconcile); ok {
 		return m.reconcile(d, p, c, now)
 	}
-	w := &step{Machine: m, doc: d, old: d, command: c, now: now}
-	answer, err := w.notices().answer()
+	tx := &tx{machine: m, doc: d, old: d, command: c, now: now}
+	answer, err := answerCommand(tx)
 	if err != nil {
 		return d, nil, Answer{}, err
 	}
-	w.close()
-	return w.doc, w.effects, answer, nil
+	tx.close()
+	return tx.doc, tx.effects, answer, nil
 }
 
 // reconcile applies the events of a [Reconcile] one after the other.
@@ -55,98 +55,98 @@ func (m *Machine) reconcile(d *Document, p Reconcile, c Command, now time.Time) 
 	return d, effects, Answer{Status: 200}, nil
 }
 
-// dispatch handles the event of the command.
-func (w *step) dispatch() (Answer, error) {
-	switch e := w.command.Event.(type) {
+// handleRequest handles the event of the command.
+func handleRequest(tx *tx) (Answer, error) {
+	switch e := tx.command.Event.(type) {
 	case Create:
-		return w.creations().create(e)
+		return create(tx, e)
 	case Launch:
-		return w.creations().launch(e)
+		return launch(tx, e)
 	case Adopt:
-		return w.creations().adopt(e)
+		return adopt(tx, e)
 	case Approve:
-		return w.approvals().approve(e)
+		return approve(tx, e)
 	case Reject:
-		return w.approvals().reject(e)
+		return reject(tx, e)
 	case Cancel:
-		return w.changes().cancel(e)
+		return cancel(tx, e)
 	case Retry:
-		return w.changes().retry(e)
+		return retry(tx, e)
 	case Protect:
-		return w.changes().protect(e)
+		return protect(tx, e)
 	case Rename:
-		return w.changes().rename(e)
+		return rename(tx, e)
 	case Orphan:
-		return w.changes().orphan(e)
+		return orphanInstance(tx, e)
 	case DestroyNow:
-		return w.changes().destroyNow(e)
+		return destroyNow(tx, e)
 	case Extend:
-		return w.endings().extend(e)
+		return extend(tx, e)
 	case Transfer:
-		return w.changes().transfer(e)
+		return transfer(tx, e)
 	case Take:
-		return w.changes().take(e)
+		return takeOffer(tx, e)
 	case Update:
-		return w.changes().update(e)
+		return update(tx, e)
 	case Switch:
-		return switchesOf(w).byHand(e)
+		return switchInstance(tx, e)
 	case Pause:
-		return w.changes().pause(e)
+		return pauseTemplate(tx, e)
 	case Resume:
-		return w.changes().resume(e)
+		return resumeTemplate(tx, e)
 	case AcceptClock:
-		return w.changes().acceptClock()
+		return acceptClock(tx)
 	}
-	return w.workspaceRuns().ofWorkspace()
+	return handleWorkspaceRequest(tx)
 }
 
-// ofWorkspace handles events of workspaces.
-func (w workspaceRuns) ofWorkspace() (Answer, error) {
-	switch e := w.command.Event.(type) {
+// handleWorkspaceRequest handles events of workspaces.
+func handleWorkspaceRequest(tx *tx) (Answer, error) {
+	switch e := tx.command.Event.(type) {
 	case OpenWorkspace:
-		return w.openWorkspace(e)
+		return openWorkspace(tx, e)
 	case Enqueue:
-		return w.enqueue(e)
+		return enqueueRun(tx, e)
 	case Confirm:
-		return w.confirm(e)
+		return confirmRun(tx, e)
 	case Discard:
-		return w.discard(e)
+		return discardRun(tx, e)
 	case CancelOne:
-		return w.cancelOne(e)
+		return cancelRun(tx, e)
 	case CloseWorkspace:
-		return w.closeWorkspace(e)
+		return closeWorkspace(tx, e)
 	}
-	return w.serve()
+	return handleServerEvent(tx)
 }
 
-// serve handles the server's events. An event that does not fit its record changes
-// nothing.
-func (w *step) serve() (Answer, error) {
-	switch e := w.command.Event.(type) {
+// handleServerEvent handles the server's events. An event that does not fit its record
+// changes nothing.
+func handleServerEvent(tx *tx) (Answer, error) {
+	switch e := tx.command.Event.(type) {
 	case ExpireCheck:
-		w.endings().expireCheck(e.ID)
+		handleDeadlines(tx, e.ID)
 	case Fill:
-		w.poolMembers().fill(e)
+		fillPool(tx, e)
 	case UpdateCheck:
-		w.poolMembers().checkUpdate(e)
+		checkUpdate(tx, e)
 	case Schedule:
-		w.runQueue().schedule(e.Concurrency)
+		scheduleRuns(tx, e.Concurrency)
 	case Started:
-		w.runQueue().started(e)
+		recordHandle(tx, e)
 	case Wait:
-		w.runQueue().wait(e)
+		recordWait(tx, e)
 	case Ended:
-		w.outcomes().ended(e)
+		endAttempt(tx, e)
 	case Noticed:
-		w.notices().noticed(e)
+		markNoticed(tx, e)
 	case Archived:
-		w.endings().archived(e.ID)
+		markArchived(tx, e.ID)
 	case Removed:
-		w.endings().removed(e.ID)
+		dropRemoved(tx, e.ID)
 	case ClockHeld:
-		w.changes().clockHeld(e.Reason)
+		holdClock(tx, e.Reason)
 	case Prune:
-		w.notices().prune()
+		pruneRequests(tx)
 	default:
 		return Answer{}, refuse(template.ErrInvalid, "no such event")
 	}

@@ -32,45 +32,45 @@ const (
 	maxUnreported = 12      // notices of a record besides those before its end
 )
 
-// notice adds a notice about an instance that has an owner.
-func (w notices) notice(r *Record, kind string) {
+// addNotice adds a notice about an instance that has an owner.
+func addNotice(tx *tx, r *Record, kind string) {
 	if r.Owner.ID == "" {
 		return
 	}
-	r.Notices = w.report(r.Notices, r.ID, kind)
+	r.Notices = appendNotice(tx, r.Notices, r.ID, kind)
 }
 
-// report adds a notice to be handed to the queue.
-func (w notices) report(notices []Notice, of, kind string) []Notice {
-	n := Notice{ID: fmt.Sprintf("%s-%s-%d", of, kind, w.now.UnixMilli()), Kind: kind, At: w.now}
+// appendNotice adds a notice to be handed to the queue.
+func appendNotice(tx *tx, notices []Notice, of, kind string) []Notice {
+	n := Notice{ID: fmt.Sprintf("%s-%s-%d", of, kind, tx.now.UnixMilli()), Kind: kind, At: tx.now}
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
 		return notices
 	}
 	if len(notices) >= maxUnreported+template.MaxNotices {
 		notices = notices[1:]
 	}
-	w.effects = append(w.effects, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})
+	tx.effects = append(tx.effects, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})
 	return append(slices.Clone(notices), n)
 }
 
-// noticed records that a notice was handed to the queue. Notices before an end, and the
-// last one of a protected instance, are kept so that they are not sent again.
-func (w notices) noticed(e Noticed) {
-	if r := w.doc.Records[e.ID]; r != nil {
+// markNoticed records that a notice was handed to the queue. Notices before an end, and
+// the last one of a protected instance, are kept so that they are not sent again.
+func markNoticed(tx *tx, e Noticed) {
+	if r := tx.doc.Records[e.ID]; r != nil {
 		if notices, ok := sent(r.Notices, e.Notice); ok {
-			w.edit(r).Notices = notices
+			tx.edit(r).Notices = notices
 		}
 		return
 	}
-	if p := w.doc.Pools[e.ID]; p != nil {
+	if p := tx.doc.Pools[e.ID]; p != nil {
 		if notices, ok := sent(p.Notices, e.Notice); ok {
-			w.pool(e.ID).Notices = notices
-			w.poolMembers().tidy(e.ID)
+			tx.editPool(e.ID).Notices = notices
+			tidyPool(tx, e.ID)
 		}
 		return
 	}
-	if notices, ok := sent(w.doc.Clock.Notices, e.Notice); ok && e.ID == ofClock {
-		w.change().Clock.Notices = notices
+	if notices, ok := sent(tx.doc.Clock.Notices, e.Notice); ok && e.ID == ofClock {
+		tx.editDocument().Clock.Notices = notices
 	}
 }
 
@@ -114,14 +114,14 @@ func unsent(notices []Notice, of string) []Effect {
 
 // armNotices drops the notices of the previous end. Those whose time before the new end
 // has already passed count as sent.
-func (w notices) armNotices(r *Record) {
+func armNotices(tx *tx, r *Record) {
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == noticeProtected })
 	if r.ExpiresAt.IsZero() {
 		return
 	}
-	for _, lead := range w.doc.leadTimes(r) {
-		if at := r.ExpiresAt.Add(-lead); !at.After(w.now) {
-			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: w.now, Sent: true})
+	for _, lead := range tx.doc.leadTimes(r) {
+		if at := r.ExpiresAt.Add(-lead); !at.After(tx.now) {
+			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: tx.now, Sent: true})
 		}
 	}
 }
@@ -139,34 +139,34 @@ func (r *Record) reported(kind string) bool {
 
 // reportEnd adds a notice of the coming end: once for each lead time, and only the last
 // of several that passed together.
-func (w notices) reportEnd(r *Record) {
+func reportEnd(tx *tx, r *Record) {
 	last := time.Duration(-1)
-	for _, lead := range w.doc.leadTimes(r) {
-		if r.reported(expires(lead)) || r.ExpiresAt.Add(-lead).After(w.now) {
+	for _, lead := range tx.doc.leadTimes(r) {
+		if r.reported(expires(lead)) || r.ExpiresAt.Add(-lead).After(tx.now) {
 			continue
 		}
 		if last < 0 || lead < last {
 			last = lead
 		}
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: w.now, Sent: true})
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: tx.now, Sent: true})
 	}
 	if last < 0 {
 		return
 	}
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == expires(last) })
 	r.set(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
-	w.notice(r, expires(last))
+	addNotice(tx, r, expires(last))
 	if !r.reported(expires(last)) { // it has no owner
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(last), Kind: expires(last), At: w.now, Sent: true})
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(last), Kind: expires(last), At: tx.now, Sent: true})
 	}
 }
 
-// holdOff implements row 14: the end has come, and protection keeps the instance.
-func (w notices) holdOff(r *Record) {
+// reportProtected implements row 14: the end has come, and protection keeps the instance.
+func reportProtected(tx *tx, r *Record) {
 	r.set(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeProtected })
-	w.notice(r, noticeProtected)
+	addNotice(tx, r, noticeProtected)
 	if r.Owner.ID == "" {
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeProtected, Kind: noticeProtected, At: w.now, Sent: true})
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeProtected, Kind: noticeProtected, At: tx.now, Sent: true})
 	}
 }

@@ -129,16 +129,16 @@ func ends(p Phase) bool {
 	return p.Live() && !slices.Contains([]Phase{Requested, Available, Destroying, DestroyFailed}, p)
 }
 
-// lookup returns the record that a caller's event concerns. It refuses what the phase
-// does not allow; a record whose end has come counts as ended.
-func (w *step) lookup(id string, v verb) (*Record, error) {
-	r := w.doc.Records[id]
+// findInstance returns the record that a caller's event concerns. It refuses what the
+// phase does not allow; a record whose end has come counts as ended.
+func findInstance(tx *tx, id string, v verb) (*Record, error) {
+	r := tx.doc.Records[id]
 	switch {
 	case r == nil || r.isWorkspace(): // workspaces have their own events
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
-	case !admits(v, r.Phase) && !r.admits(v, w.now):
+	case !admits(v, r.Phase) && !r.admits(v, tx.now):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
-	case w.endings().expired(r):
+	case isExpired(tx, r):
 		return nil, refuse(ErrPhase, "instance %s has expired and cannot be %s", r.ID, v)
 	}
 	return r, nil

@@ -41,17 +41,17 @@ func idle(r *Record) bool {
 	return r.Phase == Failed || ends && (r.Run == nil || r.Run.Kind == RunDestroy)
 }
 
-// countAgain refuses a run of an instance that counts against no limit now, if counting
-// it would exceed a limit.
-func countAgain(w *step, r *Record) error {
+// checkCountsAgain refuses a run of an instance that counts against no limit now, if
+// counting it would exceed a limit.
+func checkCountsAgain(tx *tx, r *Record) error {
 	if r.Counts() || r.Forced || r.Phase != Failed {
 		return nil
 	}
-	t := w.doc.template(r.Snapshot)
-	if err := w.creations().within(t, r.Owner, nil); err != nil {
+	t := tx.doc.template(r.Snapshot)
+	if err := checkQuotas(tx, t, r.Owner, nil); err != nil {
 		return err
 	}
-	return w.creations().checkLimit(t)
+	return checkTemplateLimit(tx, t)
 }
 
 // Quotas returns the limits that a template and the server set for an owner, and how
@@ -133,10 +133,10 @@ func (q Quota) covers(o template.Owner, a Actor) bool {
 	return a.is(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
 }
 
-// within refuses one more instance of an owner that is at a limit; except is not
+// checkQuotas refuses one more instance of an owner that is at a limit; except is not
 // counted.
-func (w creations) within(t *template.Template, o template.Owner, except *Record) error {
-	for _, q := range w.Quotas(w.doc, t, o, w.command.Actor) {
+func checkQuotas(tx *tx, t *template.Template, o template.Owner, except *Record) error {
+	for _, q := range tx.machine.Quotas(tx.doc, t, o, tx.command.Actor) {
 		if except != nil && slices.Contains(q.IDs, except.ID) {
 			q.Used--
 		}
@@ -158,20 +158,20 @@ func (d *Document) live(template string) int {
 	return n
 }
 
-// checkLimit refuses one more instance of a template that is at its limit.
-func (w creations) checkLimit(t *template.Template) error {
+// checkTemplateLimit refuses one more instance of a template that is at its limit.
+func checkTemplateLimit(tx *tx, t *template.Template) error {
 	limit := t.Limit()
-	n := w.doc.live(t.Name)
+	n := tx.doc.live(t.Name)
 	if limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
 	}
 	return nil
 }
 
-// fits refuses one more record if the document is full.
-func (w creations) fits() error {
-	if len(w.doc.Records) >= maxRecords || w.doc.weight() >= maxDocument {
-		return refuse(ErrFull, "no more instances fit: there are %d", len(w.doc.Records))
+// checkRoom refuses one more record if the document is full.
+func checkRoom(tx *tx) error {
+	if len(tx.doc.Records) >= maxRecords || tx.doc.weight() >= maxDocument {
+		return refuse(ErrFull, "no more instances fit: there are %d", len(tx.doc.Records))
 	}
 	return nil
 }

@@ -10,35 +10,36 @@ const (
 	maxRequests = 2000
 )
 
-// answer returns the stored answer of a repeated request, and dispatches any other.
-func (w notices) answer() (Answer, error) {
-	key := w.command.Key
+// answerCommand returns the stored answer of a repeated request, and dispatches any
+// other.
+func answerCommand(tx *tx) (Answer, error) {
+	key := tx.command.Key
 	if key == "" {
-		return w.dispatch()
+		return handleRequest(tx)
 	}
-	if q := w.doc.Requests[key]; q != nil && w.now.Sub(q.At) < requestAge {
-		if q.Digest != w.command.Digest {
+	if q := tx.doc.Requests[key]; q != nil && tx.now.Sub(q.At) < requestAge {
+		if q.Digest != tx.command.Digest {
 			return Answer{}, refuse(ErrKeyReused, "the key was used for another request")
 		}
-		return Answer{Status: q.Status, Record: w.doc.Records[q.ID], Repeat: true}, nil
+		return Answer{Status: q.Status, Record: tx.doc.Records[q.ID], Repeat: true}, nil
 	}
-	if r := w.made(key); r != nil {
+	if r := findByKey(tx, key); r != nil {
 		return Answer{Status: 200, Record: r, Repeat: true}, nil
 	}
-	a, err := w.dispatch()
+	a, err := handleRequest(tx)
 	if err == nil {
-		w.remember(a)
+		rememberAnswer(tx, a)
 	}
 	return a, err
 }
 
-// made returns the record that a Create with this key made or claimed, at any time
+// findByKey returns the record that a Create with this key made or claimed, at any time
 // before.
-func (w notices) made(key string) *Record {
-	if _, ok := w.command.Event.(Create); !ok {
+func findByKey(tx *tx, key string) *Record {
+	if _, ok := tx.command.Event.(Create); !ok {
 		return nil
 	}
-	for _, r := range w.doc.Records {
+	for _, r := range tx.doc.Records {
 		if r.Key == key {
 			return r
 		}
@@ -46,26 +47,27 @@ func (w notices) made(key string) *Record {
 	return nil
 }
 
-// remember stores the answer to the command.
-func (w notices) remember(a Answer) {
-	q := &Request{Caller: w.command.Caller, Digest: w.command.Digest, Status: a.Status, At: w.now}
+// rememberAnswer stores the answer to the command.
+func rememberAnswer(tx *tx, a Answer) {
+	q := &Request{Caller: tx.command.Caller, Digest: tx.command.Digest, Status: a.Status, At: tx.now}
 	if a.Record != nil {
 		q.ID = a.Record.ID
 	}
-	if len(w.doc.Requests) >= maxRequests {
-		w.prune()
+	if len(tx.doc.Requests) >= maxRequests {
+		pruneRequests(tx)
 	}
-	for len(w.doc.Requests) >= maxRequests {
-		delete(w.requests(), w.surplus())
+	for len(tx.doc.Requests) >= maxRequests {
+		delete(tx.editRequests(), surplusRequest(tx))
 	}
-	w.requests()[w.command.Key] = q
+	tx.editRequests()[tx.command.Key] = q
 }
 
-// surplus returns the key of the oldest answer of the caller with the most answers.
-func (w notices) surplus() string {
+// surplusRequest returns the key of the oldest answer of the caller with the most
+// answers.
+func surplusRequest(tx *tx) string {
 	count := map[string]int{}
 	limit := ""
-	for _, q := range w.doc.Requests {
+	for _, q := range tx.doc.Requests {
 		count[q.Caller]++
 	}
 	for caller, n := range count {
@@ -74,8 +76,8 @@ func (w notices) surplus() string {
 		}
 	}
 	oldest := ""
-	for key, q := range w.doc.Requests {
-		o := w.doc.Requests[oldest]
+	for key, q := range tx.doc.Requests {
+		o := tx.doc.Requests[oldest]
 		older := o == nil || q.At.Before(o.At) || q.At.Equal(o.At) && key < oldest
 		if q.Caller == limit && older {
 			oldest = key
@@ -84,11 +86,11 @@ func (w notices) surplus() string {
 	return oldest
 }
 
-// prune deletes the answers older than an hour.
-func (w notices) prune() {
-	for key, q := range w.doc.Requests {
-		if w.now.Sub(q.At) >= requestAge {
-			delete(w.requests(), key)
+// pruneRequests deletes the answers older than an hour.
+func pruneRequests(tx *tx) {
+	for key, q := range tx.doc.Requests {
+		if tx.now.Sub(q.At) >= requestAge {
+			delete(tx.editRequests(), key)
 		}
 	}
 }

@@ -40,9 +40,9 @@ func (r *Record) lastN() int {
 
 // newRun returns a run of the record's source and snapshot. After a failed stop or start
 // it repeats that too.
-func (w runQueue) newRun(r *Record, kind RunKind) *Run {
+func newRun(tx *tx, r *Record, kind RunKind) *Run {
 	run := &Run{
-		N: r.lastN() + 1, Kind: kind, By: w.person(), QueuedAt: w.now,
+		N: r.lastN() + 1, Kind: kind, By: tx.storedActor(), QueuedAt: tx.now,
 		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase, Off: r.Switch.off(),
 	}
 	if last := r.lastTried(); r.Phase == Failed && last != nil {
@@ -51,62 +51,62 @@ func (w runQueue) newRun(r *Record, kind RunKind) *Run {
 	return run
 }
 
-// queue puts a run into the queue.
-func (w runQueue) queue(r *Record, run *Run) {
+// queueRun puts a run into the queue.
+func queueRun(tx *tx, r *Record, run *Run) {
 	r.Run = run
-	if run.Kind == RunApply && w.planFirst(r, run) {
+	if run.Kind == RunApply && needsPlanFirst(tx, r, run) {
 		run.Kind = RunPlan
 	}
-	w.await(r, 0, WaitQueued, "")
+	awaitAttempt(tx, r, 0, WaitQueued, "")
 }
 
-// planFirst reports whether a plan is reviewed, by an approver or by the machine, before
-// it is applied.
-func (w runQueue) planFirst(r *Record, run *Run) bool {
-	return run.Auto || w.approvals().approval(r, run.Snapshot, template.ApprovalPlan)
+// needsPlanFirst reports whether a plan is reviewed, by an approver or by the machine,
+// before it is applied.
+func needsPlanFirst(tx *tx, r *Record, run *Run) bool {
+	return run.Auto || needsApproval(tx, r, run.Snapshot, template.ApprovalPlan)
 }
 
-// await makes the next attempt of a run wait in the queue, and for wait.
-func (w runQueue) await(r *Record, wait time.Duration, reason, message string) {
+// awaitAttempt makes the next attempt of a run wait in the queue, and for wait.
+func awaitAttempt(tx *tx, r *Record, wait time.Duration, reason, message string) {
 	run := r.Run
 	run.StartedAt = time.Time{}
 	run.EndedAt = time.Time{}
 	run.Handle = ""
 	run.NotBefore = time.Time{}
 	if wait > 0 {
-		run.NotBefore = w.now.Add(wait)
+		run.NotBefore = tx.now.Add(wait)
 	}
 	r.set(Waiting, reason, message)
 }
 
-// follow queues a run after the running one, which is stopped for it.
-func (w runQueue) follow(r *Record, next *Run, why string) {
+// followRun queues a run after the running one, which is stopped for it.
+func followRun(tx *tx, r *Record, next *Run, why string) {
 	if r.Run.active() {
 		r.Then = next
-		w.stop(r, why)
+		stopRun(tx, r, why)
 		return
 	}
 	if r.Run != nil {
-		w.endRun(r, Cancelled, why)
+		endRun(tx, r, Cancelled, why)
 	}
-	w.queue(r, next)
+	queueRun(tx, r, next)
 }
 
-// stop asks an attempt to end early.
-func (w runQueue) stop(r *Record, why string) {
+// stopRun asks an attempt to end early.
+func stopRun(tx *tx, r *Record, why string) {
 	if r.Run.Cancel == "" {
 		r.Run.Cancel = clip(why, maxText)
 	}
-	w.effects = append(w.effects, Effect{Kind: CancelRun, Ref: r.ref()})
+	tx.effects = append(tx.effects, Effect{Kind: CancelRun, Ref: r.ref()})
 }
 
 // endRun moves the run of a record to the ended ones. The newest run that did not succeed
 // keeps its snapshot and parameters, for a retry and for a destroy.
-func (w runQueue) endRun(r *Record, result, text string) {
+func endRun(tx *tx, r *Record, result, text string) {
 	run := *r.Run
 	run.Result = result
 	run.Error = clip(text, maxText)
-	run.EndedAt = w.now
+	run.EndedAt = tx.now
 	run.NotBefore = time.Time{}
 	run.Handle = ""
 	run.Cancel = ""
@@ -121,7 +121,7 @@ func (w runQueue) endRun(r *Record, result, text string) {
 	r.Run = nil
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
 	r.unset(Waiting)
-	w.unusedTemplates = true
+	tx.unusedTemplates = true
 }
 
 // forget drops the snapshots and parameters of ended runs.
@@ -132,21 +132,21 @@ func (r *Record) forget() {
 	}
 }
 
-// schedule starts as many waiting runs as fit: destroys first, then those requested by
-// users, then pools, then drift; within that, owners served longest ago come first. One
-// owner has at most half of the concurrency, rounded up, not counting destroys.
-func (w runQueue) schedule(concurrency int) {
+// scheduleRuns starts as many waiting runs as fit: destroys first, then those requested
+// by users, then pools, then drift; within that, owners served longest ago come first.
+// One owner has at most half of the concurrency, rounded up, not counting destroys.
+func scheduleRuns(tx *tx, concurrency int) {
 	for {
-		r := w.doc.candidate(w.now, concurrency)
+		r := tx.doc.candidate(tx.now, concurrency)
 		if r == nil {
 			return
 		}
-		r = w.edit(r)
-		if w.endings().expired(r) {
-			w.endings().expireCheck(r.ID)
+		r = tx.edit(r)
+		if isExpired(tx, r) {
+			handleDeadlines(tx, r.ID)
 			continue
 		}
-		w.begin(r)
+		beginAttempt(tx, r)
 	}
 }
 
@@ -165,13 +165,13 @@ func (d *Document) candidate(now time.Time, concurrency int) *Record {
 	return nil
 }
 
-// begin starts an attempt.
-func (w runQueue) begin(r *Record) {
+// beginAttempt starts an attempt.
+func beginAttempt(tx *tx, r *Record) {
 	run := r.Run
 	run.Attempt++
 	run.Before = run.Nonce
-	run.Nonce = w.newNonce()
-	run.StartedAt = w.now
+	run.Nonce = tx.newNonce()
+	run.StartedAt = tx.now
 	run.EndedAt = time.Time{}
 	run.NotBefore = time.Time{}
 	run.Handle = ""
@@ -183,7 +183,7 @@ func (w runQueue) begin(r *Record) {
 		r.Latest = new(r.ref())
 	}
 	r.unset(Waiting)
-	w.effects = append(w.effects, Effect{Kind: StartRun, Ref: r.ref()})
+	tx.effects = append(tx.effects, Effect{Kind: StartRun, Ref: r.ref()})
 }
 
 // queue holds the waiting runs, the next one first.
@@ -268,28 +268,28 @@ func (r *Record) class() int {
 	return 1
 }
 
-// running returns the record of an attempt; nil if the attempt is not the record's
+// findRunning returns the record of an attempt; nil if the attempt is not the record's
 // current one.
-func (w runQueue) running(ref Ref) *Record {
-	r := w.doc.Records[ref.ID]
+func findRunning(tx *tx, ref Ref) *Record {
+	r := tx.doc.Records[ref.ID]
 	if r == nil || !r.Run.active() || r.ref() != ref || ref.Nonce == "" {
 		return nil
 	}
 	return r
 }
 
-// started records the executor's handle of an attempt.
-func (w runQueue) started(e Started) {
-	r := w.running(e.Ref)
+// recordHandle records the executor's handle of an attempt.
+func recordHandle(tx *tx, e Started) {
+	r := findRunning(tx, e.Ref)
 	if r == nil || e.Handle == "" || len(e.Handle) > 256 || r.Run.Handle == e.Handle {
 		return
 	}
-	w.edit(r).Run.Handle = e.Handle
+	tx.edit(r).Run.Handle = e.Handle
 }
 
-// wait records why an attempt does not proceed; an empty Reason clears it.
-func (w runQueue) wait(e Wait) {
-	r := w.running(e.Ref)
+// recordWait records why an attempt does not proceed; an empty Reason clears it.
+func recordWait(tx *tx, e Wait) {
+	r := findRunning(tx, e.Ref)
 	if r == nil {
 		return
 	}
@@ -297,9 +297,9 @@ func (w runQueue) wait(e Wait) {
 	was := r.condition(Waiting)
 	switch {
 	case e.Reason == "" && was.Type != "":
-		w.edit(r).unset(Waiting)
+		tx.edit(r).unset(Waiting)
 	case e.Reason != "" && (was.Reason != e.Reason || was.Message != message):
-		w.edit(r).set(Waiting, clip(e.Reason, 64), message)
+		tx.edit(r).set(Waiting, clip(e.Reason, 64), message)
 	}
 }
 

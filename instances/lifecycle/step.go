@@ -24,9 +24,10 @@ const (
 	maxDetail  = 200     // bytes of a detail of the history
 )
 
-// step is the state of one step. It may change only what it has copied.
-type step struct {
-	*Machine
+// tx is the transaction of one step: the functions that handle an event read and change
+// the document by it. It may change only what it has copied.
+type tx struct {
+	machine *Machine
 	command Command
 	now     time.Time
 	old     *Document // as given
@@ -39,36 +40,13 @@ type step struct {
 	unusedTemplates bool               // a template may have lost its last record
 }
 
-// Parts of a step, by topic.
-type (
-	creations     struct{ *step } // launches and their limits
-	approvals     struct{ *step } // what waits for approval
-	changes       struct{ *step } // changes by owners and admins
-	outcomes      struct{ *step } // results of ended runs
-	endings       struct{ *step } // lifetimes, destroys and final records
-	notices       struct{ *step } // notices and stored answers
-	poolMembers   struct{ *step } // instances of pools
-	runQueue      struct{ *step } // runs and their order
-	workspaceRuns struct{ *step } // runs of workspaces
-)
-
-func (w *step) creations() creations         { return creations{w} }
-func (w *step) approvals() approvals         { return approvals{w} }
-func (w *step) changes() changes             { return changes{w} }
-func (w *step) outcomes() outcomes           { return outcomes{w} }
-func (w *step) endings() endings             { return endings{w} }
-func (w *step) notices() notices             { return notices{w} }
-func (w *step) poolMembers() poolMembers     { return poolMembers{w} }
-func (w *step) runQueue() runQueue           { return runQueue{w} }
-func (w *step) workspaceRuns() workspaceRuns { return workspaceRuns{w} }
-
-// change returns the document for changing.
-func (w *step) change() *Document {
-	if w.doc == w.old {
-		d := *w.old
-		w.doc = &d
+// editDocument returns the document for changing.
+func (tx *tx) editDocument() *Document {
+	if tx.doc == tx.old {
+		d := *tx.old
+		tx.doc = &d
 	}
-	return w.doc
+	return tx.doc
 }
 
 // owned returns a map of the document for changing, copied if it is not yet.
@@ -83,82 +61,84 @@ func owned[V any](m *map[string]V, mine *bool) map[string]V {
 	return *m
 }
 
-func (w *step) records() map[string]*Record { return owned(&w.change().Records, &w.own.records) }
-func (w *step) pools() map[string]*Pool     { return owned(&w.change().Pools, &w.own.pools) }
-func (w *step) requests() map[string]*Request {
-	return owned(&w.change().Requests, &w.own.requests)
+func (tx *tx) editRecords() map[string]*Record {
+	return owned(&tx.editDocument().Records, &tx.own.records)
+}
+func (tx *tx) editPools() map[string]*Pool { return owned(&tx.editDocument().Pools, &tx.own.pools) }
+func (tx *tx) editRequests() map[string]*Request {
+	return owned(&tx.editDocument().Requests, &tx.own.requests)
 }
 
 // edit returns a copy of a record in the document that may be changed.
-func (w *step) edit(r *Record) *Record {
-	if mine := w.edited[r.ID]; mine != nil {
+func (tx *tx) edit(r *Record) *Record {
+	if mine := tx.edited[r.ID]; mine != nil {
 		return mine
 	}
-	return w.put(r.clone())
+	return tx.put(r.clone())
 }
 
 // put adds a record that this step owns to the document.
-func (w *step) put(r *Record) *Record {
-	if w.edited == nil {
-		w.edited = map[string]*Record{}
+func (tx *tx) put(r *Record) *Record {
+	if tx.edited == nil {
+		tx.edited = map[string]*Record{}
 	}
-	w.records()[r.ID] = r
-	w.edited[r.ID] = r
+	tx.editRecords()[r.ID] = r
+	tx.edited[r.ID] = r
 	return r
 }
 
 // drop deletes a record from the document.
-func (w *step) drop(r *Record) {
-	delete(w.records(), r.ID)
-	delete(w.edited, r.ID)
-	w.unusedTemplates = true
+func (tx *tx) drop(r *Record) {
+	delete(tx.editRecords(), r.ID)
+	delete(tx.edited, r.ID)
+	tx.unusedTemplates = true
 }
 
-// pool returns the state of a template's pool for changing.
-func (w *step) pool(name string) *Pool {
+// editPool returns the state of a template's pool for changing.
+func (tx *tx) editPool(name string) *Pool {
 	p := Pool{}
-	if known := w.doc.Pools[name]; known != nil {
+	if known := tx.doc.Pools[name]; known != nil {
 		p = *known
 		p.Notices = slices.Clone(p.Notices)
 	}
-	w.pools()[name] = &p
+	tx.editPools()[name] = &p
 	return &p
 }
 
-// keep adds a template to the document.
-func (w *step) keep(digest string, t *template.Template) {
-	if w.doc.Templates[digest] == nil {
-		owned(&w.change().Templates, &w.own.templates)[digest] = t
+// keepTemplate adds a template to the document.
+func (tx *tx) keepTemplate(digest string, t *template.Template) {
+	if tx.doc.Templates[digest] == nil {
+		owned(&tx.editDocument().Templates, &tx.own.templates)[digest] = t
 	}
 }
 
 // close completes the changed document: records are cut to size and get their next
 // deadline, and unused templates are removed.
-func (w *step) close() {
-	if w.doc == w.old {
+func (tx *tx) close() {
+	if tx.doc == tx.old {
 		return
 	}
-	w.doc.Version = version
-	w.doc.Clock.At = w.now
-	for _, r := range w.edited {
+	tx.doc.Version = version
+	tx.doc.Clock.At = tx.now
+	for _, r := range tx.edited {
 		r.fit()
-		r.Next = w.doc.next(r)
+		r.Next = tx.doc.next(r)
 	}
-	if w.unusedTemplates {
-		w.cleanUpTemplates()
+	if tx.unusedTemplates {
+		tx.dropUnusedTemplates()
 	}
 }
 
-func (w *step) cleanUpTemplates() {
+func (tx *tx) dropUnusedTemplates() {
 	used := map[string]bool{}
-	for _, r := range w.doc.Records {
+	for _, r := range tx.doc.Records {
 		for _, digest := range r.Snapshots() {
 			used[digest] = true
 		}
 	}
-	for digest := range w.doc.Templates {
+	for digest := range tx.doc.Templates {
 		if !used[digest] {
-			delete(owned(&w.change().Templates, &w.own.templates), digest)
+			delete(owned(&tx.editDocument().Templates, &tx.own.templates), digest)
 		}
 	}
 }
@@ -182,28 +162,30 @@ func (r *Record) Snapshots() []string {
 	return all
 }
 
-// do adds an effect on a whole record.
-func (w *step) do(kind, id string) {
-	w.effects = append(w.effects, Effect{Kind: kind, Ref: Ref{ID: id}})
+// addEffect adds an effect on a whole record.
+func (tx *tx) addEffect(kind, id string) {
+	tx.effects = append(tx.effects, Effect{Kind: kind, Ref: Ref{ID: id}})
 }
 
-// note adds an event to the history of a record.
-func (w *step) note(r *Record, action, detail string) {
-	record(w, r, History{Actor: w.actorName(), Action: action, Detail: detail})
+// recordEvent adds an event to the history of a record.
+func (tx *tx) recordEvent(r *Record, action, detail string) {
+	addHistory(tx, r, History{Actor: tx.actorName(), Action: action, Detail: detail})
 }
 
-func record(w *step, r *Record, h History) {
-	h.At = w.now
+func addHistory(tx *tx, r *Record, h History) {
+	h.At = tx.now
 	h.Detail = clip(h.Detail, maxDetail)
 	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
 }
 
-// happened adds the outcome of the latest ended run to the history.
-func happened(w *step, r *Record, action, why string) { outcome(w, r, action, &r.Runs[0], why) }
+// recordRunEnd adds the outcome of the latest ended run to the history.
+func recordRunEnd(tx *tx, r *Record, action, why string) {
+	recordRunEvent(tx, r, action, &r.Runs[0], why)
+}
 
-// outcome adds the outcome of a run to the history. The entry has no actor, since the
-// run did it, but names the requester of the run.
-func outcome(w *step, r *Record, action string, run *Run, why string) {
+// recordRunEvent adds the outcome of a run to the history. The entry has no actor,
+// since the run did it, but names the requester of the run.
+func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
 	by := run.By.Label
 	if by == "" {
 		by = cmp.Or(run.By.Subject, "the server")
@@ -219,12 +201,12 @@ func outcome(w *step, r *Record, action string, run *Run, why string) {
 	if why != "" {
 		detail += ": " + why
 	}
-	record(w, r, History{Action: action, Detail: detail, Run: run.N})
+	addHistory(tx, r, History{Action: action, Detail: detail, Run: run.N})
 }
 
 // actorName returns the actor for display; "": the server.
-func (w *step) actorName() string {
-	a := w.command.Actor
+func (tx *tx) actorName() string {
+	a := tx.command.Actor
 	if a.Label != "" {
 		return clip(a.Label, 128)
 	}
@@ -238,9 +220,9 @@ const (
 )
 
 // newID makes an ID that no record has.
-func (w *step) newID() string {
+func (tx *tx) newID() string {
 	for {
-		sum := w.random()
+		sum := tx.random()
 		id := make([]byte, 10)
 		for i := range id {
 			n := uint64(len(alphabet))
@@ -249,22 +231,22 @@ func (w *step) newID() string {
 			}
 			id[i] = alphabet[uint64(binary.BigEndian.Uint16(sum[2*i:]))%n]
 		}
-		if w.doc.Records[string(id)] == nil {
+		if tx.doc.Records[string(id)] == nil {
 			return string(id)
 		}
 	}
 }
 
 // newNonce makes a nonce for an attempt, which cannot be guessed.
-func (w *step) newNonce() string {
-	sum := w.random()
+func (tx *tx) newNonce() string {
+	sum := tx.random()
 	return hex.EncodeToString(sum[:16])
 }
 
 // random returns the next value derived from the seed.
-func (w *step) random() [32]byte {
-	w.randoms++
-	return derive(w.command.Seed, w.randoms)
+func (tx *tx) random() [32]byte {
+	tx.randoms++
+	return derive(tx.command.Seed, tx.randoms)
 }
 
 // derive returns the n-th value derived from a seed.

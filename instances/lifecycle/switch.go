@@ -14,8 +14,8 @@ type switching struct {
 	Stopped  bool      `json:"stopped,omitempty"`  // as applied last
 	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only on request
 	StartsAt time.Time `json:"starts_at,omitzero"` // likewise
-	// Requested is the latest request, stop or start, that is not yet carried out; "": none.
-	// It replaces an earlier one.
+	// Requested is the latest request, stop or start, that is not yet carried out; "":
+	// none. It replaces an earlier one.
 	Requested   string    `json:"said,omitempty"`
 	RequestedAt time.Time `json:"said_at,omitzero"`
 	RequestedBy Actor     `json:"said_by,omitzero"` // zero: the schedule
@@ -34,37 +34,33 @@ func wordOf(stop bool) string {
 	return wordStart
 }
 
-// switches implements stops and starts: row 25.
-type switches struct{ *step }
-
-func switchesOf(w *step) switches { return switches{w} }
-
-// byHand handles the request of a person. It holds until the next time of the schedule.
-func (w switches) byHand(e Switch) (Answer, error) {
+// switchInstance handles the request of a person. It holds until the next time of the
+// schedule.
+func switchInstance(tx *tx, e Switch) (Answer, error) {
 	v := verbStart
 	if e.Stop {
 		v = verbStop
 	}
-	r, err := w.lookup(e.ID, v)
+	r, err := findInstance(tx, e.ID, v)
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case w.doc.template(r.Snapshot).Schedule == nil:
+	case tx.doc.template(r.Snapshot).Schedule == nil:
 		return Answer{}, refuse(ErrPhase, "instance %s cannot be %s: its template has no schedule", r.ID, v)
 	case r.Switch == nil:
 		return Answer{}, refuse(ErrPhase, "instance %s was never ready and cannot be %s", r.ID, v)
-	case r.Phase != Failed && heading(r) == e.Stop && !r.Switch.pending(w.now):
+	case r.Phase != Failed && heading(r) == e.Stop && !r.Switch.pending(tx.now):
 		return Answer{Status: 200, Record: r}, nil
 	}
-	if err := countAgain(w.step, r); err != nil {
+	if err := checkCountsAgain(tx, r); err != nil {
 		return Answer{}, err
 	}
-	r = w.edit(r)
-	w.hear(r)
-	w.say(r, e.Stop, w.person())
-	w.note(r, wordOf(e.Stop), "")
+	r = tx.edit(r)
+	requestScheduled(tx, r)
+	requestSwitch(tx, r, e.Stop, tx.storedActor())
+	tx.recordEvent(r, wordOf(e.Stop), "")
 	if r.Phase == Failed || switchable(r) {
-		w.carry(r)
+		carryOutSwitch(tx, r)
 	}
 	return Answer{Status: 202, Record: r}, nil
 }
@@ -86,26 +82,26 @@ func heading(r *Record) bool {
 // off reports whether the last apply stopped the instance.
 func (s *switching) off() bool { return s != nil && s.Stopped }
 
-// say records a request in place of an earlier one.
-func (w switches) say(r *Record, stop bool, by Actor) {
+// requestSwitch records a request in place of an earlier one.
+func requestSwitch(tx *tx, r *Record, stop bool, by Actor) {
 	s := *r.Switch
 	s.Requested = wordOf(stop)
-	s.RequestedAt = w.now
+	s.RequestedAt = tx.now
 	s.RequestedBy = by
 	r.Switch = &s
 }
 
-// hear records the request of the schedule if its time has come. Of several missed
-// times only the last counts.
-func (w switches) hear(r *Record) {
+// requestScheduled records the request of the schedule if its time has come. Of several
+// missed times only the last counts.
+func requestScheduled(tx *tx, r *Record) {
 	s := r.Switch
-	if s == nil || !s.pending(w.now) {
+	if s == nil || !s.pending(tx.now) {
 		return
 	}
-	if stop, found := w.table(r).Last(s.at(), w.now); found {
-		w.say(r, stop, Actor{})
+	if stop, found := timetableOf(tx, r).Last(s.at(), tx.now); found {
+		requestSwitch(tx, r, stop, Actor{})
 	}
-	w.arm(r)
+	setSwitchTimes(tx, r)
 }
 
 // at returns the next time of the schedule; zero: never.
@@ -122,17 +118,17 @@ func (s *switching) at() time.Time {
 // pending reports whether a time of the schedule has come and is not yet recorded.
 func (s *switching) pending(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
 
-// arm sets the next times of the schedule.
-func (w switches) arm(r *Record) {
+// setSwitchTimes sets the next times of the schedule.
+func setSwitchTimes(tx *tx, r *Record) {
 	s := *r.Switch
-	s.StopsAt, s.StartsAt = w.table(r).Next(w.now)
+	s.StopsAt, s.StartsAt = timetableOf(tx, r).Next(tx.now)
 	r.Switch = &s
 }
 
-// table returns the schedule of a record's template; an empty one if there is none or
-// it is invalid, so that only requests of users count.
-func (w switches) table(r *Record) *timetable.Table {
-	if s := w.doc.template(r.Snapshot).Schedule; s != nil {
+// timetableOf returns the schedule of a record's template; an empty one if there is
+// none or it is invalid, so that only requests of users count.
+func timetableOf(tx *tx, r *Record) *timetable.Table {
+	if s := tx.doc.template(r.Snapshot).Schedule; s != nil {
 		if t, err := s.Read(); err == nil {
 			return t
 		}
@@ -140,9 +136,9 @@ func (w switches) table(r *Record) *timetable.Table {
 	return &timetable.Table{}
 }
 
-// begin makes the schedule count from now on.
-func (w switches) begin(r *Record, stopped bool) {
-	if w.doc.template(r.Snapshot).Schedule == nil {
+// beginSchedule makes the schedule count from now on.
+func beginSchedule(tx *tx, r *Record, stopped bool) {
+	if tx.doc.template(r.Snapshot).Schedule == nil {
 		r.Switch = nil
 		return
 	}
@@ -153,14 +149,14 @@ func (w switches) begin(r *Record, stopped bool) {
 		s.RequestedBy = had.RequestedBy
 	}
 	r.Switch = &s
-	w.arm(r)
+	setSwitchTimes(tx, r)
 }
 
-// settled records what a run made of an instance. The times are kept, unless the
+// recordSwitched records what a run made of an instance. The times are kept, unless the
 // template was revised.
-func (w switches) settled(r *Record, revised, stopped bool) {
+func recordSwitched(tx *tx, r *Record, revised, stopped bool) {
 	if r.Switch == nil || revised {
-		w.begin(r, stopped)
+		beginSchedule(tx, r, stopped)
 		return
 	}
 	s := *r.Switch
@@ -182,8 +178,8 @@ func switchable(r *Record) bool {
 	return false
 }
 
-// carry carries out the request, unless the instance is in that state already.
-func (w switches) carry(r *Record) {
+// carryOutSwitch carries out the request, unless the instance is in that state already.
+func carryOutSwitch(tx *tx, r *Record) {
 	s := *r.Switch
 	stop := s.Requested == wordStop
 	by := s.RequestedBy
@@ -193,25 +189,25 @@ func (w switches) carry(r *Record) {
 	r.Switch = &s
 	if r.Phase == Updating {
 		from := r.Run.From
-		w.runQueue().endRun(r, Cancelled, "it is to "+wordOf(stop)+" now")
+		endRun(tx, r, Cancelled, "it is to "+wordOf(stop)+" now")
 		r.Phase = from
 		r.Reason = ""
 	}
-	if r.Phase == Ready && s.Stopped == stop || countAgain(w.step, r) != nil {
+	if r.Phase == Ready && s.Stopped == stop || checkCountsAgain(tx, r) != nil {
 		return
 	}
-	run := w.runQueue().newRun(r, RunApply)
+	run := newRun(tx, r, RunApply)
 	run.By = by
 	run.Switch = true
 	run.Off = stop
-	w.changes().renew(r, run, "it is to "+wordOf(stop)+" now")
+	queueUpdate(tx, r, run, "it is to "+wordOf(stop)+" now")
 }
 
 // applySchedule implements row 25 by time.
-func (w switches) applySchedule(r *Record) {
-	w.hear(r)
+func applySchedule(tx *tx, r *Record) {
+	requestScheduled(tx, r)
 	if r.Switch.Requested != "" && switchable(r) {
-		w.carry(r)
+		carryOutSwitch(tx, r)
 	}
 }
 

@@ -130,7 +130,7 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 	return nil
 }
 
-func (w workspaceRuns) openWorkspace(e OpenWorkspace) (Answer, error) {
+func openWorkspace(tx *tx, e OpenWorkspace) (Answer, error) {
 	switch {
 	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
 		return Answer{}, &template.FieldError{Path: "/template", Text: "not that of an organization"}
@@ -138,32 +138,32 @@ func (w workspaceRuns) openWorkspace(e OpenWorkspace) (Answer, error) {
 		return Answer{}, &template.FieldError{Path: "/workspace", Text: "not the name of a workspace"}
 	}
 	_, organization, _ := strings.Cut(e.Template.Name, "/")
-	if r := w.doc.WorkspaceRecord(organization, e.Workspace); r != nil {
+	if r := tx.doc.WorkspaceRecord(organization, e.Workspace); r != nil {
 		return Answer{Status: 200, Record: r}, nil
 	}
-	if err := w.creations().fits(); err != nil {
+	if err := checkRoom(tx); err != nil {
 		return Answer{}, err
 	}
-	r := w.creations().add(w.newID(), e.Template, e.Digest, template.Source{})
+	r := addRecord(tx, tx.newID(), e.Template, e.Digest, template.Source{})
 	r.Workspace = e.Workspace
 	r.Phase = Ready
-	r.CreatedBy = w.person()
-	w.note(r, "created", e.Workspace)
+	r.CreatedBy = tx.storedActor()
+	tx.recordEvent(r, "created", e.Workspace)
 	return Answer{Status: 201, Record: r}, nil
 }
 
-// workspace returns the live record of a workspace.
-func (w workspaceRuns) workspace(id string) (*Record, error) {
-	r := w.doc.Records[id]
+// findWorkspace returns the live record of a workspace.
+func findWorkspace(tx *tx, id string) (*Record, error) {
+	r := tx.doc.Records[id]
 	if r == nil || !r.isWorkspace() || !r.Phase.Live() {
 		return nil, refuse(ErrNotFound, "no such workspace: %s", clip(id, 64))
 	}
 	return r, nil
 }
 
-// openRun returns a run of a workspace, open or ended, with its record.
-func (w workspaceRuns) openRun(id string, n int) (*Record, *Run, error) {
-	r, err := w.workspace(id)
+// findRun returns a run of a workspace, open or ended, with its record.
+func findRun(tx *tx, id string, n int) (*Record, *Run, error) {
+	r, err := findWorkspace(tx, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,13 +181,8 @@ func (w workspaceRuns) openRun(id string, n int) (*Record, *Run, error) {
 // askedAgain is how long a repeated request returns the same run.
 const askedAgain = 10 * time.Minute
 
-// workspaceRecord is the record of a workspace, which has several runs at once.
-type workspaceRecord struct{ *Record }
-
-func (r *Record) workspaceRecord() workspaceRecord { return workspaceRecord{r} }
-
-// asked returns the number of the run that a request made; 0: none.
-func (r workspaceRecord) asked(key string, now time.Time) int {
+// findRequestedRun returns the number of the run that a request made; 0: none.
+func findRequestedRun(r *Record, key string, now time.Time) int {
 	for _, run := range r.WorkspaceRuns() {
 		if key != "" && run.Ask != nil && run.Ask.Key == key && now.Sub(run.CreatedAt) < askedAgain {
 			return run.N
@@ -198,7 +193,7 @@ func (r workspaceRecord) asked(key string, now time.Time) int {
 
 // WorkspaceRuns returns the known runs of a workspace, newest first.
 func (r *Record) WorkspaceRuns() []*Run {
-	all := r.workspaceRecord().open()
+	all := openRuns(r)
 	for i := range r.Runs {
 		all = append(all, &r.Runs[i])
 	}
@@ -206,9 +201,9 @@ func (r *Record) WorkspaceRuns() []*Run {
 	return all
 }
 
-// enqueue adds a run, or returns the run of a repeated request.
-func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
-	r, err := w.workspace(e.ID)
+// enqueueRun adds a run, or returns the run of a repeated request.
+func enqueueRun(tx *tx, e Enqueue) (Answer, error) {
+	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -216,11 +211,11 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "it has no configuration to run"}
 	}
 	e.Ask.Message = clip(e.Ask.Message, 256)
-	if n := r.workspaceRecord().asked(e.Ask.Key, w.now); n > 0 {
+	if n := findRequestedRun(r, e.Ask.Key, tx.now); n > 0 {
 		return Answer{Status: 200, Record: r, Run: n, Repeat: true}, nil
 	}
 	pending := 0
-	for _, run := range r.workspaceRecord().open() {
+	for _, run := range openRuns(r) {
 		if run.Plan == "" {
 			pending++
 		}
@@ -228,23 +223,23 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	if pending >= maxPending || len(r.Open) >= maxOpen {
 		return Answer{}, refuse(ErrFull, "workspace %s has %d runs that wait: confirm, discard or cancel some", r.Workspace, pending)
 	}
-	r = w.edit(r)
-	w.keep(e.Digest, e.Template)
+	r = tx.edit(r)
+	tx.keepTemplate(e.Digest, e.Template)
 	if r.Snapshot != e.Digest { // for the next runs
 		r.Snapshot = e.Digest
-		w.unusedTemplates = true
+		tx.unusedTemplates = true
 	}
 	r.Numbered++
 	r.Open = append(r.Open, Run{
-		N: r.Numbered, Kind: RunPlan, By: w.person(), CreatedAt: w.now, QueuedAt: w.now, Source: e.Source, Snapshot: e.Digest, From: Ready, Ask: new(e.Ask),
+		N: r.Numbered, Kind: RunPlan, By: tx.storedActor(), CreatedAt: tx.now, QueuedAt: tx.now, Source: e.Source, Snapshot: e.Digest, From: Ready, Ask: new(e.Ask),
 	})
 	n := r.Numbered
-	w.advance(r)
+	advanceRuns(tx, r)
 	return Answer{Status: 201, Record: r, Run: n}, nil
 }
 
-// open returns the runs of a workspace that have not ended.
-func (r workspaceRecord) open() []*Run {
+// openRuns returns the runs of a workspace that have not ended.
+func openRuns(r *Record) []*Run {
 	var all []*Run
 	if r.Run != nil {
 		all = append(all, r.Run)
@@ -258,15 +253,16 @@ func (r workspaceRecord) open() []*Run {
 // planWaiting reports whether a run waits for confirmation of its plan.
 func (r *Run) planWaiting() bool { return r.Plan != "" && r.Approved == "" && !r.active() }
 
-// advance makes the next run current: a confirmed plan first, then the oldest. While a
-// plan waits for confirmation, only runs proceed that change nothing without one.
-func (w workspaceRuns) advance(r *Record) {
+// advanceRuns makes the next run current: a confirmed plan first, then the oldest.
+// While a plan waits for confirmation, only runs proceed that change nothing without
+// one.
+func advanceRuns(tx *tx, r *Record) {
 	if r.Run == nil {
-		if i := r.workspaceRecord().nextOpen(); i >= 0 {
+		if i := nextOpenRun(r); i >= 0 {
 			run := r.Open[i]
 			r.Open = slices.Delete(slices.Clone(r.Open), i, i+1)
 			r.Run = &run
-			w.runQueue().await(r, 0, WaitQueued, "")
+			awaitAttempt(tx, r, 0, WaitQueued, "")
 		} else {
 			r.unset(Waiting)
 		}
@@ -274,49 +270,49 @@ func (w workspaceRuns) advance(r *Record) {
 	switch {
 	case r.Run != nil:
 		r.Phase = Updating
-	case r.workspaceRecord().needsDecision():
+	case hasPlanToConfirm(r):
 		r.Phase = Planned
 	default:
 		r.Phase = Ready
 	}
 }
 
-// needsDecision reports whether a plan waits for confirmation and is not just saved.
-func (r workspaceRecord) needsDecision() bool {
+// hasPlanToConfirm reports whether a plan waits for confirmation and is not just saved.
+func hasPlanToConfirm(r *Record) bool {
 	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.planWaiting() && !run.Ask.Save })
 }
 
-// nextOpen returns the index of the open run that is next; -1: none.
-func (r workspaceRecord) nextOpen() int {
+// nextOpenRun returns the index of the open run that is next; -1: none.
+func nextOpenRun(r *Record) int {
 	if i := slices.IndexFunc(r.Open, func(run Run) bool { return run.Approved != "" }); i >= 0 {
 		return i
 	}
-	waits := r.needsDecision()
+	waits := hasPlanToConfirm(r)
 	return slices.IndexFunc(r.Open, func(run Run) bool {
 		return run.Plan == "" && (!waits || run.Ask.Speculative || run.Ask.Save)
 	})
 }
 
-// confirm allows exactly one plan to be applied. It needs only the right to run, not a
+// confirmRun allows exactly one plan to be applied. It needs only the right to run, not a
 // second person.
-func (w workspaceRuns) confirm(e Confirm) (Answer, error) {
-	r, run, err := w.openRun(e.ID, e.N)
+func confirmRun(tx *tx, e Confirm) (Answer, error) {
+	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.Confirmed != nil && run.Confirmed.same(w.command.Actor) && run.Plan == e.Plan:
+	case run.Confirmed != nil && run.Confirmed.same(tx.command.Actor) && run.Plan == e.Plan:
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || !run.planWaiting():
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be confirmed", e.N)
 	case e.Plan != run.Plan:
 		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
 	}
-	r = w.edit(r)
+	r = tx.edit(r)
 	run = r.OpenRun(e.N)
-	run.approve(w.now)
-	run.Confirmed = new(w.person())
-	w.note(r, "confirmed", run.Plan)
-	w.advance(r)
+	run.approve(tx.now)
+	run.Confirmed = new(tx.storedActor())
+	tx.recordEvent(r, "confirmed", run.Plan)
+	advanceRuns(tx, r)
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
 }
 
@@ -327,30 +323,30 @@ func (r *Run) approve(now time.Time) {
 	r.QueuedAt = now
 }
 
-func (w workspaceRuns) discard(e Discard) (Answer, error) {
-	r, run, err := w.openRun(e.ID, e.N)
+func discardRun(tx *tx, e Discard) (Answer, error) {
+	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.Result == Discarded && run.Stopped != nil && run.Stopped.same(w.command.Actor):
+	case run.Result == Discarded && run.Stopped != nil && run.Stopped.same(tx.command.Actor):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.active() || run.Approved != "":
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be discarded", e.N)
 	}
-	r = w.edit(r)
-	w.note(r, "discarded", "")
-	r.OpenRun(e.N).Stopped = new(w.person())
-	w.closeRun(r, e.N, Discarded, "discarded"+w.by())
-	w.advance(r)
+	r = tx.edit(r)
+	tx.recordEvent(r, "discarded", "")
+	r.OpenRun(e.N).Stopped = new(tx.storedActor())
+	closeRun(tx, r, e.N, Discarded, "discarded"+byActor(tx))
+	advanceRuns(tx, r)
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
 }
 
 // same reports whether both are the same person.
 func (a Actor) same(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
 
-// by names the actor for the end of a sentence.
-func (w workspaceRuns) by() string {
-	if actor := w.actorName(); actor != "" {
+// byActor names the actor for the end of a sentence.
+func byActor(tx *tx) string {
+	if actor := tx.actorName(); actor != "" {
 		return " by " + actor
 	}
 	return ""
@@ -365,88 +361,88 @@ func (r *Run) stoppedBy(a Actor) bool {
 	return r.Stopped != nil && r.Result != Discarded && r.Stopped.same(a)
 }
 
-func (w workspaceRuns) cancelOne(e CancelOne) (Answer, error) {
-	r, run, err := w.openRun(e.ID, e.N)
+func cancelRun(tx *tx, e CancelOne) (Answer, error) {
+	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.stoppedBy(w.command.Actor) && (!e.Force || run.Force):
+	case run.stoppedBy(tx.command.Actor) && (!e.Force || run.Force):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.planWaiting() || e.Force && run.Cancel == "":
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be cancelled", e.N)
 	}
-	r = w.edit(r)
+	r = tx.edit(r)
 	run = r.OpenRun(e.N)
-	w.note(r, "cancelled", "")
+	tx.recordEvent(r, "cancelled", "")
 	if !e.Force {
-		run.Stopped = new(w.person())
+		run.Stopped = new(tx.storedActor())
 	}
 	switch {
 	case e.Force:
 		run.Force = true
-		w.effects = append(w.effects, Effect{Kind: KillRun, Ref: r.ref()})
+		tx.effects = append(tx.effects, Effect{Kind: KillRun, Ref: r.ref()})
 	case run.active():
-		w.runQueue().stop(r, "cancelled"+w.by())
+		stopRun(tx, r, "cancelled"+byActor(tx))
 	default:
-		w.closeRun(r, e.N, Cancelled, "cancelled"+w.by())
-		w.advance(r)
+		closeRun(tx, r, e.N, Cancelled, "cancelled"+byActor(tx))
+		advanceRuns(tx, r)
 	}
 	return Answer{Status: 202, Record: r, Run: e.N}, nil
 }
 
 // closeWorkspace ends the record of a workspace. Nothing needs destroying, since its
 // state is not stored here.
-func (w workspaceRuns) closeWorkspace(e CloseWorkspace) (Answer, error) {
-	r, err := w.workspace(e.ID)
+func closeWorkspace(tx *tx, e CloseWorkspace) (Answer, error) {
+	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
 		return Answer{}, err
 	}
 	if r.Run != nil || len(r.Open) > 0 {
 		return Answer{}, refuse(ErrPhase, "workspace %s has runs that have not ended: cancel or discard them", r.Workspace)
 	}
-	r = w.edit(r)
-	w.note(r, "closed", "")
-	w.endings().finish(r, Destroyed, "the workspace was deleted")
+	r = tx.edit(r)
+	tx.recordEvent(r, "closed", "")
+	finishRecord(tx, r, Destroyed, "the workspace was deleted")
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// workspaceEnded handles the end of an attempt of a workspace. Failed attempts are not
-// retried automatically: the requester sees how they ended.
-func (w workspaceRuns) workspaceEnded(r *Record, res Result) {
+// endWorkspaceAttempt handles the end of an attempt of a workspace. Failed attempts are
+// not retried automatically: the requester sees how they ended.
+func endWorkspaceAttempt(tx *tx, r *Record, res Result) {
 	run := r.Run
 	switch {
 	case res.Outcome == Held && run.Cancel == "":
-		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
+		awaitAttempt(tx, r, lockedAgain, WaitStateLocked, res.Error)
 		return
 	case res.Outcome == Done && run.Kind == RunApply:
-		w.closeRun(r, run.N, Done, "")
+		closeRun(tx, r, run.N, Done, "")
 	case run.Cancel != "" && res.Outcome != Lost:
-		w.closeRun(r, run.N, Cancelled, run.Cancel)
+		closeRun(tx, r, run.N, Cancelled, run.Cancel)
 	case res.Outcome == Done:
-		w.workspacePlanned(r, res)
+		keepWorkspacePlan(tx, r, res)
 	default:
-		w.closeRun(r, run.N, outcomeOf(res.Outcome), failure(res))
+		closeRun(tx, r, run.N, outcomeOf(res.Outcome), failure(res))
 	}
-	w.advance(r)
+	advanceRuns(tx, r)
 }
 
-// workspacePlanned stores a plan, if it may be applied.
-func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
+// keepWorkspacePlan stores a plan, if it may be applied.
+func keepWorkspacePlan(tx *tx, r *Record, res Result) {
 	run := r.Run
 	run.Changes = res.Changes
 	switch {
 	case !res.Changes || run.Ask.Speculative:
-		w.closeRun(r, run.N, Done, "")
+		closeRun(tx, r, run.N, Done, "")
 		return
 	case !validPlan(res.Plan):
-		w.closeRun(r, run.N, RunFailed, "the plan has no digest")
+		closeRun(tx, r, run.N, RunFailed, "the plan has no digest")
 		return
 	}
 	run.Plan = res.Plan
 	run.Planned = run.Attempt
-	run.EndedAt = w.now
+	run.EndedAt = tx.now
 	if run.Ask.AutoApply && !run.Ask.Save {
-		run.approve(w.now)
+		run.approve(tx.now)
 	}
 	r.Run = nil
 	r.Open = append(slices.Clone(r.Open), *run)
@@ -454,7 +450,7 @@ func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
 }
 
 // closeRun moves a run of a workspace to the ended ones.
-func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
+func closeRun(tx *tx, r *Record, n int, result, text string) {
 	run := *r.OpenRun(n)
 	if r.Run != nil && r.Run.N == n {
 		r.Run = nil
@@ -463,7 +459,7 @@ func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	r.Open = slices.DeleteFunc(slices.Clone(r.Open), func(o Run) bool { return o.N == n })
 	run.Result = result
 	run.Error = clip(text, maxText)
-	run.EndedAt = w.now
+	run.EndedAt = tx.now
 	run.NotBefore = time.Time{}
 	run.Handle = ""
 	run.Cancel = ""
@@ -472,12 +468,12 @@ func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	run.From = ""
 	run.Approved = ""
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
-	w.unusedTemplates = true
+	tx.unusedTemplates = true
 }
 
-// workspaceDeadlines returns the deadlines of a workspace: plans that are not confirmed
+// planDeadlines returns the deadlines of a workspace: plans that are not confirmed
 // in time are discarded.
-func (r workspaceRecord) workspaceDeadlines() []deadline {
+func planDeadlines(r *Record) []deadline {
 	var all []deadline
 	for i := range r.Open {
 		if r.Open[i].planWaiting() {
@@ -487,12 +483,12 @@ func (r workspaceRecord) workspaceDeadlines() []deadline {
 	return all
 }
 
-// discardOld discards the plans of a workspace that waited too long.
-func (w workspaceRuns) discardOld(r *Record) {
+// discardOldPlans discards the plans of a workspace that waited too long.
+func discardOldPlans(tx *tx, r *Record) {
 	for _, run := range slices.Clone(r.Open) {
-		if run.planWaiting() && !run.EndedAt.Add(planWaits).After(w.now) {
-			w.closeRun(r, run.N, Discarded, "the plan was not confirmed in time")
+		if run.planWaiting() && !run.EndedAt.Add(planWaits).After(tx.now) {
+			closeRun(tx, r, run.N, Discarded, "the plan was not confirmed in time")
 		}
 	}
-	w.advance(r)
+	advanceRuns(tx, r)
 }

@@ -117,9 +117,9 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 		if r.Run.Force && r.Run.Cancel == "" {
 			return "killed before it was cancelled"
 		}
-	case r.workspaceRecord().nextOpen() >= 0:
+	case nextOpenRun(r) >= 0:
 		return "a run waits, and none is active"
-	case r.workspaceRecord().needsDecision() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
+	case hasPlanToConfirm(r) != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
 		return fmt.Sprintf("%s, and nothing runs", r.Phase)
 	}
 	return ""
@@ -128,7 +128,7 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 // workspacePlans checks that only confirmed or auto-applied plans are applied, and
 // never a speculative one.
 func workspacePlans(_ *Document, _ string, r *Record) string {
-	for _, run := range r.workspaceRecord().open() {
+	for _, run := range openRuns(r) {
 		switch {
 		case run.Ask == nil:
 		case (run.Kind == RunApply) != (run.Approved != ""):
