@@ -64,8 +64,8 @@ func (r *Record) WantedBy() Actor {
 	return r.Pending.By
 }
 
-// approve implements rows 2, 4 and 10.
-func approve(tx *tx, e Approve) (Answer, error) {
+// approveInstance implements rows 2, 4 and 10.
+func approveInstance(tx *tx, e Approve) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbApprove)
 	if err != nil {
 		return Answer{}, err
@@ -103,9 +103,9 @@ func checkApprover(tx *tx, r *Record) error {
 		return refuse(ErrDenied, "only a person approves")
 	case tx.machine.Limits.ApprovalSelf:
 		return nil
-	case a.same(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.same(*r.Run.First):
+	case a.isSame(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.isSame(*r.Run.First):
 		return refuse(ErrDenied, "it must be approved by someone other than the requester")
-	case a.is(r.Owner):
+	case a.isOwner(r.Owner):
 		return refuse(ErrDenied, "it must be approved by someone other than its owner")
 	}
 	return nil
@@ -169,7 +169,7 @@ func updateOrAsk(tx *tx, r *Record, run *Run, detail string) (Answer, error) {
 // isUnapproved reports whether a run has to be approved before it begins. A stop or start
 // needs no approval.
 func isUnapproved(tx *tx, r *Record, run *Run) bool {
-	return needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
+	return needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.changesNothing(r)
 }
 
 // askRunApproval makes a run wait for approval.
@@ -180,13 +180,14 @@ func askRunApproval(tx *tx, r *Record, run *Run) (Answer, error) {
 	}})
 }
 
-// approvedFor reports whether an approval of a record was given for its present owner.
-func approvedFor(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
+// isApprovedForOwner reports whether an approval of a record was given for its present
+// owner.
+func isApprovedForOwner(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
 
-// same reports whether a run would change nothing of a record. An approved run may be
-// repeated without another approval.
-func (r *Run) same(of *Record) bool {
-	if r.Source != of.Source || r.Snapshot != of.Snapshot || !approvedFor(of) {
+// changesNothing reports whether a run would change nothing of a record. An approved
+// run may be repeated without another approval.
+func (r *Run) changesNothing(of *Record) bool {
+	if r.Source != of.Source || r.Snapshot != of.Snapshot || !isApprovedForOwner(of) {
 		return false
 	}
 	return r.Parameters == nil || maps.EqualFunc(r.Parameters, of.Parameters, func(a, b json.RawMessage) bool { return string(a) == string(b) })
@@ -229,8 +230,8 @@ func phaseOf(from Phase) Phase {
 	return Provisioning
 }
 
-// reject implements rows 2, 4 and 10.
-func reject(tx *tx, e Reject) (Answer, error) {
+// rejectInstance implements rows 2, 4 and 10.
+func rejectInstance(tx *tx, e Reject) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbReject)
 	if err != nil {
 		return Answer{}, err
@@ -265,7 +266,7 @@ func declineRequest(tx *tx, r *Record, result, why string) {
 func dropPending(tx *tx, r *Record, why string) {
 	if u := r.Pending.Update; u != nil && u.Auto {
 		r.Declined = revisionOf(u.Snapshot, u.Source)
-		r.set(UpdateAvailable, "Rejected", "version "+u.Source.Version+" was "+why)
+		r.setCondition(UpdateAvailable, "Rejected", "version "+u.Source.Version+" was "+why)
 	}
 	r.Pending = nil
 	if r.Phase == Ready {
@@ -287,8 +288,8 @@ func discardPlan(tx *tx, r *Record, result, why string) {
 	startDestroy(tx, r, why)
 }
 
-// tooLarge returns why a plan cannot be approved; "" if it can.
-func tooLarge(size int64) string {
+// explainTooLarge returns why a plan cannot be approved; "" if it can.
+func explainTooLarge(size int64) string {
 	if size <= plantext.Max {
 		return ""
 	}

@@ -18,9 +18,9 @@ const (
 	byAdmin = "admin"
 )
 
-// protect implements row 21. An owner may protect an instance if its template allows
-// it; only an admin removes an admin's protection.
-func protect(tx *tx, e Protect) (Answer, error) {
+// protectInstance implements row 21. An owner may protect an instance if its template
+// allows it; only an admin removes an admin's protection.
+func protectInstance(tx *tx, e Protect) (Answer, error) {
 	v := verbProtect
 	if !e.On {
 		v = verbFree
@@ -46,7 +46,7 @@ func protect(tx *tx, e Protect) (Answer, error) {
 	}
 	r = tx.edit(r)
 	r.Protected = by
-	r.unset(ExpiredProtected)
+	r.unsetCondition(ExpiredProtected)
 	tx.recordEvent(r, string(v), "")
 	return Answer{Status: 200, Record: r}, nil
 }
@@ -58,8 +58,8 @@ func canOwnerProtect(tx *tx, r *Record) bool {
 	return t.Protection && t.Approval != template.ApprovalRequest
 }
 
-// rename implements row 21.
-func rename(tx *tx, e Rename) (Answer, error) {
+// renameInstance implements row 21.
+func renameInstance(tx *tx, e Rename) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRename)
 	if err != nil {
 		return Answer{}, err
@@ -90,13 +90,14 @@ func orphanInstance(tx *tx, e Orphan) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// keptOrphan reports whether the resources of a record are orphaned and not removed yet.
-func keptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
+// isKeptOrphan reports whether the resources of a record are orphaned and not removed
+// yet.
+func isKeptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
 
-// destroyNow implements rows 2 and 15. Resources that were kept when an instance ended
-// are removed by an admin.
-func destroyNow(tx *tx, e DestroyNow) (Answer, error) {
-	if r := tx.doc.Records[e.ID]; r != nil && keptOrphan(r) && tx.command.Actor.Admin {
+// destroyInstance implements rows 2 and 15. Resources that were kept when an instance
+// ended are removed by an admin.
+func destroyInstance(tx *tx, e DestroyNow) (Answer, error) {
+	if r := tx.doc.Records[e.ID]; r != nil && isKeptOrphan(r) && tx.command.Actor.Admin {
 		r = tx.edit(r)
 		tx.recordEvent(r, "removed", "")
 		removeRecord(tx, r)
@@ -119,8 +120,8 @@ func destroyNow(tx *tx, e DestroyNow) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// cancel implements rows 2, 4 and 7.
-func cancel(tx *tx, e Cancel) (Answer, error) {
+// cancelInstance implements rows 2, 4 and 7.
+func cancelInstance(tx *tx, e Cancel) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbCancel)
 	if err != nil {
 		return Answer{}, err
@@ -143,7 +144,7 @@ func cancel(tx *tx, e Cancel) (Answer, error) {
 		failDestroy(tx, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
 	case r.Run.Switch && r.Run.Attempt == 0:
 		discardPlan(tx, r, Cancelled, why)
-	case r.Run.active():
+	case r.Run.Active():
 		stopRun(tx, r, why)
 		if r.Then != nil {
 			r.Then.Cancel = why
@@ -155,9 +156,9 @@ func cancel(tx *tx, e Cancel) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// retry implements rows 16 and 19: it repeats the last run. If a run waits between two
-// attempts, the next one starts at once.
-func retry(tx *tx, e Retry) (Answer, error) {
+// retryInstance implements rows 16 and 19: it repeats the last run. If a run waits
+// between two attempts, the next one starts at once.
+func retryInstance(tx *tx, e Retry) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRetry)
 	if err != nil {
 		return Answer{}, err
@@ -167,7 +168,7 @@ func retry(tx *tx, e Retry) (Answer, error) {
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "retried", "")
-	if r.Run.waits() {
+	if r.Run.isWaiting() {
 		awaitAttempt(tx, r, 0, WaitQueued, "")
 		return Answer{Status: 200, Record: r}, nil
 	}
@@ -180,7 +181,7 @@ func retry(tx *tx, e Retry) (Answer, error) {
 	if !r.ReadyAt.IsZero() {
 		run.From = Ready
 	}
-	if last := r.lastTried(); last != nil {
+	if last := r.lastTriedRun(); last != nil {
 		repeatRun(tx, r, run, last)
 	}
 	if isUnapproved(tx, r, run) {
@@ -204,16 +205,17 @@ func repeatRun(tx *tx, r *Record, run, last *Run) {
 	run.Why = last.Why
 	run.Switch = last.Switch
 	run.Off = last.Off
-	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
+	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.isSame(run.By) {
 		run.First = &last.By
 	}
-	if approvedFor(r) && needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) {
+	if isApprovedForOwner(r) && needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) {
 		run.Confirmed = last.Confirmed
 	}
 }
 
-// lastTried returns the run that made an instance fail, with its source and parameters.
-func (r *Record) lastTried() *Run {
+// lastTriedRun returns the run that made an instance fail, with its source and
+// parameters.
+func (r *Record) lastTriedRun() *Run {
 	for i := range r.Runs {
 		if run := r.Runs[i]; (run.Kind == RunApply || run.Kind == RunPlan) && run.Snapshot != "" {
 			return &run
@@ -222,8 +224,8 @@ func (r *Record) lastTried() *Run {
 	return nil
 }
 
-// update implements rows 10 and 19.
-func update(tx *tx, e Update) (Answer, error) {
+// updateInstance implements rows 10 and 19.
+func updateInstance(tx *tx, e Update) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbUpdate)
 	if err != nil {
 		return Answer{}, err
@@ -237,7 +239,7 @@ func update(tx *tx, e Update) (Answer, error) {
 	if hasOtherTool(tx, r, e.Template) {
 		return Answer{}, refuse(ErrPhase, "instance %s and its template differ: one is a module, the other a chart; launch a new instance", r.ID)
 	}
-	merged, err := r.merged(e.Parameters)
+	merged, err := r.mergeParameters(e.Parameters)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -265,8 +267,8 @@ func hasOtherTool(tx *tx, r *Record, t *template.Template) bool {
 	return t != nil && (t.Chart == nil) != (tx.doc.template(r.Snapshot).Chart == nil)
 }
 
-// merged returns the parameters after an update; nil if it changes none.
-func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+// mergeParameters returns the parameters after an update; nil if it changes none.
+func (r *Record) mergeParameters(changed map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	if changed == nil {
 		return nil, nil
 	}
@@ -303,7 +305,7 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 		r.Revised = true
 		tx.unusedTemplates = true
 	}
-	r.forget()
+	r.forgetRuns()
 	tx.recordEvent(r, "destroy", "with version "+e.Source.Version)
 	startDestroy(tx, r, "tried with another version")
 	return Answer{Status: 200, Record: r}, nil

@@ -22,14 +22,14 @@ const (
 	maxClaims = 2 << 10 // bytes of all claims
 )
 
-// create implements rows 1 and 8: it claims a member of the pool, or makes an instance.
-// An owner who may have only one instance and has it gets that one.
-func create(tx *tx, e Create) (Answer, error) {
+// createInstance implements rows 1 and 8: it claims a member of the pool, or makes an
+// instance. An owner who may have only one instance and has it gets that one.
+func createInstance(tx *tx, e Create) (Answer, error) {
 	if err := checkCreate(tx, e); err != nil {
 		return Answer{}, err
 	}
 	if r := findOnlyInstance(tx, e); r != nil {
-		return Answer{Status: 200, Record: r}, e.fits(r)
+		return Answer{Status: 200, Record: r}, e.checkSame(r)
 	}
 	if err := checkEnabled(tx, e.Template); err != nil {
 		return Answer{}, err
@@ -56,9 +56,9 @@ func create(tx *tx, e Create) (Answer, error) {
 	return makeInstance(tx, tx.newID(), e), nil
 }
 
-// fits refuses an existing instance in place of the one that the caller asks for if that
-// one has other values. Values that the caller does not name are of no account.
-func (e Create) fits(r *Record) error {
+// checkSame refuses an existing instance in place of the one that the caller asks for
+// if that one has other values. Values that the caller does not name are of no account.
+func (e Create) checkSame(r *Record) error {
 	other := ""
 	for _, name := range e.Given {
 		if !bytes.Equal(r.Parameters[name], e.Parameters[name]) {
@@ -171,7 +171,7 @@ func findMember(tx *tx, e Create) *Record {
 		return nil
 	}
 	revision := revisionOf(e.Digest, e.Source)
-	members := tx.doc.members(e.Template.Name, func(r *Record) bool {
+	members := tx.doc.poolMembers(e.Template.Name, func(r *Record) bool {
 		_, over := tx.doc.firstPending(r, tx.now)
 		return r.Phase == Available && !over
 	})
@@ -247,9 +247,9 @@ func addRecord(tx *tx, id string, t *template.Template, digest string, s templat
 	})
 }
 
-// adopt restores the record of an instance that a ledger lost. Its resources exist, so
-// no quota refuses it.
-func adopt(tx *tx, e Adopt) (Answer, error) {
+// adoptInstance restores the record of an instance that a ledger lost. Its resources
+// exist, so no quota refuses it.
+func adoptInstance(tx *tx, e Adopt) (Answer, error) {
 	r := e.Record.clone()
 	if err := checkAdopt(tx, r, e.Template); err != nil {
 		return Answer{}, err
@@ -278,7 +278,7 @@ func adopt(tx *tx, e Adopt) (Answer, error) {
 	}
 	r.Runs = r.Runs[:min(len(r.Runs), maxRuns)]
 	r = tx.put(r)
-	beginSchedule(tx, r, r.Switch.off())
+	beginSchedule(tx, r, r.Switch.isOff())
 	tx.recordEvent(r, "adopted", "")
 	if t := tx.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default
@@ -293,7 +293,7 @@ func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 	switch {
 	case !tx.command.Actor.Admin:
 		return refuse(ErrDenied, "only an admin adopts an instance")
-	case !validID(r.ID):
+	case !isValidID(r.ID):
 		return &template.FieldError{Path: "/record/id", Text: "not the id of an instance"}
 	case r.isWorkspace() || isWorkspaceTemplate(r.Template):
 		return &template.FieldError{Path: "/record/template", Text: "only instances are adopted"}
@@ -309,8 +309,8 @@ func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 	return checkRoom(tx)
 }
 
-// validID reports whether an ID has the form of those that a machine makes.
-func validID(id string) bool {
+// isValidID reports whether an ID has the form of those that a machine makes.
+func isValidID(id string) bool {
 	if len(id) != 10 || strings.IndexByte(alphabet, id[0]) >= letters {
 		return false
 	}
@@ -332,16 +332,16 @@ type Launch struct {
 	Refused string // why the store already refuses it; "" if it does not
 }
 
-// claimable reports whether a record is a pool member that can get an owner.
-func claimable(r *Record) bool {
+// isClaimable reports whether a record is a pool member that can get an owner.
+func isClaimable(r *Record) bool {
 	goes := r.Phase == Destroying || r.Phase == DestroyFailed
 	return r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !goes
 }
 
-// launch decides a stored launch request.
-func launch(tx *tx, e Launch) (Answer, error) {
+// launchInstance decides a stored launch request.
+func launchInstance(tx *tx, e Launch) (Answer, error) {
 	r := tx.doc.Records[e.ID]
-	if r != nil && !claimable(r) || !validID(e.ID) {
+	if r != nil && !isClaimable(r) || !isValidID(e.ID) {
 		return Answer{}, refuse(ErrPhase, "instance %s was launched already", clip(e.ID, 32))
 	}
 	refused := e.Refused

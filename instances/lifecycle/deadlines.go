@@ -33,9 +33,9 @@ type deadline struct {
 	at   time.Time
 }
 
-// held reports whether a deadline waits while the clock is not trusted: true for all
-// that take something away.
-func (y deadline) held() bool {
+// waitsForClock reports whether a deadline waits while the clock is not trusted: true
+// for all that take something away.
+func (y deadline) waitsForClock() bool {
 	return !slices.Contains([]int{deadlineHoldOff, deadlineNotice, deadlineDestroyAgain, deadlineDrift, deadlineSwitchRequest}, y.what)
 }
 
@@ -67,7 +67,7 @@ func (d *Document) phaseDeadlines(r *Record) []deadline {
 			return []deadline{{deadlineDestroyAgain, r.CreatedAt}}
 		}
 		return []deadline{{deadlineDestroyAgain, r.Runs[0].EndedAt.Add(destroyAgain)}}
-	case ends(r.Phase):
+	case canExpire(r.Phase):
 		return d.liveDeadlines(r)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 		return nil
 	}
 	var all []deadline
-	if at := d.end(r); !at.IsZero() && !d.leaving(r) {
+	if at := d.endOf(r); !at.IsZero() && !d.isLeaving(r) {
 		all = append(all, deadline{deadlineEnd, at})
 	}
 	if r.Protected != "" {
@@ -114,18 +114,18 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 		all = append(all, deadline{deadlineHoldOff, at})
 	}
 	for _, lead := range d.leadTimes(r) {
-		if !r.reported(expires(lead)) {
+		if !r.hasNotice(noticeBefore(lead)) {
 			all = append(all, deadline{deadlineNotice, r.ExpiresAt.Add(-lead)})
 		}
 	}
 	return all
 }
 
-// leaving reports whether a record waits for its run to end and is orphaned then.
-func (d *Document) leaving(r *Record) bool {
+// isLeaving reports whether a record waits for its run to end and is orphaned then.
+func (d *Document) isLeaving(r *Record) bool {
 	t := d.template(r.Snapshot).TTL
 	keeps := t != nil && t.OnExpire == "keep"
-	return keeps && r.Run.active() && r.Run.Kind != RunDrift && r.Run.Cancel != ""
+	return keeps && r.Run.Active() && r.Run.Kind != RunDrift && r.Run.Cancel != ""
 }
 
 // driftAt returns when an instance is next compared with its state; zero: never.
@@ -141,8 +141,8 @@ func (d *Document) driftAt(r *Record) time.Time {
 	return at.Add(t.Drift.Every)
 }
 
-// next returns the earliest deadline of a record; zero: none.
-func (d *Document) next(r *Record) time.Time {
+// nextDeadline returns the earliest deadline of a record; zero: none.
+func (d *Document) nextDeadline(r *Record) time.Time {
 	var at time.Time
 	for _, y := range d.deadlines(r) {
 		if at.IsZero() || y.at.Before(at) {
@@ -156,7 +156,7 @@ func (d *Document) next(r *Record) time.Time {
 func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	first := -1
 	for _, y := range d.deadlines(r) {
-		passed := !y.at.After(now) && (d.Clock.Held == "" || !y.held())
+		passed := !y.at.After(now) && (d.Clock.Held == "" || !y.waitsForClock())
 		if passed && (first < 0 || y.what < first) {
 			first = y.what
 		}
@@ -176,7 +176,7 @@ func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 		}
 	}
 	for _, r := range d.Records {
-		if r.Run.waits() {
+		if r.Run.isWaiting() {
 			soon(r.Run.NotBefore)
 		}
 		if r.Next.IsZero() || r.Next.After(now) {
@@ -224,14 +224,14 @@ func (d *Document) Pending(t Templates, concurrency int, now time.Time) (events 
 			break
 		}
 	}
-	events = append(events, d.fills(t)...)
-	events = append(events, d.updateChecks(t)...)
+	events = append(events, d.fillEvents(t)...)
+	events = append(events, d.updateEvents(t)...)
 	return append(events, Schedule{Concurrency: concurrency}), next
 }
 
-// fills returns a Fill for every pool: for the templates that have one, and for members
-// whose template is gone.
-func (d *Document) fills(t Templates) []Event {
+// fillEvents returns a Fill for every pool: for the templates that have one, and for
+// members whose template is gone.
+func (d *Document) fillEvents(t Templates) []Event {
 	var events []Event
 	pooled := map[string]bool{}
 	all, complete := t.Known()
@@ -258,9 +258,9 @@ func (d *Document) fills(t Templates) []Event {
 	return events
 }
 
-// updateChecks returns events for instances whose template or module has another
+// updateEvents returns events for instances whose template or module has another
 // version now, or whose [UpdateAvailable] condition may be outdated.
-func (d *Document) updateChecks(t Templates) []Event {
+func (d *Document) updateEvents(t Templates) []Event {
 	var events []Event
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		r := d.Records[id]

@@ -49,7 +49,7 @@
 //	24 as 21, offered by its owner | take; decline, withdraw, a week passes | same, with the new owner; same
 //	25 ready | stop, start, or its time by the schedule; updating: kept until it is ready | updating
 //
-// The function admits says what callers may do in which phase. Deadlines are computed
+// The function phaseAdmits says what callers may do in which phase. Deadlines are computed
 // in deadlines.go, and [Document.PendingIDs] exports them. What the end of an attempt
 // does is in ended.go. The end of an instance is checked before anything else: a caller
 // that comes after the end is refused even if the end was not acted on yet, and an end

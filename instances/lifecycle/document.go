@@ -49,14 +49,14 @@ func Decode(b []byte) (*Document, error) {
 	if err := json.Unmarshal(b, &d); err != nil {
 		return nil, fmt.Errorf("document of instances: %w", err)
 	}
-	if err := d.whole(); err != nil {
+	if err := d.checkVersionAndSize(); err != nil {
 		return nil, fmt.Errorf("document of instances: %w", err)
 	}
 	return &d, nil
 }
 
-// whole refuses documents that no machine could continue from.
-func (d *Document) whole() error {
+// checkVersionAndSize refuses documents that no machine could continue from.
+func (d *Document) checkVersionAndSize() error {
 	switch {
 	case d.Version != version:
 		return fmt.Errorf("version %d is not known", d.Version)
@@ -179,9 +179,9 @@ func (r *Record) size() int {
 	return n
 }
 
-// fit drops the least important parts of a record until it is small enough: texts of
+// shrink drops the least important parts of a record until it is small enough: texts of
 // old runs, old events and runs, then outputs, the largest first.
-func (r *Record) fit() {
+func (r *Record) shrink() {
 	limit := maxRecord
 	if r.isWorkspace() {
 		limit = maxWorkspaceSize

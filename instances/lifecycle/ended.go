@@ -58,8 +58,8 @@ func endAttempt(tx *tx, e Ended) {
 	if r.Run == nil {
 		return // the drift comparison of an instance that was orphaned
 	}
-	r.unset(Waiting)
-	r.Run.learn(e.Result)
+	r.unsetCondition(Waiting)
+	r.Run.recordResult(e.Result)
 	if r.isWorkspace() {
 		endWorkspaceAttempt(tx, r, e.Result)
 		return
@@ -81,8 +81,8 @@ func endAttempt(tx *tx, e Ended) {
 	handleDeadlines(tx, r.ID)
 }
 
-// learn records what an attempt found out.
-func (r *Run) learn(res Result) {
+// recordResult records what an attempt found out.
+func (r *Run) recordResult(res Result) {
 	r.Applied = r.Applied || r.Kind == RunApply && !res.Untouched
 	if res.Lock != "" && len(res.Lock) <= 128 {
 		r.Source.Lock = res.Lock
@@ -135,7 +135,7 @@ func handleApplyEnd(tx *tx, r *Record, e Ended) {
 		finishApply(tx, r, e)
 	case run.Cancel != "":
 		failInstance(tx, r, outcomeOf(res.Outcome), run.Cancel)
-	case res.Outcome == Done && validPlan(res.Plan):
+	case res.Outcome == Done && isValidPlan(res.Plan):
 		reviewPlan(tx, r, res)
 	case res.Outcome == Done:
 		retryRun(tx, r, Result{Error: "the plan has no digest"})
@@ -149,8 +149,8 @@ func handleApplyEnd(tx *tx, r *Record, e Ended) {
 	}
 }
 
-// failure returns the text for a failed attempt.
-func failure(res Result) string {
+// failureText returns the text for a failed attempt.
+func failureText(res Result) string {
 	if res.Error == "" && res.Outcome == Lost {
 		return "contact with the run was lost"
 	}
@@ -160,7 +160,7 @@ func failure(res Result) string {
 	return res.Error
 }
 
-func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
+func isValidPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 
 // planAgain makes the next attempt plan again, if the plan is reviewed before it is
 // applied.
@@ -181,7 +181,7 @@ func planAgain(tx *tx, r *Record) {
 // temporary.
 func retryRun(tx *tx, r *Record, res Result) {
 	run := r.Run
-	text := failure(res)
+	text := failureText(res)
 	run.Failures++
 	run.Error = clip(text, maxText)
 	retries := tx.doc.template(run.Snapshot).Retries
@@ -233,17 +233,17 @@ func recordApplied(tx *tx, r *Record) {
 func finishApply(tx *tx, r *Record, e Ended) {
 	recordApplied(tx, r)
 	endRun(tx, r, Done, "")
-	recordRunEnd(tx, r, r.Runs[0].reached(), "")
+	recordRunEnd(tx, r, r.Runs[0].stateReached(), "")
 	t := tx.doc.template(r.Snapshot)
 	r.Reason = ""
-	r.Outputs = listed(e.Result.Outputs, t.Outputs)
-	r.Connection = bounded(e.Connection)
-	r.unset(Drifted)
+	r.Outputs = listOutputs(e.Result.Outputs, t.Outputs)
+	r.Connection = limitConnection(e.Connection)
+	r.unsetCondition(Drifted)
 	if r.Runs[0].Switch {
 		r.Phase = Ready
 		return
 	}
-	r.unset(UpdateAvailable)
+	r.unsetCondition(UpdateAvailable)
 	first := r.ReadyAt.IsZero()
 	if first {
 		r.ReadyAt = tx.now
@@ -259,8 +259,8 @@ func finishApply(tx *tx, r *Record, e Ended) {
 	addNotice(tx, r, noticeReady)
 }
 
-// reached names the state that a successful run leads to.
-func (r *Run) reached() string {
+// stateReached names the state that a successful run leads to.
+func (r *Run) stateReached() string {
 	switch {
 	case !r.Switch:
 		return "ready"
@@ -288,8 +288,8 @@ func beginLifetime(tx *tx, r *Record, t *template.Template, first bool) {
 	setEndAfter(tx, r, r.TTL)
 }
 
-// listed returns the outputs that a template lists, each up to 4 KiB.
-func listed(outputs map[string]json.RawMessage, names []string) map[string]json.RawMessage {
+// listOutputs returns the outputs that a template lists, each up to 4 KiB.
+func listOutputs(outputs map[string]json.RawMessage, names []string) map[string]json.RawMessage {
 	kept := map[string]json.RawMessage{}
 	for _, name := range names {
 		if v, ok := outputs[name]; ok && len(v) <= maxOutput && json.Valid(v) {
@@ -302,8 +302,8 @@ func listed(outputs map[string]json.RawMessage, names []string) map[string]json.
 	return kept
 }
 
-// bounded cuts a connection to the size that a record stores.
-func bounded(c *template.Connection) *template.Connection {
+// limitConnection cuts a connection to the size that a record stores.
+func limitConnection(c *template.Connection) *template.Connection {
 	if c == nil || len(c.URL) > maxOutput {
 		return nil
 	}
@@ -315,7 +315,7 @@ func bounded(c *template.Connection) *template.Connection {
 func reviewPlan(tx *tx, r *Record, res Result) {
 	run := r.Run
 	approved := !run.Auto || needsApproval(tx, r, run.Snapshot, template.ApprovalPlan)
-	if why := tooLarge(res.PlanSize); why != "" && approved {
+	if why := explainTooLarge(res.PlanSize); why != "" && approved {
 		failInstance(tx, r, RunFailed, why) // any other attempt would fail too
 		return
 	}
@@ -332,7 +332,7 @@ func reviewPlan(tx *tx, r *Record, res Result) {
 		approvePlan(tx, r)
 		return
 	}
-	r.set(UpdateAvailable, "Destroys", "version "+run.Source.Version+" would destroy or replace resources")
+	r.setCondition(UpdateAvailable, "Destroys", "version "+run.Source.Version+" would destroy or replace resources")
 	r.Phase = run.From
 	endRun(tx, r, Cancelled, "the update would destroy or replace resources")
 }
@@ -358,7 +358,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 		finishRecord(tx, r, Destroyed, why)
 		return
 	}
-	text := failure(res)
+	text := failureText(res)
 	if res.Outcome == Done {
 		text = "resources are left in the state"
 	}
@@ -398,13 +398,13 @@ func handleDriftEnd(tx *tx, r *Record, res Result) {
 		return
 	}
 	if c == nil || *c == (Counts{}) {
-		r.unset(Drifted)
+		r.unsetCondition(Drifted)
 		return
 	}
 	if r.condition(Drifted).Type == "" {
 		addNotice(tx, r, noticeDrifted)
 	}
-	r.set(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
+	r.setCondition(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
 	if t := tx.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !isExpired(tx, r) {
 		queueUpdate(tx, r, newRun(tx, r, RunApply), "")
 	}

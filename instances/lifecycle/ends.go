@@ -41,7 +41,7 @@ func checkTTL(tx *tx, t *template.Template, ttl time.Duration) error {
 	case ttl < template.MinTTL:
 		return &template.FieldError{Path: "/ttl", Text: "at least 10m"}
 	case t.TTL.Max > 0 && ttl > t.TTL.Max && !tx.command.Actor.Admin:
-		return &template.FieldError{Path: "/ttl", Text: "at most " + span(t.TTL.Max)}
+		return &template.FieldError{Path: "/ttl", Text: "at most " + formatDuration(t.TTL.Max)}
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func setEndAfter(tx *tx, r *Record, d time.Duration) {
 	}
 	end := tx.now.Add(max(d, template.MinTTL))
 	if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {
-		end = sooner(end, r.Since.Add(t.TTL.Max))
+		end = earlier(end, r.Since.Add(t.TTL.Max))
 	}
 	setEnd(tx, r, end)
 }
@@ -95,15 +95,15 @@ func restoreEnd(tx *tx, r *Record, snapshot string) {
 
 // setEnd sets an end, and forgets the conditions and notices of the end before.
 func setEnd(tx *tx, r *Record, end time.Time) {
-	r.ExpiresAt = sooner(end, tx.now.Add(maxLife))
-	r.unset(ExpiresSoon)
-	r.unset(ExpiredProtected)
+	r.ExpiresAt = earlier(end, tx.now.Add(maxLife))
+	r.unsetCondition(ExpiresSoon)
+	r.unsetCondition(ExpiredProtected)
 	armNotices(tx, r)
 }
 
-// end returns when an instance ends, protection included; zero: never. It needs the
+// endOf returns when an instance ends, protection included; zero: never. It needs the
 // template only for how long protection lasts.
-func (d *Document) end(r *Record) time.Time {
+func (d *Document) endOf(r *Record) time.Time {
 	if r.ExpiresAt.IsZero() {
 		return time.Time{}
 	}
@@ -130,7 +130,7 @@ func isExpired(tx *tx, r *Record) bool {
 func expireInstance(tx *tx, r *Record) {
 	t := tx.doc.Templates[r.Snapshot]
 	keeps := t != nil && t.TTL != nil && t.TTL.OnExpire == "keep"
-	if keeps && (r.Applied || r.Run.active()) {
+	if keeps && (r.Applied || r.Run.Active()) {
 		orphanExpired(tx, r)
 		return
 	}
@@ -141,7 +141,7 @@ func expireInstance(tx *tx, r *Record) {
 // orphanExpired keeps the resources of an expired instance for an admin to remove, once
 // no apply is running.
 func orphanExpired(tx *tx, r *Record) {
-	if r.Run.active() && r.Run.Kind != RunDrift {
+	if r.Run.Active() && r.Run.Kind != RunDrift {
 		r.Then = nil
 		stopRun(tx, r, endCame)
 		return
@@ -153,8 +153,8 @@ func orphanExpired(tx *tx, r *Record) {
 
 const endCame = "it has expired"
 
-// extend implements row 12.
-func extend(tx *tx, e Extend) (Answer, error) {
+// extendInstance implements row 12.
+func extendInstance(tx *tx, e Extend) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbExtend)
 	if err != nil {
 		return Answer{}, err
@@ -229,20 +229,20 @@ func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Ti
 	case !admin && ttl.Extends > 0 && r.Extends >= ttl.Extends:
 		return time.Time{}, refuse(ErrExtends, "extended %d of %d times", r.Extends, ttl.Extends)
 	case !admin && by > ttl.Extend:
-		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", span(ttl.Extend))
+		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", formatDuration(ttl.Extend))
 	}
 	end := later(r.ExpiresAt, tx.now).Add(by)
 	if !admin && ttl.Max > 0 {
-		end = sooner(end, r.Since.Add(ttl.Max))
+		end = earlier(end, r.Since.Add(ttl.Max))
 	}
 	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && growthLeft(tx, r, &ttl) > 0) {
-		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span(ttl.Max))
+		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, formatDuration(ttl.Max))
 	}
 	return later(end, r.ExpiresAt), nil
 }
 
-// span formats a duration without parts that are zero.
-func span(d time.Duration) string {
+// formatDuration formats a duration without parts that are zero.
+func formatDuration(d time.Duration) string {
 	text := d.String()
 	if d%time.Minute == 0 && d != 0 {
 		text = strings.TrimSuffix(text, "0s")

@@ -22,7 +22,7 @@ func startDestroy(tx *tx, r *Record, why string) {
 	r.Pending = nil
 	r.Offer = nil
 	switch {
-	case r.Run.active():
+	case r.Run.Active():
 		r.Then = nil
 		if r.Applied {
 			r.Then = newDestroyRun(tx, r)
@@ -65,7 +65,7 @@ func newDestroyRun(tx *tx, r *Record) *Run {
 
 // orphanResources orphans the resources of an instance: rows 13 and 20.
 func orphanResources(tx *tx, r *Record, why string) {
-	if r.Run.active() {
+	if r.Run.Active() {
 		stopRun(tx, r, why)
 	}
 	if r.Run != nil {
@@ -96,7 +96,7 @@ func finishRecord(tx *tx, r *Record, p Phase, why string) {
 	case Rejected:
 		addNotice(tx, r, NoticeRejected)
 	}
-	if r.ran() {
+	if r.hasRun() {
 		tx.addEffect(Archive, r.ID)
 	} else {
 		r.Archived = true
@@ -105,9 +105,9 @@ func finishRecord(tx *tx, r *Record, p Phase, why string) {
 	trimFinal(tx, r.Owner)
 }
 
-// ran reports whether an attempt of a record was ever begun, so that other data than
+// hasRun reports whether an attempt of a record was ever begun, so that other data than
 // the record may exist.
-func (r *Record) ran() bool {
+func (r *Record) hasRun() bool {
 	return r.Applied || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Attempt > 0 })
 }
 
@@ -136,7 +136,7 @@ func trimFinal(tx *tx, o template.Owner) {
 // removeRecord implements row 22: the archive of a record is written first, then its
 // tags are removed, then the record.
 func removeRecord(tx *tx, r *Record) {
-	if !r.ran() {
+	if !r.hasRun() {
 		tx.drop(r)
 		return
 	}

@@ -21,11 +21,11 @@ type Gift struct {
 // Until returns when the offer lapses.
 func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 
-// transfer implements row 21. An owner may give an instance to themselves or to one of
-// their groups, an admin to any owner; it counts against the new owner's quota. To
-// others an owner offers it, and withdraws the offer by a transfer to the present
+// transferInstance implements row 21. An owner may give an instance to themselves or to
+// one of their groups, an admin to any owner; it counts against the new owner's quota.
+// To others an owner offers it, and withdraws the offer by a transfer to the present
 // owner.
-func transfer(tx *tx, e Transfer) (Answer, error) {
+func transferInstance(tx *tx, e Transfer) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbTransfer)
 	if err != nil {
 		return Answer{}, err
@@ -37,11 +37,11 @@ func transfer(tx *tx, e Transfer) (Answer, error) {
 		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
 	case !t.Admits(e.To):
 		return Answer{}, &template.FieldError{Path: "/to", Text: "the template does not admit this owner"}
-	case !a.Admin && !a.may(r.Owner):
+	case !a.Admin && !a.canActFor(r.Owner):
 		return Answer{}, refuse(ErrDenied, "only the owner or an admin can give an instance away")
 	case e.To.Same(r.Owner) && r.Offer != nil:
 		return endOffer(tx, r, "offer withdrawn", ""), nil
-	case !a.Admin && !a.may(e.To):
+	case !a.Admin && !a.canActFor(e.To):
 		return offerInstance(tx, r, e.To)
 	}
 	if err := checkQuotas(tx, t, e.To, r); err != nil {
@@ -97,7 +97,7 @@ func takeOffer(tx *tx, e Take) (Answer, error) {
 	switch {
 	case r.Offer == nil || hasOfferLapsed(tx, r):
 		return Answer{}, refuse(ErrPhase, "instance %s is not offered to anybody now", r.ID)
-	case !a.may(r.Offer.To):
+	case !a.canActFor(r.Offer.To):
 		return Answer{}, refuse(ErrDenied, "instance %s is offered to another owner", r.ID)
 	case e.No:
 		return endOffer(tx, r, "declined", ""), nil
@@ -110,7 +110,7 @@ func takeOffer(tx *tx, e Take) (Answer, error) {
 	if err := checkQuotas(tx, t, to, r); err != nil {
 		return Answer{}, err
 	}
-	if a.is(to) {
+	if a.isOwner(to) {
 		to.Label = a.Label
 	}
 	answer := giveInstance(tx, r, to, "taken")
@@ -131,14 +131,14 @@ func hasOfferLapsed(tx *tx, r *Record) bool {
 	return tx.doc.Clock.Held == "" && !r.Offer.Until().After(tx.now)
 }
 
-// may reports whether an actor acts for an owner.
-func (a Actor) may(o template.Owner) bool {
-	return a.is(o) || o.Kind == template.OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
+// canActFor reports whether an actor acts for an owner.
+func (a Actor) canActFor(o template.Owner) bool {
+	return a.isOwner(o) || o.Kind == template.OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
 }
 
-// offering checks that an offered instance is live and offered to another owner of the
+// checkOffer checks that an offered instance is live and offered to another owner of the
 // same issuer.
-func offering(_ *Document, _ string, r *Record) string {
+func checkOffer(_ *Document, _ string, r *Record) string {
 	g := r.Offer
 	switch {
 	case g == nil:

@@ -23,7 +23,7 @@ type violation struct {
 // wrong one.
 func Check(d *Document) []violation {
 	var all []violation
-	ofInstances := rules()
+	ofInstances := instanceRules()
 	ofWorkspaces := workspaceRules()
 	for id, r := range d.Records {
 		rules := ofInstances
@@ -36,9 +36,9 @@ func Check(d *Document) []violation {
 			}
 		}
 	}
-	all = append(all, d.twice()...)
+	all = append(all, d.duplicateWorkspaces()...)
 	slices.SortStableFunc(all, func(a, b violation) int { return strings.Compare(a.ID, b.ID) })
-	return append(all, d.overfull()...)
+	return append(all, d.exceededLimits()...)
 }
 
 type rule struct {
@@ -46,31 +46,31 @@ type rule struct {
 	broken func(d *Document, id string, r *Record) string
 }
 
-func rules() []rule {
+func instanceRules() []rule {
 	return []rule{
-		{"identity", identity}, {"owner", ownership}, {"runs", runOrder}, {"runs", runOfPhase}, {"leftovers", leftovers},
-		{"end", withoutEnd}, {"outputs", unlisted}, {"final", finality}, {"attempts", attempts}, {"offer", offering}, {"switch", switched},
+		{"identity", checkIdentity}, {"owner", checkOwner}, {"runs", checkRunOrder}, {"runs", checkRunOfPhase}, {"leftovers", checkLeftovers},
+		{"end", checkEnd}, {"outputs", checkOutputs}, {"final", checkFinal}, {"attempts", checkAttempts}, {"offer", checkOffer}, {"switch", checkSwitch},
 	}
 }
 
-// identity checks that a record has its own ID, a known phase and a template.
-func identity(d *Document, id string, r *Record) string {
+// checkIdentity checks that a record has its own ID, a known phase and a template.
+func checkIdentity(d *Document, id string, r *Record) string {
 	switch {
-	case r.ID != id || !validID(id):
+	case r.ID != id || !isValidID(id):
 		return "not the id of a record"
 	case !r.isWorkspace() && (isWorkspaceTemplate(r.Template) || len(r.Open) > 0):
 		return "an instance with the template or the runs of a workspace"
-	case !known(r.Phase):
+	case !isPhase(r.Phase):
 		return fmt.Sprintf("no such phase: %q", r.Phase)
 	case r.Phase.Live() && d.Templates[r.Snapshot] == nil:
 		return "its template is not there"
 	}
-	return pendingOf(d, r)
+	return checkPending(d, r)
 }
 
-// pendingOf checks that what waits for approval is the launch of a requested instance,
+// checkPending checks that what waits for approval is the launch of a requested instance,
 // or a change of an existing one.
-func pendingOf(d *Document, r *Record) string {
+func checkPending(d *Document, r *Record) string {
 	p := r.Pending
 	if p == nil {
 		return ""
@@ -85,14 +85,14 @@ func pendingOf(d *Document, r *Record) string {
 	return ""
 }
 
-func known(p Phase) bool {
+func isPhase(p Phase) bool {
 	return slices.Contains([]Phase{Requested, Planned, Provisioning, Updating, Available, Ready, Failed,
 		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
 }
 
-// ownership checks that an owner came by creation, claim, transfer or offer, and that a
+// checkOwner checks that an owner came by creation, claim, transfer or offer, and that a
 // claim came only from a pool.
-func ownership(_ *Document, _ string, r *Record) string {
+func checkOwner(_ *Document, _ string, r *Record) string {
 	has := r.Owner.ID != ""
 	switch {
 	case !has && !r.Pooled:
@@ -109,8 +109,8 @@ func ownership(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// runOrder checks that the numbers of runs only grow.
-func runOrder(_ *Document, _ string, r *Record) string {
+// checkRunOrder checks that the numbers of runs only grow.
+func checkRunOrder(_ *Document, _ string, r *Record) string {
 	last := 0
 	for i := len(r.Runs) - 1; i >= 0; i-- {
 		if r.Runs[i].N <= last || r.Runs[i].EndedAt.IsZero() {
@@ -129,8 +129,8 @@ func runOrder(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// runOfPhase checks that a record has at most one run, and one that fits its phase.
-func runOfPhase(_ *Document, _ string, r *Record) string {
+// checkRunOfPhase checks that a record has at most one run, and one that fits its phase.
+func checkRunOfPhase(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	if run == nil {
 		if slices.Contains([]Phase{Planned, Provisioning, Updating, Destroying}, r.Phase) {
@@ -141,22 +141,22 @@ func runOfPhase(_ *Document, _ string, r *Record) string {
 		}
 		return ""
 	}
-	if r.Then != nil && (!run.active() || run.Cancel == "") {
+	if r.Then != nil && (!run.Active() || run.Cancel == "") {
 		return "a run follows one that is not stopped for it"
 	}
-	if !r.runs(run) {
+	if !r.fitsPhase(run) {
 		return fmt.Sprintf("%s, with a run %s", r.Phase, run.Kind)
 	}
 	return ""
 }
 
-// runs reports whether a run fits the phase of its record.
-func (r *Record) runs(run *Run) bool {
-	stopped := run.active() && run.Cancel != ""
+// fitsPhase reports whether a run fits the phase of its record.
+func (r *Record) fitsPhase(run *Run) bool {
+	stopped := run.Active() && run.Cancel != ""
 	switch r.Phase {
 	case Planned:
 		planned := run.Plan != "" && run.Planned == run.Attempt
-		return run.Kind == RunPlan && planned && !run.active() && !run.waits()
+		return run.Kind == RunPlan && planned && !run.Active() && !run.isWaiting()
 	case Provisioning:
 		return run.Kind == RunApply || run.Kind == RunPlan
 	case Updating:
@@ -170,8 +170,8 @@ func (r *Record) runs(run *Run) bool {
 	return false
 }
 
-// leftovers checks that nothing is called destroyed that may have resources.
-func leftovers(_ *Document, _ string, r *Record) string {
+// checkLeftovers checks that nothing is called destroyed that may have resources.
+func checkLeftovers(_ *Document, _ string, r *Record) string {
 	if r.Phase != Destroyed || !r.Applied {
 		return ""
 	}
@@ -181,8 +181,8 @@ func leftovers(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// withoutEnd checks that an owned instance has an end if its template gives one.
-func withoutEnd(d *Document, _ string, r *Record) string {
+// checkEnd checks that an owned instance has an end if its template gives one.
+func checkEnd(d *Document, _ string, r *Record) string {
 	goes := r.Phase == Destroying || r.Phase == DestroyFailed
 	if r.Phase.Live() && !goes && r.Owner.ID != "" && r.ExpiresAt.IsZero() {
 		if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
@@ -192,8 +192,8 @@ func withoutEnd(d *Document, _ string, r *Record) string {
 	return ""
 }
 
-// unlisted checks that a record has no output that its template does not list.
-func unlisted(d *Document, _ string, r *Record) string {
+// checkOutputs checks that a record has no output that its template does not list.
+func checkOutputs(d *Document, _ string, r *Record) string {
 	t := d.Templates[r.Snapshot]
 	if t == nil {
 		return ""
@@ -206,8 +206,8 @@ func unlisted(d *Document, _ string, r *Record) string {
 	return ""
 }
 
-// finality checks that a record is final exactly if it is finished.
-func finality(_ *Document, _ string, r *Record) string {
+// checkFinal checks that a record is final exactly if it is finished.
+func checkFinal(_ *Document, _ string, r *Record) string {
 	finished := !r.FinishedAt.IsZero() || r.Archived || r.Removing || r.Kept
 	switch {
 	case r.Phase.Live() && finished:
@@ -218,19 +218,19 @@ func finality(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// attempts checks that a running attempt has a number and a nonce, and applies only an
-// approved plan.
-func attempts(_ *Document, _ string, r *Record) string {
+// checkAttempts checks that a running attempt has a number and a nonce, and applies
+// only an approved plan.
+func checkAttempts(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	switch {
 	case run == nil:
-	case run.active() && (run.Attempt < 1 || run.Nonce == ""):
+	case run.Active() && (run.Attempt < 1 || run.Nonce == ""):
 		return "an attempt without a name"
-	case run.active() && run.Kind == RunApply && !r.Applied && !r.isWorkspace():
+	case run.Active() && run.Kind == RunApply && !r.Applied && !r.isWorkspace():
 		return "an apply was begun, and nothing says so"
 	case run.Approved != "" && run.Approved != run.Plan:
 		return "another plan was approved"
-	case run.active() && run.Approved != "" && run.Kind == RunApply && run.Attempt <= run.Planned:
+	case run.Active() && run.Approved != "" && run.Kind == RunApply && run.Attempt <= run.Planned:
 		return "applied before it was planned"
 	}
 	return ""
@@ -248,10 +248,10 @@ type limit struct {
 	limit int
 }
 
-// overfull checks the limits of templates. At most n records can have been made under a
-// limit of n or less; later ones may have come under a higher limit. Records that an
-// admin forced, or whose template an update changed, are not counted.
-func (d *Document) overfull() []violation {
+// exceededLimits checks the limits of templates. At most n records can have been made
+// under a limit of n or less; later ones may have come under a higher limit. Records
+// that an admin forced, or whose template an update changed, are not counted.
+func (d *Document) exceededLimits() []violation {
 	limits := map[limit]bool{}
 	have := map[scope][]int{} // limits of the records that count
 	for _, r := range d.Records {

@@ -28,7 +28,7 @@ type Limits struct {
 func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	now = later(now.UTC().Round(0), d.Clock.At)
 	if p, ok := c.Event.(Reconcile); ok {
-		return m.reconcile(d, p, c, now)
+		return m.stepAll(d, p, c, now)
 	}
 	tx := &tx{machine: m, doc: d, old: d, command: c, now: now}
 	answer, err := answerCommand(tx)
@@ -39,14 +39,14 @@ func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effe
 	return tx.doc, tx.effects, answer, nil
 }
 
-// reconcile applies the events of a [Reconcile] one after the other.
-func (m *Machine) reconcile(d *Document, p Reconcile, c Command, now time.Time) (*Document, []Effect, Answer, error) {
+// stepAll applies the events of a [Reconcile] one after the other.
+func (m *Machine) stepAll(d *Document, p Reconcile, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	var effects []Effect
 	for i, e := range p.Events {
 		if _, nested := e.(Reconcile); nested {
 			continue
 		}
-		after, more, _, err := m.Step(d, Command{Event: e, Actor: c.Actor, Seed: derive(c.Seed, i)}, now)
+		after, more, _, err := m.Step(d, Command{Event: e, Actor: c.Actor, Seed: deriveValue(c.Seed, i)}, now)
 		if err == nil {
 			d = after
 			effects = append(effects, more...)
@@ -59,35 +59,35 @@ func (m *Machine) reconcile(d *Document, p Reconcile, c Command, now time.Time) 
 func handleRequest(tx *tx) (Answer, error) {
 	switch e := tx.command.Event.(type) {
 	case Create:
-		return create(tx, e)
+		return createInstance(tx, e)
 	case Launch:
-		return launch(tx, e)
+		return launchInstance(tx, e)
 	case Adopt:
-		return adopt(tx, e)
+		return adoptInstance(tx, e)
 	case Approve:
-		return approve(tx, e)
+		return approveInstance(tx, e)
 	case Reject:
-		return reject(tx, e)
+		return rejectInstance(tx, e)
 	case Cancel:
-		return cancel(tx, e)
+		return cancelInstance(tx, e)
 	case Retry:
-		return retry(tx, e)
+		return retryInstance(tx, e)
 	case Protect:
-		return protect(tx, e)
+		return protectInstance(tx, e)
 	case Rename:
-		return rename(tx, e)
+		return renameInstance(tx, e)
 	case Orphan:
 		return orphanInstance(tx, e)
 	case DestroyNow:
-		return destroyNow(tx, e)
+		return destroyInstance(tx, e)
 	case Extend:
-		return extend(tx, e)
+		return extendInstance(tx, e)
 	case Transfer:
-		return transfer(tx, e)
+		return transferInstance(tx, e)
 	case Take:
 		return takeOffer(tx, e)
 	case Update:
-		return update(tx, e)
+		return updateInstance(tx, e)
 	case Switch:
 		return switchInstance(tx, e)
 	case Pause:

@@ -57,31 +57,31 @@ func appendNotice(tx *tx, notices []Notice, of, kind string) []Notice {
 // the last one of a protected instance, are kept so that they are not sent again.
 func markNoticed(tx *tx, e Noticed) {
 	if r := tx.doc.Records[e.ID]; r != nil {
-		if notices, ok := sent(r.Notices, e.Notice); ok {
+		if notices, ok := markSent(r.Notices, e.Notice); ok {
 			tx.edit(r).Notices = notices
 		}
 		return
 	}
 	if p := tx.doc.Pools[e.ID]; p != nil {
-		if notices, ok := sent(p.Notices, e.Notice); ok {
+		if notices, ok := markSent(p.Notices, e.Notice); ok {
 			tx.editPool(e.ID).Notices = notices
 			tidyPool(tx, e.ID)
 		}
 		return
 	}
-	if notices, ok := sent(tx.doc.Clock.Notices, e.Notice); ok && e.ID == ofClock {
+	if notices, ok := markSent(tx.doc.Clock.Notices, e.Notice); ok && e.ID == ofClock {
 		tx.editDocument().Clock.Notices = notices
 	}
 }
 
-// sent marks or removes a notice that was handed to the queue.
-func sent(notices []Notice, id string) ([]Notice, bool) {
+// markSent marks or removes a notice that was handed to the queue.
+func markSent(notices []Notice, id string) ([]Notice, bool) {
 	i := slices.IndexFunc(notices, func(n Notice) bool { return n.ID == id && !n.Sent })
 	if i < 0 {
 		return nil, false
 	}
 	after := slices.Clone(notices)
-	if !stays(after[i].Kind) {
+	if !isKeptOnceSent(after[i].Kind) {
 		return slices.Delete(after, i, i+1), true
 	}
 	after[i].Sent = true
@@ -92,17 +92,17 @@ func sent(notices []Notice, id string) ([]Notice, bool) {
 	return after, true
 }
 
-// stays reports whether a notice is kept after it was handed to the queue.
-func stays(kind string) bool { return kind == noticeProtected || beforeEnd(kind) }
+// isKeptOnceSent reports whether a notice is kept after it was handed to the queue.
+func isKeptOnceSent(kind string) bool { return kind == noticeProtected || isBeforeEnd(kind) }
 
-func beforeEnd(kind string) bool {
+func isBeforeEnd(kind string) bool {
 	return len(kind) > len(noticeExpires) && kind[:len(noticeExpires)+1] == noticeExpires+"_"
 }
 
-func expires(lead time.Duration) string { return noticeExpires + "_" + lead.String() }
+func noticeBefore(lead time.Duration) string { return noticeExpires + "_" + lead.String() }
 
-// unsent returns the effects of notices that were not yet handed to the queue.
-func unsent(notices []Notice, of string) []Effect {
+// unsentEffects returns the effects of notices that were not yet handed to the queue.
+func unsentEffects(notices []Notice, of string) []Effect {
 	var all []Effect
 	for _, n := range notices {
 		if !n.Sent {
@@ -115,13 +115,13 @@ func unsent(notices []Notice, of string) []Effect {
 // armNotices drops the notices of the previous end. Those whose time before the new end
 // has already passed count as sent.
 func armNotices(tx *tx, r *Record) {
-	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == noticeProtected })
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return isBeforeEnd(n.Kind) || n.Kind == noticeProtected })
 	if r.ExpiresAt.IsZero() {
 		return
 	}
 	for _, lead := range tx.doc.leadTimes(r) {
 		if at := r.ExpiresAt.Add(-lead); !at.After(tx.now) {
-			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: tx.now, Sent: true})
+			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeBefore(lead), Kind: noticeBefore(lead), At: tx.now, Sent: true})
 		}
 	}
 }
@@ -132,8 +132,8 @@ func (d *Document) leadTimes(r *Record) []time.Duration {
 	return all[:min(len(all), template.MaxNotices)]
 }
 
-// reported reports whether a notice of a kind was made since the end was set.
-func (r *Record) reported(kind string) bool {
+// hasNotice reports whether a notice of a kind was made since the end was set.
+func (r *Record) hasNotice(kind string) bool {
 	return slices.ContainsFunc(r.Notices, func(n Notice) bool { return n.Kind == kind })
 }
 
@@ -142,28 +142,28 @@ func (r *Record) reported(kind string) bool {
 func reportEnd(tx *tx, r *Record) {
 	last := time.Duration(-1)
 	for _, lead := range tx.doc.leadTimes(r) {
-		if r.reported(expires(lead)) || r.ExpiresAt.Add(-lead).After(tx.now) {
+		if r.hasNotice(noticeBefore(lead)) || r.ExpiresAt.Add(-lead).After(tx.now) {
 			continue
 		}
 		if last < 0 || lead < last {
 			last = lead
 		}
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: tx.now, Sent: true})
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeBefore(lead), Kind: noticeBefore(lead), At: tx.now, Sent: true})
 	}
 	if last < 0 {
 		return
 	}
-	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == expires(last) })
-	r.set(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
-	addNotice(tx, r, expires(last))
-	if !r.reported(expires(last)) { // it has no owner
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(last), Kind: expires(last), At: tx.now, Sent: true})
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeBefore(last) })
+	r.setCondition(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
+	addNotice(tx, r, noticeBefore(last))
+	if !r.hasNotice(noticeBefore(last)) { // it has no owner
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeBefore(last), Kind: noticeBefore(last), At: tx.now, Sent: true})
 	}
 }
 
 // reportProtected implements row 14: the end has come, and protection keeps the instance.
 func reportProtected(tx *tx, r *Record) {
-	r.set(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
+	r.setCondition(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeProtected })
 	addNotice(tx, r, noticeProtected)
 	if r.Owner.ID == "" {

@@ -84,8 +84,8 @@ const (
 	verbStart    verb = "started"
 )
 
-// admits is the table of what callers may do in each phase.
-func admits(v verb, p Phase) bool {
+// phaseAdmits is the table of what callers may do in each phase.
+func phaseAdmits(v verb, p Phase) bool {
 	switch v {
 	case verbApprove, verbReject: // rows 2, 4
 		return p == Requested || p == Planned
@@ -102,7 +102,7 @@ func admits(v verb, p Phase) bool {
 	case verbDestroy: // rows 2, 15
 		return p.Live() && p != Destroying
 	case verbExtend: // row 12
-		return ends(p)
+		return canExpire(p)
 	case verbProtect, verbFree, verbRename, verbTransfer, verbTake, verbDecline: // rows 21, 24
 		return p.Live() && !slices.Contains([]Phase{Requested, Planned, Available, Destroying}, p)
 	}
@@ -117,15 +117,15 @@ func (r *Record) admits(v verb, now time.Time) bool {
 	case verbApprove, verbReject:
 		return r.waitsForChange()
 	case verbCancel:
-		return r.waitsForChange() || r.Phase == Destroying && r.Run.waits() && r.Run.Failures > 0
+		return r.waitsForChange() || r.Phase == Destroying && r.Run.isWaiting() && r.Run.Failures > 0
 	case verbRetry:
-		return r.Run.waits() && r.Run.NotBefore.After(now)
+		return r.Run.isWaiting() && r.Run.NotBefore.After(now)
 	}
 	return false
 }
 
-// ends reports whether an end applies in a phase: rows 12 to 14.
-func ends(p Phase) bool {
+// canExpire reports whether an end applies in a phase: rows 12 to 14.
+func canExpire(p Phase) bool {
 	return p.Live() && !slices.Contains([]Phase{Requested, Available, Destroying, DestroyFailed}, p)
 }
 
@@ -136,7 +136,7 @@ func findInstance(tx *tx, id string, v verb) (*Record, error) {
 	switch {
 	case r == nil || r.isWorkspace(): // workspaces have their own events
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
-	case !admits(v, r.Phase) && !r.admits(v, tx.now):
+	case !phaseAdmits(v, r.Phase) && !r.admits(v, tx.now):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
 	case isExpired(tx, r):
 		return nil, refuse(ErrPhase, "instance %s has expired and cannot be %s", r.ID, v)

@@ -21,9 +21,9 @@ func revisionOf(snapshot string, s template.Source) string { return snapshot + "
 
 func (r *Record) revision() string { return revisionOf(r.Snapshot, r.Source) }
 
-// members returns the records of a template that a pool made and that have no owner,
+// poolMembers returns the records of a template that a pool made and that have no owner,
 // oldest first.
-func (d *Document) members(template string, which func(*Record) bool) []*Record {
+func (d *Document) poolMembers(template string, which func(*Record) bool) []*Record {
 	var all []*Record
 	for _, r := range d.Records {
 		if r.Template == template && r.Pooled && r.Owner.ID == "" && which(r) {
@@ -79,11 +79,11 @@ func refillPool(tx *tx, e Fill, revision string) {
 	if p := tx.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(tx.now)) {
 		return
 	}
-	short := t.Pool.Size - len(tx.doc.members(t.Name, func(r *Record) bool {
+	short := t.Pool.Size - len(tx.doc.poolMembers(t.Name, func(r *Record) bool {
 		return r.revision() == revision && (r.Phase == Available || r.Phase == Provisioning)
 	}))
 	if limit := t.Limit(); limit > 0 {
-		short = min(short, limit-tx.doc.live(t.Name))
+		short = min(short, limit-tx.doc.countOf(t.Name))
 	}
 	for range short {
 		if checkRoom(tx) != nil {
@@ -103,7 +103,7 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 	if tx.doc.Clock.Held != "" {
 		return
 	}
-	available := tx.doc.members(t.Name, func(r *Record) bool { return r.Phase == Available })
+	available := tx.doc.poolMembers(t.Name, func(r *Record) bool { return r.Phase == Available })
 	slices.SortStableFunc(available, func(a, b *Record) int {
 		return notFirst(a.revision() == revision, b.revision() == revision)
 	})
@@ -130,13 +130,13 @@ func notFirst(a, b bool) int {
 // isPoolStuck reports whether no successor of an old member can be made, because the
 // template's limit is used up and no member is being made or destroyed.
 func isPoolStuck(tx *tx, t *template.Template, available []*Record, revision string) bool {
-	if len(available) == 0 || available[0].revision() == revision || t.Limit() == 0 || tx.doc.live(t.Name) < t.Limit() {
+	if len(available) == 0 || available[0].revision() == revision || t.Limit() == 0 || tx.doc.countOf(t.Name) < t.Limit() {
 		return false
 	}
 	if p := tx.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(tx.now)) {
 		return false
 	}
-	return len(tx.doc.members(t.Name, func(r *Record) bool {
+	return len(tx.doc.poolMembers(t.Name, func(r *Record) bool {
 		return r.Phase == Destroying || r.Phase == Provisioning
 	})) == 0
 }
@@ -144,11 +144,11 @@ func isPoolStuck(tx *tx, t *template.Template, available []*Record, revision str
 // emptyPool drains all available members: the pool is gone.
 func emptyPool(tx *tx, name string) {
 	if tx.doc.Clock.Held == "" {
-		for _, r := range tx.doc.members(name, func(r *Record) bool { return r.Phase == Available }) {
+		for _, r := range tx.doc.poolMembers(name, func(r *Record) bool { return r.Phase == Available }) {
 			drainMember(tx, tx.edit(r), "the pool is gone")
 		}
 	}
-	if p := tx.doc.Pools[name]; p != nil && p.By == "" && p.remembers() {
+	if p := tx.doc.Pools[name]; p != nil && p.By == "" && p.hasState() {
 		mine := tx.editPool(name)
 		*mine = Pool{Notices: mine.Notices}
 		tidyPool(tx, name)
@@ -161,13 +161,13 @@ func drainMember(tx *tx, r *Record, why string) {
 	startDestroy(tx, r, why)
 }
 
-// remembers reports whether a pool has a revision, a pause or failures to remember.
-func (p *Pool) remembers() bool { return p.Revision != "" || p.Paused != "" || p.Failures != 0 }
+// hasState reports whether a pool has a revision, a pause or failures to remember.
+func (p *Pool) hasState() bool { return p.Revision != "" || p.Paused != "" || p.Failures != 0 }
 
 // tidyPool deletes a pool that has nothing to remember.
 func tidyPool(tx *tx, name string) {
 	p := tx.doc.Pools[name]
-	if p != nil && !p.remembers() && len(p.Notices) == 0 {
+	if p != nil && !p.hasState() && len(p.Notices) == 0 {
 		delete(tx.editPools(), name)
 	}
 }
@@ -186,7 +186,7 @@ func pausePool(tx *tx, name, why, revision string) {
 // countMemberFailure makes a pool wait longer after each failure in a row, and pauses it
 // after [poolFailures]. One failed member is kept as evidence.
 func countMemberFailure(tx *tx, r *Record) {
-	for _, old := range tx.doc.members(r.Template, func(o *Record) bool {
+	for _, old := range tx.doc.poolMembers(r.Template, func(o *Record) bool {
 		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
 	}) {
 		old = tx.edit(old)
@@ -214,7 +214,7 @@ func clearMemberFailures(tx *tx, name string) {
 // so.
 func checkUpdate(tx *tx, e UpdateCheck) {
 	r := tx.doc.Records[e.ID]
-	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || isExpired(tx, r) {
+	if r == nil || r.Owner.ID == "" || !canExpire(r.Phase) || isExpired(tx, r) {
 		return
 	}
 	same := e.Template == nil || hasOtherTool(tx, r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
@@ -222,8 +222,8 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 	text := clip("version "+e.Source.Version, maxText)
 	switch {
 	case same && was.Type != "":
-		tx.edit(r).unset(UpdateAvailable)
-	case same || r.tried(e) || r.Declined == revisionOf(e.Digest, e.Source):
+		tx.edit(r).unsetCondition(UpdateAvailable)
+	case same || r.hasTried(e) || r.Declined == revisionOf(e.Digest, e.Source):
 	case canUpdateItself(tx, r):
 		r = tx.edit(r)
 		run := newRun(tx, r, RunApply)
@@ -233,7 +233,7 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 		tx.keepTemplate(e.Digest, e.Template)
 		_, _ = updateOrAsk(tx, r, run, text) // the instance is ready, and no change of it waits
 	case was.Type == "" || was.Message != text && was.Reason == "":
-		tx.edit(r).set(UpdateAvailable, "", text)
+		tx.edit(r).setCondition(UpdateAvailable, "", text)
 	}
 }
 
@@ -244,8 +244,8 @@ func canUpdateItself(tx *tx, r *Record) bool {
 	return r.Phase == Ready && idle && tx.doc.template(r.Snapshot).Update == "auto"
 }
 
-// tried reports whether an automatic update to the same version already failed.
-func (r *Record) tried(e UpdateCheck) bool {
+// hasTried reports whether an automatic update to the same version already failed.
+func (r *Record) hasTried(e UpdateCheck) bool {
 	return slices.ContainsFunc(r.Runs, func(run Run) bool {
 		same := run.Source.Digest == e.Source.Digest && (run.Snapshot == "" || run.Snapshot == e.Digest)
 		return run.Auto && run.Result != Done && same

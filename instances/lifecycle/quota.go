@@ -29,14 +29,14 @@ type Quota struct {
 // destroyed, since other instances may have taken its place.
 func (r *Record) Counts() bool {
 	bare := r.Empty || !r.Applied
-	if bare && idle(r) && r.Owner.ID != "" && r.Pending == nil {
+	if bare && isIdle(r) && r.Owner.ID != "" && r.Pending == nil {
 		return false
 	}
 	return r.Phase.Live() || r.Kept && !r.Removing
 }
 
-// idle reports whether an instance makes nothing and is not about to.
-func idle(r *Record) bool {
+// isIdle reports whether an instance makes nothing and is not about to.
+func isIdle(r *Record) bool {
 	ends := r.Phase == Destroying || r.Phase == DestroyFailed
 	return r.Phase == Failed || ends && (r.Run == nil || r.Run.Kind == RunDestroy)
 }
@@ -58,16 +58,16 @@ func checkCountsAgain(tx *tx, r *Record) error {
 // much of each is used. The actor's groups count if the actor is the owner.
 func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a Actor) []QuotaError {
 	var all []QuotaError
-	what := whose(o, a)
+	what := nameOwner(o, a)
 	if t.PerOwner > 0 {
-		q := d.used(o, func(r *Record) bool { return r.Template == t.Name })
+		q := d.usageOf(o, func(r *Record) bool { return r.Template == t.Name })
 		q.Limit = t.PerOwner
 		q.What = what
 		q.Of = t.Name
 		all = append(all, q)
 	}
-	if limit, globs, ok := m.quota(t.Name, o, a); ok {
-		q := d.used(o, func(r *Record) bool { return template.Matches(globs, r.Template) })
+	if limit, globs, ok := m.highestQuota(t.Name, o, a); ok {
+		q := d.usageOf(o, func(r *Record) bool { return template.Matches(globs, r.Template) })
 		q.Limit = limit
 		q.What = what
 		all = append(all, q)
@@ -75,24 +75,24 @@ func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a 
 	return all
 }
 
-// whose names an owner from the caller's point of view.
-func whose(o template.Owner, a Actor) string {
+// nameOwner names an owner from the caller's point of view.
+func nameOwner(o template.Owner, a Actor) string {
 	switch {
 	case o.Kind != template.OwnerUser:
 		return o.Kind + " " + clip(o.ID, 64)
-	case a.is(o):
+	case a.isOwner(o):
 		return "you"
 	}
 	return "the owner"
 }
 
-// is reports whether an actor is the owner.
-func (a Actor) is(o template.Owner) bool {
+// isOwner reports whether an actor is the owner.
+func (a Actor) isOwner(o template.Owner) bool {
 	return o.Kind == template.OwnerUser && a.Issuer == o.Issuer && a.Subject == o.ID && a.Subject != ""
 }
 
-// used counts the instances of an owner.
-func (d *Document) used(o template.Owner, of func(*Record) bool) QuotaError {
+// usageOf counts the instances of an owner.
+func (d *Document) usageOf(o template.Owner, of func(*Record) bool) QuotaError {
 	var q QuotaError
 	for _, r := range d.Records {
 		if r.Counts() && r.Owner.Same(o) && of(r) {
@@ -104,15 +104,15 @@ func (d *Document) used(o template.Owner, of func(*Record) bool) QuotaError {
 	return q
 }
 
-// quota returns the highest limit of the server that applies to an owner and a
+// highestQuota returns the highest limit of the server that applies to an owner and a
 // template, and which templates it counts.
-func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, templates []string, ok bool) {
+func (m *Machine) highestQuota(name string, o template.Owner, a Actor) (limit int, templates []string, ok bool) {
 	for _, q := range m.Limits.Quotas {
 		n := q.Group
 		if o.Kind == template.OwnerUser {
 			n = q.User
 		}
-		applies := n > 0 && q.covers(o, a) && template.Matches(q.Templates, name)
+		applies := n > 0 && q.appliesTo(o, a) && template.Matches(q.Templates, name)
 		if applies && (!ok || n > limit) {
 			limit = n
 			templates = q.Templates
@@ -122,15 +122,15 @@ func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, temp
 	return limit, templates, ok
 }
 
-// covers reports whether a quota applies to an owner.
-func (q Quota) covers(o template.Owner, a Actor) bool {
+// appliesTo reports whether a quota applies to an owner.
+func (q Quota) appliesTo(o template.Owner, a Actor) bool {
 	switch {
 	case len(q.Groups) == 0:
 		return true
 	case o.Kind == template.OwnerGroup:
 		return slices.Contains(q.Groups, o.ID)
 	}
-	return a.is(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
+	return a.isOwner(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
 }
 
 // checkQuotas refuses one more instance of an owner that is at a limit; except is not
@@ -147,8 +147,8 @@ func checkQuotas(tx *tx, t *template.Template, o template.Owner, except *Record)
 	return nil
 }
 
-// live counts the instances of a template.
-func (d *Document) live(template string) int {
+// countOf counts the instances of a template.
+func (d *Document) countOf(template string) int {
 	n := 0
 	for _, r := range d.Records {
 		if r.Template == template && r.Counts() {
@@ -161,7 +161,7 @@ func (d *Document) live(template string) int {
 // checkTemplateLimit refuses one more instance of a template that is at its limit.
 func checkTemplateLimit(tx *tx, t *template.Template) error {
 	limit := t.Limit()
-	n := tx.doc.live(t.Name)
+	n := tx.doc.countOf(t.Name)
 	if limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
 	}

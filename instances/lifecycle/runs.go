@@ -11,21 +11,21 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// active reports whether an attempt was begun and its end is not known.
-func (r *Run) active() bool {
+// Active reports whether an attempt was begun and its end is not known.
+func (r *Run) Active() bool {
 	return r != nil && !r.StartedAt.IsZero() && r.EndedAt.IsZero()
 }
 
-// waits reports whether a run waits in the queue, or for its start time.
-func (r *Run) waits() bool { return r != nil && r.StartedAt.IsZero() }
+// isWaiting reports whether a run waits in the queue, or for its start time.
+func (r *Run) isWaiting() bool { return r != nil && r.StartedAt.IsZero() }
 
 // ref identifies the current attempt of a record.
 func (r *Record) ref() Ref {
 	return Ref{ID: r.ID, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
 }
 
-// lastN returns the highest run number of a record.
-func (r *Record) lastN() int {
+// lastRunNumber returns the highest run number of a record.
+func (r *Record) lastRunNumber() int {
 	n := 0
 	if len(r.Runs) > 0 {
 		n = r.Runs[0].N
@@ -42,10 +42,10 @@ func (r *Record) lastN() int {
 // it repeats that too.
 func newRun(tx *tx, r *Record, kind RunKind) *Run {
 	run := &Run{
-		N: r.lastN() + 1, Kind: kind, By: tx.storedActor(), QueuedAt: tx.now,
-		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase, Off: r.Switch.off(),
+		N: r.lastRunNumber() + 1, Kind: kind, By: tx.storedActor(), QueuedAt: tx.now,
+		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase, Off: r.Switch.isOff(),
 	}
-	if last := r.lastTried(); r.Phase == Failed && last != nil {
+	if last := r.lastTriedRun(); r.Phase == Failed && last != nil {
 		run.Off = last.Off
 	}
 	return run
@@ -76,12 +76,12 @@ func awaitAttempt(tx *tx, r *Record, wait time.Duration, reason, message string)
 	if wait > 0 {
 		run.NotBefore = tx.now.Add(wait)
 	}
-	r.set(Waiting, reason, message)
+	r.setCondition(Waiting, reason, message)
 }
 
 // followRun queues a run after the running one, which is stopped for it.
 func followRun(tx *tx, r *Record, next *Run, why string) {
-	if r.Run.active() {
+	if r.Run.Active() {
 		r.Then = next
 		stopRun(tx, r, why)
 		return
@@ -112,7 +112,7 @@ func endRun(tx *tx, r *Record, result, text string) {
 	run.Cancel = ""
 	changes := run.Kind == RunApply || run.Kind == RunPlan
 	if changes {
-		r.forget()
+		r.forgetRuns()
 	}
 	if !changes || result == Done {
 		run.Snapshot = ""
@@ -120,12 +120,12 @@ func endRun(tx *tx, r *Record, result, text string) {
 	}
 	r.Run = nil
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
-	r.unset(Waiting)
+	r.unsetCondition(Waiting)
 	tx.unusedTemplates = true
 }
 
-// forget drops the snapshots and parameters of ended runs.
-func (r *Record) forget() {
+// forgetRuns drops the snapshots and parameters of ended runs.
+func (r *Record) forgetRuns() {
 	for i := range r.Runs {
 		r.Runs[i].Snapshot = ""
 		r.Runs[i].Parameters = nil
@@ -137,7 +137,7 @@ func (r *Record) forget() {
 // One owner has at most half of the concurrency, rounded up, not counting destroys.
 func scheduleRuns(tx *tx, concurrency int) {
 	for {
-		r := tx.doc.candidate(tx.now, concurrency)
+		r := tx.doc.nextToStart(tx.now, concurrency)
 		if r == nil {
 			return
 		}
@@ -150,9 +150,9 @@ func scheduleRuns(tx *tx, concurrency int) {
 	}
 }
 
-// candidate returns the record whose run is started next; nil: none fits.
-func (d *Document) candidate(now time.Time, concurrency int) *Record {
-	q := d.queue(now)
+// nextToStart returns the record whose run is started next; nil: none fits.
+func (d *Document) nextToStart(now time.Time, concurrency int) *Record {
+	q := d.readQueue(now)
 	if q.running >= concurrency {
 		return nil
 	}
@@ -182,7 +182,7 @@ func beginAttempt(tx *tx, r *Record) {
 		run.After = r.Latest
 		r.Latest = new(r.ref())
 	}
-	r.unset(Waiting)
+	r.unsetCondition(Waiting)
 	tx.effects = append(tx.effects, Effect{Kind: StartRun, Ref: r.ref()})
 }
 
@@ -199,34 +199,34 @@ type ownerUsage struct {
 	served  time.Time // when the owner's last attempt was started
 }
 
-func (d *Document) queue(now time.Time) queue {
+func (d *Document) readQueue(now time.Time) queue {
 	q := queue{usage: map[template.Owner]ownerUsage{}}
 	for _, r := range d.Records {
-		if r.Run.waits() && !r.Run.NotBefore.After(now) {
+		if r.Run.isWaiting() && !r.Run.NotBefore.After(now) {
 			q.waiting = append(q.waiting, r)
 		}
-		if !r.Run.active() && len(r.Runs) == 0 {
+		if !r.Run.Active() && len(r.Runs) == 0 {
 			continue
 		}
 		t := q.usage[r.queueOwner()]
-		if r.Run.active() {
+		if r.Run.Active() {
 			q.running++
 			if r.Run.Kind != RunDestroy {
 				t.running++
 			}
 		}
-		t.served = later(t.served, r.served())
+		t.served = later(t.served, r.lastServed())
 		q.usage[r.queueOwner()] = t
 	}
-	slices.SortFunc(q.waiting, func(a, b *Record) int { return order(a, b, q.usage) })
+	slices.SortFunc(q.waiting, func(a, b *Record) int { return compareRuns(a, b, q.usage) })
 	return q
 }
 
-func order(a, b *Record, usage map[template.Owner]ownerUsage) int {
+func compareRuns(a, b *Record, usage map[template.Owner]ownerUsage) int {
 	x := usage[a.queueOwner()]
 	y := usage[b.queueOwner()]
 	return cmp.Or(
-		cmp.Compare(a.class(), b.class()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
+		cmp.Compare(a.priority(), b.priority()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
 		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))
 }
 
@@ -243,8 +243,8 @@ func (r *Record) queueOwner() template.Owner {
 	return ownerKey(r.Owner)
 }
 
-// served returns when the last attempt of a record was begun.
-func (r *Record) served() time.Time {
+// lastServed returns when the last attempt of a record was begun.
+func (r *Record) lastServed() time.Time {
 	var at time.Time
 	if r.Run != nil {
 		at = r.Run.StartedAt
@@ -255,8 +255,8 @@ func (r *Record) served() time.Time {
 	return at
 }
 
-// class returns the priority of a run; lower runs first.
-func (r *Record) class() int {
+// priority returns the priority of a run; lower runs first.
+func (r *Record) priority() int {
 	switch {
 	case r.Run.Kind == RunDestroy:
 		return 0
@@ -272,7 +272,7 @@ func (r *Record) class() int {
 // current one.
 func findRunning(tx *tx, ref Ref) *Record {
 	r := tx.doc.Records[ref.ID]
-	if r == nil || !r.Run.active() || r.ref() != ref || ref.Nonce == "" {
+	if r == nil || !r.Run.Active() || r.ref() != ref || ref.Nonce == "" {
 		return nil
 	}
 	return r
@@ -297,9 +297,9 @@ func recordWait(tx *tx, e Wait) {
 	was := r.condition(Waiting)
 	switch {
 	case e.Reason == "" && was.Type != "":
-		tx.edit(r).unset(Waiting)
+		tx.edit(r).unsetCondition(Waiting)
 	case e.Reason != "" && (was.Reason != e.Reason || was.Message != message):
-		tx.edit(r).set(Waiting, clip(e.Reason, 64), message)
+		tx.edit(r).setCondition(Waiting, clip(e.Reason, 64), message)
 	}
 }
 
@@ -309,10 +309,10 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 	var all []Effect
 	for _, id := range sortedKeys(d.Records) {
 		r := d.Records[id]
-		if r.Run.active() {
-			all = append(all, r.Run.outstanding(r.ref())...)
+		if r.Run.Active() {
+			all = append(all, r.Run.outstandingEffects(r.ref())...)
 		}
-		all = append(all, unsent(r.Notices, id)...)
+		all = append(all, unsentEffects(r.Notices, id)...)
 		switch {
 		case r.Phase.Live():
 		case !r.Archived:
@@ -322,18 +322,18 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 		}
 	}
 	for _, name := range sortedKeys(d.Pools) {
-		all = append(all, unsent(d.Pools[name].Notices, name)...)
+		all = append(all, unsentEffects(d.Pools[name].Notices, name)...)
 	}
-	all = append(all, unsent(d.Clock.Notices, ofClock)...)
+	all = append(all, unsentEffects(d.Clock.Notices, ofClock)...)
 	for i := range all {
 		all[i].Again = true
 	}
 	return all
 }
 
-// outstanding returns the effects that may not have been carried out for an attempt. A
-// started attempt is included, because its end is still to be reported.
-func (r *Run) outstanding(ref Ref) []Effect {
+// outstandingEffects returns the effects that may not have been carried out for an
+// attempt. A started attempt is included, because its end is still to be reported.
+func (r *Run) outstandingEffects(ref Ref) []Effect {
 	all := []Effect{{Kind: StartRun, Ref: ref}}
 	if r.Cancel != "" {
 		all = append(all, Effect{Kind: CancelRun, Ref: ref})
@@ -349,8 +349,8 @@ func (r *Run) outstanding(ref Ref) []Effect {
 // Limits per owner may let a later one start first.
 func (d *Document) QueuePosition(id string) int {
 	r := d.Records[id]
-	if r == nil || !r.Run.waits() {
+	if r == nil || !r.Run.isWaiting() {
 		return 0
 	}
-	return 1 + slices.IndexFunc(d.queue(d.Clock.At).waiting, func(w *Record) bool { return w.ID == id })
+	return 1 + slices.IndexFunc(d.readQueue(d.Clock.At).waiting, func(w *Record) bool { return w.ID == id })
 }

@@ -49,7 +49,7 @@ func switchInstance(tx *tx, e Switch) (Answer, error) {
 		return Answer{}, refuse(ErrPhase, "instance %s cannot be %s: its template has no schedule", r.ID, v)
 	case r.Switch == nil:
 		return Answer{}, refuse(ErrPhase, "instance %s was never ready and cannot be %s", r.ID, v)
-	case r.Phase != Failed && heading(r) == e.Stop && !r.Switch.pending(tx.now):
+	case r.Phase != Failed && isToBeStopped(r) == e.Stop && !r.Switch.isDue(tx.now):
 		return Answer{Status: 200, Record: r}, nil
 	}
 	if err := checkCountsAgain(tx, r); err != nil {
@@ -59,15 +59,15 @@ func switchInstance(tx *tx, e Switch) (Answer, error) {
 	requestScheduled(tx, r)
 	requestSwitch(tx, r, e.Stop, tx.storedActor())
 	tx.recordEvent(r, wordOf(e.Stop), "")
-	if r.Phase == Failed || switchable(r) {
+	if r.Phase == Failed || canSwitchNow(r) {
 		carryOutSwitch(tx, r)
 	}
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// heading reports whether an instance will be stopped once all requests are carried
+// isToBeStopped reports whether an instance will be stopped once all requests are carried
 // out.
-func heading(r *Record) bool {
+func isToBeStopped(r *Record) bool {
 	switch {
 	case r.Switch.Requested != "":
 		return r.Switch.Requested == wordStop
@@ -79,8 +79,8 @@ func heading(r *Record) bool {
 	return r.Switch.Stopped
 }
 
-// off reports whether the last apply stopped the instance.
-func (s *switching) off() bool { return s != nil && s.Stopped }
+// isOff reports whether the last apply stopped the instance.
+func (s *switching) isOff() bool { return s != nil && s.Stopped }
 
 // requestSwitch records a request in place of an earlier one.
 func requestSwitch(tx *tx, r *Record, stop bool, by Actor) {
@@ -95,28 +95,30 @@ func requestSwitch(tx *tx, r *Record, stop bool, by Actor) {
 // missed times only the last counts.
 func requestScheduled(tx *tx, r *Record) {
 	s := r.Switch
-	if s == nil || !s.pending(tx.now) {
+	if s == nil || !s.isDue(tx.now) {
 		return
 	}
-	if stop, found := timetableOf(tx, r).Last(s.at(), tx.now); found {
+	if stop, found := timetableOf(tx, r).Last(s.nextTime(), tx.now); found {
 		requestSwitch(tx, r, stop, Actor{})
 	}
 	setSwitchTimes(tx, r)
 }
 
-// at returns the next time of the schedule; zero: never.
-func (s *switching) at() time.Time {
+// nextTime returns the next time of the schedule; zero: never.
+func (s *switching) nextTime() time.Time {
 	if s.StopsAt.IsZero() {
 		return s.StartsAt
 	}
 	if s.StartsAt.IsZero() {
 		return s.StopsAt
 	}
-	return sooner(s.StopsAt, s.StartsAt)
+	return earlier(s.StopsAt, s.StartsAt)
 }
 
-// pending reports whether a time of the schedule has come and is not yet recorded.
-func (s *switching) pending(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
+// isDue reports whether a time of the schedule has come and is not yet recorded.
+func (s *switching) isDue(now time.Time) bool {
+	return !s.nextTime().IsZero() && !s.nextTime().After(now)
+}
 
 // setSwitchTimes sets the next times of the schedule.
 func setSwitchTimes(tx *tx, r *Record) {
@@ -164,16 +166,16 @@ func recordSwitched(tx *tx, r *Record, revised, stopped bool) {
 	r.Switch = &s
 }
 
-// switchable reports whether a request can be carried out now: the instance is ready,
+// canSwitchNow reports whether a request can be carried out now: the instance is ready,
 // or failed by the last switch, or waits in the queue for one that has not begun.
-func switchable(r *Record) bool {
+func canSwitchNow(r *Record) bool {
 	switch r.Phase {
 	case Ready:
 		return r.Run == nil || r.Run.Kind == RunDrift
 	case Failed:
 		return len(r.Runs) > 0 && r.Runs[0].Switch
 	case Updating:
-		return r.Run.waits() && r.Run.Switch && r.Run.Attempt == 0
+		return r.Run.isWaiting() && r.Run.Switch && r.Run.Attempt == 0
 	}
 	return false
 }
@@ -206,7 +208,7 @@ func carryOutSwitch(tx *tx, r *Record) {
 // applySchedule implements row 25 by time.
 func applySchedule(tx *tx, r *Record) {
 	requestScheduled(tx, r)
-	if r.Switch.Requested != "" && switchable(r) {
+	if r.Switch.Requested != "" && canSwitchNow(r) {
 		carryOutSwitch(tx, r)
 	}
 }
@@ -217,10 +219,10 @@ func switchDeadlines(r *Record) []deadline {
 	if r.Switch == nil {
 		return nil
 	}
-	if at := r.Switch.at(); !at.IsZero() {
+	if at := r.Switch.nextTime(); !at.IsZero() {
 		all = append(all, deadline{deadlineSwitch, at})
 	}
-	if r.Switch.Requested != "" && switchable(r) {
+	if r.Switch.Requested != "" && canSwitchNow(r) {
 		what := deadlineSwitchRequest
 		if r.Switch.RequestedBy.Subject == "" {
 			what = deadlineSwitch
@@ -230,23 +232,23 @@ func switchDeadlines(r *Record) []deadline {
 	return all
 }
 
-// canSwitch reports whether the run of a record may stop or start it.
-func canSwitch(r *Record) bool {
+// canRunSwitch reports whether the run of a record may stop or start it.
+func canRunSwitch(r *Record) bool {
 	return r.Run.Kind == RunApply && r.Phase == Updating && r.Switch != nil
 }
 
-// switched checks that an instance has a place in a schedule only if its template has
+// checkSwitch checks that an instance has a place in a schedule only if its template has
 // one, and that only a run of an existing instance stops or starts it.
-func switched(d *Document, _ string, r *Record) string {
+func checkSwitch(d *Document, _ string, r *Record) string {
 	t := d.Templates[r.Snapshot]
 	switch {
-	case t == nil || !ends(r.Phase):
+	case t == nil || !canExpire(r.Phase):
 		return ""
 	case r.Switch != nil && t.Schedule == nil:
 		return "it stands in a schedule that it does not have"
 	case r.Switch == nil && t.Schedule != nil && r.Phase == Ready:
 		return "ready, and its schedule does not count"
-	case r.Run != nil && r.Run.Switch && !canSwitch(r):
+	case r.Run != nil && r.Run.Switch && !canRunSwitch(r):
 		return "a run stops or starts it that cannot"
 	}
 	return ""

@@ -116,9 +116,6 @@ func (r *Record) OpenRun(n int) *Run {
 	return nil
 }
 
-// Active reports whether an attempt of a run was begun and its end is not known.
-func (r *Run) Active() bool { return r.active() }
-
 // WorkspaceRecord returns the live record of a workspace; nil if there is none.
 func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 	template := WorkspaceTemplate(organization)
@@ -250,8 +247,8 @@ func openRuns(r *Record) []*Run {
 	return all
 }
 
-// planWaiting reports whether a run waits for confirmation of its plan.
-func (r *Run) planWaiting() bool { return r.Plan != "" && r.Approved == "" && !r.active() }
+// hasPlanWaiting reports whether a run waits for confirmation of its plan.
+func (r *Run) hasPlanWaiting() bool { return r.Plan != "" && r.Approved == "" && !r.Active() }
 
 // advanceRuns makes the next run current: a confirmed plan first, then the oldest.
 // While a plan waits for confirmation, only runs proceed that change nothing without
@@ -264,7 +261,7 @@ func advanceRuns(tx *tx, r *Record) {
 			r.Run = &run
 			awaitAttempt(tx, r, 0, WaitQueued, "")
 		} else {
-			r.unset(Waiting)
+			r.unsetCondition(Waiting)
 		}
 	}
 	switch {
@@ -279,7 +276,7 @@ func advanceRuns(tx *tx, r *Record) {
 
 // hasPlanToConfirm reports whether a plan waits for confirmation and is not just saved.
 func hasPlanToConfirm(r *Record) bool {
-	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.planWaiting() && !run.Ask.Save })
+	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.hasPlanWaiting() && !run.Ask.Save })
 }
 
 // nextOpenRun returns the index of the open run that is next; -1: none.
@@ -300,9 +297,9 @@ func confirmRun(tx *tx, e Confirm) (Answer, error) {
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.Confirmed != nil && run.Confirmed.same(tx.command.Actor) && run.Plan == e.Plan:
+	case run.Confirmed != nil && run.Confirmed.isSame(tx.command.Actor) && run.Plan == e.Plan:
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
-	case run.Result != "" || !run.planWaiting():
+	case run.Result != "" || !run.hasPlanWaiting():
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be confirmed", e.N)
 	case e.Plan != run.Plan:
 		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
@@ -328,9 +325,9 @@ func discardRun(tx *tx, e Discard) (Answer, error) {
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.Result == Discarded && run.Stopped != nil && run.Stopped.same(tx.command.Actor):
+	case run.Result == Discarded && run.Stopped != nil && run.Stopped.isSame(tx.command.Actor):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
-	case run.Result != "" || run.active() || run.Approved != "":
+	case run.Result != "" || run.Active() || run.Approved != "":
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be discarded", e.N)
 	}
 	r = tx.edit(r)
@@ -341,8 +338,8 @@ func discardRun(tx *tx, e Discard) (Answer, error) {
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
 }
 
-// same reports whether both are the same person.
-func (a Actor) same(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
+// isSame reports whether both are the same person.
+func (a Actor) isSame(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
 
 // byActor names the actor for the end of a sentence.
 func byActor(tx *tx) string {
@@ -352,13 +349,13 @@ func byActor(tx *tx) string {
 	return ""
 }
 
-// stoppedBy reports whether a run is being cancelled, or was cancelled, not discarded,
+// isStoppedBy reports whether a run is being cancelled, or was cancelled, not discarded,
 // by the actor.
-func (r *Run) stoppedBy(a Actor) bool {
+func (r *Run) isStoppedBy(a Actor) bool {
 	if r.Result == "" && r.Cancel != "" {
 		return true
 	}
-	return r.Stopped != nil && r.Result != Discarded && r.Stopped.same(a)
+	return r.Stopped != nil && r.Result != Discarded && r.Stopped.isSame(a)
 }
 
 func cancelRun(tx *tx, e CancelOne) (Answer, error) {
@@ -366,9 +363,9 @@ func cancelRun(tx *tx, e CancelOne) (Answer, error) {
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.stoppedBy(tx.command.Actor) && (!e.Force || run.Force):
+	case run.isStoppedBy(tx.command.Actor) && (!e.Force || run.Force):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
-	case run.Result != "" || run.planWaiting() || e.Force && run.Cancel == "":
+	case run.Result != "" || run.hasPlanWaiting() || e.Force && run.Cancel == "":
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be cancelled", e.N)
 	}
 	r = tx.edit(r)
@@ -381,7 +378,7 @@ func cancelRun(tx *tx, e CancelOne) (Answer, error) {
 	case e.Force:
 		run.Force = true
 		tx.effects = append(tx.effects, Effect{Kind: KillRun, Ref: r.ref()})
-	case run.active():
+	case run.Active():
 		stopRun(tx, r, "cancelled"+byActor(tx))
 	default:
 		closeRun(tx, r, e.N, Cancelled, "cancelled"+byActor(tx))
@@ -421,7 +418,7 @@ func endWorkspaceAttempt(tx *tx, r *Record, res Result) {
 	case res.Outcome == Done:
 		keepWorkspacePlan(tx, r, res)
 	default:
-		closeRun(tx, r, run.N, outcomeOf(res.Outcome), failure(res))
+		closeRun(tx, r, run.N, outcomeOf(res.Outcome), failureText(res))
 	}
 	advanceRuns(tx, r)
 }
@@ -434,7 +431,7 @@ func keepWorkspacePlan(tx *tx, r *Record, res Result) {
 	case !res.Changes || run.Ask.Speculative:
 		closeRun(tx, r, run.N, Done, "")
 		return
-	case !validPlan(res.Plan):
+	case !isValidPlan(res.Plan):
 		closeRun(tx, r, run.N, RunFailed, "the plan has no digest")
 		return
 	}
@@ -454,7 +451,7 @@ func closeRun(tx *tx, r *Record, n int, result, text string) {
 	run := *r.OpenRun(n)
 	if r.Run != nil && r.Run.N == n {
 		r.Run = nil
-		r.unset(Waiting)
+		r.unsetCondition(Waiting)
 	}
 	r.Open = slices.DeleteFunc(slices.Clone(r.Open), func(o Run) bool { return o.N == n })
 	run.Result = result
@@ -476,7 +473,7 @@ func closeRun(tx *tx, r *Record, n int, result, text string) {
 func planDeadlines(r *Record) []deadline {
 	var all []deadline
 	for i := range r.Open {
-		if r.Open[i].planWaiting() {
+		if r.Open[i].hasPlanWaiting() {
 			all = append(all, deadline{deadlinePlan, r.Open[i].EndedAt.Add(planWaits)})
 		}
 	}
@@ -486,7 +483,7 @@ func planDeadlines(r *Record) []deadline {
 // discardOldPlans discards the plans of a workspace that waited too long.
 func discardOldPlans(tx *tx, r *Record) {
 	for _, run := range slices.Clone(r.Open) {
-		if run.planWaiting() && !run.EndedAt.Add(planWaits).After(tx.now) {
+		if run.hasPlanWaiting() && !run.EndedAt.Add(planWaits).After(tx.now) {
 			closeRun(tx, r, run.N, Discarded, "the plan was not confirmed in time")
 		}
 	}

@@ -12,21 +12,21 @@ import (
 // instances that apply.
 func workspaceRules() []rule {
 	return []rule{
-		{"identity", workspaceIdentity}, {"owner", workspaceOwner}, {"runs", workspaceNumbers},
-		{"runs", workspacePhase}, {"final", finality}, {"attempts", attempts}, {"attempts", workspacePlans},
+		{"identity", checkWorkspaceIdentity}, {"owner", checkWorkspaceOwner}, {"runs", checkWorkspaceNumbers},
+		{"runs", checkWorkspacePhase}, {"final", checkFinal}, {"attempts", checkAttempts}, {"attempts", checkWorkspacePlans},
 	}
 }
 
-func workspaceIdentity(d *Document, id string, r *Record) string {
+func checkWorkspaceIdentity(d *Document, id string, r *Record) string {
 	if !isWorkspaceTemplate(r.Template) || len(r.Workspace) > maxWorkspace {
 		return "a workspace whose template is that of instances"
 	}
-	return identity(d, id, r)
+	return checkIdentity(d, id, r)
 }
 
-// twice returns the records whose workspace has another record: all but the one with
-// the lowest ID.
-func (d *Document) twice() []violation {
+// duplicateWorkspaces returns the records whose workspace has another record: all but
+// the one with the lowest ID.
+func (d *Document) duplicateWorkspaces() []violation {
 	type key struct{ template, workspace string }
 	first := map[key]string{}
 	var all []violation
@@ -45,8 +45,8 @@ func (d *Document) twice() []violation {
 	return all
 }
 
-// workspaceOwner checks that a workspace has no owner, offer, pool or end.
-func workspaceOwner(_ *Document, _ string, r *Record) string {
+// checkWorkspaceOwner checks that a workspace has no owner, offer, pool or end.
+func checkWorkspaceOwner(_ *Document, _ string, r *Record) string {
 	owned := r.Owner != (template.Owner{}) || r.Pooled || r.Offer != nil
 	ending := !r.ExpiresAt.IsZero() || r.Kept || r.Applied
 	if owned || ending || !r.ClaimedAt.IsZero() {
@@ -55,9 +55,9 @@ func workspaceOwner(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// workspaceNumbers checks that each run has a unique number, at most the highest one
+// checkWorkspaceNumbers checks that each run has a unique number, at most the highest one
 // given.
-func workspaceNumbers(_ *Document, _ string, r *Record) string {
+func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 	seen := map[int]bool{}
 	check := func(n int) string {
 		if n < 1 || n > r.Numbered || seen[n] {
@@ -73,7 +73,7 @@ func workspaceNumbers(_ *Document, _ string, r *Record) string {
 		if text := check(run.N); text != "" {
 			return text
 		}
-		if run.N < last || run.active() || run.Result != "" || run.Ask == nil {
+		if run.N < last || run.Active() || run.Result != "" || run.Ask == nil {
 			return "an open run that runs, has ended or is out of its order"
 		}
 		last = run.N
@@ -98,9 +98,9 @@ func workspaceNumbers(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// workspacePhase checks that the phase fits the runs, and that a run that may proceed
-// is current.
-func workspacePhase(_ *Document, _ string, r *Record) string {
+// checkWorkspacePhase checks that the phase fits the runs, and that a run that may
+// proceed is current.
+func checkWorkspacePhase(_ *Document, _ string, r *Record) string {
 	if r.Then != nil {
 		return "a run follows another one"
 	}
@@ -125,9 +125,9 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// workspacePlans checks that only confirmed or auto-applied plans are applied, and
+// checkWorkspacePlans checks that only confirmed or auto-applied plans are applied, and
 // never a speculative one.
-func workspacePlans(_ *Document, _ string, r *Record) string {
+func checkWorkspacePlans(_ *Document, _ string, r *Record) string {
 	for _, run := range openRuns(r) {
 		switch {
 		case run.Ask == nil:

@@ -49,8 +49,8 @@ func (tx *tx) editDocument() *Document {
 	return tx.doc
 }
 
-// owned returns a map of the document for changing, copied if it is not yet.
-func owned[V any](m *map[string]V, mine *bool) map[string]V {
+// copyOnce returns a map of the document for changing, copied if it is not yet.
+func copyOnce[V any](m *map[string]V, mine *bool) map[string]V {
 	if !*mine {
 		*m = maps.Clone(*m)
 		*mine = true
@@ -62,11 +62,11 @@ func owned[V any](m *map[string]V, mine *bool) map[string]V {
 }
 
 func (tx *tx) editRecords() map[string]*Record {
-	return owned(&tx.editDocument().Records, &tx.own.records)
+	return copyOnce(&tx.editDocument().Records, &tx.own.records)
 }
-func (tx *tx) editPools() map[string]*Pool { return owned(&tx.editDocument().Pools, &tx.own.pools) }
+func (tx *tx) editPools() map[string]*Pool { return copyOnce(&tx.editDocument().Pools, &tx.own.pools) }
 func (tx *tx) editRequests() map[string]*Request {
-	return owned(&tx.editDocument().Requests, &tx.own.requests)
+	return copyOnce(&tx.editDocument().Requests, &tx.own.requests)
 }
 
 // edit returns a copy of a record in the document that may be changed.
@@ -108,7 +108,7 @@ func (tx *tx) editPool(name string) *Pool {
 // keepTemplate adds a template to the document.
 func (tx *tx) keepTemplate(digest string, t *template.Template) {
 	if tx.doc.Templates[digest] == nil {
-		owned(&tx.editDocument().Templates, &tx.own.templates)[digest] = t
+		copyOnce(&tx.editDocument().Templates, &tx.own.templates)[digest] = t
 	}
 }
 
@@ -121,8 +121,8 @@ func (tx *tx) close() {
 	tx.doc.Version = version
 	tx.doc.Clock.At = tx.now
 	for _, r := range tx.edited {
-		r.fit()
-		r.Next = tx.doc.next(r)
+		r.shrink()
+		r.Next = tx.doc.nextDeadline(r)
 	}
 	if tx.unusedTemplates {
 		tx.dropUnusedTemplates()
@@ -138,7 +138,7 @@ func (tx *tx) dropUnusedTemplates() {
 	}
 	for digest := range tx.doc.Templates {
 		if !used[digest] {
-			delete(owned(&tx.editDocument().Templates, &tx.own.templates), digest)
+			delete(copyOnce(&tx.editDocument().Templates, &tx.own.templates), digest)
 		}
 	}
 }
@@ -246,11 +246,11 @@ func (tx *tx) newNonce() string {
 // random returns the next value derived from the seed.
 func (tx *tx) random() [32]byte {
 	tx.randoms++
-	return derive(tx.command.Seed, tx.randoms)
+	return deriveValue(tx.command.Seed, tx.randoms)
 }
 
-// derive returns the n-th value derived from a seed.
-func derive(seed [32]byte, n int) [32]byte {
+// deriveValue returns the n-th value derived from a seed.
+func deriveValue(seed [32]byte, n int) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(seed[:], uint64(n)))
 }
 
@@ -274,13 +274,13 @@ func (r *Record) clone() *Record {
 	return &c
 }
 
-// set sets a condition of a record.
-func (r *Record) set(kind, reason, message string) {
-	r.unset(kind)
+// setCondition sets a condition of a record.
+func (r *Record) setCondition(kind, reason, message string) {
+	r.unsetCondition(kind)
 	r.Conditions = append(r.Conditions, Condition{Type: kind, Reason: reason, Message: clip(message, maxText)})
 }
 
-func (r *Record) unset(kind string) {
+func (r *Record) unsetCondition(kind string) {
 	r.Conditions = slices.DeleteFunc(r.Conditions, func(c Condition) bool { return c.Type == kind })
 }
 
@@ -305,7 +305,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-func sooner(a, b time.Time) time.Time {
+func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
