@@ -1,13 +1,43 @@
 {{- define "okara.labels" -}}
-app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/name: {{ include "okara.app" . }}
 app.kubernetes.io/part-of: okara
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
+{{- /* The label by which the pods of a component are selected. */}}
+{{- define "okara.app" -}}
+{{ .root.Values.nameOverride | default "okara" }}{{ trimPrefix "okara" .name }}
+{{- end }}
+
+{{- define "okara.select" -}}
+{app.kubernetes.io/name: {{ include "okara.app" . }}}
+{{- end }}
+
 {{- define "okara.image" -}}
-{{ .root.Values.image.registry | default .root.Values.registry }}/images/{{ .name }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{ .own.image.repository | default (printf "%s/images/%s" (.root.Values.image.registry | default .root.Values.registry) .name) }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{- define "okara.account" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "okara.labels" . | nindent 4 }}
+  {{- with .own.serviceAccount.annotations }}
+  annotations: {{ toJson . }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end }}
+
+{{- /* The metadata of pods, whose labels of the chart cannot be replaced: they are selected by. */}}
+{{- define "okara.podMeta" -}}
+labels: {{- merge (include "okara.labels" . | fromYaml) .own.podLabels | toYaml | nindent 2 }}
+{{- with merge .annotations .own.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- /* The account that a policy lets do what is the operator's. */}}
@@ -35,6 +65,12 @@ imagePullSecrets:
   - name: {{ . }}
 {{- end }}
 {{- end }}
+{{- with .own.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .own.initContainers }}
+initContainers: {{ toJson . }}
+{{- end }}
 {{- with .own.nodeSelector }}
 nodeSelector: {{ toJson . }}
 {{- end }}
@@ -48,7 +84,7 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
-    labelSelector: {matchLabels: {app.kubernetes.io/name: {{ .name }}}}
+    labelSelector: {matchLabels: {{ include "okara.select" . }}}
 {{- end }}
 
 {{- define "okara.container" -}}
@@ -59,39 +95,52 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
 resources:
-  requests: {cpu: {{ .own.cpu }}, memory: {{ .own.memory }}}
+  requests: {cpu: {{ .own.cpu }}, memory: {{ .own.memory }}, ephemeral-storage: {{ .own.ephemeralStorage }}}
   limits: {memory: {{ .own.memory }}}
+{{- with .own.envFrom }}
+envFrom: {{ toJson . }}
+{{- end }}
 {{- end }}
 
 {{- define "okara.env" -}}
 - {name: GOMEMLIMIT, value: {{ include "okara.memory" .own.memory }}}
 - {name: TMPDIR, value: /tmp}
 - {name: HOME, value: /tmp}
-{{- if .root.Values.registrySecret }}
+{{- if and .root.Values.registrySecret (ne .name "okara-portal") }}
 - {name: DOCKER_CONFIG, value: /etc/okara/registry}
+{{- end }}
+{{- range .own.extraEnv }}
+- {{ toJson . }}
 {{- end }}
 {{- end }}
 
 {{- define "okara.mounts" -}}
 - {name: tmp, mountPath: /tmp}
-{{- if .root.Values.registrySecret }}
+{{- if and .root.Values.registrySecret (ne .name "okara-portal") }}
 - {name: registry, mountPath: /etc/okara/registry, readOnly: true}
 {{- end }}
 {{- if .root.Values.caBundle.configMap }}
 - {name: ca, mountPath: /etc/okara/ca, readOnly: true}
 {{- end }}
+{{- range .own.extraVolumeMounts }}
+- {{ toJson . }}
+{{- end }}
 {{- end }}
 
+{{- /* The portal has no credentials of the registry. */}}
 {{- define "okara.volumes" -}}
 - name: tmp
   emptyDir: {sizeLimit: {{ .own.temporary }}}
-{{- if .root.Values.registrySecret }}
+{{- if and .root.Values.registrySecret (ne .name "okara-portal") }}
 - name: registry
   secret: {secretName: {{ .root.Values.registrySecret }}, items: [{key: .dockerconfigjson, path: config.json}]}
 {{- end }}
 {{- if .root.Values.caBundle.configMap }}
 - name: ca
   configMap: {name: {{ .root.Values.caBundle.configMap }}, items: [{key: {{ .root.Values.caBundle.key }}, path: ca.crt}]}
+{{- end }}
+{{- range .own.extraVolumes }}
+- {{ toJson . }}
 {{- end }}
 {{- end }}
 
@@ -123,22 +172,27 @@ resources:
     - {protocol: TCP, port: {{ . }}}
   {{- end }}
 - to: [{namespaceSelector: {}}, {ipBlock: {cidr: 169.254.20.10/32}}]
-  ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
+  ports:
+  {{- range .Values.networkPolicy.dnsPorts }}
+    - {protocol: UDP, port: {{ . }}}
+    - {protocol: TCP, port: {{ . }}}
+  {{- end }}
+{{- with .Values.networkPolicy.extraEgress }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
-{{- /* The API server, which has an address of its own outside of the pods. */}}
+{{- /* The API server. Where it runs on nodes, Cilium matches it by no address: by its port alone. */}}
 {{- define "okara.apiServer" -}}
-# The API server, which has an address of its own outside of the pods.
-- ports: [{protocol: TCP, port: 443}, {protocol: TCP, port: 6443}]
+- ports:
+  {{- range .Values.networkPolicy.apiServerPorts }}
+    - {protocol: TCP, port: {{ . }}}
+  {{- end }}
   {{- with .Values.networkPolicy.apiServer }}
   to:
   {{- range . }}
     - ipBlock: {cidr: {{ . }}}
   {{- end }}
-  {{- else }}
-  to:
-    - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}
-    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"]}
   {{- end }}
 {{- end }}
 

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -42,7 +44,8 @@ type runSite struct {
 	serve      string
 	cluster    string
 	pullSecret string
-	flux       string
+	network    fluxobj.RunNetwork
+	egress     string
 	config     string
 	instances  string
 	unbounded  bool
@@ -53,7 +56,9 @@ func (s *runSite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.serve, "serve", "", "`URL` of okara serve, which stores the states of runs; empty: no modules are run")
 	f.StringVar(&s.cluster, "cluster", "", "`NAME` of the cluster, which names its states and the issuer of its runs, okara-operator.NAME")
 	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret in the operator's namespace for pulling modules that are not in okara serve")
-	f.StringVar(&s.flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
+	f.StringVar(&s.network.Flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
+	f.BoolVar(&s.network.None, "no-run-network-policy", false, "create no NetworkPolicy in the namespaces of runs, and delete those that were created")
+	f.StringVar(&s.egress, "run-egress", "", "`FILE` with rules in YAML, as in spec.egress of a NetworkPolicy, that runs are allowed besides")
 	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the blocks instances and quota, which the portal reads, too")
 	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` that maps users of the cluster, named PREFIX and a subject, to that subject of the issuer at the portal, so that users cannot approve their own requests (repeatable; https://ISSUER#SUBJECT is mapped by default)")
 	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules even though no admission policy of the chart limits what this account may write: for trials only")
@@ -65,8 +70,8 @@ func (s *runSite) on() bool { return s.serve != "" }
 // check validates the flags.
 func (s *runSite) check() error {
 	if !s.on() {
-		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.unbounded {
-			return usagef("--cluster, --pull-secret, --config and --unsafe-no-policies are for runs: name okara serve with --serve URL")
+		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.egress != "" || s.unbounded {
+			return usagef("--cluster, --pull-secret, --config, --run-egress and --unsafe-no-policies are for runs: name okara serve with --serve URL")
 		}
 		return nil
 	}
@@ -78,6 +83,26 @@ func (s *runSite) check() error {
 	}
 	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
 		return usagef("--instances-namespace %q is not a valid namespace name: %s", s.instances, wrong[0])
+	}
+	return s.readEgress()
+}
+
+// readEgress reads the rules of --run-egress.
+func (s *runSite) readEgress() error {
+	if s.egress == "" {
+		return nil
+	}
+	src, err := os.ReadFile(s.egress)
+	if err != nil {
+		return usagef("--run-egress: %v", err)
+	}
+	if err := yaml.UnmarshalStrict(src, &s.network.Egress); err != nil {
+		return usagef("--run-egress %s is not a list of egress rules of a NetworkPolicy: %v", s.egress, err)
+	}
+	for _, rule := range s.network.Egress { // as the API server does, so that nothing is written again
+		for i := range rule.Ports {
+			rule.Ports[i].Protocol = cmp.Or(rule.Ports[i].Protocol, new(corev1.ProtocolTCP))
+		}
 	}
 	return nil
 }
@@ -221,7 +246,7 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 	}
 	options := instancerun.Options{
 		Client: r.direct, Flux: r.flux, Access: r.access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
-		Instances: f.runs.instances, Operator: f.namespace, Tofu: f.runs.flux, Gate: f.gate.webhook(f.namespace),
+		Instances: f.runs.instances, Operator: f.namespace, Network: f.runs.network, Gate: f.gate.webhook(f.namespace),
 	}
 	return instancectl.Setup(mgr, r.direct, instancectl.Options{
 		Settings: settings, Clock: clock, Operator: f.namespace, Modules: instancerun.Modules{Catalog: r.list},
@@ -265,7 +290,7 @@ func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
 	at := kindspec.Registry{Host: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP, Namespace: f.namespace}
 	objects := kindrun.New(kindrun.Options{
 		Client: r.direct, Access: r.access, Records: records.Store{Client: r.direct, Namespace: f.namespace}, Executor: r.flux, Want: at.Wanted, Readers: kindspec.OutputsRole,
-		Gate: f.gate.webhook(f.namespace), FluxNamespace: f.runs.flux, Events: mgr.GetEventRecorder("okara-operator"),
+		Gate: f.gate.webhook(f.namespace), Network: f.runs.network, Events: mgr.GetEventRecorder("okara-operator"),
 	})
 	cleaner, err := newCleaner(r.direct, objects, log)
 	if err != nil {

@@ -105,7 +105,7 @@ func (s operatorSite) runNamespace(k *kindspec.Kind, o *unstructured.Unstructure
 	}
 	runNamespace := fluxobj.RunNamespace{
 		Name: want.Run.Namespace, UID: o.GetUID(), Account: want.Run.ServiceAccountName,
-		Annotations: k.Definition.Spec.Run.AccountAnnotations, Flux: s.Flux,
+		Annotations: k.Definition.Spec.Run.AccountAnnotations, Network: fluxobj.RunNetwork{Flux: s.Flux},
 	}
 	for _, o := range runNamespace.Objects() {
 		all = append(all, o)
@@ -196,7 +196,7 @@ func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, v
 		return nil, err
 	}
 	var all []any
-	for i, made := range (fluxobj.RunNamespace{Name: a.Namespace, UID: o.UID, Flux: s.Flux}).Objects() {
+	for i, made := range (fluxobj.RunNamespace{Name: a.Namespace, UID: o.UID, Network: fluxobj.RunNetwork{Flux: s.Flux}}).Objects() {
 		if i == 0 { // the namespace
 			maps.Copy(made.GetLabels(), labels)
 		}

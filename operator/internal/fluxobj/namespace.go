@@ -51,10 +51,17 @@ type RunNamespace struct {
 	UID         types.UID         // of the object
 	Account     string            // the account that runs modules; "": [Account]
 	Annotations map[string]string // of the account, such as a role at a cloud provider
-	Flux        string            // namespace of tofu-controller; "": flux-system
+	Network     RunNetwork
 	// Charts says that charts are installed: the account may edit the namespace, by the
 	// ClusterRole edit, and the installed resources are reachable from everywhere.
 	Charts bool
+}
+
+// RunNetwork is what the NetworkPolicy of a run namespace depends on.
+type RunNetwork struct {
+	Flux   string                                 // namespace of tofu-controller; "": flux-system
+	None   bool                                   // no policy; an earlier one is deleted
+	Egress []networkingv1.NetworkPolicyEgressRule // allowed in addition
 }
 
 // role returns the ClusterRole of the account in the namespace.
@@ -106,6 +113,12 @@ func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	if err := bound(ctx, c, h.Name); err != nil {
 		return err
 	}
+	if h.Network.None {
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: h.Name, Name: Account}}
+		if _, err := Delete(ctx, c, policy, h.UID); err != nil {
+			return err
+		}
+	}
 	for _, o := range h.empty() {
 		if _, err := Write(ctx, c, o, h.UID, func(o client.Object) error { h.fill(o); return nil }); err != nil {
 			return err
@@ -119,11 +132,12 @@ func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 func (h RunNamespace) Objects() []client.Object {
 	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}}}}
 	all = append(all, h.empty()...)
-	for i, kind := range []schema.GroupVersionKind{
+	kinds := []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
-	} {
-		all[i].GetObjectKind().SetGroupVersionKind(kind)
+	}
+	for i := range all {
+		all[i].GetObjectKind().SetGroupVersionKind(kinds[i])
 		h.fill(all[i])
 		Mark(all[i], h.UID)
 	}
@@ -133,9 +147,11 @@ func (h RunNamespace) Objects() []client.Object {
 // empty returns the objects of a run namespace with only their names set.
 func (h RunNamespace) empty() []client.Object {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
-	return []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: meta(h.account())}, &rbacv1.RoleBinding{ObjectMeta: meta(Account)}, &networkingv1.NetworkPolicy{ObjectMeta: meta(Account)},
+	all := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta(h.account())}, &rbacv1.RoleBinding{ObjectMeta: meta(Account)}}
+	if !h.Network.None {
+		all = append(all, &networkingv1.NetworkPolicy{ObjectMeta: meta(Account)})
 	}
+	return all
 }
 
 func (h RunNamespace) account() string { return cmp.Or(h.Account, Account) }
@@ -149,7 +165,7 @@ func (h RunNamespace) fill(o client.Object) {
 		o.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.role()}
 		o.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: h.account()}}
 	case *networkingv1.NetworkPolicy:
-		o.Spec = policyOf(cmp.Or(h.Flux, defaultFlux))
+		o.Spec = h.Network.policy()
 		if h.Charts { // the chart decides about ingress
 			o.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
 			o.Spec.Ingress = nil
@@ -161,23 +177,30 @@ func (h RunNamespace) fill(o client.Object) {
 // need.
 const nodeDNS = "169.254.20.10/32"
 
-// policyOf allows ingress from tofu-controller, and egress to all but link-local
-// addresses.
-func policyOf(flux string) networkingv1.NetworkPolicySpec {
-	from := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: flux}}
-	port := func(p corev1.Protocol) networkingv1.NetworkPolicyPort {
-		return networkingv1.NetworkPolicyPort{Protocol: &p, Port: new(intstr.FromInt32(53))}
+// apiServer is the port of API servers that run on nodes of the cluster.
+const apiServer = 6443
+
+// policy allows ingress from tofu-controller, and egress to all but link-local addresses.
+// Cilium matches neither pods nor nodes by addresses (cilium/cilium#20550, #35212): pods
+// are selected, and API servers on nodes are reached by their port.
+func (n RunNetwork) policy() networkingv1.NetworkPolicySpec {
+	from := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: cmp.Or(n.Flux, defaultFlux)}}
+	port := func(p corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
+		return networkingv1.NetworkPolicyPort{Protocol: &p, Port: new(intstr.FromInt32(number))}
 	}
 	return networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: from}}}},
-		Egress: []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{
+		Egress: append([]networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{
+			{NamespaceSelector: &metav1.LabelSelector{}},
 			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{"169.254.0.0/16"}}},
 			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"}}},
 		}}, {
 			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: nodeDNS}}},
-			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)},
-		}},
+			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, 53), port(corev1.ProtocolTCP, 53)},
+		}, {
+			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, apiServer)},
+		}}, n.Egress...),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +31,7 @@ func newClient(t *testing.T) client.Client {
 // Shows: operator 18
 func TestProvision(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
-	namespace := fluxobj.RunNamespace{Name: ns, UID: "1", Annotations: map[string]string{"cloud.example.com/role": "vpc"}, Flux: "flux"}
+	namespace := fluxobj.RunNamespace{Name: ns, UID: "1", Annotations: map[string]string{"cloud.example.com/role": "vpc"}, Network: fluxobj.RunNetwork{Flux: "flux"}}
 	versions := func() (all []string) {
 		t.Helper()
 		meta := metav1.ObjectMeta{Namespace: ns, Name: fluxobj.Account}
@@ -39,7 +40,7 @@ func TestProvision(t *testing.T) {
 			must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 			all = append(all, o.GetResourceVersion())
 		}
-		if account.Annotations["cloud.example.com/role"] != "vpc" || binding.Subjects[0].Name != fluxobj.Account || len(policy.Spec.Egress[0].To) != 2 || policy.Spec.Egress[1].To[0].IPBlock.CIDR != "169.254.20.10/32" || len(policy.Spec.Egress[1].Ports) != 2 {
+		if account.Annotations["cloud.example.com/role"] != "vpc" || binding.Subjects[0].Name != fluxobj.Account || len(policy.Spec.Egress) != 3 || len(policy.Spec.Egress[0].To) != 3 || policy.Spec.Egress[1].To[0].IPBlock.CIDR != "169.254.20.10/32" || len(policy.Spec.Egress[1].Ports) != 2 {
 			t.Errorf("made %+v, %+v, %+v", account, binding, policy)
 		}
 		return all
@@ -53,6 +54,14 @@ func TestProvision(t *testing.T) {
 		if v != first[i] {
 			t.Errorf("object %d was written again", i)
 		}
+	}
+
+	namespace.Network.None = true
+	for range 2 {
+		must.Succeed(t, namespace.Provision(t.Context(), c))
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: fluxobj.Account}, &networkingv1.NetworkPolicy{}); !apierrors.IsNotFound(err) || len(namespace.Objects()) != 3 {
+		t.Errorf("without policies the policy is still there: %v", err)
 	}
 
 	theirs := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "theirs"}}
@@ -76,7 +85,7 @@ func TestProvisionCharts(t *testing.T) {
 	for _, o := range []client.Object{binding, policy} {
 		must.Succeed(t, c.Get(t.Context(), key, o))
 	}
-	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 2 {
+	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 3 {
 		t.Errorf("made %+v, %+v", binding, policy.Spec)
 	}
 }

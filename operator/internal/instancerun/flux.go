@@ -36,8 +36,8 @@ type Options struct {
 	PlainHTTP bool        // to the registry
 	Instances string      // namespace of Instances
 	Operator  string      // namespace of the operator, with the Secrets that templates name
-	Tofu      string      // namespace of tofu-controller; "": flux-system
-	Gate      string      // URL of the plan gate; "": no plan can be approved
+	Network   fluxobj.RunNetwork
+	Gate      string // URL of the plan gate; "": no plan can be approved
 }
 
 // Flux carries out each attempt according to its source: modules by Terraforms, charts by
@@ -69,7 +69,7 @@ const (
 
 // of returns the run of an attempt.
 func (x *Flux) of(a instancectl.Attempt) (r *fluxrun.Run, err error) {
-	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Flux: x.o.Tofu, Charts: a.Source.Chart != ""}}
+	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Network: x.o.Network, Charts: a.Source.Chart != ""}}
 	for _, name := range a.Template.Credentials {
 		r.Copies = append(r.Copies, fluxrun.Copy{
 			From: client.ObjectKey{Namespace: x.o.Operator, Name: name}, Where: " of the operator's namespace", Use: useCredentials, Name: CopyOf(name), Env: true,

@@ -44,10 +44,9 @@ type Options struct {
 	// ConfigMap, each unless "", beside the object. Both are nil if there is no reader.
 	Readers func(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string) (*rbacv1.Role, *rbacv1.RoleBinding)
 	Gate    string // where tofu-controller shows plans; "": plans cannot be approved
-	// FluxNamespace is that of tofu-controller, which alone reaches runners; "": flux-system.
-	FluxNamespace string
-	Events        events.EventRecorder
-	Now           func() time.Time // nil: time.Now
+	Network fluxobj.RunNetwork
+	Events  events.EventRecorder
+	Now     func() time.Time // nil: time.Now
 }
 
 // Objects reconciles objects. It is safe for concurrent use, on different objects.
@@ -224,7 +223,7 @@ func (x *object) asked() *fluxrun.Run {
 	}
 	if x.dedicated() {
 		run.RunNamespace = &fluxobj.RunNamespace{
-			Name: x.runNamespace(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
+			Name: x.runNamespace(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Network: x.Network,
 		}
 	}
 	return run
