@@ -58,7 +58,7 @@ func allows(t *testing.T, spec networkingv1.NetworkPolicySpec, to peer, protocol
 // A block of addresses matches neither pods nor nodes with Cilium (cilium/cilium#20550,
 // #35212), and DNS servers of OpenShift listen on port 5353.
 //
-// Shows: operator 17 | NetworkPolicies let pods and runs reach DNS, the API server, registries and
+// Shows: operator 43 | NetworkPolicies let pods and runs reach DNS, the API server, registries and
 // origins on three kinds of networks, and no metadata of the cloud
 func TestNetworks(t *testing.T) {
 	policies := map[string]networkingv1.NetworkPolicySpec{}
