@@ -213,11 +213,8 @@ func askApproval(tx *tx, r *Record, p Pending) (Answer, error) {
 
 // approvePlan applies exactly the waiting plan.
 func approvePlan(tx *tx, r *Record) {
-	run := r.Run
-	run.Approved = run.Plan
-	run.Kind = RunApply
-	run.QueuedAt = tx.now
-	r.Phase = phaseOf(run.From)
+	r.Run.approve(tx.now)
+	r.Phase = phaseOf(r.Run.From)
 	awaitAttempt(tx, r, 0, WaitQueued, "")
 }
 

@@ -139,9 +139,11 @@ func cancelInstance(tx *tx, e Cancel) (Answer, error) {
 	case Awaits(r) != "":
 		declineRequest(tx, r, Cancelled, why)
 	case r.Phase == Destroying:
-		n := r.Run.Failures
-		text := r.Run.Error
-		failDestroy(tx, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
+		attempts := "1 attempt"
+		if n := r.Run.Failures; n != 1 {
+			attempts = fmt.Sprintf("%d attempts", n)
+		}
+		failDestroy(tx, r, Cancelled, why+" after "+attempts+": "+r.Run.Error)
 	case r.Run.Switch && r.Run.Attempt == 0:
 		discardPlan(tx, r, Cancelled, why)
 	case r.Run.Active():
@@ -277,7 +279,7 @@ func (r *Record) mergeParameters(changed map[string]json.RawMessage) (map[string
 		all = map[string]json.RawMessage{}
 	}
 	maps.Copy(all, changed)
-	return all, checkSize("/parameters", rawSize(all), template.MaxParameters)
+	return all, checkSize("/parameters", sizeOf(all), template.MaxParameters)
 }
 
 // queueUpdate queues another apply after the running one: row 10.

@@ -4,7 +4,6 @@ package lifecycle
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -95,10 +94,10 @@ func checkCreate(tx *tx, e Create) error {
 	if err := checkName(e.Name); err != nil {
 		return err
 	}
-	if err := checkSize("/parameters", rawSize(e.Parameters), template.MaxParameters); err != nil {
+	if err := checkSize("/parameters", sizeOf(e.Parameters), template.MaxParameters); err != nil {
 		return err
 	}
-	if err := checkSize("/claims", claimsSize(e.Claims), maxClaims); err != nil {
+	if err := checkSize("/claims", sizeOf(e.Claims), maxClaims); err != nil {
 		return err
 	}
 	return checkTTL(tx, t, e.TTL)
@@ -118,17 +117,10 @@ func checkSize(path string, size, limit int) error {
 	return nil
 }
 
-func rawSize(values map[string]json.RawMessage) int {
+// sizeOf returns the bytes of all names and values.
+func sizeOf[V ~string | ~[]byte](values map[string]V) int {
 	n := 0
 	for name, v := range values {
-		n += len(name) + len(v)
-	}
-	return n
-}
-
-func claimsSize(claims map[string]string) int {
-	n := 0
-	for name, v := range claims {
 		n += len(name) + len(v)
 	}
 	return n

@@ -92,7 +92,7 @@ const maxRecord = 16 << 10 // bytes of a record as JSON, without what a pending 
 // weight estimates how many bytes a record takes as JSON.
 func (r *Record) weight() int {
 	n := 700 + r.Switch.weight() + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
-	n += rawSize(r.Parameters) + rawSize(r.Outputs) + claimsSize(r.Claims)
+	n += sizeOf(r.Parameters) + sizeOf(r.Outputs) + sizeOf(r.Claims)
 	for _, address := range r.Left {
 		n += len(address) + 3
 	}
@@ -134,7 +134,7 @@ func (p *Pending) weight() int {
 	}
 	n := 300 + len(p.Why)
 	if p.Update != nil {
-		n += 500 + rawSize(p.Update.Parameters)
+		n += 500 + sizeOf(p.Update.Parameters)
 	}
 	return n
 }
@@ -147,7 +147,7 @@ func (g *Gift) weight() int {
 }
 
 func (r *Run) weight() int {
-	return 500 + len(r.Why) + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
+	return 500 + len(r.Why) + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + sizeOf(r.Parameters)
 }
 
 // weight estimates how many bytes all records and templates take.
@@ -171,10 +171,10 @@ func (r *Record) size() int {
 	}
 	n := len(body)
 	if r.Run != nil {
-		n -= rawSize(r.Run.Parameters)
+		n -= sizeOf(r.Run.Parameters)
 	}
 	if r.Pending != nil && r.Pending.Update != nil {
-		n -= rawSize(r.Pending.Update.Parameters)
+		n -= sizeOf(r.Pending.Update.Parameters)
 	}
 	return n
 }

@@ -19,28 +19,15 @@ const (
 	maxOutput       = 4 << 10 // bytes of one output
 )
 
-// retryAfter returns how long the n-th retry of an apply waits: row 6.
-func retryAfter(n int) time.Duration {
-	switch n {
-	case 1:
-		return 10 * time.Second
-	case 2:
-		return time.Minute
-	}
-	return 5 * time.Minute
-}
+// How long the retries wait: rows 6 and 18.
+var (
+	applyWaits   = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute}
+	destroyWaits = []time.Duration{time.Minute, 5 * time.Minute, 20 * time.Minute, time.Hour}
+)
 
-// destroyAfter returns how long the n-th retry of a destroy waits: row 18.
-func destroyAfter(n int) time.Duration {
-	switch n {
-	case 1:
-		return time.Minute
-	case 2:
-		return 5 * time.Minute
-	case 3:
-		return 20 * time.Minute
-	}
-	return time.Hour
+// retryWait returns how long the n-th retry waits; after the last, as long as that.
+func retryWait(waits []time.Duration, n int) time.Duration {
+	return waits[min(max(n, 1), len(waits))-1]
 }
 
 // endAttempt handles the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. The end of
@@ -190,7 +177,7 @@ func retryRun(tx *tx, r *Record, res Result) {
 		return
 	}
 	planAgain(tx, r)
-	awaitAttempt(tx, r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
+	awaitAttempt(tx, r, retryWait(applyWaits, run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
 }
 
 // failInstance implements row 7.
@@ -366,7 +353,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 	run.Failures++
 	run.Error = clip(text, maxText)
 	if run.Failures < destroyAttempts {
-		awaitAttempt(tx, r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
+		awaitAttempt(tx, r, retryWait(destroyWaits, run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
 		return
 	}
 	failDestroy(tx, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
@@ -380,14 +367,6 @@ func failDestroy(tx *tx, r *Record, result, why string) {
 	r.Reason = clip(why, maxText)
 	recordRunEnd(tx, r, "not destroyed", why)
 	addNotice(tx, r, NoticeDestroyFailed)
-}
-
-// attemptCount returns a number of attempts in words.
-func attemptCount(n int) string {
-	if n == 1 {
-		return "1 attempt"
-	}
-	return fmt.Sprintf("%d attempts", n)
 }
 
 // handleDriftEnd implements row 23.

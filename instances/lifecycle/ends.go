@@ -4,9 +4,9 @@ package lifecycle
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
@@ -41,7 +41,7 @@ func checkTTL(tx *tx, t *template.Template, ttl time.Duration) error {
 	case ttl < template.MinTTL:
 		return &template.FieldError{Path: "/ttl", Text: "at least 10m"}
 	case t.TTL.Max > 0 && ttl > t.TTL.Max && !tx.command.Actor.Admin:
-		return &template.FieldError{Path: "/ttl", Text: "at most " + formatDuration(t.TTL.Max)}
+		return &template.FieldError{Path: "/ttl", Text: "at most " + span.Span(t.TTL.Max).String()}
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func runTime(t *template.Template) time.Duration {
 	for n := range min(t.Retries, template.MaxRetries) + 1 {
 		total += min(t.Timeout, template.MaxTimeout)
 		if n > 0 {
-			total += retryAfter(n)
+			total += retryWait(applyWaits, n)
 		}
 	}
 	return total
@@ -229,26 +229,14 @@ func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Ti
 	case !admin && ttl.Extends > 0 && r.Extends >= ttl.Extends:
 		return time.Time{}, refuse(ErrExtends, "extended %d of %d times", r.Extends, ttl.Extends)
 	case !admin && by > ttl.Extend:
-		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", formatDuration(ttl.Extend))
+		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", span.Span(ttl.Extend))
 	}
 	end := later(r.ExpiresAt, tx.now).Add(by)
 	if !admin && ttl.Max > 0 {
 		end = earlier(end, r.Since.Add(ttl.Max))
 	}
 	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && growthLeft(tx, r, &ttl) > 0) {
-		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, formatDuration(ttl.Max))
+		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span.Span(ttl.Max))
 	}
 	return later(end, r.ExpiresAt), nil
-}
-
-// formatDuration formats a duration without parts that are zero.
-func formatDuration(d time.Duration) string {
-	text := d.String()
-	if d%time.Minute == 0 && d != 0 {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if d%time.Hour == 0 && d != 0 {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -35,8 +35,11 @@ type Command struct {
 	Seed [32]byte
 }
 
-// Event is one of the event types of this file and of workspace.go.
-type Event interface{ event() }
+// Event is one of the event types of this file and of workspace.go. One of the server
+// that does not fit its record changes nothing.
+type Event interface {
+	apply(tx *tx) (Answer, error)
+}
 
 // Events of callers. ID is the instance's.
 type (
@@ -250,36 +253,3 @@ type View struct {
 	Leader   string    // address of the leader; "": here, or unknown where AsOf is zero
 	Leading  bool      // this replica leads
 }
-
-func (Create) event()      {}
-func (Launch) event()      {}
-func (Adopt) event()       {}
-func (Approve) event()     {}
-func (Reject) event()      {}
-func (Cancel) event()      {}
-func (Retry) event()       {}
-func (Protect) event()     {}
-func (Rename) event()      {}
-func (Orphan) event()      {}
-func (DestroyNow) event()  {}
-func (Extend) event()      {}
-func (Transfer) event()    {}
-func (Take) event()        {}
-func (Update) event()      {}
-func (Switch) event()      {}
-func (Pause) event()       {}
-func (Resume) event()      {}
-func (AcceptClock) event() {}
-func (ExpireCheck) event() {}
-func (Fill) event()        {}
-func (UpdateCheck) event() {}
-func (Schedule) event()    {}
-func (Started) event()     {}
-func (Wait) event()        {}
-func (Ended) event()       {}
-func (Noticed) event()     {}
-func (Archived) event()    {}
-func (Removed) event()     {}
-func (ClockHeld) event()   {}
-func (Prune) event()       {}
-func (Reconcile) event()   {}

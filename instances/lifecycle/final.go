@@ -3,8 +3,8 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/template"
@@ -97,7 +97,7 @@ func finishRecord(tx *tx, r *Record, p Phase, why string) {
 		addNotice(tx, r, NoticeRejected)
 	}
 	if r.hasRun() {
-		tx.addEffect(Archive, r.ID)
+		tx.addEffect(Archive, Ref{ID: r.ID})
 	} else {
 		r.Archived = true
 		r.cut()
@@ -123,10 +123,7 @@ func trimFinal(tx *tx, o template.Owner) {
 		return
 	}
 	slices.SortFunc(final, func(a, b *Record) int {
-		if c := a.FinishedAt.Compare(b.FinishedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(a.FinishedAt.Compare(b.FinishedAt), cmp.Compare(a.ID, b.ID))
 	})
 	for _, r := range final[:len(final)-maxFinal] {
 		removeRecord(tx, tx.edit(r))
@@ -142,7 +139,7 @@ func removeRecord(tx *tx, r *Record) {
 	}
 	r.Removing = true
 	if r.Archived {
-		tx.addEffect(Remove, r.ID)
+		tx.addEffect(Remove, Ref{ID: r.ID})
 	}
 }
 
@@ -157,7 +154,7 @@ func markArchived(tx *tx, id string) {
 	r.cut()
 	tx.unusedTemplates = true
 	if r.Removing {
-		tx.addEffect(Remove, id)
+		tx.addEffect(Remove, Ref{ID: r.ID})
 	}
 }
 

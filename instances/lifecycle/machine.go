@@ -30,6 +30,9 @@ func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effe
 	if p, ok := c.Event.(Reconcile); ok {
 		return m.stepAll(d, p, c, now)
 	}
+	if c.Event == nil {
+		return d, nil, Answer{}, refuse(template.ErrInvalid, "no such event")
+	}
 	tx := &tx{machine: m, doc: d, old: d, command: c, now: now}
 	answer, err := answerCommand(tx)
 	if err != nil {
@@ -55,100 +58,53 @@ func (m *Machine) stepAll(d *Document, p Reconcile, c Command, now time.Time) (*
 	return d, effects, Answer{Status: 200}, nil
 }
 
-// handleRequest handles the event of the command.
-func handleRequest(tx *tx) (Answer, error) {
-	switch e := tx.command.Event.(type) {
-	case Create:
-		return createInstance(tx, e)
-	case Launch:
-		return launchInstance(tx, e)
-	case Adopt:
-		return adoptInstance(tx, e)
-	case Approve:
-		return approveInstance(tx, e)
-	case Reject:
-		return rejectInstance(tx, e)
-	case Cancel:
-		return cancelInstance(tx, e)
-	case Retry:
-		return retryInstance(tx, e)
-	case Protect:
-		return protectInstance(tx, e)
-	case Rename:
-		return renameInstance(tx, e)
-	case Orphan:
-		return orphanInstance(tx, e)
-	case DestroyNow:
-		return destroyInstance(tx, e)
-	case Extend:
-		return extendInstance(tx, e)
-	case Transfer:
-		return transferInstance(tx, e)
-	case Take:
-		return takeOffer(tx, e)
-	case Update:
-		return updateInstance(tx, e)
-	case Switch:
-		return switchInstance(tx, e)
-	case Pause:
-		return pauseTemplate(tx, e)
-	case Resume:
-		return resumeTemplate(tx, e)
-	case AcceptClock:
-		return acceptClock(tx)
-	}
-	return handleWorkspaceRequest(tx)
-}
+// accepted answers an event of the server.
+var accepted = Answer{Status: 200}
 
-// handleWorkspaceRequest handles events of workspaces.
-func handleWorkspaceRequest(tx *tx) (Answer, error) {
-	switch e := tx.command.Event.(type) {
-	case OpenWorkspace:
-		return openWorkspace(tx, e)
-	case Enqueue:
-		return enqueueRun(tx, e)
-	case Confirm:
-		return confirmRun(tx, e)
-	case Discard:
-		return discardRun(tx, e)
-	case CancelOne:
-		return cancelRun(tx, e)
-	case CloseWorkspace:
-		return closeWorkspace(tx, e)
-	}
-	return handleServerEvent(tx)
-}
+// Requests of callers.
 
-// handleServerEvent handles the server's events. An event that does not fit its record
-// changes nothing.
-func handleServerEvent(tx *tx) (Answer, error) {
-	switch e := tx.command.Event.(type) {
-	case ExpireCheck:
-		handleDeadlines(tx, e.ID)
-	case Fill:
-		fillPool(tx, e)
-	case UpdateCheck:
-		checkUpdate(tx, e)
-	case Schedule:
-		scheduleRuns(tx, e.Concurrency)
-	case Started:
-		recordHandle(tx, e)
-	case Wait:
-		recordWait(tx, e)
-	case Ended:
-		endAttempt(tx, e)
-	case Noticed:
-		markNoticed(tx, e)
-	case Archived:
-		markArchived(tx, e.ID)
-	case Removed:
-		dropRemoved(tx, e.ID)
-	case ClockHeld:
-		holdClock(tx, e.Reason)
-	case Prune:
-		pruneRequests(tx)
-	default:
-		return Answer{}, refuse(template.ErrInvalid, "no such event")
-	}
-	return Answer{Status: 200}, nil
+func (e Create) apply(tx *tx) (Answer, error)         { return createInstance(tx, e) }
+func (e Launch) apply(tx *tx) (Answer, error)         { return launchInstance(tx, e) }
+func (e Adopt) apply(tx *tx) (Answer, error)          { return adoptInstance(tx, e) }
+func (e Approve) apply(tx *tx) (Answer, error)        { return approveInstance(tx, e) }
+func (e Reject) apply(tx *tx) (Answer, error)         { return rejectInstance(tx, e) }
+func (e Cancel) apply(tx *tx) (Answer, error)         { return cancelInstance(tx, e) }
+func (e Retry) apply(tx *tx) (Answer, error)          { return retryInstance(tx, e) }
+func (e Protect) apply(tx *tx) (Answer, error)        { return protectInstance(tx, e) }
+func (e Rename) apply(tx *tx) (Answer, error)         { return renameInstance(tx, e) }
+func (e Orphan) apply(tx *tx) (Answer, error)         { return orphanInstance(tx, e) }
+func (e DestroyNow) apply(tx *tx) (Answer, error)     { return destroyInstance(tx, e) }
+func (e Extend) apply(tx *tx) (Answer, error)         { return extendInstance(tx, e) }
+func (e Transfer) apply(tx *tx) (Answer, error)       { return transferInstance(tx, e) }
+func (e Take) apply(tx *tx) (Answer, error)           { return takeOffer(tx, e) }
+func (e Update) apply(tx *tx) (Answer, error)         { return updateInstance(tx, e) }
+func (e Switch) apply(tx *tx) (Answer, error)         { return switchInstance(tx, e) }
+func (e Pause) apply(tx *tx) (Answer, error)          { return pauseTemplate(tx, e) }
+func (e Resume) apply(tx *tx) (Answer, error)         { return resumeTemplate(tx, e) }
+func (e OpenWorkspace) apply(tx *tx) (Answer, error)  { return openWorkspace(tx, e) }
+func (e Enqueue) apply(tx *tx) (Answer, error)        { return enqueueRun(tx, e) }
+func (e Confirm) apply(tx *tx) (Answer, error)        { return confirmRun(tx, e) }
+func (e Discard) apply(tx *tx) (Answer, error)        { return discardRun(tx, e) }
+func (e CancelOne) apply(tx *tx) (Answer, error)      { return cancelRun(tx, e) }
+func (e CloseWorkspace) apply(tx *tx) (Answer, error) { return closeWorkspace(tx, e) }
+func (AcceptClock) apply(tx *tx) (Answer, error)      { return acceptClock(tx) }
+
+// Events of the server.
+
+func (e ExpireCheck) apply(tx *tx) (Answer, error) { handleDeadlines(tx, e.ID); return accepted, nil }
+func (e Fill) apply(tx *tx) (Answer, error)        { fillPool(tx, e); return accepted, nil }
+func (e UpdateCheck) apply(tx *tx) (Answer, error) { checkUpdate(tx, e); return accepted, nil }
+func (e Schedule) apply(tx *tx) (Answer, error)    { scheduleRuns(tx, e); return accepted, nil }
+func (e Started) apply(tx *tx) (Answer, error)     { recordHandle(tx, e); return accepted, nil }
+func (e Wait) apply(tx *tx) (Answer, error)        { recordWait(tx, e); return accepted, nil }
+func (e Ended) apply(tx *tx) (Answer, error)       { endAttempt(tx, e); return accepted, nil }
+func (e Noticed) apply(tx *tx) (Answer, error)     { markNoticed(tx, e); return accepted, nil }
+func (e Archived) apply(tx *tx) (Answer, error)    { markArchived(tx, e.ID); return accepted, nil }
+func (e Removed) apply(tx *tx) (Answer, error)     { dropRemoved(tx, e.ID); return accepted, nil }
+func (e ClockHeld) apply(tx *tx) (Answer, error)   { holdClock(tx, e.Reason); return accepted, nil }
+func (Prune) apply(tx *tx) (Answer, error)         { pruneRequests(tx); return accepted, nil }
+
+// apply refuses a Reconcile within another one.
+func (Reconcile) apply(*tx) (Answer, error) {
+	return Answer{}, refuse(template.ErrInvalid, "no such event")
 }

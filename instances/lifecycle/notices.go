@@ -32,12 +32,20 @@ const (
 	maxUnreported = 12      // notices of a record besides those before its end
 )
 
-// addNotice adds a notice about an instance that has an owner.
+// addNotice adds a notice about an instance. One without an owner has nobody to send it
+// to.
 func addNotice(tx *tx, r *Record, kind string) {
-	if r.Owner.ID == "" {
-		return
+	switch {
+	case r.Owner.ID != "":
+		r.Notices = appendNotice(tx, r.Notices, r.ID, kind)
+	case isKeptOnceSent(kind):
+		addSentNotice(tx, r, kind)
 	}
-	r.Notices = appendNotice(tx, r.Notices, r.ID, kind)
+}
+
+// addSentNotice makes a notice count as sent.
+func addSentNotice(tx *tx, r *Record, kind string) {
+	r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + kind, Kind: kind, At: tx.now, Sent: true})
 }
 
 // appendNotice adds a notice to be handed to the queue.
@@ -121,7 +129,7 @@ func armNotices(tx *tx, r *Record) {
 	}
 	for _, lead := range tx.doc.leadTimes(r) {
 		if at := r.ExpiresAt.Add(-lead); !at.After(tx.now) {
-			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeBefore(lead), Kind: noticeBefore(lead), At: tx.now, Sent: true})
+			addSentNotice(tx, r, noticeBefore(lead))
 		}
 	}
 }
@@ -148,7 +156,7 @@ func reportEnd(tx *tx, r *Record) {
 		if last < 0 || lead < last {
 			last = lead
 		}
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeBefore(lead), Kind: noticeBefore(lead), At: tx.now, Sent: true})
+		addSentNotice(tx, r, noticeBefore(lead))
 	}
 	if last < 0 {
 		return
@@ -156,9 +164,6 @@ func reportEnd(tx *tx, r *Record) {
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeBefore(last) })
 	r.setCondition(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
 	addNotice(tx, r, noticeBefore(last))
-	if !r.hasNotice(noticeBefore(last)) { // it has no owner
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeBefore(last), Kind: noticeBefore(last), At: tx.now, Sent: true})
-	}
 }
 
 // reportProtected implements row 14: the end has come, and protection keeps the instance.
@@ -166,7 +171,4 @@ func reportProtected(tx *tx, r *Record) {
 	r.setCondition(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeProtected })
 	addNotice(tx, r, noticeProtected)
-	if r.Owner.ID == "" {
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeProtected, Kind: noticeProtected, At: tx.now, Sent: true})
-	}
 }

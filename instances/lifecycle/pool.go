@@ -3,8 +3,8 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/template"
@@ -31,10 +31,7 @@ func (d *Document) poolMembers(template string, which func(*Record) bool) []*Rec
 		}
 	}
 	slices.SortFunc(all, func(a, b *Record) int {
-		if c := later(a.CreatedAt, a.ReadyAt).Compare(later(b.CreatedAt, b.ReadyAt)); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(later(a.CreatedAt, a.ReadyAt).Compare(later(b.CreatedAt, b.ReadyAt)), cmp.Compare(a.ID, b.ID))
 	})
 	return all
 }
@@ -103,10 +100,10 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 	if tx.doc.Clock.Held != "" {
 		return
 	}
-	available := tx.doc.poolMembers(t.Name, func(r *Record) bool { return r.Phase == Available })
-	slices.SortStableFunc(available, func(a, b *Record) int {
-		return notFirst(a.revision() == revision, b.revision() == revision)
-	})
+	members := func(current bool) []*Record {
+		return tx.doc.poolMembers(t.Name, func(r *Record) bool { return r.Phase == Available && (r.revision() == revision) == current })
+	}
+	available := slices.Concat(members(false), members(true))
 	surplus := len(available) - t.Pool.Size
 	if surplus <= 0 && isPoolStuck(tx, t, available, revision) {
 		surplus = 1
@@ -114,17 +111,6 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 	for i := range max(surplus, 0) {
 		drainMember(tx, tx.edit(available[i]), "the pool has a newer one, or enough")
 	}
-}
-
-// notFirst orders false before true.
-func notFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // isPoolStuck reports whether no successor of an old member can be made, because the
@@ -189,9 +175,7 @@ func countMemberFailure(tx *tx, r *Record) {
 	for _, old := range tx.doc.poolMembers(r.Template, func(o *Record) bool {
 		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
 	}) {
-		old = tx.edit(old)
-		tx.recordEvent(old, "drained", "a newer one failed")
-		startDestroy(tx, old, "a newer one failed")
+		drainMember(tx, tx.edit(old), "a newer one failed")
 	}
 	p := tx.editPool(r.Template)
 	p.Failures++

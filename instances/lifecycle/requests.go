@@ -15,7 +15,7 @@ const (
 func answerCommand(tx *tx) (Answer, error) {
 	key := tx.command.Key
 	if key == "" {
-		return handleRequest(tx)
+		return tx.command.Event.apply(tx)
 	}
 	if q := tx.doc.Requests[key]; q != nil && tx.now.Sub(q.At) < requestAge {
 		if q.Digest != tx.command.Digest {
@@ -26,7 +26,7 @@ func answerCommand(tx *tx) (Answer, error) {
 	if r := findByKey(tx, key); r != nil {
 		return Answer{Status: 200, Record: r, Repeat: true}, nil
 	}
-	a, err := handleRequest(tx)
+	a, err := tx.command.Event.apply(tx)
 	if err == nil {
 		rememberAnswer(tx, a)
 	}

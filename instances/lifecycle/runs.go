@@ -97,19 +97,13 @@ func stopRun(tx *tx, r *Record, why string) {
 	if r.Run.Cancel == "" {
 		r.Run.Cancel = clip(why, maxText)
 	}
-	tx.effects = append(tx.effects, Effect{Kind: CancelRun, Ref: r.ref()})
+	tx.addEffect(CancelRun, r.ref())
 }
 
 // endRun moves the run of a record to the ended ones. The newest run that did not succeed
 // keeps its snapshot and parameters, for a retry and for a destroy.
 func endRun(tx *tx, r *Record, result, text string) {
 	run := *r.Run
-	run.Result = result
-	run.Error = clip(text, maxText)
-	run.EndedAt = tx.now
-	run.NotBefore = time.Time{}
-	run.Handle = ""
-	run.Cancel = ""
 	changes := run.Kind == RunApply || run.Kind == RunPlan
 	if changes {
 		r.forgetRuns()
@@ -119,8 +113,19 @@ func endRun(tx *tx, r *Record, result, text string) {
 		run.Parameters = nil
 	}
 	r.Run = nil
-	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
 	r.unsetCondition(Waiting)
+	addEnded(tx, r, run, result, text)
+}
+
+// addEnded adds a run that ended with a result to the ended ones of its record.
+func addEnded(tx *tx, r *Record, run Run, result, text string) {
+	run.Result = result
+	run.Error = clip(text, maxText)
+	run.EndedAt = tx.now
+	run.NotBefore = time.Time{}
+	run.Handle = ""
+	run.Cancel = ""
+	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
 	tx.unusedTemplates = true
 }
 
@@ -135,9 +140,9 @@ func (r *Record) forgetRuns() {
 // scheduleRuns starts as many waiting runs as fit: destroys first, then those requested
 // by users, then pools, then drift; within that, owners served longest ago come first.
 // One owner has at most half of the concurrency, rounded up, not counting destroys.
-func scheduleRuns(tx *tx, concurrency int) {
+func scheduleRuns(tx *tx, e Schedule) {
 	for {
-		r := tx.doc.nextToStart(tx.now, concurrency)
+		r := tx.doc.nextToStart(tx.now, e.Concurrency)
 		if r == nil {
 			return
 		}
@@ -183,7 +188,7 @@ func beginAttempt(tx *tx, r *Record) {
 		r.Latest = new(r.ref())
 	}
 	r.unsetCondition(Waiting)
-	tx.effects = append(tx.effects, Effect{Kind: StartRun, Ref: r.ref()})
+	tx.addEffect(StartRun, r.ref())
 }
 
 // queue holds the waiting runs, the next one first.

@@ -162,9 +162,9 @@ func (r *Record) Snapshots() []string {
 	return all
 }
 
-// addEffect adds an effect on a whole record.
-func (tx *tx) addEffect(kind, id string) {
-	tx.effects = append(tx.effects, Effect{Kind: kind, Ref: Ref{ID: id}})
+// addEffect adds an effect on an attempt, or on a whole record.
+func (tx *tx) addEffect(kind string, ref Ref) {
+	tx.effects = append(tx.effects, Effect{Kind: kind, Ref: ref})
 }
 
 // recordEvent adds an event to the history of a record.

@@ -80,13 +80,6 @@ type (
 	CloseWorkspace struct{ ID string }
 )
 
-func (OpenWorkspace) event()  {}
-func (Enqueue) event()        {}
-func (Confirm) event()        {}
-func (Discard) event()        {}
-func (CancelOne) event()      {}
-func (CloseWorkspace) event() {}
-
 // isWorkspaceTemplate reports whether a template is that of the workspaces of an
 // organization, which cannot be launched.
 func isWorkspaceTemplate(template string) bool {
@@ -377,7 +370,7 @@ func cancelRun(tx *tx, e CancelOne) (Answer, error) {
 	switch {
 	case e.Force:
 		run.Force = true
-		tx.effects = append(tx.effects, Effect{Kind: KillRun, Ref: r.ref()})
+		tx.addEffect(KillRun, r.ref())
 	case run.Active():
 		stopRun(tx, r, "cancelled"+byActor(tx))
 	default:
@@ -454,18 +447,11 @@ func closeRun(tx *tx, r *Record, n int, result, text string) {
 		r.unsetCondition(Waiting)
 	}
 	r.Open = slices.DeleteFunc(slices.Clone(r.Open), func(o Run) bool { return o.N == n })
-	run.Result = result
-	run.Error = clip(text, maxText)
-	run.EndedAt = tx.now
-	run.NotBefore = time.Time{}
-	run.Handle = ""
-	run.Cancel = ""
 	run.Source = template.Source{}
 	run.Snapshot = ""
 	run.From = ""
 	run.Approved = ""
-	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
-	tx.unusedTemplates = true
+	addEnded(tx, r, run, result, text)
 }
 
 // planDeadlines returns the deadlines of a workspace: plans that are not confirmed
