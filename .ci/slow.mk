@@ -54,7 +54,7 @@ mutants: # one guard after another is taken from the lock, the sandbox of runs a
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/lifecycle
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./instances/lifecycle
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 2h -run TestWalkFindsMutants ./registry
-	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 6h -run TestWalkOfNumbers -v ./registry
+	GOGC=400 OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 2h -run TestWalkOfNumbers -v ./registry
 year: # a year of hourly applies and daily publishes, with kill -9
 	OKARA_TEST_DAYS=365 go test -count=1 -timeout 3h -run TestYear -v ./internal/embedded
 vuln: # asks vuln.go.dev; not part of lint, which needs no network

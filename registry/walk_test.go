@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,8 +49,13 @@ type walk struct {
 	dir    string // of bundles
 	done   map[string]int
 
-	list    *depot.Listing    // as last read
-	named   map[string]string // content by number, of a provider by number and platform
+	list    *depot.Listing               // as last read
+	wrote   atomic.Bool                  // some request since then may have changed something
+	undid   bool                         // a withdrawal was taken back since then
+	named   map[string]string            // content by number, of a provider by number and platform
+	now     map[string]string            // what is offered of that
+	known   map[string]map[string]string // parts by version and digest
+	number  addr.Version                 // of the last action
 	trail   []string
 	between func()          // called once before some request of the first publisher
 	after   int             // how many requests come first
@@ -57,41 +63,59 @@ type walk struct {
 	stored  string          // bundle of this registry
 }
 
-// walkSteps is how many steps are made on one registry.
-const walkSteps = 30
+// maxWalkSteps is how many steps are made at most on one registry: its lists
+// grow, and with them what a step costs.
+const maxWalkSteps = 24
 
 // walkStart is when the key exists: in a bubble it is the year 2000.
 var walkStart time.Time
 
 // TestWalkOfNumbers makes random walks for modules, providers and mirrored
-// providers. OKARA_TEST_STEPS makes them longer, OKARA_TEST_SEED makes one of
-// them, and OKARA_TEST_REGISTRY makes them on a registry that is running.
+// providers, on registries in memory, of which one in 32 is the built-in
+// one. OKARA_TEST_STEPS makes more, OKARA_TEST_SEED makes one of them, and
+// OKARA_TEST_REGISTRY makes them on a registry that is running.
 func TestWalkOfNumbers(t *testing.T) {
-	steps := 450
+	steps := 1200
 	if s := os.Getenv("OKARA_TEST_STEPS"); s != "" {
 		steps = must(strconv.Atoi(s))
 	}
 	key := depottest.NewKey(t, signing.KeyOptions{ECC: true})
 	walkStart = time.Now()
+	var found atomic.Bool // a violation
 	for i, it := range []addr.Item{depottest.VPC().Item(), depottest.DNS().Item(), depottest.UpstreamDNS().Item()} {
 		t.Run(it.Kind, func(t *testing.T) {
+			t.Parallel()
 			done := map[string]int{}
+			dir := t.TempDir()
 			foreign := newForeign(t, it, key)
-			for n := 0; n*walkSteps < steps/3 && !t.Failed(); n++ {
+			for n, made := 0, 0; made < steps/3 && !found.Load(); n++ {
 				seed := uint64(n*3 + i)
+				rnd := rand.New(rand.NewPCG(seed, 1))
+				length := 4 + rnd.IntN(maxWalkSteps-3)
+				made += length
 				if only := os.Getenv("OKARA_TEST_SEED"); only != "" && only != strconv.FormatUint(seed, 10) {
 					continue
 				}
-				dir := t.TempDir()
 				run := func(t *testing.T, transport http.RoundTripper) {
-					newWalk(t, it, key, transport, dir, done).run(seed, foreign)
+					w := newWalk(t, it, key, transport, dir, strconv.Itoa(n))
+					w.rnd = rnd
+					w.done = done
+					w.stored = foreign
+					w.run(length)
+					if t.Failed() {
+						found.Store(true)
+						t.Logf("seed %d: %s", seed, strings.Join(w.trail, "; "))
+					}
 				}
 				if host := os.Getenv("OKARA_TEST_REGISTRY"); host != "" {
 					run(t, redirected{host})
-				} else {
-					h := ocitest.Handler(t, ocitest.Quirks{})
-					synctest.Test(t, func(t *testing.T) { run(t, ocitest.Direct{Handler: h}) })
+					continue
 				}
+				h := ocitest.Memory()
+				if n%32 == 31 {
+					h = ocitest.Handler(t, ocitest.Quirks{})
+				}
+				synctest.Test(t, func(t *testing.T) { run(t, ocitest.Direct{Handler: h}) })
 			}
 			if steps >= 10_000 && os.Getenv("OKARA_TEST_SEED") == "" {
 				for name := range verbs(it.Kind) {
@@ -114,10 +138,11 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(out)
 }
 
-func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundTripper, dir string, done map[string]int) *walk {
-	w := &walk{t: t, item: it, key: key, dir: dir, done: done, named: map[string]string{}, moved: map[string]bool{}}
+func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundTripper, dir, name string) *walk {
+	w := &walk{t: t, item: it, key: key, dir: dir, done: map[string]int{}, named: map[string]string{}, moved: map[string]bool{}, known: map[string]map[string]string{}}
+	transport = watched{w, transport}
 	o := oci.Options{Transport: transport, PlainHTTP: true}
-	layout := addr.Layout{Prefix: "walk-" + strings.ToLower(filepath.Base(filepath.Dir(dir))) + filepath.Base(dir)}
+	layout := addr.Layout{Prefix: "walk-" + strings.ToLower(filepath.Base(filepath.Dir(dir))) + "-" + name}
 	w.depots[1] = depot.New(depot.Options{Client: newClient(t, "registry.test", o), Layout: layout, TempDir: dir})
 	front := must(registry.New(registry.Options{
 		Kit:  service.New(service.Options{Guard: must(access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: walkKeys()}))}),
@@ -150,11 +175,24 @@ func (i *interrupted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return i.base.RoundTrip(r)
 }
 
+// watched notes requests that may change something.
+type watched struct {
+	w    *walk
+	base http.RoundTripper
+}
+
+func (x watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		x.w.wrote.Store(true)
+	}
+	return x.base.RoundTrip(r)
+}
+
 // newForeign writes a bundle of another registry, in which the numbers name
 // other content.
 func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 	dir := t.TempDir()
-	w := newWalk(t, it, key, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, dir, map[string]int{})
+	w := newWalk(t, it, key, ocitest.Direct{Handler: ocitest.Memory()}, dir, "foreign")
 	w.rnd = rand.New(rand.NewPCG(1, 1))
 	publish := map[string]func(*depot.Depot, addr.Version, string) error{addr.KindModule: w.publishModule, addr.KindProvider: w.publishProvider, addr.KindMirror: w.mirror}[it.Kind]
 	for _, v := range []string{"1.0.0", "1.1.0"} {
@@ -169,16 +207,14 @@ func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 	return file
 }
 
-func (w *walk) run(seed uint64, foreign string) {
-	w.rnd = rand.New(rand.NewPCG(seed, 1))
-	w.stored = foreign
+func (w *walk) run(steps int) {
 	all := verbs(w.item.Kind)
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
+	names := slices.Sorted(maps.Keys(all))
+	if w.item.Kind == addr.KindModule && w.rnd.IntN(8) == 0 {
+		w.publishPair()
+		w.check()
 	}
-	slices.Sort(names)
-	for range walkSteps {
+	for range steps {
 		name := names[w.rnd.IntN(len(names))]
 		if name == "yank all" && w.rnd.IntN(3) > 0 {
 			name = "undo all" // or hardly anything could be published
@@ -190,21 +226,23 @@ func (w *walk) run(seed uint64, foreign string) {
 		}
 		w.do(name, all[name], w.depots[0])
 		w.between = nil
-		w.check()
-		if w.t.Failed() {
-			w.t.Logf("seed %d: %s", seed, strings.Join(w.trail, "; "))
+		if w.check(); w.t.Failed() {
 			return
 		}
 	}
 }
 
 func (w *walk) do(name string, verb verb, d *depot.Depot) {
-	v := depottest.MustVersion(w.t, []string{"1.0.0", "1.0.0+1", "1.1.0"}[w.rnd.IntN(3)])
+	if w.number == (addr.Version{}) || w.rnd.IntN(2) == 0 { // else what happened before matters
+		w.number = depottest.MustVersion(w.t, []string{"1.0.0", "1.0.0+1", "1.1.0"}[w.rnd.IntN(3)])
+	}
+	v := w.number
 	text := []string{"a", "b"}[w.rnd.IntN(2)]
 	err := verb(w, d, v, text)
 	if number := v.Number().String(); name == "edition" {
 		w.moved[number] = w.moved[number] || err == nil
 	}
+	w.undid = w.undid || strings.HasPrefix(name, "undo") || name == "yank --server"
 	outcome := "done"
 	if err != nil {
 		outcome = "refused: " + err.Error()
@@ -217,39 +255,63 @@ func (w *walk) do(name string, verb verb, d *depot.Depot) {
 // check compares what the registry offers with what it offered before.
 func (w *walk) check() {
 	w.t.Helper()
+	if w.wrote.Swap(false) {
+		w.compare()
+	}
+	w.undid = false
+	maps.DeleteFunc(w.moved, func(number string, until bool) bool { return !until || w.now[number] != "" })
+}
+
+func (w *walk) compare() {
+	w.t.Helper()
 	l, err := depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	before := w.list
 	w.list = l
-	now := map[string]string{}
+	w.now = map[string]string{}
 	for _, v := range l.Versions {
-		m, err := w.repo.Fetch(w.t.Context(), v.Tag())
-		if err != nil {
-			w.t.Errorf("%s is listed: %v", v, err)
-			continue
-		}
+		parts := w.parts(v)
 		if v.Edition() {
 			continue
 		}
-		for part, content := range partsOf(w.item.Kind, v, m) {
-			if before, ok := now[part]; ok && before != content {
+		if before != nil && !w.undid && !slices.Contains(before.Versions, v) && before.Status(v).Yanked != nil && l.Status(v).Yanked != nil {
+			w.t.Errorf("%s was withdrawn and removed, and names %v again", v, parts)
+		}
+		for part, content := range parts {
+			if before, ok := w.now[part]; ok && before != content {
 				w.t.Errorf("%s names two contents at once: %s and %s", part, before, content)
 			}
-			now[part] = content
+			w.now[part] = content
 		}
 	}
-	for part, content := range now {
+	for part, content := range w.now {
 		_, moved := w.moved[part]
 		if before, ok := w.named[part]; ok && before != content && !moved {
 			w.t.Errorf("%s named %s and names %s", part, before, content)
 		}
 		w.named[part] = content
 	}
-	maps.DeleteFunc(w.moved, func(number string, until bool) bool { return !until || now[number] != "" })
 }
 
-// partsOf returns what must never change in a version, by what clients select.
+// parts returns what must never change in a version that is listed, by what
+// clients select.
+func (w *walk) parts(v addr.Version) map[string]string {
+	d, err := w.repo.Resolve(w.t.Context(), v.Tag())
+	key := v.Tag() + "@" + d.Digest.String()
+	if parts, ok := w.known[key]; ok && err == nil {
+		return parts
+	}
+	m, err := w.repo.Fetch(w.t.Context(), v.Tag())
+	if err != nil {
+		w.t.Errorf("%s is listed: %v", v, err)
+		return nil
+	}
+	w.known[key] = partsOf(w.item.Kind, v, m)
+	return w.known[key]
+}
+
 func partsOf(kind string, v addr.Version, m oci.Manifest) map[string]string {
 	if kind == addr.KindModule {
 		return map[string]string{v.Number().String(): must(artifact.ParseModule(m)).ContentDigest}
@@ -272,7 +334,7 @@ func TestWalkFindsMutants(t *testing.T) {
 		"a bundle is believed":     {File: "../internal/bundle/root.go", Old: "if is && !included.explain(x, taken.Withdrawn)", New: "if is && false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g.Says = "named"
+			g.Says = "names"
 			t.Setenv("OKARA_TEST_STEPS", "30000")
 			g.Check(t, "-run", "TestWalkOfNumbers", ".")
 		})

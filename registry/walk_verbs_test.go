@@ -97,6 +97,29 @@ func (w *walk) hold(d *depot.Depot, v addr.Version, text string) error {
 	return err
 }
 
+// publishPair publishes two versions of one number, as programs did that compare
+// versions of modules as those of providers.
+func (w *walk) publishPair() {
+	l := must(depot.ReadListing(w.t.Context(), w.repo, addr.KindProvider, nil))
+	texts := []string{"a", "b"}
+	w.rnd.Shuffle(2, func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+	roots := map[string]oci.Manifest{}
+	for i, number := range []string{"1.0.0", "1.0.0+1"} {
+		check := func(_ context.Context, c depot.Candidate) error {
+			roots[number] = c.Root
+			return errHeld
+		}
+		m := addr.ModuleVersion{Module: w.item.Module, Version: depottest.MustVersion(w.t, number)}
+		if _, err := w.depots[1].PublishModule(w.t.Context(), walkModule(texts[i]), m, depot.ModuleOptions{Check: check}); !errors.Is(err, errHeld) {
+			w.t.Fatal(err)
+		}
+	}
+	for number, root := range roots {
+		must(depot.PutVersion(w.t.Context(), l, depottest.MustVersion(w.t, number), root))
+	}
+	w.trail = append(w.trail, fmt.Sprint("an older program published ", texts))
+}
+
 // publishProvider publishes or extends a version with one or two platforms.
 func (w *walk) publishProvider(d *depot.Depot, v addr.Version, text string) error {
 	dist := fstest.MapFS{"artifacts.json": {Data: []byte("[]")}}

@@ -43,7 +43,7 @@ func EachHandler(t *testing.T, f func(t *testing.T, h http.Handler)) {
 	} {
 		t.Run(v.name, func(t *testing.T) { f(t, Handler(t, v.q)) })
 	}
-	t.Run("ociregistry", func(t *testing.T) { f(t, newMem()) })
+	t.Run("ociregistry", func(t *testing.T) { f(t, Memory()) })
 }
 
 // New starts a distribution registry in memory with the quirks and returns
@@ -60,10 +60,10 @@ func Handler(t testing.TB, q Quirks) http.Handler {
 	return q.wrap(h)
 }
 
-// newMem returns ociregistry's in-memory registry and server. Tags may move. It refuses a
+// Memory returns ociregistry's in-memory registry and server. Tags may move. It refuses a
 // manifest whose blobs are missing with a plain error, which its server turns into 500;
 // the specification requires MANIFEST_BLOB_UNKNOWN.
-func newMem() http.Handler {
+func Memory() http.Handler {
 	return ociserver.New(ocimem.New(), &ociserver.Options{
 		WriteError: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if text := err.Error(); strings.HasSuffix(text, " not found") && (strings.Contains(text, "blob for ") || strings.Contains(text, "manifest for ")) {

@@ -238,7 +238,7 @@ func (m *matrix) places() []*registry {
 		}
 	}
 	memory := func() (string, error) {
-		s := httptest.NewServer(newMem())
+		s := httptest.NewServer(Memory())
 		m.t.Cleanup(s.Close)
 		return s.Listener.Addr().String(), nil
 	}
