@@ -327,15 +327,20 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 	o.Foreign = true
 	o.fromOrigin = true
 	var out Published
-	have, err := r.Resolve(ctx, m.Version.Tag())
-	switch {
-	case err == nil:
-		out = Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}
-		if o.Compare {
-			err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error { return d.sameModule(ctx, m, plan, o) })
-		}
-	case errors.Is(err, oci.ErrNotFound):
+	have, err := r.Fetch(ctx, m.Version.Tag())
+	var parts []oci.Descriptor
+	if err == nil {
+		parts, err = LostParts(ctx, r, have)
+	}
+	if errors.Is(err, oci.ErrNotFound) || len(parts) > 0 || err == nil && o.Compare && o.Policy == PolicyEditions {
 		return d.PublishFetched(ctx, m, fetch, o)
+	}
+	out = Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}
+	if err == nil && o.Compare {
+		err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
+			_, err := d.ModuleThere(ctx, m, plan, o)
+			return WithoutNext(err)
+		})
 	}
 	return out, err
 }
@@ -397,13 +402,6 @@ func (d *Depot) withTree(ctx context.Context, m addr.ModuleVersion, fetch FetchM
 		return err
 	}
 	return do(plan, o)
-}
-
-// sameModule returns nil if an existing version has the content of the plan,
-// and else a [*ConflictError].
-func (d *Depot) sameModule(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) error {
-	_, err := d.ModuleThere(ctx, m, plan, o)
-	return WithoutNext(err)
 }
 
 // sameProvider returns nil if the zips of an existing version are those of the

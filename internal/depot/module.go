@@ -184,7 +184,7 @@ func (d *Depot) standingOf(ctx context.Context, m addr.ModuleVersion, tree *arch
 	}
 	s, err := d.look(ctx, m, contentDigest, o)
 	if err == nil && s.there.Existing {
-		s.lost, err = lost(ctx, s.there.layers, s.listing.Repository.HasBlob)
+		s.lost, err = lost(ctx, s.listing.Repository, nil, s.there.layers)
 	}
 	if err != nil {
 		if o.fromOrigin {

@@ -16,36 +16,55 @@ import (
 )
 
 // LostParts returns those parts of a version that the registry does not have:
-// manifests of an index, layers of an image. It sends one HEAD for each part.
+// manifests of an index, the zips of a provider, layers of an image. It sends one
+// HEAD for each part.
 func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descriptor, error) {
+	if provider, err := artifact.ParseProviderIndex(root); err == nil {
+		return lostOf(ctx, r, provider)
+	}
 	if index, err := root.Index(); err == nil {
-		return lost(ctx, index.Manifests, isManifestIn(r))
+		return lost(ctx, r, index.Manifests, nil)
 	}
 	image, err := root.Image()
 	if err != nil {
 		return nil, err
 	}
-	return lost(ctx, image.Layers, r.HasBlob)
+	return lost(ctx, r, nil, image.Layers)
 }
 
-func isManifestIn(r *oci.Repo) func(context.Context, oci.Descriptor) (bool, error) {
-	return func(ctx context.Context, d oci.Descriptor) (bool, error) {
-		_, err := r.Resolve(ctx, d.Digest.String())
-		if errors.Is(err, oci.ErrNotFound) {
-			return false, nil
+// lostOf is LostParts for a provider.
+func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]oci.Descriptor, error) {
+	var manifests, blobs []oci.Descriptor
+	for _, p := range stored.Platforms {
+		if manifests = append(manifests, p.Manifest); p.Zh != "" {
+			blobs = append(blobs, oci.Descriptor{MediaType: artifact.MediaZip, Digest: digestOf(p.Zh), Size: p.Size})
 		}
-		return err == nil, err
 	}
+	if m := stored.Metadata; m != nil {
+		manifests = append(manifests, *m)
+		if image, err := (oci.Manifest{Descriptor: *m, Bytes: m.Data}).Image(); err == nil {
+			blobs = append(blobs, slices.DeleteFunc(image.Layers, func(d oci.Descriptor) bool { return d.Data != nil })...)
+		}
+	}
+	return lost(ctx, r, manifests, blobs)
 }
 
-// lost returns the parts that are missing.
-func lost(ctx context.Context, parts []oci.Descriptor, has func(context.Context, oci.Descriptor) (bool, error)) ([]oci.Descriptor, error) {
+// lost returns the manifests and blobs that are missing.
+func lost(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descriptor) ([]oci.Descriptor, error) {
+	parts := slices.Concat(manifests, blobs)
 	there := make([]bool, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(resolveParallel)
 	for i, d := range parts {
 		g.Go(func() (err error) {
-			there[i], err = has(gctx, d)
+			if i >= len(manifests) {
+				there[i], err = r.HasBlob(gctx, d)
+				return err
+			}
+			_, err = r.Resolve(gctx, d.Digest.String())
+			if there[i] = err == nil; errors.Is(err, oci.ErrNotFound) {
+				return nil
+			}
 			return err
 		})
 	}
@@ -62,12 +81,13 @@ func lost(ctx context.Context, parts []oci.Descriptor, has func(context.Context,
 }
 
 // restore pushes the parts that a version has lost, from the content that is
-// offered for it. The bytes must be those of then: an index names digests.
+// offered for it. The bytes must be those of then: an index names digests. A
+// blob that cannot be opened was sent already.
 func restore(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descriptor, offered oci.Artifact) (warnings []string, err error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	push := oci.Artifact{Blobs: offered.Blobs}
+	push := oci.Artifact{Blobs: slices.DeleteFunc(slices.Clone(offered.Blobs), func(b oci.Blob) bool { return b.Open == nil })}
 	for _, d := range parts {
 		isPart := func(m oci.Manifest) bool { return m.Digest == d.Digest }
 		if i := slices.IndexFunc(offered.Children, isPart); i >= 0 {
@@ -112,18 +132,6 @@ func inlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
 	return m, blobs, err
 }
 
-// lostOf returns the lost parts of a stored provider.
-func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]oci.Descriptor, error) {
-	var parts []oci.Descriptor
-	for _, p := range stored.Platforms {
-		parts = append(parts, p.Manifest)
-	}
-	if stored.Metadata != nil {
-		parts = append(parts, *stored.Metadata)
-	}
-	return lost(ctx, parts, isManifestIn(r))
-}
-
 // whole pushes what a version has lost, from the packages of the plan, which
 // have the content that it has.
 func (x providerPush) whole(ctx context.Context, out Published, stored artifact.ProviderIndex) (Published, error) {
@@ -156,14 +164,20 @@ func (x providerPush) restoreMirror(ctx context.Context, d *Depot, src Source, s
 		x.plan, err = planMirror(x.provider, x.version, packages, o)
 	}
 	if err == nil {
-		err = x.transfer(ctx, packages, d.o.TempDir)
+		err = x.plan.mirrorDocs(ctx, x.provider, x.version, packages[0])
+	}
+	if err == nil {
+		err = x.transfer(ctx, packages, d.o.TempDir) // sends the zips that are missing
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", x.provider, x.version, err)
+		return nil, fmt.Errorf("%s %s has lost %d parts: %w", x.provider, x.version, len(parts), err)
 	}
 	offered, err := x.artifact(x.plan.Packages, nil)
 	if err != nil {
 		return nil, err
+	}
+	for _, k := range x.plan.Packages {
+		offered.Blobs = append(offered.Blobs, oci.Blob{Descriptor: k.descriptor()})
 	}
 	return restore(ctx, x.repo, x.version.Tag(), parts, offered)
 }

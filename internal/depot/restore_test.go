@@ -3,7 +3,10 @@
 package depot_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,55 +21,66 @@ import (
 )
 
 // TestPublishAgainRestores removes what only an index names, with its zips, as
-// distribution 2.8 does, and layers of a module: publishing the same bytes again
-// brings it back.
+// distribution 2.8 does, zips alone, and layers of a module: publishing or
+// mirroring the same bytes again brings it back, before it is called existing.
 func TestPublishAgainRestores(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	all := numbers(t)
-	for _, tt := range []number{all[0], all[2], all[3]} {
-		t.Run(tt.name, func(t *testing.T) {
-			d, client := depottest.NewDepot(t, host, oci.Options{})
-			first := must.Get(tt.publish(d, "1.2.3", "# one"))(t)
-			r := depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))
-			m := depottest.MustFetch(t, r, "1.2.3")
-			remove := func(path string, parts []oci.Descriptor) {
-				for _, part := range parts {
-					req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+r.Name()+"/"+path+"/"+part.Digest.String(), nil))(t)
-					resp, err := http.DefaultClient.Do(req)
-					if err != nil || resp.StatusCode != http.StatusAccepted {
-						t.Fatal(resp, err)
+	mirrored := number{"mirrored module", depottest.VPC().Item(), func(d *depot.Depot, version, _ string) (depot.Published, error) {
+		fetch := func(_ context.Context, dir string, _ bool) (depot.Fetched, error) {
+			return depot.Fetched{Package: dir}, os.CopyFS(dir, depottest.NewModule("# one"))
+		}
+		return d.MirrorModule(t.Context(), depottest.MustModule(t, "net/vpc/aws", version), fetch, depot.ModuleOptions{})
+	}}
+	for _, tt := range []number{all[0], all[2], all[3], mirrored} {
+		for _, manifests := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.name, manifests), func(t *testing.T) {
+				d, client := depottest.NewDepot(t, host, oci.Options{})
+				first := must.Get(tt.publish(d, "1.2.3", "# one"))(t)
+				r := depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))
+				m := depottest.MustFetch(t, r, "1.2.3")
+				gone := 0
+				remove := func(path string, parts []oci.Descriptor) {
+					for _, part := range parts {
+						req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+r.Name()+"/"+path+"/"+part.Digest.String(), nil))(t)
+						resp, err := http.DefaultClient.Do(req)
+						if err != nil || resp.StatusCode != http.StatusAccepted {
+							t.Fatal(resp, err)
+						}
+						resp.Body.Close()
+						if part.Data == nil || path == "manifests" {
+							gone++
+						}
 					}
-					resp.Body.Close()
 				}
-			}
-			var parts []oci.Descriptor
-			if index, err := m.Index(); err == nil {
-				parts = index.Manifests
-				for _, part := range parts {
-					image := must.Get(depottest.MustFetch(t, r, part.Digest.String()).Image())(t)
-					remove("blobs", image.Layers)
+				if index, err := m.Index(); err == nil {
+					for _, part := range index.Manifests {
+						image := must.Get(depottest.MustFetch(t, r, part.Digest.String()).Image())(t)
+						remove("blobs", image.Layers)
+					}
+					if manifests {
+						remove("manifests", index.Manifests)
+					}
+				} else if image, err := m.Image(); err == nil {
+					remove("blobs", image.Layers[:2])
 				}
-				remove("manifests", parts)
-			} else if image, err := m.Image(); err == nil {
-				parts = image.Layers[:2]
-				remove("blobs", parts)
-			}
-			d, client = depottest.NewDepot(t, host, oci.Options{}) // another process
-			r = depottest.MustRepo(t, client, r.Name())
-			if lost, err := depot.LostParts(t.Context(), r, m); err != nil || len(lost) != len(parts) {
-				t.Fatalf("%d of %d parts are lost, %v", len(lost), len(parts), err)
-			}
-			again, err := tt.publish(d, "1.2.3", "# one")
-			if err != nil || again.Digest != first.Digest || !strings.Contains(strings.Join(again.Warnings, "\n"), "pushed again") {
-				t.Errorf("got %+v, %v", again, err)
-			}
-			if lost, err := depot.LostParts(t.Context(), r, m); err != nil || len(lost) > 0 {
-				t.Errorf("%d parts are lost, %v", len(lost), err)
-			}
-			if _, err := d.Verify(t.Context(), tt.item, depottest.MustVersion(t, "1.2.3"), trust.Policy{Deep: true}); err != nil {
-				t.Error(err)
-			}
-		})
+				d, client = depottest.NewDepot(t, host, oci.Options{}) // another process
+				r = depottest.MustRepo(t, client, r.Name())
+				if lost, err := depot.LostParts(t.Context(), r, m); err != nil || len(lost) != gone {
+					t.Fatalf("%d of %d parts are lost, %v", len(lost), gone, err)
+				}
+				again, err := tt.publish(d, "1.2.3", "# one")
+				if err != nil || again.Digest != first.Digest || !again.Existing || !strings.Contains(strings.Join(again.Warnings, "\n"), "pushed again") {
+					t.Errorf("got %+v, %v", again, err)
+				}
+				if lost, err := depot.LostParts(t.Context(), r, m); err != nil || len(lost) > 0 {
+					t.Errorf("%d parts are lost, %v", len(lost), err)
+				}
+				if _, err := d.Verify(t.Context(), tt.item, depottest.MustVersion(t, "1.2.3"), trust.Policy{Deep: true}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 
