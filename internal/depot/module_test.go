@@ -106,12 +106,13 @@ func TestPublishModuleConflict(t *testing.T) {
 }
 
 // TestLatestIsTheHighestRelease publishes and withdraws versions: "latest" names
-// the highest release that is not withdrawn.
+// the highest release that is not withdrawn, unless nobody asked for that tag.
 func TestLatestIsTheHighestRelease(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 	for _, step := range []struct{ action, version, latest string }{
-		{"publish", "1.0.0-rc.1", ""}, {"publish", "1.0.0", "1.0.0"}, {"publish", "2.0.0", "2.0.0"}, {"publish", "1.5.0", "2.0.0"},
+		{"publish without", "0.5.0", ""}, {"yank", "0.5.0", ""}, {"unyank", "0.5.0", ""}, {"publish without", "0.4.0", ""}, {"delete", "0.5.0", ""}, {"unyank", "0.5.0", ""},
+		{"publish", "1.0.0-rc.1", "0.5.0"}, {"publish", "1.0.0", "1.0.0"}, {"publish", "2.0.0", "2.0.0"}, {"publish", "1.5.0", "2.0.0"},
 		{"publish", "3.0.0-rc.1", "2.0.0"}, {"publish", "10.0.0", "10.0.0"},
 		{"yank", "10.0.0", "2.0.0"}, {"publish", "1.6.0", "2.0.0"}, {"unyank", "10.0.0", "10.0.0"},
 		{"delete", "10.0.0", "2.0.0"}, {"unyank", "10.0.0", "10.0.0"}, {"yank", "*", ""}, {"yank", "1.0.0", ""}, {"unyank", "*", "10.0.0"},
@@ -120,9 +121,10 @@ func TestLatestIsTheHighestRelease(t *testing.T) {
 		var err error
 		var warnings []string
 		switch step.action {
-		case "publish":
+		case "publish", "publish without":
 			var out depot.Published
-			out, err = d.PublishModule(t.Context(), depottest.NewModule("# "+step.version), depottest.MustModule(t, "net/vpc/aws", step.version), depot.ModuleOptions{})
+			o := depot.ModuleOptions{NoLatest: step.action != "publish"}
+			out, err = d.PublishModule(t.Context(), depottest.NewModule("# "+step.version), depottest.MustModule(t, "net/vpc/aws", step.version), o)
 			warnings = out.Warnings
 		case "prune":
 			l := mustVersions(t, d, depottest.VPC().Item())

@@ -54,6 +54,8 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 		warnings = append(warnings, w)
 	}
 	e := evidence.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: evidence.NextStatusTime(l.Events)}
+	latest := slices.Contains(l.Tags, artifact.TagLatest)
+	e.Latest = latest && an.Action == evidence.ActionYank
 	if !an.DeleteTag || an.Action != evidence.ActionYank || an.Version == evidence.AllVersions {
 		event, err = evidence.PutStatusEvent(ctx, r, e)
 	} else if event, err = withdraw(ctx, r, e); event.Tag != "" && keepsTag(err) {
@@ -61,7 +63,9 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err))
 		err = nil
 	}
-	if it.Kind == addr.KindModule && event.Tag != "" && (an.Action == evidence.ActionUnyank || an.Action == evidence.ActionYank && slices.Contains(l.Tags, artifact.TagLatest)) {
+	hadLatest := func(e evidence.StatusEvent) bool { return e.Latest }
+	back := an.Action == evidence.ActionUnyank && slices.ContainsFunc(l.Events, hadLatest) // a yank removed it
+	if it.Kind == addr.KindModule && event.Tag != "" && (e.Latest || back || latest && an.Action == evidence.ActionUnyank) {
 		warnings = append(warnings, MoveLatest(ctx, l.after(event))...)
 	}
 	return event, warnings, err

@@ -48,6 +48,7 @@ const (
 	annStatusReplacement = "vnd.okara.status.replacement"
 	annStatusTime        = "vnd.okara.status.time"
 	annStatusActor       = "vnd.okara.status.actor"
+	annStatusLatest      = "vnd.okara.status.latest" // "true", or absent
 
 	statusTagPrefix = "okara-status-"
 	maxMessage      = 300
@@ -69,6 +70,7 @@ type StatusEvent struct {
 	Actor       string
 	Time        time.Time
 	Layers      []oci.Descriptor // signature and keys, for ActionResign
+	Latest      bool             // the module had the tag latest, for ActionYank
 }
 
 // Because returns the message and the replacement of the event as a
@@ -107,6 +109,7 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	for key, value := range map[string]string{
 		annStatusAction: e.Action, annStatusVersion: e.Version, annStatusSubject: e.Subject.String(), annStatusContent: strings.Join(e.Content, " "), annStatusMessage: e.Message,
 		annStatusReplacement: e.Replacement, annStatusActor: e.Actor, annStatusTime: e.Time.UTC().Format(time.RFC3339Nano),
+		annStatusLatest: map[bool]string{true: "true"}[e.Latest],
 	} {
 		if value != "" {
 			annotations[key] = value
@@ -162,6 +165,7 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	e := StatusEvent{
 		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]), Content: strings.Fields(a[annStatusContent]),
 		Message: text.Excerpt(a[annStatusMessage]), Replacement: text.Excerpt(a[annStatusReplacement]), Actor: text.Excerpt(a[annStatusActor]),
+		Latest: a[annStatusLatest] == "true",
 	}
 	if e.Time, err = time.Parse(time.RFC3339, a[annStatusTime]); err != nil {
 		return StatusEvent{}, fmt.Errorf("status event %s: %v: %w", tag, err, oci.ErrCorrupt)
