@@ -127,6 +127,7 @@ type item struct {
 
 	platforms []addr.Platform // of a provider, see [ProviderEntry]
 	mirrors   bool            // it is a provider
+	editions  bool            // of a module: other content under a number is published
 	source    depot.Source    // of a provider
 	provider  addr.Provider
 }
@@ -396,6 +397,14 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		return adopt("published by another process or user")
+	case it.editions && st.known.Digest != now.Digest:
+		st.Action = actionAdopt
+		st.Reason = "another process or user published an edition"
+		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
+	case it.editions && st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
+		st.Action = ActionPublish
+		st.Reason = fmt.Sprintf("tag %s of the origin moved to %s, which becomes an edition", o.ref, o.commit)
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	case st.known.Digest != now.Digest:
 		grown, err := it.hasGrown(ctx, st.known.Digest, now.Digest)
 		if err != nil {

@@ -262,7 +262,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: e.Key(), kind: addr.KindModule, repo: r}
+	it := item{Entry: e.Entry, key: e.Key(), kind: addr.KindModule, repo: r, editions: e.Policy == string(depot.PolicyEditions)}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}

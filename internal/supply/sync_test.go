@@ -273,6 +273,25 @@ func TestSyncReportsDrift(t *testing.T) {
 	r.want(r.apply(file), "present 1.0.0")
 }
 
+// TestSyncPublishesEditions moves a tag of the origin under the policy editions,
+// and lets somebody else publish an edition.
+func TestSyncPublishesEditions(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	file := moduleEntry(o, `policy = "editions"`)
+	r.want(r.apply(file), "publish 1.0.0 published")
+	r.want(r.apply(file), "present 1.0.0")
+	o.tag("v1.0.0", "# other")
+	r.want(r.apply(file), "publish 1.0.0 published")
+	r.want(r.apply(file), "present 1.0.0")
+	m := addr.ModuleVersion{Module: depottest.VPC(), Version: depottest.MustVersion(t, "1.0.0")}
+	must.Get(r.depot.PublishModule(t.Context(), depottest.NewModule("# third"), m, depot.ModuleOptions{Policy: depot.PolicyEditions}))(t)
+	r.want(r.apply(file), "adopt 1.0.0 published")
+	r.want(r.apply(file), "present 1.0.0")
+	if editions := r.versions()[1:]; len(editions) != 3 {
+		t.Errorf("got %v, want three editions", editions)
+	}
+}
+
 // Shows: opendepot 9
 func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0")
