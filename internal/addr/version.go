@@ -4,6 +4,9 @@ package addr
 
 import (
 	"cmp"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -26,6 +29,8 @@ func ParseVersion(s string) (Version, error) {
 			return Version{}, invalid("version", s, "is not a complete semantic version; did you mean %s?", full)
 		}
 		return Version{}, invalid("version", s, "is not a semantic version such as 1.2.3 or 1.2.3-rc.1")
+	case isTooHigh(trimmed):
+		return Version{}, invalid("version", s, "has a number above %d, the highest that OpenTofu and Terraform read", math.MaxInt64)
 	case len(trimmed) > maxTag:
 		return Version{}, invalid("version", s, "%d characters; a tag has at most %d", len(trimmed), maxTag)
 	}
@@ -36,7 +41,7 @@ func ParseVersion(s string) (Version, error) {
 // every tag that [Version.Tag] does not produce.
 func VersionFromTag(tag string) (Version, bool) {
 	s := strings.Replace(tag, "_", "+", 1)
-	if strings.Contains(tag, "+") || len(tag) > maxTag || !strict(s) {
+	if strings.Contains(tag, "+") || len(tag) > maxTag || !strict(s) || isTooHigh(s) {
 		return Version{}, false
 	}
 	return Version{s}, true
@@ -72,6 +77,17 @@ func VersionFromOrigin(s string) (Version, error) {
 func strict(s string) bool {
 	v := "v" + s
 	return semver.IsValid(v) && semver.Canonical(v)+semver.Build(v) == v
+}
+
+// isTooHigh reports whether the tools cannot hold one of the three numbers of a
+// valid version.
+func isTooHigh(s string) bool {
+	core, _, _ := strings.Cut(s, "+")
+	core, _, _ = strings.Cut(core, "-")
+	return slices.ContainsFunc(strings.Split(core, "."), func(n string) bool {
+		_, err := strconv.ParseInt(n, 10, 64)
+		return err != nil
+	})
 }
 
 // complete returns v without "v" and with three numbers, or "".
@@ -163,7 +179,7 @@ func (v Version) Bump(part string) (Version, error) {
 	default:
 		return Version{}, invalid("part of a version", part, "is not major, minor or patch")
 	}
-	return Version{strings.Join(n, ".")}, nil
+	return ParseVersion(strings.Join(n, "."))
 }
 
 const editionHex = 12

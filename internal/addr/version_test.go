@@ -21,7 +21,7 @@ func mustVersion(t *testing.T, s string) addr.Version {
 func TestParseVersion(t *testing.T) {
 	for in, want := range map[string]string{
 		"1.2.3": "1.2.3", "v1.2.3": "1.2.3", "0.0.0-rc.1+b.5": "0.0.0-rc.1+b.5", "1.0.0--": "1.0.0--",
-		"99999999999999999999.0.0": "99999999999999999999.0.0",
+		"9223372036854775807.0.0": "9223372036854775807.0.0",
 	} {
 		if got := mustVersion(t, in).String(); got != want {
 			t.Errorf("ParseVersion(%q) = %q, want %q", in, got, want)
@@ -36,6 +36,7 @@ func TestParseVersion(t *testing.T) {
 		"1.2.3-01":                          "not a semantic version",
 		"1.2.3_b":                           "not a semantic version",
 		"latest":                            "not a semantic version",
+		"1.9223372036854775808.0":           "above 9223372036854775807",
 		" 1.2.3":                            "not a semantic version",
 		"1.2.3-" + strings.Repeat("a", 200): "at most 128",
 	} {
@@ -49,7 +50,7 @@ func TestParseVersion(t *testing.T) {
 func TestVersionFromTag(t *testing.T) {
 	tests := map[string]string{
 		"1.2.3": "1.2.3", "1.2.3_b.1": "1.2.3+b.1", "1.2.3-rc.1_b": "1.2.3-rc.1+b",
-		"v1.2.3": "", "1.2": "", "1": "", "20240101": "", "01.2.3": "", "latest": "", "1.2.3_": "", "1.2.3_a_b": "",
+		"9223372036854775808.0.0": "", "v1.2.3": "", "1.2": "", "1": "", "20240101": "", "01.2.3": "", "latest": "", "1.2.3_": "", "1.2.3_a_b": "",
 		"1.2.3+b": "", "okara-status-1700000000000-0123456789abcdef": "", "1.2.3-linux_amd64": "1.2.3-linux+amd64",
 	}
 	for tag, want := range tests {
