@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxDanglingSkipped bounds the versions that LatestModule skips.
@@ -31,6 +32,16 @@ func (e *danglingError) Unwrap() error { return e.error }
 func asDangling(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return &danglingError{error: err}
+	}
+	return err
+}
+
+// asOther marks an error of reading the manifest of a version tag if that is another
+// artifact.
+func asOther(err error, repository, tag string, m oci.Manifest) error {
+	if errors.Is(err, artifact.ErrOther) {
+		err = fmt.Errorf("%s:%s is no module or provider but another artifact: %w", repository, tag, oci.ErrNotFound)
+		return &danglingError{err, m.Descriptor.Digest}
 	}
 	return err
 }
@@ -62,11 +73,11 @@ func (c versionLists) passed(repository string, l *Versions, v addr.Version, err
 // maxForeign bounds the tags of a list that are looked at.
 const maxForeign = 20
 
-// dropForeign removes the tags of a module's repository that are no modules, such as those
-// of a chart or an image. A version that okara published has a recorded time, and one that
-// was read before is a module: only others are looked at, the highest ones.
+// dropForeign removes the tags of a repository of a module or provider that are neither,
+// such as those of a chart or an image. A version that okara published has a recorded time,
+// and one that was read before is known: only others are looked at, the highest ones.
 func (c versionLists) dropForeign(ctx context.Context, repository string, l *Versions) {
-	if c.kindOf(repository) != addr.KindModule {
+	if it, _ := c.layout.Parse(repository); !it.Versioned() {
 		return
 	}
 	known := c.lost.in(repository)
@@ -75,13 +86,13 @@ func (c versionLists) dropForeign(ctx context.Context, repository string, l *Ver
 	looked := 0
 	for _, v := range l.Listed {
 		_, lost := known[v]
-		_, read := c.manifests.modules.Peek(repository + ":" + v.Tag())
+		_, read := c.manifests.known(repository, v, l)
 		if _, timed := l.Times[v.Tag()]; timed || lost || read || v.Edition() || looked == maxForeign {
 			continue
 		}
 		looked++
 		g.Go(func() error {
-			_, err := c.manifests.module(ctx, repository, v)
+			_, err := c.manifests.at(ctx, repository, v, l)
 			if e, ok := errors.AsType[*danglingError](err); ok && e.other != "" {
 				c.lost.dangling(repository, v, e.other)
 			}

@@ -60,7 +60,7 @@ func (m *lostVersions) dangling(repository string, v addr.Version, other digest.
 	case added && other == "":
 		m.warn(repository, v.Tag())
 	case added && m.shouldLog(repository+":"+v.Tag()):
-		m.log.Warn("a tag in the repository of a module is that of another artifact, and no version", "repository", repository, "tag", v.Tag())
+		m.log.Warn("a tag is that of another artifact, and no version", "repository", repository, "tag", v.Tag())
 	}
 	return added
 }

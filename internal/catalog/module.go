@@ -68,11 +68,8 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 			return nil, asDangling(err)
 		}
 		parsed, err := artifact.ParseModule(raw)
-		if image, e := raw.Image(); e != nil || image.ArtifactType != artifact.ArtifactModule {
-			return nil, &danglingError{fmt.Errorf("%s:%s is no module but another artifact: %w", repository, tag, oci.ErrNotFound), raw.Descriptor.Digest}
-		}
 		if err != nil {
-			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
+			return nil, asOther(fmt.Errorf("%s:%s: %w", repository, tag, err), repository, tag, raw)
 		}
 		m.blobs.KeepSize(repository, *parsed.Zip)
 		return &ModuleVersion{ModuleManifest: parsed, Repository: repository}, nil

@@ -207,7 +207,7 @@ func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, 
 		return nil, asDangling(err)
 	}
 	pv, err := decodeProvider(ctx, r, raw, typ, v, events)
-	if errors.Is(err, oci.ErrCorrupt) {
+	if err = asOther(err, r.Name(), v.Tag(), raw); errors.Is(err, oci.ErrCorrupt) {
 		return &ProviderVersion{ProviderIndex: artifact.ProviderIndex{Index: raw.Descriptor}, Broken: err}, nil
 	}
 	return pv, err

@@ -5,7 +5,6 @@ package catalog_test
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,8 +107,7 @@ func TestRevoked(t *testing.T) {
 }
 
 // TestCorrupt puts manifests under version tags that are neither modules nor providers:
-// requesting them is an error that says so, and other versions are not affected. What is no
-// module is no version.
+// requesting them is 404, no list has them, and other versions are not affected.
 func TestCorrupt(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -118,25 +116,26 @@ func TestCorrupt(t *testing.T) {
 		s.foreign(t, repository, "2.0.0")
 	}
 	for range 2 {
-		if got := s.listed(t, vpc); !slices.Equal(got, []string{"1.0.0"}) {
-			t.Errorf("listed: %q", got)
+		l := must.Get(s.Provider(t.Context(), must.Fixed(addr.ParseProvider(dns))))(t)
+		if modules, providers := s.listed(t, vpc), texts(l.Listed); len(modules) != 1 || len(providers) != 1 {
+			t.Errorf("listed: %q and %q", modules, providers)
 		}
 		s.pass(time.Minute)
 	}
 	_, merr := s.version(t.Context(), vpc, "2.0.0")
 	_, perr := s.providerVersion(t.Context(), dns, "2.0.0")
-	if !errors.Is(merr, oci.ErrNotFound) || !errors.Is(perr, oci.ErrCorrupt) {
+	if !errors.Is(merr, oci.ErrNotFound) || !errors.Is(perr, oci.ErrNotFound) {
 		t.Errorf("module: %v\nprovider: %v", merr, perr)
 	}
 	if _, err := s.version(t.Context(), vpc, "1.0.0"); err != nil {
 		t.Error(err)
 	}
 	n := s.requests(func() {
-		if _, err := s.providerVersion(t.Context(), dns, "2.0.0"); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := s.providerVersion(t.Context(), dns, "2.0.0"); !errors.Is(err, oci.ErrNotFound) {
 			t.Error(err)
 		}
 	})
 	if len(n) != 0 {
-		t.Errorf("a broken index is read again: %v", n)
+		t.Errorf("another artifact is read again: %v", n)
 	}
 }

@@ -3,6 +3,7 @@
 package artifact
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -65,17 +66,21 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	})
 }
 
+// ErrOther means that a manifest is that of another artifact. It is ErrCorrupt.
+var ErrOther = fmt.Errorf("%w", oci.ErrCorrupt)
+
 // ParseModule reads a module manifest. A manifest without okara's layers and
 // annotations is accepted if OpenTofu would install it, which requires exactly
-// one layer of MediaZip. Anything else wraps ErrCorrupt.
+// one layer of MediaZip. Anything else wraps ErrCorrupt, and ErrOther if it is
+// no damaged module.
 func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	image, err := m.Image()
 	if err != nil {
-		return ModuleManifest{}, err
+		return ModuleManifest{}, errors.Join(err, ErrOther)
 	}
 	if image.ArtifactType != ArtifactModule {
 		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, a module has %s: %w",
-			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, oci.ErrCorrupt)
+			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, ErrOther)
 	}
 	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[annContentDigest]}
 	for _, layer := range image.Layers {

@@ -4,6 +4,7 @@ package artifact
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -120,7 +121,7 @@ func (p ProviderPlatform) descriptor() oci.Descriptor {
 func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 	index, err := m.Index()
 	if err != nil {
-		return ProviderIndex{}, err
+		return ProviderIndex{}, errors.Join(err, ErrOther)
 	}
 	fail := func(format string, args ...any) (ProviderIndex, error) {
 		return ProviderIndex{}, fmt.Errorf("provider index %s: %s: %w", m.Descriptor.Digest, fmt.Sprintf(format, args...), oci.ErrCorrupt)
@@ -129,7 +130,7 @@ func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 		return fail("a copy has lost its artifact type, as skopeo 1.9 does, and no other byte: copy it again with `regctl image copy`, `oras cp` or `crane copy`")
 	}
 	if index.ArtifactType != ArtifactProvider {
-		return fail("artifact type %q is not %s", index.ArtifactType, ArtifactProvider)
+		return ProviderIndex{}, fmt.Errorf("provider index %s: artifact type %q is not %s: %w", m.Descriptor.Digest, index.ArtifactType, ArtifactProvider, ErrOther)
 	}
 	out := ProviderIndex{
 		Index: m.Descriptor, Annotations: index.Annotations,
