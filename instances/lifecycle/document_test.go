@@ -200,7 +200,7 @@ func FuzzDecode(f *testing.F) {
 				lifecycle.DestroyNow{ID: id}, lifecycle.Update{ID: id}, lifecycle.Extend{ID: id}, lifecycle.Take{ID: id}, lifecycle.Archived{ID: id}, lifecycle.Schedule{Concurrency: 1},
 			}
 			if r.Run != nil {
-				ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+				ref := r.Run.Ref(id)
 				events = append(events, lifecycle.Ended{Ref: ref, Result: lost})
 			}
 			for _, e := range events {

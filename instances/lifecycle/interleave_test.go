@@ -154,7 +154,7 @@ func (x *explorer) end(s scene, depth int) {
 		if r.Run == nil || r.Run.StartedAt.IsZero() || !s.running[r.Run.Nonce] {
 			continue
 		}
-		ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+		ref := r.Run.Ref(id)
 		next, _ := must.GetBoth(x.step(s, lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lifecycle.Result{Outcome: lifecycle.Done}}))(x.t)
 		if next.d.Records[id].Phase == lifecycle.Destroyed {
 			x.destroyed++
@@ -191,7 +191,7 @@ func (x *explorer) crash(s scene, depth int) {
 		if !repeated[r.Run.Nonce] {
 			x.t.Fatalf("nobody repeats the start of %s", id)
 		}
-		ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+		ref := r.Run.Ref(id)
 		next, _ := must.GetBoth(x.step(s, lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lost}))(x.t)
 		x.lost++
 		next.running = map[string]bool{}

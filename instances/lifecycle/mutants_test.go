@@ -13,8 +13,8 @@ import (
 var mutants = []struct{ name, file, old, mutant string }{
 	{"expiry first", "phase.go", "case isExpired(tx, r):", "case false:"},
 	{"phase of a verb", "phase.go", "case !phaseAdmits(v, r.Phase) && !r.admits(v, tx.now):", "case false:"},
-	{"an attempt in full", "runs.go", "|| r.ref() != ref ||", "||"},
-	{"of the attempt that runs", "runs.go", "!r.Run.Active() || r.ref()", "r.ref()"},
+	{"an attempt in full", "runs.go", "|| r.Run.Ref(r.ID) != ref ||", "||"},
+	{"of the attempt that runs", "runs.go", "!r.Run.Active() || r.Run.Ref(r.ID)", "r.Run.Ref(r.ID)"},
 	{"one run at a time", "runs.go", "if r.Run.Active() {\n\t\tr.Then = next", "if false {\n\t\tr.Then = next"},
 	{"stopped before it is destroyed", "final.go", "case r.Run.Active():\n\t\tr.Then = nil", "case false:\n\t\tr.Then = nil"},
 	{"resources are left", "ended.go", "res.Outcome == Done && res.Resources == 0", "res.Outcome == Done"},

@@ -126,7 +126,7 @@ func TestPairsOfServer(t *testing.T) {
 			stray := lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "x"}
 			refs := []lifecycle.Ref{stray, {ID: id}, {}}
 			if r := w.record(id); r.Run != nil {
-				refs = append(refs, lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce})
+				refs = append(refs, r.Run.Ref(id))
 			}
 			for _, ref := range refs {
 				w.serve(lifecycle.Ended{Ref: ref, Result: good})

@@ -19,9 +19,9 @@ func (r *Run) Active() bool {
 // isWaiting reports whether a run waits in the queue, or for its start time.
 func (r *Run) isWaiting() bool { return r != nil && r.StartedAt.IsZero() }
 
-// ref identifies the current attempt of a record.
-func (r *Record) ref() Ref {
-	return Ref{ID: r.ID, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+// Ref identifies the newest attempt of a run, whose record has the given ID.
+func (r *Run) Ref(id string) Ref {
+	return Ref{ID: id, Kind: r.Kind, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
 }
 
 // lastRunNumber returns the highest run number of a record.
@@ -97,7 +97,7 @@ func stopRun(tx *tx, r *Record, why string) {
 	if r.Run.Cancel == "" {
 		r.Run.Cancel = clip(why, maxText)
 	}
-	tx.addEffect(CancelRun, r.ref())
+	tx.addEffect(CancelRun, r.Run.Ref(r.ID))
 }
 
 // endRun moves the run of a record to the ended ones. The newest run that did not succeed
@@ -185,10 +185,10 @@ func beginAttempt(tx *tx, r *Record) {
 	}
 	if r.isWorkspace() {
 		run.After = r.Latest
-		r.Latest = new(r.ref())
+		r.Latest = new(r.Run.Ref(r.ID))
 	}
 	r.unsetCondition(Waiting)
-	tx.addEffect(StartRun, r.ref())
+	tx.addEffect(StartRun, r.Run.Ref(r.ID))
 }
 
 // queue holds the waiting runs, the next one first.
@@ -277,7 +277,7 @@ func (r *Record) priority() int {
 // current one.
 func findRunning(tx *tx, ref Ref) *Record {
 	r := tx.doc.Records[ref.ID]
-	if r == nil || !r.Run.Active() || r.ref() != ref || ref.Nonce == "" {
+	if r == nil || !r.Run.Active() || r.Run.Ref(r.ID) != ref || ref.Nonce == "" {
 		return nil
 	}
 	return r
@@ -315,7 +315,7 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 	for _, id := range sortedKeys(d.Records) {
 		r := d.Records[id]
 		if r.Run.Active() {
-			all = append(all, r.Run.outstandingEffects(r.ref())...)
+			all = append(all, r.Run.outstandingEffects(r.Run.Ref(r.ID))...)
 		}
 		all = append(all, unsentEffects(r.Notices, id)...)
 		switch {

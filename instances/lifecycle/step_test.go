@@ -145,7 +145,7 @@ func (w *world) ref(id string) lifecycle.Ref {
 	if r.Run == nil {
 		w.t.Fatalf("%s has no run", id)
 	}
-	return lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+	return r.Run.Ref(id)
 }
 
 // start starts all waiting runs.

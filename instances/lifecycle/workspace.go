@@ -370,7 +370,7 @@ func cancelRun(tx *tx, e CancelOne) (Answer, error) {
 	switch {
 	case e.Force:
 		run.Force = true
-		tx.addEffect(KillRun, r.ref())
+		tx.addEffect(KillRun, r.Run.Ref(r.ID))
 	case run.Active():
 		stopRun(tx, r, "cancelled"+byActor(tx))
 	default:

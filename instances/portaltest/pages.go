@@ -147,7 +147,7 @@ func (d *Pages) Launch(t *testing.T, user, body string) string {
 func (d *Pages) Ready(t *testing.T, id string) {
 	t.Helper()
 	u := d.Store.Record(t, id).Run
-	ref := lifecycle.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	ref := u.Ref(id)
 	if u.StartedAt.IsZero() {
 		ref = d.Store.Start(t, id)
 	}

@@ -121,7 +121,7 @@ func (s *Store) Start(t testing.TB, id string) lifecycle.Ref {
 	if u == nil || u.Attempt == 0 {
 		t.Fatalf("instance %s has no run that was started", id)
 	}
-	ref := lifecycle.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	ref := u.Ref(id)
 	s.Serve(t, lifecycle.Started{Ref: ref, Handle: "test"})
 	return ref
 }
@@ -133,7 +133,7 @@ func (s *Store) Finish(t testing.TB, id string, res lifecycle.Result) {
 	if u == nil {
 		t.Fatalf("instance %s has no run", id)
 	}
-	ref := lifecycle.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	ref := u.Ref(id)
 	if u.StartedAt.IsZero() {
 		ref = s.Start(t, id)
 	}

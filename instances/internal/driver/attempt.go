@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -24,26 +23,23 @@ const startTries = 3
 
 // attempt is a run attempt that this leader drives.
 type attempt struct {
-	ref   lifecycle.Ref
-	again bool            // it may have been started before
-	over  <-chan struct{} // closed when the leadership under which it is driven ends
+	driver *Driver
+	ref    lifecycle.Ref
+	again  bool            // it may have been started before
+	over   <-chan struct{} // closed when the leadership under which it is driven ends
 
-	once      sync.Once
-	cancelled chan struct{} // closed when it is to end early
+	cancelled, killed <-chan struct{} // closed when it is to end early, or at once
+	cancel, kill      func()
 
-	killOnce sync.Once
-	killed   chan struct{} // closed when it is to end at once
+	// What it executes, once it is driven.
+	record   *lifecycle.Record
+	template *template.Template
+	spec     run.Spec
+	executor run.Executor
 }
 
-func (a *attempt) stop() { a.once.Do(func() { close(a.cancelled) }) }
-
-func (a *attempt) kill() {
-	a.stop()
-	a.killOnce.Do(func() { close(a.killed) })
-}
-
-// closed reports whether a channel, which is only ever closed, is closed.
-func closed(c <-chan struct{}) bool {
+// isClosed reports whether a channel, which is only ever closed, is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -52,17 +48,20 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// begin drives an attempt until it ends, unless it is being driven already.
-func (r runs) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
+// beginAttempt drives an attempt until it ends, unless it is being driven already.
+func (r *Driver) beginAttempt(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.attempts[ref]; a != nil && !closed(a.over) {
+	if a := r.attempts[ref]; a != nil && !isClosed(a.over) {
 		return a
 	}
-	a := &attempt{ref: ref, again: again, over: ctx.Done(), cancelled: make(chan struct{}), killed: make(chan struct{})}
+	killed, kill := context.WithCancel(context.Background())
+	cancelled, cancel := context.WithCancel(killed)
+	a := &attempt{driver: r, ref: ref, again: again, over: ctx.Done(), cancelled: cancelled.Done(), killed: killed.Done(), cancel: cancel, kill: kill}
 	r.attempts[ref] = a
 	r.wg.Go(func() {
-		err := r.drive(ctx, a)
+		defer kill()
+		err := a.drive(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.o.Logger.WarnContext(ctx, "instances: an attempt is left alone", "instance", ref.ID, "run", ref.N, "attempt", ref.Attempt, "error", err)
 		}
@@ -75,67 +74,71 @@ func (r runs) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt
 	return a
 }
 
-// named returns the record that names an attempt; nil: no record names it any more.
-func (r runs) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
-	rec, d, err := r.record(ctx, ref.ID)
-	if err != nil || rec == nil || rec.Run == nil {
+// find returns the record that names the attempt; nil: no record names it any more.
+func (a *attempt) find(ctx context.Context) (*lifecycle.Record, *lifecycle.Document, error) {
+	rec, d, err := a.driver.findRecord(ctx, a.ref.ID)
+	if err != nil || rec == nil || rec.Run == nil || rec.Run.Ref(rec.ID) != a.ref {
 		return nil, nil, err
-	}
-	if n := rec.Run; n.Kind != ref.Kind || n.N != ref.N || n.Attempt != ref.Attempt || n.Nonce != ref.Nonce {
-		return nil, nil, nil
 	}
 	return rec, d, nil
 }
 
+// isGone reports whether the attempt was ended elsewhere.
+func (a *attempt) isGone(ctx context.Context) bool {
+	rec, _, err := a.find(ctx)
+	return err == nil && rec == nil
+}
+
 // drive starts an attempt, unless it was started, and watches it to its end.
-func (r runs) drive(ctx context.Context, a *attempt) error {
-	rec, d, err := r.named(ctx, a.ref)
+func (a *attempt) drive(ctx context.Context) error {
+	rec, d, err := a.find(ctx)
 	if err != nil || rec == nil {
 		return err
 	}
-	spec, t, err := r.sources().spec(d, rec)
+	a.record = rec
+	a.spec, a.template, err = specOf(&a.driver.o, d, rec)
 	if err != nil {
-		return notStarted(ctx, r.Driver, rec, err, true)
+		return a.endUnstarted(ctx, err, true)
 	}
-	x := r.o.Executors[t.Executor]
-	if x == nil {
-		return notStarted(ctx, r.Driver, rec, fmt.Errorf("this server has no executor %q", t.Executor), true)
+	a.executor = a.driver.o.Executors[a.template.Executor]
+	if a.executor == nil {
+		return a.endUnstarted(ctx, fmt.Errorf("this server has no executor %q", a.template.Executor), true)
 	}
 	handle := run.Handle(rec.Run.Handle)
 	if handle == "" && !a.again {
-		if handle, err = r.start(ctx, a, rec, t, spec, x); err != nil || handle == "" {
+		if handle, err = a.start(ctx); err != nil || handle == "" {
 			return err
 		}
-		if err := r.report(ctx, lifecycle.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
+		if err := a.driver.report(ctx, lifecycle.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
 			return err
 		}
 	}
-	return r.watch(ctx, a, rec, t, spec, x, handle)
+	return a.watch(ctx, handle)
 }
 
 // start starts an attempt. It retries while something cannot be reached. If it returns
 // neither a handle nor an error, the attempt is over.
-func (r runs) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
-		if closed(a.cancelled) {
-			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}})
+		if isClosed(a.cancelled) {
+			return "", a.end(ctx, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
 		}
-		handle, err := r.startOnce(ctx, rec, t, spec, x)
+		handle, err := a.startOnce(ctx)
 		switch {
 		case err == nil:
 			return handle, nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
-		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && r.neverRan(ctx, rec):
-			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Done}})
-		case !passing(err) && n >= startTries:
-			return "", notStarted(ctx, r.Driver, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
+		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
+			return "", a.end(ctx, lifecycle.Result{Outcome: lifecycle.Done})
+		case !isPassing(err) && n >= startTries:
+			return "", a.endUnstarted(ctx, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
 		}
-		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+		a.warn(ctx, "instances: a run could not be started", err)
 		if message := err.Error(); message != reported {
 			reported = message
-			if err := r.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: message}); err != nil {
+			if err := a.driver.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: message}); err != nil {
 				return "", err
 			}
 		}
@@ -145,26 +148,26 @@ func (r runs) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *t
 		case <-a.cancelled:
 		case <-time.After(min(time.Second<<min(n-1, 6), time.Minute)):
 		}
-		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
+		if a.isGone(ctx) {
 			return "", nil
 		}
 	}
 }
 
-func (r runs) startOnce(ctx context.Context, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
-	if err := r.sources().pin(ctx, rec, t); err != nil {
+func (a *attempt) startOnce(ctx context.Context) (run.Handle, error) {
+	if err := pinSource(ctx, &a.driver.o, a.record, a.template); err != nil {
 		return "", err
 	}
-	if spec.Ref.Kind == lifecycle.RunDestroy {
-		return x.Destroy(ctx, spec)
+	if a.ref.Kind == lifecycle.RunDestroy {
+		return a.executor.Destroy(ctx, a.spec)
 	}
-	return x.Start(ctx, spec)
+	return a.executor.Start(ctx, a.spec)
 }
 
-// neverRan reports whether the state of an instance was never locked. If its module is
+// hasNoState reports whether the state of the instance was never locked. If its module is
 // missing, that is why nothing ran, so there is nothing to destroy.
-func (r runs) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
-	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
+func (a *attempt) hasNoState(ctx context.Context) bool {
+	repo, workspace, err := repoOf(&a.driver.o, a.record.Template, a.record.ID)
 	if err != nil {
 		return false
 	}
@@ -178,109 +181,105 @@ func (r runs) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
 	})
 }
 
-// passing reports whether an error may disappear without a change by the user.
-func passing(err error) bool {
+// isPassing reports whether an error may disappear without a change by the user.
+func isPassing(err error) bool {
 	return oci.Passing(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lifecycle.ErrNoLeader)
 }
 
 // watch observes an attempt until it has ended.
-func (r runs) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
+func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 	reported := lifecycle.Condition{}
 	cancelled := a.cancelled
 	killed := a.killed
 	var ended <-chan struct{} // before the first look, which may come late
-	if e, ok := x.(run.Ender); ok {
+	if e, ok := a.executor.(run.Ender); ok {
 		ended = e.Ended(a.ref)
 	}
 	for {
-		st, err := x.Observe(ctx, spec, h)
+		st, err := a.executor.Observe(ctx, a.spec, h)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			r.o.Logger.WarnContext(ctx, "instances: a run cannot be looked at", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+			a.warn(ctx, "instances: a run cannot be looked at", err)
 		case st.State == run.Ended:
-			return r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: st.Result, Connection: r.connection(rec, t, st.Result)})
+			return a.end(ctx, st.Result)
 		case st.State == run.Gone:
-			return r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}})
+			return a.end(ctx, lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message})
 		default:
 			if c := (lifecycle.Condition{Reason: st.Waiting, Message: st.Message}); c != reported {
 				reported = c
-				if err := r.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
+				if err := a.driver.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
 					return err
 				}
 			}
 		}
+		// What is asked is asked once; if the executor cannot do it, the run ends by
+		// itself.
+		asked := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-cancelled:
-			cancelled = nil // once; if the executor cannot cancel, the run ends by itself
-			if c, ok := x.(run.Canceller); ok {
-				if err := c.Cancel(ctx, spec, h); err != nil {
-					cancelled = a.cancelled
-					r.o.Logger.WarnContext(ctx, "instances: a run could not be cancelled", "instance", a.ref.ID, "run", a.ref.N, "error", err)
-				}
-			}
-			if err := text.Wait(ctx, r.o.Observe); err != nil {
-				return err
+			asked = true
+			cancelled = nil
+			c, ok := a.executor.(run.Canceller)
+			if ok && !a.ask(ctx, h, c.Cancel, "instances: a run could not be cancelled") {
+				cancelled = a.cancelled
 			}
 		case <-killed:
+			asked = true
 			killed = nil
-			if c, ok := x.(run.Killer); ok {
-				if err := c.Kill(ctx, spec, h); err != nil {
-					killed = a.killed
-					r.o.Logger.WarnContext(ctx, "instances: a run could not be killed", "instance", a.ref.ID, "run", a.ref.N, "error", err)
-				}
-			}
-			if err := text.Wait(ctx, r.o.Observe); err != nil {
-				return err
+			c, ok := a.executor.(run.Killer)
+			if ok && !a.ask(ctx, h, c.Kill, "instances: a run could not be killed") {
+				killed = a.killed
 			}
 		case <-ended:
 			ended = nil // the end may stay unobservable for a while: poll from now on
-		case <-time.After(r.o.Observe):
+		case <-time.After(a.driver.o.Observe):
 		}
-		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
-			return nil // the attempt was ended elsewhere
+		if asked {
+			if err := text.Wait(ctx, a.driver.o.Observe); err != nil {
+				return err
+			}
+		}
+		if a.isGone(ctx) {
+			return nil
 		}
 	}
 }
 
-// notStarted ends an attempt that could not be started; stays: retrying would not help.
-func notStarted(ctx context.Context, r *Driver, rec *lifecycle.Record, why error, stays bool) error {
-	n := rec.Run
-	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: stays, Resources: -1}
-	if r.runs().neverRan(ctx, rec) {
+// ask asks the executor to end the attempt, and reports whether it accepted that.
+func (a *attempt) ask(ctx context.Context, h run.Handle, end func(context.Context, run.Spec, run.Handle) error, failed string) bool {
+	err := end(ctx, a.spec, h)
+	if err != nil {
+		a.warn(ctx, failed, err)
+	}
+	return err == nil
+}
+
+func (a *attempt) warn(ctx context.Context, message string, err error) {
+	a.driver.o.Logger.WarnContext(ctx, message, "instance", a.ref.ID, "run", a.ref.N, "error", err)
+}
+
+// endUnstarted ends an attempt that could not be started; permanent: retrying would not
+// help.
+func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) error {
+	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: permanent, Resources: -1}
+	if a.hasNoState(ctx) {
 		res.Resources = 0
 	}
-	return r.runs().end(ctx, rec, lifecycle.Ended{
-		Ref:    lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
-		Result: res,
-	})
+	return a.end(ctx, res)
 }
 
-// end reports to the machine how an attempt ended.
-func (r runs) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
-	if err := r.report(ctx, e); err != nil {
+// end reports to the machine how the attempt ended.
+func (a *attempt) end(ctx context.Context, res lifecycle.Result) error {
+	o := &a.driver.o
+	if err := a.driver.report(ctx, lifecycle.Ended{Ref: a.ref, Result: res, Connection: run.ConnectionOf(a.record, a.template, o.Config, res)}); err != nil {
 		return err
 	}
-	if v, err := r.o.Store.View(ctx); err == nil {
-		r.o.Metrics.ran(e.Ref.Kind, e.Result.Outcome, v.AsOf.Sub(rec.Run.StartedAt))
+	if v, err := o.Store.View(ctx); err == nil {
+		o.Metrics.countAttempt(a.ref.Kind, res.Outcome, v.AsOf.Sub(a.record.Run.StartedAt))
 	}
 	return nil
-}
-
-// connection returns how the instance is reached after an apply. If it cannot be
-// rendered, the error takes its place, since the instance itself exists.
-func (r runs) connection(rec *lifecycle.Record, t *template.Template, res lifecycle.Result) *template.Connection {
-	if rec.Workspace != "" || rec.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
-		return nil
-	}
-	scope := r.sources().scope(rec)
-	scope.Outputs = res.Outputs
-	c, err := template.RenderConnection(t, scope)
-	if err != nil {
-		return &template.Connection{Type: "instructions", Message: "the connection of the template cannot be shown: " + err.Error()}
-	}
-	return c
 }

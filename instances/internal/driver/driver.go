@@ -24,8 +24,8 @@ const (
 	// observeEvery is how often a running attempt is looked at. A look that finds
 	// nothing new makes no request to the registry.
 	observeEvery = 2 * time.Second
-	// lookEvery is how often templates are compared with the existing instances, which makes
-	// no request.
+	// lookEvery is how often templates are compared with the existing instances, which
+	// makes no request.
 	lookEvery = 30 * time.Second
 	// againAfter is the pause after a reconcile that could not be committed.
 	againAfter = 5 * time.Second
@@ -72,20 +72,9 @@ type Driver struct {
 	doing map[lifecycle.Effect]<-chan struct{}
 
 	concurrency chan struct{}       // for effects beside attempts
-	audited     *lifecycle.Document // for audit, which only Run calls
+	audited     *lifecycle.Document // for auditChanges, which only Run calls
 	wg          sync.WaitGroup
 }
-
-// Parts of the driver that work on one record.
-type (
-	// runs begins, watches and ends the attempts of an instance.
-	runs struct{ *Driver }
-	// sources prepare what its runs execute.
-	sources struct{ *Driver }
-)
-
-func (r *Driver) runs() runs       { return runs{r} }
-func (r *Driver) sources() sources { return sources{r} }
 
 // New returns a driver that does nothing until [Driver.Run].
 func New(o Options) *Driver {
@@ -113,25 +102,25 @@ func (r *Driver) Effects(ctx context.Context, effects []lifecycle.Effect) {
 		}
 		switch e.Kind {
 		case lifecycle.StartRun:
-			r.runs().begin(ctx, e.Ref, e.Again)
+			r.beginAttempt(ctx, e.Ref, e.Again)
 		case lifecycle.CancelRun:
-			r.runs().begin(ctx, e.Ref, true).stop()
+			r.beginAttempt(ctx, e.Ref, true).cancel()
 		case lifecycle.KillRun:
-			r.runs().begin(ctx, e.Ref, true).kill()
+			r.beginAttempt(ctx, e.Ref, true).kill()
 		default:
-			r.once(ctx, e)
+			r.repeatEffect(ctx, e)
 		}
 	}
 }
 
-// once does an effect other than an attempt, repeating it after a failure, unless it is
-// under way already.
-func (r *Driver) once(ctx context.Context, e lifecycle.Effect) {
+// repeatEffect does an effect other than an attempt until it succeeds, unless it is under
+// way already.
+func (r *Driver) repeatEffect(ctx context.Context, e lifecycle.Effect) {
 	e.Again = false
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	over := ctx.Done()
-	if known, ok := r.doing[e]; ok && !closed(known) {
+	if known, ok := r.doing[e]; ok && !isClosed(known) {
 		return
 	}
 	r.doing[e] = over
@@ -144,7 +133,7 @@ func (r *Driver) once(ctx context.Context, e lifecycle.Effect) {
 			}
 		}()
 		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-			err := r.do(ctx, e)
+			err := r.doEffect(ctx, e)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
@@ -156,7 +145,7 @@ func (r *Driver) once(ctx context.Context, e lifecycle.Effect) {
 	})
 }
 
-func (r *Driver) do(ctx context.Context, e lifecycle.Effect) error {
+func (r *Driver) doEffect(ctx context.Context, e lifecycle.Effect) error {
 	select {
 	case r.concurrency <- struct{}{}:
 		defer func() { <-r.concurrency }()
@@ -165,11 +154,11 @@ func (r *Driver) do(ctx context.Context, e lifecycle.Effect) error {
 	}
 	switch e.Kind {
 	case lifecycle.Notify:
-		return r.notify(ctx, e)
+		return r.queueNotice(ctx, e)
 	case lifecycle.Archive:
-		return r.archive(ctx, e.Ref.ID)
+		return r.archiveRecord(ctx, e.Ref.ID)
 	case lifecycle.Remove:
-		return r.remove(ctx, e.Ref.ID)
+		return r.removeTags(ctx, e.Ref.ID)
 	}
 	return nil
 }
@@ -200,18 +189,18 @@ func (r *Driver) reconcile(ctx context.Context) time.Duration {
 		r.audited = nil
 		return lookEvery
 	}
-	r.tidy(ctx, view)
+	r.tidyHost(ctx, view)
 	if !view.Leading {
 		r.audited = nil
 		return lookEvery
 	}
-	r.audit(ctx, view.Document)
+	r.auditChanges(ctx, view.Document)
 	events, next := view.Document.Pending(r.o.Templates, r.o.Concurrency, view.AsOf)
 	wait := lookEvery
 	if !next.IsZero() {
 		wait = min(wait, next.Sub(view.AsOf))
 	}
-	c := r.command(lifecycle.Reconcile{Events: events})
+	c := newCommand(lifecycle.Reconcile{Events: events})
 	// Ask the machine first: without a change there is no commit.
 	if after, _, _, err := r.o.Machine.Step(view.Document, c, view.AsOf); err != nil || after == view.Document {
 		return wait
@@ -225,9 +214,9 @@ func (r *Driver) reconcile(ctx context.Context) time.Duration {
 	return 0
 }
 
-// tidy removes what runs of gone instances left on this host. It works on every replica,
-// since each may have led when they ran.
-func (r *Driver) tidy(ctx context.Context, v lifecycle.View) {
+// tidyHost removes what runs of gone instances left on this host. It works on every
+// replica, since each may have led when they ran.
+func (r *Driver) tidyHost(ctx context.Context, v lifecycle.View) {
 	if v.Document == nil {
 		return
 	}
@@ -244,11 +233,8 @@ func (r *Driver) tidy(ctx context.Context, v lifecycle.View) {
 	}
 }
 
-// waits reports whether a run of the record has no started attempt.
-func waits(rec *lifecycle.Record) bool { return rec.Run != nil && rec.Run.StartedAt.IsZero() }
-
-// command makes a command of the server from an event.
-func (r *Driver) command(e lifecycle.Event) lifecycle.Command {
+// newCommand makes a command of the server from an event.
+func newCommand(e lifecycle.Event) lifecycle.Command {
 	c := lifecycle.Command{Event: e}
 	_, _ = rand.Read(c.Seed[:]) // never fails
 	return c
@@ -256,7 +242,7 @@ func (r *Driver) command(e lifecycle.Event) lifecycle.Command {
 
 // report commits an event of the server, repeating it after a failure, until ctx ends.
 func (r *Driver) report(ctx context.Context, e lifecycle.Event) error {
-	c := r.command(e)
+	c := newCommand(e)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		_, err := r.o.Store.Do(ctx, c)
 		if err == nil {
@@ -271,9 +257,9 @@ func (r *Driver) report(ctx context.Context, e lifecycle.Event) error {
 	}
 }
 
-// record returns a record, and its document, as committed last; nil if the record no
+// findRecord returns a record, and its document, as committed last; nil if the record no
 // longer exists. Without leadership it returns ErrNoLeader.
-func (r *Driver) record(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
+func (r *Driver) findRecord(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
 	v, err := r.o.Store.View(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -23,13 +23,13 @@ import (
 // clockNotices is the id of notices that concern no instance.
 const clockNotices = "clock"
 
-// notify adds a notice to the queue and reports that to the machine.
-func (r *Driver) notify(ctx context.Context, e lifecycle.Effect) error {
+// queueNotice adds a notice to the queue and reports that to the machine.
+func (r *Driver) queueNotice(ctx context.Context, e lifecycle.Effect) error {
 	if r.o.Queue != nil {
 		// for a pool the id is the template
 		id := e.Ref.ID
 		template := e.Ref.ID
-		rec, _, err := r.record(ctx, e.Ref.ID)
+		rec, _, err := r.findRecord(ctx, e.Ref.ID)
 		switch {
 		case err != nil:
 			return err
@@ -48,13 +48,13 @@ func (r *Driver) notify(ctx context.Context, e lifecycle.Effect) error {
 	return r.report(ctx, lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
 
-// archive writes the final record of an instance to its repository.
-func (r *Driver) archive(ctx context.Context, id string) error {
-	rec, _, err := r.record(ctx, id)
+// archiveRecord writes the final record of an instance to its repository.
+func (r *Driver) archiveRecord(ctx context.Context, id string) error {
+	rec, _, err := r.findRecord(ctx, id)
 	if err != nil || rec == nil {
 		return err
 	}
-	repo, _, err := r.sources().repo(rec.Template, id)
+	repo, _, err := repoOf(&r.o, rec.Template, id)
 	if err != nil {
 		return err
 	}
@@ -69,19 +69,19 @@ func (r *Driver) archive(ctx context.Context, id string) error {
 	return r.report(ctx, lifecycle.Archived{ID: id})
 }
 
-// remove deletes the tags of an ended instance, except its record, if the registry can
-// delete. An orphaned instance keeps the tags that are needed to continue with it.
-func (r *Driver) remove(ctx context.Context, id string) error {
-	rec, _, err := r.record(ctx, id)
+// removeTags deletes the tags of an ended instance, except its record, if the registry
+// can delete. An orphaned instance keeps the tags that are needed to continue with it.
+func (r *Driver) removeTags(ctx context.Context, id string) error {
+	rec, _, err := r.findRecord(ctx, id)
 	if err != nil || rec == nil {
 		return err
 	}
-	repo, workspace, err := r.sources().repo(rec.Template, id)
+	repo, workspace, err := repoOf(&r.o, rec.Template, id)
 	if err != nil {
 		return err
 	}
 	if rec.Phase != lifecycle.Orphaned {
-		err := untagAll(ctx, repo.Repo, func(tag string) bool { return ofInstance(tag, id, workspace) })
+		err := untagAll(ctx, repo.Repo, func(tag string) bool { return isTagOf(tag, id, workspace) })
 		if err != nil {
 			return err
 		}
@@ -89,15 +89,15 @@ func (r *Driver) remove(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := untag(ctx, queue, records.EntryTag(id)); err != nil && !cannotDelete(err) {
+		if err := untag(ctx, queue, records.EntryTag(id)); err != nil && !isDeleteRefused(err) {
 			return err
 		}
 	}
 	return r.report(ctx, lifecycle.Removed{ID: id})
 }
 
-// ofInstance reports whether a tag belongs to an instance and is not its record.
-func ofInstance(tag, id, workspace string) bool {
+// isTagOf reports whether a tag belongs to an instance and is not its record.
+func isTagOf(tag, id, workspace string) bool {
 	if strings.HasPrefix(tag, "cv-"+id+"-") { // an upload for a workspace
 		return true
 	}
@@ -122,7 +122,7 @@ func untagAll(ctx context.Context, r *oci.Repo, match func(tag string) bool) err
 			continue
 		}
 		err := untag(ctx, r, tag)
-		if cannotDelete(err) {
+		if isDeleteRefused(err) {
 			return nil
 		}
 		if err != nil {
@@ -140,15 +140,15 @@ func untag(ctx context.Context, r *oci.Repo, tag string) error {
 	return err
 }
 
-func cannotDelete(err error) bool {
+func isDeleteRefused(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
-// audit records what the server itself did to instances since the last call: what the
-// machine decided when something was due, and the outcome of runs. Requests of users are
-// recorded when they arrive. The first call after this replica begins to lead records
-// nothing: the leader before it has done that.
-func (r *Driver) audit(ctx context.Context, now *lifecycle.Document) {
+// auditChanges records what the server itself did to instances since the last call:
+// what the machine decided when something was due, and the outcome of runs. Requests of
+// users are recorded when they arrive. The first call after this replica begins to lead
+// records nothing: the leader before it has done that.
+func (r *Driver) auditChanges(ctx context.Context, now *lifecycle.Document) {
 	before := r.audited
 	r.audited = now
 	if r.o.Audit == nil || before == nil || before == now {
@@ -163,15 +163,15 @@ func (r *Driver) audit(ctx context.Context, now *lifecycle.Document) {
 		if was == nil {
 			was = &lifecycle.Record{}
 		}
-		for _, own := range ownActs(was, is) {
+		for _, own := range listOwnActs(was, is) {
 			access.RecordOwn(ctx, r.o.Audit, own)
 		}
 	}
 }
 
-// ownActs returns what happened to a record between two documents other than by a
+// listOwnActs returns what happened to a record between two documents other than by a
 // request, oldest first.
-func ownActs(was, is *lifecycle.Record) []access.Own {
+func listOwnActs(was, is *lifecycle.Record) []access.Own {
 	kind := rights.Kind(addr.KindInstance)
 	address := is.Template + "/" + is.ID // as in the records of package portal
 	if is.Workspace != "" {
@@ -179,7 +179,7 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 		address = strings.TrimPrefix(is.Template, addr.TemplateReserved+"/") + "/" + is.Workspace
 	}
 	var acts []access.Own
-	for _, run := range fresh(was.Runs, is.Runs, func(u lifecycle.Run) any { return u.N }) {
+	for _, run := range addedTo(was.Runs, is.Runs, func(u lifecycle.Run) any { return u.N }) {
 		if !run.Applied && run.Kind != lifecycle.RunApply && run.Kind != lifecycle.RunDestroy {
 			continue
 		}
@@ -192,7 +192,7 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 		own.For = access.Caller{Subject: run.By.Subject, Issuer: run.By.Issuer}
 		acts = append(acts, own)
 	}
-	for _, h := range fresh(was.Events, is.Events, func(h lifecycle.History) any { return h }) {
+	for _, h := range addedTo(was.Events, is.Events, func(h lifecycle.History) any { return h }) {
 		if h.Actor == "" && h.Run == 0 {
 			acts = append(acts, access.Own{Action: rights.Action(h.Action), Kind: kind, Address: address, Version: is.Source.Version, Detail: h.Detail, Outcome: access.Done})
 		}
@@ -200,9 +200,9 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 	return acts
 }
 
-// fresh returns the elements of a list, newest first, that its earlier version lacks; the
-// result is oldest first.
-func fresh[T any](was, is []T, key func(T) any) []T {
+// addedTo returns the elements of a list, newest first, that its earlier version lacks;
+// the result is oldest first.
+func addedTo[T any](was, is []T, key func(T) any) []T {
 	had := map[any]bool{}
 	for _, e := range was {
 		had[key(e)] = true

@@ -43,8 +43,8 @@ func NewMetrics(to prometheus.Registerer, view func(context.Context) (lifecycle.
 // Committed counts a commit of the ledger.
 func (m *Metrics) Committed(took time.Duration) { m.commits.Observe(took.Seconds()) }
 
-// ran counts an attempt that ended.
-func (m *Metrics) ran(kind lifecycle.RunKind, outcome string, took time.Duration) {
+// countAttempt counts an attempt that ended.
+func (m *Metrics) countAttempt(kind lifecycle.RunKind, outcome string, took time.Duration) {
 	if m == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (m documentMetrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	gauge(m.leader, 1)
-	c := count(v)
+	c := readCounts(v)
 	for key, n := range c.instances {
 		gauge(m.instances, float64(n), key.template, string(key.phase))
 	}
@@ -122,7 +122,7 @@ type phaseOf struct {
 	phase    lifecycle.Phase
 }
 
-func count(v lifecycle.View) counts {
+func readCounts(v lifecycle.View) counts {
 	c := counts{instances: map[phaseOf]int{}, available: map[string]int{}}
 	for name, p := range v.Document.Pools {
 		if p.Revision != "" {
@@ -134,18 +134,18 @@ func count(v lifecycle.View) counts {
 		if rec.Phase == lifecycle.Available {
 			c.available[rec.Template]++
 		}
-		if waits(rec) {
+		if rec.Run != nil && rec.Run.StartedAt.IsZero() {
 			c.queue++
 		}
-		if late := v.AsOf.Sub(rec.ExpiresAt); expires(rec) && v.Document.Clock.Held == "" && late > c.late {
+		if late := v.AsOf.Sub(rec.ExpiresAt); isToExpire(rec) && v.Document.Clock.Held == "" && late > c.late {
 			c.late = late
 		}
 	}
 	return c
 }
 
-// expires reports whether a record is destroyed or orphaned when it expires.
-func expires(rec *lifecycle.Record) bool {
+// isToExpire reports whether a record is destroyed or orphaned when it expires.
+func isToExpire(rec *lifecycle.Record) bool {
 	switch rec.Phase {
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Planned, lifecycle.Ready, lifecycle.Failed:
 		return !rec.ExpiresAt.IsZero() && rec.Protected == ""

@@ -24,70 +24,47 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// snapshot returns the template that the run of a record executes.
-func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*template.Template, error) {
-	key := rec.Snapshot
-	if rec.Run != nil && rec.Run.Snapshot != "" {
-		key = rec.Run.Snapshot
-	}
-	if t := d.Templates[key]; t != nil {
-		return t, nil
-	}
-	return nil, fmt.Errorf("the ledger has lost the template of instance %s", rec.ID)
-}
-
-// scope returns the values that expressions of a record's template can name.
-func (r sources) scope(rec *lifecycle.Record) template.Scope {
-	s := template.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
-	if rec.Run != nil {
-		s.Stopped = rec.Run.Off
-	}
-	if rec.Run != nil && rec.Run.Parameters != nil {
-		s.Parameters = rec.Run.Parameters
-	}
-	return s
-}
-
-// repo returns the repository of an instance, and the workspace of its state there.
-func (r sources) repo(template, id string) (records.InstanceRepo, string, error) {
+// repoOf returns the repository of an instance, and the workspace of its state there.
+func repoOf(o *Options, template, id string) (records.InstanceRepo, string, error) {
 	namespace, name, ok := strings.Cut(template, "/")
 	if !ok {
 		return records.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
 	}
-	path, workspace, err := r.o.Layout.Instance(namespace, name, id)
+	path, workspace, err := o.Layout.Instance(namespace, name, id)
 	if err != nil {
 		return records.InstanceRepo{}, "", err
 	}
-	repo, err := r.o.Client.Repo(path)
-	return records.InstanceRepo{Repo: repo, Sealer: r.o.Sealer}, workspace, err
+	repo, err := o.Client.Repo(path)
+	return records.InstanceRepo{Repo: repo, Sealer: o.Sealer}, workspace, err
 }
 
-// spec returns the specification of the attempt that a record names.
-func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *template.Template, error) {
-	t, err := snapshot(d, rec)
+// specOf returns the specification of the attempt that a record names.
+func specOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *template.Template, error) {
+	n := rec.Run
+	snapshot := cmp.Or(n.Snapshot, rec.Snapshot)
+	t := d.Templates[snapshot]
+	if t == nil {
+		return run.Spec{}, nil, fmt.Errorf("the ledger has lost the template of instance %s", rec.ID)
+	}
+	repo, workspace, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil {
 		return run.Spec{}, nil, err
 	}
-	repo, workspace, err := r.repo(rec.Template, rec.ID)
-	if err != nil {
-		return run.Spec{}, nil, err
-	}
-	variables, err := template.Render(t, r.scope(rec))
+	variables, err := template.Render(t, run.ScopeOf(rec, o.Config))
 	if err != nil {
 		return run.Spec{}, nil, fmt.Errorf("variables of template %s: %w", rec.Template, err)
 	}
-	n := rec.Run
 	s := run.Spec{
-		Ref:        lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Ref:        n.Ref(rec.ID),
 		Run:        fmt.Sprintf("%s %s run %d", rec.Template, rec.ID, n.N),
-		Repository: repo.Repo.String(), Workspace: workspace, Ledger: r.o.Ledger(), Source: n.Source, Snapshot: cmp.Or(n.Snapshot, rec.Snapshot),
-		Variables: variables, Sensitive: r.sensitive(rec, t, variables),
+		Repository: repo.Repo.String(), Workspace: workspace, Ledger: o.Ledger(), Source: n.Source, Snapshot: snapshot,
+		Variables: variables, Sensitive: sensitiveVariables(o, rec, t, variables),
 		Outputs: t.Outputs, Credentials: t.Credentials, Approve: n.Kind == lifecycle.RunPlan,
-		Took: tookOver(rec), Limits: r.o.Limits,
+		Took: lockOfPrevious(rec), Limits: o.Limits,
 	}
 	s.Limits.Timeout = t.Timeout
 	if rec.Workspace != "" {
-		if err := r.workspaceSpec(&s, rec); err != nil {
+		if err := addRemote(o, &s, rec); err != nil {
 			return run.Spec{}, nil, err
 		}
 	}
@@ -98,11 +75,11 @@ func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *
 	return s, t, nil
 }
 
-// sensitive names the variables that no log may show. If the template and so the schema
-// is gone, these are all variables that may contain a sensitive parameter.
-func (r sources) sensitive(rec *lifecycle.Record, t *template.Template, variables map[string]json.RawMessage) []string {
+// sensitiveVariables names the variables that no log may show. If the template and so the
+// schema is gone, these are all variables that may contain a sensitive parameter.
+func sensitiveVariables(o *Options, rec *lifecycle.Record, t *template.Template, variables map[string]json.RawMessage) []string {
 	names := slices.Clone(rec.Sensitive)
-	e, ok := r.o.Templates.Current(rec.Template)
+	e, ok := o.Templates.Current(rec.Template)
 	switch {
 	case ok && e.Schema != nil:
 		names = append(names, e.Schema.SensitiveVariables()...)
@@ -117,23 +94,22 @@ func (r sources) sensitive(rec *lifecycle.Record, t *template.Template, variable
 	return slices.Compact(names)
 }
 
-// tookOver returns the ID of the lock that the previous attempt may have left; "" if
-// there was no previous attempt.
-func tookOver(rec *lifecycle.Record) string {
+// lockOfPrevious returns the ID of the lock that the previous attempt may have left; ""
+// if there was no previous attempt.
+func lockOfPrevious(rec *lifecycle.Record) string {
 	n := rec.Run
 	switch {
 	case n.Before != "":
 		return run.LockID(lifecycle.Ref{ID: rec.ID, N: n.N, Attempt: n.Attempt - 1, Nonce: n.Before})
 	case len(rec.Runs) > 0 && rec.Runs[0].Nonce != "":
-		last := rec.Runs[0]
-		return run.LockID(lifecycle.Ref{ID: rec.ID, N: last.N, Attempt: last.Attempt, Nonce: last.Nonce})
+		return run.LockID(rec.Runs[0].Ref(rec.ID))
 	}
 	return ""
 }
 
-// pinned reports whether the previous run succeeded and has already tagged what this one
-// executes.
-func pinned(rec *lifecycle.Record) bool {
+// isPinned reports whether the previous run succeeded and has already tagged what this
+// one executes.
+func isPinned(rec *lifecycle.Record) bool {
 	n := rec.Run
 	if len(rec.Runs) == 0 || rec.Runs[0].Result != lifecycle.Done {
 		return false
@@ -141,26 +117,26 @@ func pinned(rec *lifecycle.Record) bool {
 	return rec.Runs[0].Source == n.Source && (n.Snapshot == "" || n.Snapshot == rec.Snapshot)
 }
 
-// pin tags what a run executes in the repository of the instance, so that destroying it
-// does not depend on retention elsewhere; before the first run it also records in the
-// queue where the state will be.
-func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *template.Template) error {
+// pinSource tags what a run executes in the repository of the instance, so that
+// destroying it does not depend on retention elsewhere; before the first run it also
+// records in the queue where the state will be.
+func pinSource(ctx context.Context, o *Options, rec *lifecycle.Record, t *template.Template) error {
 	if rec.Workspace != "" { // its source is an upload in this repository
-		if err := r.forget(ctx, rec); err != nil && !passing(err) {
+		if err := untagOldRuns(ctx, o, rec); err != nil && !isPassing(err) {
 			return err
 		}
 		return nil
 	}
-	if pinned(rec) {
+	if isPinned(rec) {
 		return nil
 	}
 	n := rec.Run
-	repo, _, err := r.repo(rec.Template, rec.ID)
+	repo, _, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil {
 		return err
 	}
 	if len(rec.Runs) == 0 {
-		queue, err := r.o.Client.Repo(r.o.Layout.QueueRepo())
+		queue, err := o.Client.Repo(o.Layout.QueueRepo())
 		if err != nil {
 			return err
 		}
@@ -169,7 +145,7 @@ func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *template.Tem
 			return err
 		}
 	}
-	zip, err := r.zip(ctx, repo.Repo, n.Source, len(rec.Runs) == 0)
+	zip, err := findArchive(ctx, o, repo.Repo, n.Source, len(rec.Runs) == 0)
 	if err != nil {
 		return err
 	}
@@ -192,9 +168,9 @@ func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *template.Tem
 	return err
 }
 
-// zip returns the archive of a module, from the repository of the instance or, mounted,
-// from that of the module.
-func (r sources) zip(ctx context.Context, own *oci.Repo, s template.Source, first bool) (oci.Blob, error) {
+// findArchive returns the archive of a module, from the repository of the instance or,
+// mounted, from that of the module.
+func findArchive(ctx context.Context, o *Options, own *oci.Repo, s template.Source, first bool) (oci.Blob, error) {
 	d := digest.Digest(s.Archive)
 	if !first {
 		if desc, err := own.Stat(ctx, d); err == nil {
@@ -205,7 +181,7 @@ func (r sources) zip(ctx context.Context, own *oci.Repo, s template.Source, firs
 	if err != nil {
 		return oci.Blob{}, err
 	}
-	from, err := r.o.Client.Repo(r.o.Layout.Module(m))
+	from, err := o.Client.Repo(o.Layout.Module(m))
 	if err != nil {
 		return oci.Blob{}, err
 	}

@@ -19,14 +19,9 @@ import (
 // maxSensitiveState bounds the size of a state from which one output is read, in bytes.
 const maxSensitiveState = 64 << 20
 
-// attemptOf returns the reference of the newest attempt of a run.
-func attemptOf(rec *lifecycle.Record, u *lifecycle.Run) lifecycle.Ref {
-	return lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
-}
-
-// forgotten is the error for a record that was shortened, as final ones are: it no
+// shortenedError is the error for a record that was shortened, as final ones are: it no
 // longer tells which attempt left the content in the repository.
-func forgotten(rec *lifecycle.Record, u *lifecycle.Run) error {
+func shortenedError(rec *lifecycle.Record, u *lifecycle.Run) error {
 	return fmt.Errorf("run %d of instance %s is over, and its record was shortened: %w", u.N, rec.ID, oci.ErrNotFound)
 }
 
@@ -37,19 +32,19 @@ func (r *Driver) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Ru
 		return nil, fmt.Errorf("run %d of instance %s was not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
 	}
 	if u.Nonce == "" {
-		return nil, forgotten(rec, u)
+		return nil, shortenedError(rec, u)
 	}
-	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
+	repo, workspace, err := repoOf(&r.o, rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}
 	for _, x := range r.o.Executors {
 		if from, ok := x.(run.LogSource); ok {
-			spec := run.Spec{Ref: attemptOf(rec, u), Repository: repo.Repo.String(), Workspace: workspace}
+			spec := run.Spec{Ref: u.Ref(rec.ID), Repository: repo.Repo.String(), Workspace: workspace}
 			return from.Log(ctx, spec, run.Handle(u.Handle), offset)
 		}
 	}
-	_, files, err := run.ReadReport(ctx, repo, attemptOf(rec, u))
+	_, files, err := run.ReadReport(ctx, repo, u.Ref(rec.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -59,16 +54,16 @@ func (r *Driver) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Ru
 
 // Plan returns the plan of a run as text, as masked by its attempt.
 func (r *Driver) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run) ([]byte, error) {
-	ref := attemptOf(rec, u)
+	ref := u.Ref(rec.ID)
 	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this attempt applies the plan of that one
 		ref.Kind = lifecycle.RunPlan
 		ref.Attempt = u.Planned
 		ref.Nonce = u.Before
 	}
 	if ref.Nonce == "" {
-		return nil, forgotten(rec, u)
+		return nil, shortenedError(rec, u)
 	}
-	repo, _, err := r.sources().repo(rec.Template, rec.ID)
+	repo, _, err := repoOf(&r.o, rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +77,13 @@ func (r *Driver) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.R
 	return []byte(report.PlanText), nil
 }
 
-// stateOf returns the last state of an instance.
-func stateOf(ctx context.Context, r *Driver, rec *lifecycle.Record) ([]byte, error) {
-	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
+// readState returns the last state of an instance.
+func readState(ctx context.Context, o *Options, rec *lifecycle.Record) ([]byte, error) {
+	repo, workspace, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := statebackend.New(repo.Repo, statebackend.Options{Sealer: r.o.Sealer, MaxState: maxSensitiveState}).Get(ctx, workspace)
+	state, _, err := statebackend.New(repo.Repo, statebackend.Options{Sealer: o.Sealer, MaxState: maxSensitiveState}).Get(ctx, workspace)
 	if errors.Is(err, statebackend.ErrUnsealed) {
 		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
 	}
@@ -97,7 +92,7 @@ func stateOf(ctx context.Context, r *Driver, rec *lifecycle.Record) ([]byte, err
 
 // Outputs returns the outputs in the last state of an instance.
 func (r *Driver) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string]states.Output, error) {
-	state, err := stateOf(ctx, r, rec)
+	state, err := readState(ctx, &r.o, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +106,7 @@ func (r *Driver) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string
 // Resources returns the addresses of the resources in the last state of an instance,
 // without data sources.
 func (r *Driver) Resources(ctx context.Context, rec *lifecycle.Record) ([]string, error) {
-	state, err := stateOf(ctx, r, rec)
+	state, err := readState(ctx, &r.o, rec)
 	if err != nil {
 		return nil, err
 	}

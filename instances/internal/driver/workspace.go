@@ -16,22 +16,22 @@ import (
 
 // WorkspaceRepo returns the repository of the runs of a workspace.
 func (r *Driver) WorkspaceRepo(organization, record string) (records.InstanceRepo, error) {
-	repo, _, err := r.sources().repo(lifecycle.WorkspaceTemplate(organization), record)
+	repo, _, err := repoOf(&r.o, lifecycle.WorkspaceTemplate(organization), record)
 	return repo, err
 }
 
-// workspaceSpec completes the specification of an attempt of a workspace. Its state is
-// not beside its record, so the lock there is that of the run.
-func (r *Driver) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
+// addRemote completes the specification of an attempt of a workspace. Its state is not
+// beside its record, so the lock there is that of the run.
+func addRemote(o *Options, s *run.Spec, rec *lifecycle.Record) error {
 	n := rec.Run
-	if n.Ask == nil || r.o.RunID == nil {
+	if n.Ask == nil || o.RunID == nil {
 		return fmt.Errorf("run %d of workspace %s: this server does not execute runs", n.N, rec.Workspace)
 	}
 	_, organization, _ := strings.Cut(rec.Template, "/")
 	s.Run = fmt.Sprintf("%s/%s run %d", organization, rec.Workspace, n.N)
 	s.State = run.StateTFE
 	s.Remote = &run.Remote{
-		Organization: organization, Workspace: rec.Workspace, RunID: r.o.RunID(organization, rec.Workspace, rec.ID, n.N), Input: n.Ask.Input,
+		Organization: organization, Workspace: rec.Workspace, RunID: o.RunID(organization, rec.Workspace, rec.ID, n.N), Input: n.Ask.Input,
 		Destroy: n.Ask.Destroy, RefreshOnly: n.Ask.RefreshOnly, NoRefresh: n.Ask.NoRefresh, Save: n.Ask.Save,
 	}
 	s.Took = ""
@@ -41,10 +41,10 @@ func (r *Driver) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 	return nil
 }
 
-// forget deletes what earlier runs of a workspace left and its record no longer names,
-// before the next run begins. What cannot be deleted stays.
-func (r *Driver) forget(ctx context.Context, rec *lifecycle.Record) error {
-	repo, _, err := r.sources().repo(rec.Template, rec.ID)
+// untagOldRuns deletes what earlier runs of a workspace left and its record no longer
+// names, before the next run begins. What cannot be deleted stays.
+func untagOldRuns(ctx context.Context, o *Options, rec *lifecycle.Record) error {
+	repo, _, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
 		return err
 	}
@@ -79,7 +79,7 @@ func (r *Driver) forget(ctx context.Context, rec *lifecycle.Record) error {
 // PhaseRef returns the attempt that planned or applied in a run of a workspace; without a
 // nonce it is no longer known.
 func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref {
-	ref := lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	ref := u.Ref(rec.ID)
 	if !apply && u.Kind == lifecycle.RunApply { // this attempt applies the plan of that one
 		ref.Kind = lifecycle.RunPlan
 		if u.Attempt > u.Planned {
@@ -99,9 +99,9 @@ func (r *Driver) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	}
 	ref := PhaseRef(rec, u, apply)
 	if ref.Nonce == "" {
-		return nil, over, forgotten(rec, u)
+		return nil, over, shortenedError(rec, u)
 	}
-	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
+	repo, workspace, err := repoOf(&r.o, rec.Template, rec.ID)
 	if err != nil {
 		return nil, over, err
 	}

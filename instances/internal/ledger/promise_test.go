@@ -43,7 +43,7 @@ func fill(t testing.TB, r *replica, tpl *template.Template) {
 	var p lifecycle.Reconcile
 	for id, rec := range d.Records {
 		p.Events = append(p.Events, lifecycle.Ended{
-			Ref:    lifecycle.Ref{ID: id, Kind: rec.Run.Kind, N: rec.Run.N, Attempt: rec.Run.Attempt, Nonce: rec.Run.Nonce},
+			Ref:    rec.Run.Ref(id),
 			Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true},
 		})
 	}

@@ -3,6 +3,7 @@
 package instancectl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,7 @@ func (p runAttempts) attempt(ctx context.Context, r *lifecycle.Record) lifecycle
 	case err != nil:
 		return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
 	case st.State == run.Ended:
-		return lifecycle.Ended{Ref: a.Ref, Result: st.Result, Connection: p.connection(a.Template, r, st.Result)}
+		return lifecycle.Ended{Ref: a.Ref, Result: st.Result, Connection: run.ConnectionOf(r, a.Template, p.c.Config, st.Result)}
 	case st.State == run.Gone:
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}}
 	case over:
@@ -120,48 +121,20 @@ func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	n := r.Run
 	o := p.byName[r.ID]
 	a := Attempt{
-		Ref: lifecycle.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Ref: n.Ref(r.ID),
 		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
 		Source: n.Source, Approved: n.Approved, Cancelled: n.Cancel != "", Namespace: workspaceName(r), Template: &template.Template{},
 	}
-	snapshot := r.Snapshot
-	if n.Snapshot != "" {
-		snapshot = n.Snapshot
-	}
-	t := p.before.Templates[snapshot]
+	t := p.before.Templates[cmp.Or(n.Snapshot, r.Snapshot)]
 	if t == nil {
 		return a, fmt.Errorf("the template of instance %s is not in its status any more", r.ID)
 	}
 	a.Template = t
 	var err error
-	if a.Variables, err = template.Render(t, p.scope(r)); err != nil {
+	if a.Variables, err = template.Render(t, run.ScopeOf(r, p.c.Config)); err != nil {
 		return a, fmt.Errorf("variables of template %s: %w", r.Template, err)
 	}
 	return a, nil
-}
-
-// scope holds the values that expressions of a record's template can use.
-func (p runAttempts) scope(r *lifecycle.Record) template.Scope {
-	s := template.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
-	if r.Run != nil && r.Run.Parameters != nil {
-		s.Parameters = r.Run.Parameters
-	}
-	return s
-}
-
-// connection is how to reach the instance after an apply. If it cannot be rendered, it
-// holds the error, because the instance itself exists.
-func (p runAttempts) connection(t *template.Template, r *lifecycle.Record, res lifecycle.Result) *template.Connection {
-	if r.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
-		return nil
-	}
-	scope := p.scope(r)
-	scope.Outputs = res.Outputs
-	c, err := template.RenderConnection(t, scope)
-	if err != nil {
-		return &template.Connection{Type: template.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
-	}
-	return c
 }
 
 // Attempt is one execution for an instance, with all that an executor needs.
@@ -227,6 +200,6 @@ func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version
 	if t.Approval == template.ApprovalPlan {
 		a.Kind = lifecycle.RunPlan
 	}
-	a.Variables, err = template.Render(t, template.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: s.Config})
+	a.Variables, err = template.Render(t, run.ScopeOf(r, s.Config))
 	return a, workspaceLabels(r), err
 }
