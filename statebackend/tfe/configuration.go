@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -38,20 +39,20 @@ const (
 
 // remote reports whether the runs of a workspace are executed here, by a record that was
 // settled; by another one, whether that may be.
-func (s configurations) remote(r *statebackend.Record) bool {
-	return s.o.Runs != nil && r != nil && r.Mode == modeRemote
+func (s *books) runsHere(r *statebackend.Record) bool {
+	return s.runs != nil && r != nil && r.Mode == modeRemote
 }
 
 // openRemote finds a workspace whose runs are executed here.
-func (s configurations) openRemote(ctx context.Context, p workspaceRef) (located, error) {
-	at, err := s.open(ctx, p)
+func (s *books) openRemote(ctx context.Context, p workspaceRef) (located, error) {
+	at, err := s.stores.openWorkspace(ctx, p)
 	if err == nil {
 		err = s.settleRemote(ctx, &at)
 	}
 	if err != nil {
 		return located{}, err
 	}
-	if !s.remote(at.live()) {
+	if !s.runsHere(at.live()) {
 		return located{}, conflict("workspace runs nothing here", "workspace %q has execution mode local: its runs are executed where the tool is started\nhint: set its execution mode to remote", p)
 	}
 	return at, nil
@@ -92,29 +93,42 @@ func (c configurationID) resource(status string) resource {
 	}}
 }
 
+// configurations are the routes of configurations to run.
+type configurations struct {
+	gate    *gate
+	books   *books
+	signer  signer
+	spooled *service.Limiter[string] // on disk: of received configurations
+}
+
+func (s configurations) addTo(t table) {
+	t.add("POST", "workspaces/{id}/configuration-versions", s.createConfiguration)
+	t.add("GET", "configuration-versions/{id}", s.showConfiguration)
+}
+
 // createConfiguration answers with the address to which a configuration is uploaded. It
 // stores nothing.
 func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.allowWorkspace(r, rights.Run)
+	p, _, g, err := s.gate.allowWorkspace(r, rights.Run)
 	if err != nil {
 		return err
 	}
 	var body configurationBody
-	if err := s.readBody(w, r, smallBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
-	if s.o.PublicURL(r) == "" {
+	if s.signer.publicURL(r) == "" {
 		return invalid("this server does not know by which address it is reached, to which a configuration could be sent\nhint: set public_url")
 	}
-	if _, err := s.openRemote(r.Context(), p); err != nil {
+	if _, err := s.books.openRemote(r.Context(), p); err != nil {
 		return err
 	}
-	record, err := s.o.Runs.Open(r.Context(), p.asWorkspace(), g.Caller)
+	record, err := s.books.runs.Open(r.Context(), p.asWorkspace(), g.Caller)
 	if err != nil {
 		return runError(err)
 	}
 	a := body.Data.Attributes
-	c := newConfigurationID(p, record, s.now(), a.Speculative, a.Provisional)
+	c := newConfigurationID(p, record, s.gate.now(), a.Speculative, a.Provisional)
 	if err := s.mayStore(r.Context(), c); err != nil {
 		return err
 	}
@@ -125,7 +139,7 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	}
 	d := c.resource(statusPending)
 	attributes, _ := d.Attributes.(configurationAttributes)
-	attributes.Upload = s.address(r, "uploads/"+token)
+	attributes.Upload = s.signer.address(r, "uploads/"+token)
 	d.Attributes = attributes
 	return answer(w, http.StatusCreated, document{Data: d})
 }
@@ -133,7 +147,7 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 // uploadsOf lists the uploads of a configuration, which is valid only if there is exactly
 // one, and all uploads of its workspace.
 func (s configurations) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []format.ConfigurationTag, err error) {
-	if repo, err = s.o.Runs.Repository(c.asWorkspace(), c.record); err != nil {
+	if repo, err = s.books.runs.Repository(c.asWorkspace(), c.record); err != nil {
 		return nil, nil, nil, err
 	}
 	if all, err = format.Configurations(ctx, repo, c.record); err != nil {
@@ -154,7 +168,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	if err != nil {
 		return err
 	}
-	view, err := s.o.Runs.View(ctx, c.asWorkspace())
+	view, err := s.books.runs.View(ctx, c.asWorkspace())
 	if err != nil {
 		return runError(err)
 	}
@@ -166,7 +180,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	cleaned := 0
 	for _, t := range all {
 		waits, known := used[t.ID]
-		if announced(t.ID).Before(s.now().Add(-configurationAge)) {
+		if announced(t.ID).Before(s.gate.now().Add(-configurationAge)) {
 			if !waits && cleaned < maxCleaned {
 				cleaned++
 				_ = repo.Delete(ctx, oci.Descriptor{Digest: t.Manifest}) // if the registry can; otherwise it is tried again later
@@ -189,7 +203,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	if _, err := s.allow(r, rights.Read, c.workspaceRef); err != nil {
+	if _, err := s.gate.allow(r, rights.Read, c.workspaceRef); err != nil {
 		return err
 	}
 	_, its, _, err := s.uploadsOf(r.Context(), c)
@@ -206,7 +220,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 		attributes.Error = "uploaded twice"
 		attributes.Message = errTwice(c).Error()
 		d.Attributes = attributes
-	case s.now().After(c.made().Add(configurationAge)):
+	case s.gate.now().After(c.made().Add(configurationAge)):
 		return absent("configuration version %s is not there any more", c)
 	}
 	return answer(w, http.StatusOK, document{Data: d})
@@ -220,7 +234,7 @@ func errTwice(c configurationID) error {
 // like the repetition of a request whose answer was lost.
 func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Request, t signedUpload) error {
 	c, err := parseConfigurationID(t.Workspace)
-	if err != nil || s.o.Runs == nil {
+	if err != nil || s.books.runs == nil {
 		return errUploadURL()
 	}
 	if r.ContentLength > format.MaxConfiguration {
@@ -235,7 +249,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 		return err
 	}
 	defer release()
-	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(rights.Run, c.organization, c.workspace), "upload address")
+	g := s.gate.kit.Guard.Proven(r, t.caller(), s.gate.right(rights.Run, c.organization, c.workspace), "upload address")
 	f, done, err := files.TempFile("")
 	if err != nil {
 		return err
@@ -250,7 +264,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 	if err := s.mayStore(ctx, c); err != nil {
 		return err
 	}
-	repo, err := s.o.Runs.Repository(c.asWorkspace(), c.record)
+	repo, err := s.books.runs.Repository(c.asWorkspace(), c.record)
 	if err != nil {
 		return err
 	}
@@ -272,7 +286,7 @@ func configurationTooLarge() error {
 
 // spool writes the body to a file while it checks whether it can be unpacked.
 func (s configurations) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.Blob, error) {
-	if err := s.kit.OpenBody(r); err != nil {
+	if err := s.gate.kit.OpenBody(r); err != nil {
 		return oci.Blob{}, err
 	}
 	sum := digest.SHA256.Digester()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -63,12 +64,25 @@ func (a announcement) check() error {
 	return nil
 }
 
+// versionWrites are the routes that announce states, and that store an earlier one again.
+type versionWrites struct {
+	gate     *gate
+	signer   signer
+	writer   stateWriter
+	memory   *service.Limiter[string]
+	maxState int64
+}
+
+func (s versionWrites) addTo(t table) {
+	t.addLong("POST", "workspaces/{id}/state-versions", t.sendSnapshots(s.createVersion))
+	t.add("PATCH", "workspaces/{id}/state-versions", s.rollback)
+}
+
 // createVersion begins the write of a state, or completes it if the state is in the
 // body. The tools print the text of this answer but not that of a failed upload, so
 // every check that is possible here is made here.
-func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
-	s.setSnapshots(w)
-	p, h, g, err := s.allowWorkspace(r, rights.Write)
+func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.gate.allowWorkspace(r, rights.Write)
 	if err != nil {
 		return err
 	}
@@ -87,13 +101,13 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 		Tool: printable(r.Header.Get("Terraform-Version")), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject,
 	}
 	if len(a.State) > 0 {
-		v, err := s.uploads().write(r, g, t, a.State)
+		v, err := s.writer.write(r, g, t, a.State)
 		if err != nil {
 			return err
 		}
-		return answer(w, http.StatusCreated, document{Data: s.versionOf(r, p, h, v)})
+		return answer(w, http.StatusCreated, document{Data: s.signer.versionOf(r, p, h, v)})
 	}
-	if s.o.PublicURL(r) == "" { // without it the tools send the state in the body
+	if s.signer.publicURL(r) == "" { // without it the tools send the state in the body
 		return refuse(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 	}
 	r, cancel := within(r)
@@ -109,7 +123,7 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readAnnouncement reads the body; the caller calls release to free its memory.
-func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
+func (s versionWrites) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
 	if r.ContentLength > maxInline {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
 	}
@@ -118,11 +132,11 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 		if size < 0 {
 			size = maxInline
 		}
-		if release, err = reserve(s.limiter, g.Caller, inlineCopies*size); err != nil {
+		if release, err = reserve(s.memory, g.Caller, inlineCopies*size); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.readBody(w, r, maxInline, d); err != nil {
+	if err := s.gate.readBody(w, r, maxInline, d); err != nil {
 		release()
 		return nil, err
 	}
@@ -130,7 +144,7 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 }
 
 // pending returns the version that a signed upload is for, with its upload addresses.
-func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signedUpload) (resource, error) {
+func (s versionWrites) pending(r *http.Request, p workspaceRef, h commandID, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {
 		t.Kind = kind
@@ -138,15 +152,15 @@ func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signed
 		if err != nil {
 			return resource{}, err
 		}
-		*to = s.address(r, "uploads/"+token)
+		*to = s.signer.address(r, "uploads/"+token)
 	}
 	return resource{Type: versionKind, ID: p.pendingID(t.Serial, h), Attributes: a}, nil
 }
 
 // mayUpload checks whether the state of a signed upload could be stored now. It reserves
 // nothing: the upload checks again.
-func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t signedUpload) error {
-	if at, l, mine := s.holding(ctx, p, t.Lock); mine {
+func (s versionWrites) mayUpload(ctx context.Context, p workspaceRef, h commandID, t signedUpload) error {
+	if at, l, mine := s.writer.stores.findHeld(ctx, p, t.Lock); mine {
 		if err := at.store.Check(ctx, at.workspace, t.Lock); err != nil || t.Force {
 			return err
 		}
@@ -154,11 +168,11 @@ func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t 
 			return at.follows(ctx, head, err, t)
 		}
 	}
-	at, states, err := s.look(ctx, p, h)
+	at, states, err := s.writer.stores.look(ctx, p, h)
 	if err != nil {
 		return err
 	}
-	if err := s.mayWrite(states.Check(ctx, at.workspace, t.Lock), h, t); err != nil || t.Force {
+	if err := s.writer.mayWrite(states.Check(ctx, at.workspace, t.Lock), h, t); err != nil || t.Force {
 		return err
 	}
 	head, err := at.head(ctx, states)
@@ -167,7 +181,7 @@ func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t 
 
 // mayWrite interprets the result of checking the lock of a signed upload. nil: it is
 // held, or the command did not lock and the workspace is free.
-func (s versions) mayWrite(err error, h commandID, t signedUpload) error {
+func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
 	switch {
 	case isLocked && h != "" && locked.Held.ID == lockOfWrite(t.Lock, t.Serial):
@@ -176,7 +190,7 @@ func (s versions) mayWrite(err error, h commandID, t signedUpload) error {
 		return conflict("workspace not locked", "lock the workspace first")
 	case !errors.Is(err, statebackend.ErrNotHeld):
 		return err
-	case s.now().Sub(h.made()) > maxCommandAge:
+	case s.gate.now().Sub(h.made()) > maxCommandAge:
 		return conflict("lock lost", "this command began days ago and holds no lock: run it again")
 	}
 	return nil
@@ -228,20 +242,20 @@ type rollbackDoc struct {
 
 // rollback stores an earlier state again, under the lock of the request if it has
 // one, else under a temporary lock.
-func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, manage)
+func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.gate.allowWorkspace(r, manage)
 	if err != nil {
 		return err
 	}
 	var d rollbackDoc
-	if err := s.readBody(w, r, smallBody, &d); err != nil {
+	if err := s.gate.readBody(w, r, smallBody, &d); err != nil {
 		return err
 	}
-	to, err := parseVersionID(d.Data.Relationships.To.Data.ID, s.now())
+	to, err := parseVersionID(d.Data.Relationships.To.Data.ID, s.gate.now())
 	if err != nil || to.pending || to.workspaceRef != p {
 		return invalid("rollback-state-version must be a stored version of this workspace")
 	}
-	release, err := reserve(s.limiter, g.Caller, s.o.MaxState)
+	release, err := reserve(s.memory, g.Caller, s.maxState)
 	if err != nil {
 		return err
 	}
@@ -250,12 +264,12 @@ func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: s.versionOf(r, p, h, v)})
+	return answer(w, http.StatusOK, document{Data: s.signer.versionOf(r, p, h, v)})
 }
 
-func (s versions) restore(r *http.Request, g access.Grant, p workspaceRef, h commandID, n int64) (v statebackend.Version, err error) {
+func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, h commandID, n int64) (v statebackend.Version, err error) {
 	ctx := r.Context()
-	at, _, err := s.look(ctx, p, h)
+	at, _, err := s.writer.stores.look(ctx, p, h)
 	if err != nil {
 		return v, err
 	}
@@ -272,10 +286,10 @@ func (s versions) restore(r *http.Request, g access.Grant, p workspaceRef, h com
 		return err
 	})
 	if errors.Is(err, statebackend.ErrNotHeld) || h == "" && errors.Is(err, statebackend.ErrLockEnded) {
-		info := s.locks().lockInfo(r, p, h, g)
-		info.ID = newCommandID(s.now()).lockID()
+		info := s.writer.locker.lockInfo(r, p, h, g)
+		info.ID = newCommandID(s.gate.now()).lockID()
 		info.Operation = restored
-		err = s.uploads().underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
+		err = s.writer.locker.withOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
 			// okara wrote the operation of the version, so it is enough to detect a
 			// repeated request.
 			if v, err = l.Head(ctx); err == nil && v.Operation == restored {
@@ -287,7 +301,7 @@ func (s versions) restore(r *http.Request, g access.Grant, p workspaceRef, h com
 	}
 	if err == nil {
 		g.Record(p.String(), access.Change{Action: "restore", Version: strconv.FormatInt(v.N, 10), From: strconv.FormatInt(n, 10), Digest: v.Digest, Lock: v.LockID, Status: http.StatusOK})
-		s.o.Wrote(ctx, at.name)
+		s.writer.wrote(ctx, at.name)
 	}
 	return v, err
 }

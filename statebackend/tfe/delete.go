@@ -17,22 +17,30 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func (s workspaces) deleteWorkspace(w http.ResponseWriter, r *http.Request) error {
+// deletions are the routes that delete workspaces.
+type deletions struct {
+	gate   *gate
+	books  *books
+	locker locker
+	wrote  func(ctx context.Context, name string) <-chan struct{}
+}
+
+func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request) error {
 	return s.remove(w, r, func(context.Context, *statebackend.Lock) error { return nil })
 }
 
 // safeDelete deletes a workspace that manages no resources.
-func (s workspaces) safeDelete(w http.ResponseWriter, r *http.Request) error {
+func (s deletions) safeDelete(w http.ResponseWriter, r *http.Request) error {
 	return s.remove(w, r, managesNothing)
 }
 
 // remove deletes a workspace under a temporary lock, if may returns nil for it.
-func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
-	p, h, g, err := s.named(r, manage)
+func (s deletions) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
+	p, h, g, err := s.gate.findNamed(r, manage)
 	if err != nil {
 		return err
 	}
-	at, err := s.locate(r.Context(), p)
+	at, err := s.books.stores.locate(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -40,7 +48,7 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	switch {
 	case err != nil:
 		return err
-	case !ok && at.deletedBy(g, s.now()):
+	case !ok && at.deletedBy(g, s.gate.now()):
 		return noContent(w)
 	case !ok:
 		return noWorkspace(p)
@@ -48,20 +56,20 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	if err := notOlder(h, p, at.record); err != nil {
 		return err
 	}
-	end, err := s.endVariables(r, p, g)
+	end, err := s.books.endVariables(r, p, g)
 	if err != nil {
 		return err
 	}
-	defer s.recent.forget(p)
-	info := s.locks().lockInfo(r, p, h, g)
+	defer s.locker.recent.forget(p)
+	info := s.locker.lockInfo(r, p, h, g)
 	info.ID = uuid.NewString()
 	info.Operation = "delete"
 	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
 		if err := may(ctx, l); err != nil {
 			return err
 		}
-		if s.o.Runs != nil {
-			if err := s.o.Runs.End(ctx, p.asWorkspace(), g.Caller); err != nil {
+		if s.books.runs != nil {
+			if err := s.books.runs.End(ctx, p.asWorkspace(), g.Caller); err != nil {
 				return runError(err)
 			}
 		}
@@ -72,21 +80,21 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 		}
 		return err
 	}
-	s.o.Wrote(r.Context(), at.name)
+	s.wrote(r.Context(), at.name)
 	g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent})
 	return noContent(w)
 }
 
 // endVariables returns the function that deletes the variables and settings of a workspace.
 // If it has variables, that needs the right to set them.
-func (s *server) endVariables(r *http.Request, p workspaceRef, g access.Grant) (end func(context.Context) error, err error) {
-	book, err := s.book(r.Context(), p.organization)
+func (s *books) endVariables(r *http.Request, p workspaceRef, g access.Grant) (end func(context.Context) error, err error) {
+	book, err := s.open(r.Context(), p.organization)
 	if err != nil {
 		return nil, err
 	}
 	some, err := book.Variables(r.Context(), p.workspace)
 	if err == nil && len(some) > 0 {
-		_, err = s.allow(r, rights.Run, p)
+		_, err = s.gate.allow(r, rights.Run, p)
 	}
 	return func(ctx context.Context) error { return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller)) }, err
 }

@@ -145,7 +145,7 @@ type problems struct {
 }
 
 // writeError is the only place that turns an error into an answer.
-func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (s *gate) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, title, detail := classify(err)
 	if !s.kit.Failing(w, r, status, err) {
 		return

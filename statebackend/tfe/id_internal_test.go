@@ -212,7 +212,7 @@ func TestShortID(t *testing.T) {
 
 // TestRunPage: a lock names the page of the run that took it, on this server or in CI.
 func TestRunPage(t *testing.T) {
-	s := locks{&server{common: &common{o: Options{PublicURL: func(*http.Request) string { return "https://okara.example.com/" }}}}}
+	s := locker{signer: signer{publicURL: func(*http.Request) string { return "https://okara.example.com/" }}}
 	p := workspaceRef{organization: "acme", workspace: "prod"}
 	for _, tt := range []struct {
 		name, want string

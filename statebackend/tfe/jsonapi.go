@@ -66,6 +66,16 @@ func answer(w http.ResponseWriter, status int, d any) error {
 	return nil
 }
 
+// answerPage sends the part of a list that a request asks for.
+func answerPage[T any](w http.ResponseWriter, r *http.Request, all []T, show func(T) resource) error {
+	from, to, meta := readPage(r.URL.Query()).of(len(all))
+	list := make([]resource, 0, to-from)
+	for _, one := range all[from:to] {
+		list = append(list, show(one))
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
 // noContent answers that a request succeeded, without a document.
 func noContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
@@ -81,7 +91,7 @@ const (
 
 // readBody reads a document of at most limit bytes into v; the right must have been
 // checked before. An empty body leaves v unchanged.
-func (s *common) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+func (s *gate) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength != 0 && (err != nil || media != mediaType && media != "application/json") {
 		return refuse(http.StatusUnsupportedMediaType, "unsupported media type", "send %s or application/json", mediaType)

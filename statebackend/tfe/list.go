@@ -19,7 +19,7 @@ import (
 
 // readable lists the workspaces of an organization that a caller may read, sorted by
 // name. For a split organization these are the workspaces with a record.
-func (s *common) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
+func (s *stores) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
 	store, err := s.store(ctx, organization)
 	if err != nil {
 		return nil, err
@@ -33,12 +33,12 @@ func (s *common) readable(ctx context.Context, organization string, g access.Gra
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(w statebackend.Workspace) bool {
-		return !validWorkspace(w.Name) || !g.May(s.o.Right(rights.Read, organization, w.Name))
+		return !validWorkspace(w.Name) || !s.gate.may(g, rights.Read, organization, w.Name)
 	}), nil
 }
 
 func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.allowOrganization(r, rights.Read)
+	organization, g, err := s.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -47,33 +47,30 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	all, err := s.readable(r.Context(), organization, g)
+	all, err := s.stores.readable(r.Context(), organization, g)
 	if err != nil {
 		return err
 	}
-	if err := s.settleAll(r.Context(), organization, all); err != nil {
+	if err := s.docs.books.settleAll(r.Context(), organization, all); err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(w statebackend.Workspace) bool { return !f.takes(w) })
-	from, to, meta := readPage(q).of(len(all))
-	list := make([]resource, 0, to-from)
-	reserved, _ := s.o.Split(organization)
-	for _, w := range all[from:to] {
-		item := s.resource(workspaceRef{organization, w.Name}, "", g, w.Live())
+	reserved, _ := s.gate.split(organization)
+	return answerPage(w, r, all, func(w statebackend.Workspace) resource {
+		item := s.docs.resource(workspaceRef{organization, w.Name}, "", g, w.Live())
 		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // the lock of a split workspace is in another repository
 			item = item.held(w.Held)
 		}
-		list = append(list, s.forClient(r, item))
-	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+		return s.docs.forClient(r, item)
+	})
 }
 
 // settleAll is settle for the workspaces of an organization, if some may run something here.
-func (s *server) settleAll(ctx context.Context, organization string, all []statebackend.Workspace) error {
-	if !slices.ContainsFunc(all, func(w statebackend.Workspace) bool { return s.configurations().remote(w.Live()) }) {
+func (s *books) settleAll(ctx context.Context, organization string, all []statebackend.Workspace) error {
+	if !slices.ContainsFunc(all, func(w statebackend.Workspace) bool { return s.runsHere(w.Live()) }) {
 		return nil
 	}
-	book, err := s.book(ctx, organization)
+	book, err := s.open(ctx, organization)
 	if err != nil {
 		return err
 	}

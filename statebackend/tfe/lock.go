@@ -30,24 +30,46 @@ type lockBody struct {
 	} `json:"data"`
 }
 
+// locks are the routes that lock and unlock workspaces.
+type locks struct {
+	gate   *gate
+	docs   workspaceDocs
+	locker locker
+	runs   Runs
+}
+
+func (s locks) addTo(t table) {
+	t.add("POST", "workspaces/{id}/actions/lock", s.lock)
+	t.add("POST", "workspaces/{id}/actions/unlock", s.unlock)
+	t.add("POST", "workspaces/{id}/actions/force-unlock", s.forceUnlock)
+}
+
+// locker takes locks of workspaces.
+type locker struct {
+	gate   *gate
+	stores *stores
+	recent *recent
+	signer signer
+}
+
 // lock takes the lock of a workspace. If it is held the answer is 409 and not 423: at
 // 423 the tools do not wait, whatever their timeout is.
 func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, rights.Write)
+	p, h, g, err := s.gate.allowWorkspace(r, rights.Write)
 	if err != nil {
 		return err
 	}
 	var body lockBody
-	if err := s.readBody(w, r, smallBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
-	info := s.lockInfo(r, p, h, g)
+	info := s.locker.lockInfo(r, p, h, g)
 	info.Info = strings.TrimPrefix(printable(body.Reason+body.Data.Attributes.Reason)+", "+info.Info, ", ")
-	known := s.recent.get(readerOf(r, p, g), s.now()).list
+	known := s.locker.recent.get(readerOf(r, p, g), s.gate.now()).list
 	if h == "" {
 		known = nil // another list, since the workspace must be checked for locks before the claim
 	}
-	if _, err := s.take(r.Context(), p, h, info, known); err != nil {
+	if _, err := s.locker.take(r.Context(), p, h, info, known); err != nil {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK})
@@ -55,9 +77,9 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 }
 
 // lockInfo describes the caller as the holder of a lock.
-func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
+func (s locker) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
-		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.holderName(r, g.Caller), Info: s.runPage(r, p, g),
+		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.gate.now().UTC(), Who: s.holderName(r, g.Caller), Info: s.runPage(r, p, g),
 		Version: clip(printable(r.Header.Get("Terraform-Version")), maxShort),
 		Path:    clip(printable(p.String()), 2*maxShort),
 	}
@@ -65,8 +87,8 @@ func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.G
 
 // runPage returns the page of the run that the caller is, on this server or in a CI system;
 // "" if it is none.
-func (s locks) runPage(r *http.Request, p workspaceRef, g access.Grant) string {
-	base := s.o.PublicURL(r)
+func (s locker) runPage(r *http.Request, p workspaceRef, g access.Grant) string {
+	base := s.signer.publicURL(r)
 	if id, n, ok := runOf(g.Caller); ok && base != "" {
 		return strings.TrimSuffix(base, "/") + "/ui/runs/" + url.PathEscape(p.organization) + "/" + url.PathEscape(p.workspace) + "/" + id + "." + n
 	}
@@ -87,32 +109,32 @@ func runOf(c access.Caller) (id, number string, ok bool) {
 const maxShort = 64
 
 // holderName names a caller, with the address that the request comes from.
-func (s locks) holderName(r *http.Request, c access.Caller) string {
+func (s locker) holderName(r *http.Request, c access.Caller) string {
 	name := nameOf(c)
 	if _, n, ok := runOf(c); ok {
 		name = "run " + n
 	}
-	return clip(name, 2*maxShort) + "@" + clip(printable(s.kit.Guard.ClientIP(r)), maxShort)
+	return clip(name, 2*maxShort) + "@" + clip(printable(s.gate.kit.Guard.ClientIP(r)), maxShort)
 }
 
 // take takes the lock of an existing workspace. known is a recent list to begin with, or
 // nil.
-func (s locks) take(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
+func (s locker) take(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
 	s.recent.forget(p)
-	store, err := s.store(ctx, p.organization)
+	store, err := s.stores.store(ctx, p.organization)
 	if err != nil {
 		return nil, err
 	}
-	if reserved, _ := s.o.Split(p.organization); !reserved {
+	if reserved, _ := s.gate.split(p.organization); !reserved {
 		return s.takeIn(ctx, store, known, p.workspace, h, info, func(ctx context.Context, l *statebackend.Listing) error {
-			at, err := s.locateIn(ctx, p, store, l)
+			at, err := s.stores.locateIn(ctx, p, store, l)
 			if err != nil {
 				return err
 			}
 			return at.mayLock(ctx, h)
 		})
 	}
-	at, err := s.locate(ctx, p)
+	at, err := s.stores.locate(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +159,7 @@ func (at located) mayLock(ctx context.Context, h commandID) error {
 // takeIn locks if fit accepts the list that locking begins with. A command may repeat the
 // request for its lock. A script whose subject already has the lock is refused, since
 // another script of that subject took it.
-func (s locks) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
+func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
 	looked := false
 	lockWhen := store.LockWhen
 	if known != nil {
@@ -171,9 +193,9 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 // answerLock answers with the workspace and its lock only. Clients that lock or unlock
 // need no more, and it sends no request.
 func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, held *statebackend.Held) error {
-	d := s.workspaces().resource(p, h, g, nil).held(held)
+	d := s.docs.resource(p, h, g, nil).held(held)
 	delete(d.Relationships, "project")
-	return answer(w, http.StatusOK, document{Data: s.workspaces().forClient(r, d)})
+	return answer(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }
 
 // unlock ends the lock of the command, or of the subject for a stable id. A repeated
@@ -181,15 +203,15 @@ func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef
 // since no other client has its lock id. A script gets a refusal, since its lock cannot
 // be distinguished from that of another script of the same subject.
 func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, rights.Write)
+	p, h, g, err := s.gate.allowWorkspace(r, rights.Write)
 	if err != nil {
 		return err
 	}
-	at, err := s.whereLocked(r.Context(), p)
+	at, err := s.locker.findLocked(r.Context(), p)
 	if err != nil {
 		return err
 	}
-	defer s.recent.forget(p)
+	defer s.locker.recent.forget(p)
 	id := lockIDOf(h, g.Caller)
 	err = at.store.Release(r.Context(), at.workspace, id)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
@@ -205,22 +227,22 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	return s.answerLock(w, r, p, h, g, nil)
 }
 
-// whereLocked finds the locks of a workspace, which need not exist any more. It sends no
+// findLocked finds the locks of a workspace, which need not exist any more. It sends no
 // request where the configuration decides.
-func (s locks) whereLocked(ctx context.Context, p workspaceRef) (located, error) {
-	if reserved, _ := s.o.Split(p.organization); reserved {
-		return s.locate(ctx, p)
+func (s locker) findLocked(ctx context.Context, p workspaceRef) (located, error) {
+	if reserved, _ := s.gate.split(p.organization); reserved {
+		return s.stores.locate(ctx, p)
 	}
-	store, err := s.store(ctx, p.organization)
+	store, err := s.stores.store(ctx, p.organization)
 	return located{workspaceRef: p, name: p.organization, store: store, workspace: p.workspace}, err
 }
 
-// notExecuting refuses to end a lock that may belong to an executing run.
-func (s locks) notExecuting(ctx context.Context, p workspaceRef) error {
-	if s.o.Runs == nil {
+// checkNotExecuting refuses to end a lock that may belong to an executing run.
+func (s locks) checkNotExecuting(ctx context.Context, p workspaceRef) error {
+	if s.runs == nil {
 		return nil
 	}
-	view, err := s.o.Runs.View(ctx, p.asWorkspace())
+	view, err := s.runs.View(ctx, p.asWorkspace())
 	if err != nil {
 		return runError(err)
 	}
@@ -236,14 +258,14 @@ func (s locks) notExecuting(ctx context.Context, p workspaceRef) error {
 // forceUnlock ends the lock of the workspace, whichever client holds it. The holder's
 // next write is refused.
 func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, manage)
+	p, h, g, err := s.gate.allowWorkspace(r, manage)
 	if err != nil {
 		return err
 	}
-	if err := s.notExecuting(r.Context(), p); err != nil {
+	if err := s.checkNotExecuting(r.Context(), p); err != nil {
 		return err
 	}
-	at, err := s.whereLocked(r.Context(), p)
+	at, err := s.locker.findLocked(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -258,7 +280,7 @@ func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 	if held == nil {
 		return conflict("workspace is not locked", "workspace %q is not locked", p)
 	}
-	defer s.recent.forget(p)
+	defer s.locker.recent.forget(p)
 	err = at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID)
 	if errors.Is(err, oci.ErrNotFound) { // released meanwhile
 		return conflict("workspace is not locked", "workspace %q is not locked", p)

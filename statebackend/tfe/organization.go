@@ -3,11 +3,29 @@
 package tfe
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
+
+// organizations are the routes of organizations and of the caller.
+type organizations struct {
+	gate       *gate
+	list       func(context.Context, access.Grant) ([]string, error) // Options.Organizations
+	mode       func(organization string) string
+	operations bool // runs are executed here
+}
+
+func (s organizations) addTo(t table) {
+	t.add("GET", "ping", s.ping)
+	t.add("GET", "account/details", s.account)
+	t.add("GET", "organizations", s.listOrganizations)
+	t.add("GET", "organizations/{organization}", s.showOrganization)
+	t.add("GET", "organizations/{organization}/entitlement-set", s.entitlements)
+}
 
 type organizationAttributes struct {
 	Name        string          `json:"name"`
@@ -15,42 +33,29 @@ type organizationAttributes struct {
 	Permissions map[string]bool `json:"permissions"`
 }
 
-func (s organizations) organization(name string, g access.Grant) resource {
+func (s organizations) resource(name string, g access.Grant) resource {
 	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
-		Name: name, Mode: s.defaultMode(name),
+		Name: name, Mode: cmp.Or(s.mode(name), modeLocal),
 		// Which workspaces a caller may create depends on their names.
-		Permissions: map[string]bool{"can-create-workspace": g.May(s.o.Right(rights.Write, name, ""))},
+		Permissions: map[string]bool{"can-create-workspace": s.gate.may(g, rights.Write, name, "")},
 	}}
-}
-
-// defaultMode is the execution mode of new workspaces.
-func (s organizations) defaultMode(organization string) string {
-	if s.o.Runs != nil && s.o.Mode(organization) == modeRemote {
-		return modeRemote
-	}
-	return modeLocal
 }
 
 // listOrganizations lists the known organizations in which the caller may read something.
 func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.allow(r, rights.Read, workspaceRef{})
+	g, err := s.gate.allow(r, rights.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}
-	names, err := s.o.Organizations(r.Context(), g)
+	names, err := s.list(r.Context(), g)
 	if err != nil {
 		return err
 	}
-	from, to, meta := readPage(r.URL.Query()).of(len(names))
-	list := make([]resource, 0, to-from)
-	for _, name := range names[from:to] {
-		list = append(list, s.organization(name, g))
-	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return answerPage(w, r, names, func(name string) resource { return s.resource(name, g) })
 }
 
 // allowOrganization is allow for the routes with an organization in the path.
-func (s *common) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
+func (s *gate) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
 	name := r.PathValue("organization")
 	if name == "" {
 		return "", access.Grant{}, absent("no organization is named")
@@ -62,21 +67,21 @@ func (s *common) allowOrganization(r *http.Request, action rights.Action) (strin
 // showOrganization answers for every name that a state can have: organizations are not
 // created before they are used.
 func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) error {
-	name, g, err := s.allowOrganization(r, rights.Read)
+	name, g, err := s.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: s.organization(name, g)})
+	return answer(w, http.StatusOK, document{Data: s.resource(name, g)})
 }
 
 // entitlements reports what an organization can do. Without operations the tools run
 // where they are started.
 func (s organizations) entitlements(w http.ResponseWriter, r *http.Request) error {
-	name, _, err := s.allowOrganization(r, rights.Read)
+	name, _, err := s.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	can := map[string]bool{"state-storage": true, "operations": s.o.Runs != nil}
+	can := map[string]bool{"state-storage": true, "operations": s.operations}
 	for _, cannot := range []string{
 		"agents", "audit-logging", "cost-estimation", "global-run-tasks", "private-module-registry", "private-run-tasks",
 		"private-vcs", "run-tasks", "sentinel", "sso", "teams", "vcs-integrations",
@@ -97,7 +102,7 @@ type userAttributes struct {
 
 // account reports the caller of a token. The tools use it to test a pasted token.
 func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.allow(r, rights.Read, workspaceRef{})
+	g, err := s.gate.allow(r, rights.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}

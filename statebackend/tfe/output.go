@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -58,12 +59,25 @@ func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	return o, nil
 }
 
+// outputRoutes are the routes of outputs.
+type outputRoutes struct {
+	gate   *gate
+	stores *stores
+	memory *service.Limiter[string]
+}
+
+func (s outputRoutes) addTo(t table) {
+	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.currentOutputs)
+	t.add("GET", "state-versions/{id}/outputs", s.versionOutputs)
+	t.add("GET", "state-version-outputs/{id}", s.showOutput)
+}
+
 // outputsOf reads the outputs of version n; the caller calls release to free their
 // memory.
 func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
 	release = func() {}
 	_, err = at.view(ctx, n, func(state []byte) (err error) {
-		if release, err = s.versions().acquireRead(g, state); err != nil {
+		if release, err = acquireRead(s.memory, g, state); err != nil {
 			return err
 		}
 		if o, err = readOutputs(at.workspaceRef, n, state); err != nil {
@@ -123,11 +137,11 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 // the tools read only one. Without a state the list is empty: the tools would treat not
 // found as an error.
 func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, rights.Read)
+	p, h, g, err := s.gate.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	at, v, err := s.versions().current(r.Context(), p, h)
+	at, v, err := s.stores.current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return answer(w, http.StatusOK, document{Data: []resource{}})
 	}
@@ -144,7 +158,7 @@ func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) err
 
 // versionOutputs answers with the outputs of one version, in pages.
 func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.versions().allowVersion(r)
+	id, g, err := s.gate.allowVersion(r)
 	if err != nil {
 		return err
 	}
@@ -156,9 +170,7 @@ func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	defer release()
-	list := o.list()
-	from, to, meta := readPage(r.URL.Query()).of(len(list))
-	return answer(w, http.StatusOK, document{Data: list[from:to], Meta: meta})
+	return answerPage(w, r, o.list(), func(one resource) resource { return one })
 }
 
 // showOutput answers with one output, including its value.
@@ -167,7 +179,7 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, rights.Read, id.workspaceRef)
+	g, err := s.gate.allow(r, rights.Read, id.workspaceRef)
 	if err != nil {
 		return err
 	}
@@ -185,7 +197,7 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 
 // openOutputs reads the outputs of version n of an existing workspace.
 func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRef, n int64) (outputs, func(), error) {
-	at, err := s.open(r.Context(), p)
+	at, err := s.stores.openWorkspace(r.Context(), p)
 	if err != nil {
 		return outputs{}, nil, err
 	}

@@ -17,7 +17,18 @@ const (
 )
 
 // projects are the routes of projects.
-type projects struct{ *common }
+type projects struct {
+	gate   *gate
+	stores *stores
+}
+
+func (p projects) addTo(t table) {
+	t.add("GET", "organizations/{organization}/projects", p.list)
+	t.add("POST", "organizations/{organization}/projects", p.create)
+	t.add("GET", "projects/{id}", p.show)
+	t.add("PATCH", "projects/{id}", p.update)
+	t.add("DELETE", "projects/{id}", p.delete)
+}
 
 // project returns a label as a resource; organization "" means that none was named.
 func project(organization, name string) resource {
@@ -30,11 +41,11 @@ func project(organization, name string) resource {
 
 // list lists the labels of the workspaces that the caller may read.
 func (p projects) list(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := p.allowOrganization(r, rights.Read)
+	organization, g, err := p.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	all, err := p.readable(r.Context(), organization, g)
+	all, err := p.stores.readable(r.Context(), organization, g)
 	if err != nil {
 		return err
 	}
@@ -46,20 +57,14 @@ func (p projects) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	q := r.URL.Query()
-	if want := q.Get("filter[names]"); want != "" {
+	if want := r.URL.Query().Get("filter[names]"); want != "" {
 		wanted := words(want)
 		if len(wanted) > maxFilters {
 			return invalid("more than %d names", maxFilters)
 		}
 		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(wanted, n) })
 	}
-	from, to, meta := readPage(q).of(len(names))
-	list := make([]resource, 0, to-from)
-	for _, name := range names[from:to] {
-		list = append(list, project(organization, name))
-	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return answerPage(w, r, names, func(name string) resource { return project(organization, name) })
 }
 
 // projectBody is the body of a request that creates or changes a project.
@@ -75,12 +80,12 @@ type projectBody struct {
 // create stores nothing: the tools create a project before its first workspace, whose
 // record then holds the label.
 func (p projects) create(w http.ResponseWriter, r *http.Request) error {
-	organization, _, err := p.allowOrganization(r, manage)
+	organization, _, err := p.gate.allowOrganization(r, manage)
 	if err != nil {
 		return err
 	}
 	var body projectBody
-	if err := p.readBody(w, r, smallBody, &body); err != nil {
+	if err := p.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
 	name := body.Data.Attributes.Name
@@ -103,7 +108,7 @@ func (p projects) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.allow(r, rights.Read, workspaceRef{organization: organization}); err != nil {
+	if _, err := p.gate.allow(r, rights.Read, workspaceRef{organization: organization}); err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, document{Data: project(organization, name)})
@@ -115,11 +120,11 @@ func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := p.allow(r, manage, workspaceRef{organization: organization})
+	g, err := p.gate.allow(r, manage, workspaceRef{organization: organization})
 	if err != nil {
 		return err
 	}
-	all, err := p.readable(r.Context(), organization, g)
+	all, err := p.stores.readable(r.Context(), organization, g)
 	if err != nil {
 		return err
 	}
@@ -137,11 +142,11 @@ func (p projects) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.allow(r, manage, workspaceRef{organization: organization}); err != nil {
+	if _, err := p.gate.allow(r, manage, workspaceRef{organization: organization}); err != nil {
 		return err
 	}
 	var body projectBody
-	if err := p.readBody(w, r, smallBody, &body); err != nil {
+	if err := p.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
 	if a := body.Data.Attributes; a.Name != "" && a.Name != name || a.Description != "" {

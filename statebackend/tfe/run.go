@@ -93,21 +93,43 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 	return o, nil
 }
 
+// runRoutes are the routes of runs.
+type runRoutes struct {
+	configurations configurations
+	gate           *gate
+	reader         runReader
+	docs           workspaceDocs
+	organizations  organizations
+	phases         phases
+}
+
+func (s runRoutes) addTo(t table) {
+	t.add("POST", "runs", s.createRun)
+	t.add("GET", "runs/{id}", s.showRun)
+	t.add("GET", "runs/{id}/run-events", s.listRunEvents)
+	for _, action := range []RunAction{RunConfirm, RunDiscard, RunCancel, RunForceCancel} {
+		t.add("POST", "runs/{id}/actions/"+string(action), s.act(action))
+	}
+	t.add("GET", "workspaces/{id}/runs", s.listRuns)
+	t.add("GET", "organizations/{organization}/runs/queue", s.runQueue)
+	t.add("GET", "organizations/{organization}/capacity", s.capacity)
+}
+
 // createRun queues a run of an uploaded configuration. The workspace is named in the body,
 // so the caller must first have the right to run anything.
-func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.allow(r, rights.Run, workspaceRef{}); err != nil {
+func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
+	if _, err := s.gate.allow(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body runBody
-	if err := s.readBody(w, r, largeBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	p, _, err := s.parseWorkspace(r, body.Data.Relationships.Workspace.Data.ID)
+	p, _, err := s.gate.parseWorkspace(r, body.Data.Relationships.Workspace.Data.ID)
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, rights.Run, p)
+	g, err := s.gate.allow(r, rights.Run, p)
 	if err != nil {
 		return err
 	}
@@ -121,7 +143,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if c.workspaceRef != p {
 		return errNoID()
 	}
-	at, err := s.configurations().openRemote(r.Context(), p)
+	at, err := s.configurations.books.openRemote(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -133,22 +155,22 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	run, err := s.queue(r.Context(), c, options, given, g.Caller)
+	run, err := s.queueRun(r.Context(), c, options, given, g.Caller)
 	if err != nil {
 		return err
 	}
 	id := runID{p, c.record, run.N}
 	g.Record(p.String(), access.Change{Action: rights.Run, Run: run.N, Status: http.StatusCreated})
-	return answer(w, http.StatusCreated, document{Data: s.runResource(id, run, g)})
+	return answer(w, http.StatusCreated, document{Data: s.reader.resource(id, run, g)})
 }
 
 // largeBody bounds the body of a run, which may have many variables.
 const largeBody = 256 << 10
 
-// queue queues a run. The key of a run covers what the request asks for but not the
+// queueRun queues a run. The key of a run covers what the request asks for but not the
 // variables of the workspace, so a repeated request is one run even if they changed.
-func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
-	repo, its, _, err := s.configurations().uploadsOf(ctx, c)
+func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
+	repo, its, _, err := s.configurations.uploadsOf(ctx, c)
 	switch {
 	case err != nil:
 		return Run{}, err
@@ -173,7 +195,7 @@ func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given 
 	n.Variables = given.Variables
 	n.Environment = given.Environment
 	n.Masked = given.Masked
-	run, err := s.o.Runs.Create(ctx, c.asWorkspace(), c.record, n)
+	run, err := s.reader.runs.Create(ctx, c.asWorkspace(), c.record, n)
 	return run, runError(err)
 }
 
@@ -194,19 +216,25 @@ func runError(err error) error {
 	return err
 }
 
+// runReader reads runs.
+type runReader struct {
+	gate *gate
+	runs Runs
+}
+
 // findRun returns the run that the id in the path names.
-func (s runs) findRun(r *http.Request, prefix string, action rights.Action) (runID, access.Grant, error) {
+func (s runReader) findRun(r *http.Request, prefix string, action rights.Action) (runID, access.Grant, error) {
 	id, err := parseRunID(r.PathValue("id"), prefix)
 	if err != nil {
 		return runID{}, access.Grant{}, err
 	}
-	g, err := s.allow(r, action, id.workspaceRef)
+	g, err := s.gate.allow(r, action, id.workspaceRef)
 	return id, g, err
 }
 
 // readRun reads a run.
-func (s runs) readRun(ctx context.Context, id runID) (Run, RunView, error) {
-	view, err := s.o.Runs.View(ctx, id.asWorkspace())
+func (s runReader) readRun(ctx context.Context, id runID) (Run, RunView, error) {
+	view, err := s.runs.View(ctx, id.asWorkspace())
 	if err != nil {
 		return Run{}, view, runError(err)
 	}
@@ -242,10 +270,10 @@ func (r Run) confirmable() bool {
 	return r.Status == RunPlanned || r.Status == RunPlannedAndSaved
 }
 
-// runResource returns a run as a resource. The tools skip missing parts (cost estimates,
+// resource returns a run as a resource. The tools skip missing parts (cost estimates,
 // policies, task stages).
-func (s runs) runResource(id runID, run Run, g access.Grant) resource {
-	may := g.May(s.o.Right(rights.Run, id.organization, id.workspace))
+func (s runReader) resource(id runID, run Run, g access.Grant) resource {
+	may := s.gate.may(g, rights.Run, id.organization, id.workspace)
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
 	return resource{Type: "runs", ID: id.String(), Attributes: runAttributes{
 		Status: run.Status, Message: run.Message, Created: date(run.Created), HasChanges: run.HasChanges,
@@ -262,29 +290,29 @@ func (s runs) runResource(id runID, run Run, g access.Grant) resource {
 	}}
 }
 
-func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.findRun(r, runPrefix, rights.Read)
+func (s runRoutes) showRun(w http.ResponseWriter, r *http.Request) error {
+	id, g, err := s.reader.findRun(r, runPrefix, rights.Read)
 	if err != nil {
 		return err
 	}
-	run, _, err := s.readRun(r.Context(), id)
+	run, _, err := s.reader.readRun(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	doc := document{Data: s.runResource(id, run, g)}
+	doc := document{Data: s.reader.resource(id, run, g)}
 	for include := range strings.SplitSeq(r.URL.Query().Get("include"), ",") {
 		switch include {
 		case "workspace":
-			at, err := s.locate(r.Context(), id.workspaceRef)
+			at, err := s.docs.books.stores.locate(r.Context(), id.workspaceRef)
 			if err == nil {
-				err = s.settleRemote(r.Context(), &at)
+				err = s.docs.books.settleRemote(r.Context(), &at)
 			}
 			if err != nil {
 				return err
 			}
-			doc.Included = append(doc.Included, s.workspaces().resource(id.workspaceRef, "", g, at.live()), s.organizations().organization(id.organization, g))
+			doc.Included = append(doc.Included, s.docs.resource(id.workspaceRef, "", g, at.live()), s.organizations.resource(id.organization, g))
 		case "plan", "apply":
-			d, err := s.logs().phase(r, id, run, g, Phase(include))
+			d, err := s.phases.phase(r, id, run, g, Phase(include))
 			if err != nil {
 				return err
 			}
@@ -295,33 +323,32 @@ func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 // listRunEvents answers with an empty list: the tools look for warnings in it.
-func (s runs) listRunEvents(w http.ResponseWriter, r *http.Request) error {
-	id, _, err := s.findRun(r, runPrefix, rights.Read)
+func (s runRoutes) listRunEvents(w http.ResponseWriter, r *http.Request) error {
+	id, _, err := s.reader.findRun(r, runPrefix, rights.Read)
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.readRun(r.Context(), id); err != nil {
+	if _, _, err := s.reader.readRun(r.Context(), id); err != nil {
 		return err
 	}
-	_, _, meta := readPage(r.URL.Query()).of(0)
-	return answer(w, http.StatusOK, document{Data: []resource{}, Meta: meta})
+	return answerPage[resource](w, r, nil, nil)
 }
 
 // act returns the handler of an action. A caller that approves a plan has seen that plan,
 // since a run has only one.
-func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
+func (s runRoutes) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, g, err := s.findRun(r, runPrefix, rights.Run)
+		id, g, err := s.reader.findRun(r, runPrefix, rights.Run)
 		if err != nil {
 			return err
 		}
 		var body struct {
 			Comment string `json:"comment"`
 		}
-		if err := s.readBody(w, r, smallBody, &body); err != nil {
+		if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 			return err
 		}
-		run, _, err := s.readRun(r.Context(), id)
+		run, _, err := s.reader.readRun(r.Context(), id)
 		if err != nil {
 			return err
 		}
@@ -329,7 +356,7 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 		if action == RunConfirm {
 			d.Plan = run.Plan
 		}
-		if _, err := s.o.Runs.Act(r.Context(), id.asWorkspace(), id.record, id.n, d); err != nil {
+		if _, err := s.reader.runs.Act(r.Context(), id.asWorkspace(), id.record, id.n, d); err != nil {
 			if errors.Is(err, ErrRunStatus) {
 				err = fmt.Errorf("run %s is %s: %w", id, run.Status, err)
 			}
@@ -343,12 +370,12 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 
 // listRuns lists the runs of a workspace. The tools only count from it what their own run
 // waits for, and would also count runs that only plan, so these are left out for a tool.
-func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.allowWorkspace(r, rights.Read)
+func (s runRoutes) listRuns(w http.ResponseWriter, r *http.Request) error {
+	p, _, g, err := s.gate.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	view, err := s.o.Runs.View(r.Context(), p.asWorkspace())
+	view, err := s.reader.runs.View(r.Context(), p.asWorkspace())
 	if err != nil {
 		return runError(err)
 	}
@@ -358,12 +385,7 @@ func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
 			return run.Status == RunPlannedAndFinished || run.Status == RunPlannedAndSaved
 		})
 	}
-	from, end, meta := readPage(r.URL.Query()).of(len(runs))
-	list := make([]resource, 0, end-from)
-	for _, run := range runs[from:end] {
-		list = append(list, s.runResource(runID{p, view.Record, run.N}, run, g))
-	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return answerPage(w, r, runs, func(run Run) resource { return s.reader.resource(runID{p, view.Record, run.N}, run, g) })
 }
 
 // current returns the run that is executing or waits for approval, if there is one.
@@ -377,24 +399,24 @@ func (v RunView) current(p workspaceRef) (runID, bool) {
 }
 
 // waiting returns the queue of an organization, without runs that the caller may not see.
-func (s runs) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
-	organization, g, err := s.allowOrganization(r, rights.Read)
+func (s runRoutes) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
+	organization, g, err := s.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return "", g, RunQueue{}, err
 	}
-	q, err := s.o.Runs.Queue(r.Context(), organization)
+	q, err := s.reader.runs.Queue(r.Context(), organization)
 	if err != nil {
 		return "", g, RunQueue{}, runError(err)
 	}
 	q.Waiting = slices.DeleteFunc(slices.Clone(q.Waiting), func(run QueuedRun) bool {
-		return run.Organization != organization || !g.May(s.o.Right(rights.Read, organization, run.Name))
+		return run.Organization != organization || !s.gate.may(g, rights.Read, organization, run.Name)
 	})
 	return organization, g, q, nil
 }
 
 // runQueue lists the waiting runs. The tools subtract the running ones from the position,
 // and print how many must end first.
-func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
+func (s runRoutes) runQueue(w http.ResponseWriter, r *http.Request) error {
 	_, g, q, err := s.waiting(r)
 	if err != nil {
 		return err
@@ -403,7 +425,7 @@ func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
 	list := make([]resource, 0, end-from)
 	for i, run := range q.Waiting[from:end] {
 		id := runID{workspaceRef{run.Organization, run.Name}, run.Record, run.N}
-		d := s.runResource(id, Run{N: run.N, Status: RunPending, Created: time.Time{}}, g)
+		d := s.reader.resource(id, Run{N: run.N, Status: RunPending, Created: time.Time{}}, g)
 		if a, ok := d.Attributes.(runAttributes); ok && from+i+q.Running > 0 {
 			a.Position = q.Running + from + i + 1
 			d.Attributes = a
@@ -414,7 +436,7 @@ func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-func (s runs) capacity(w http.ResponseWriter, r *http.Request) error {
+func (s runRoutes) capacity(w http.ResponseWriter, r *http.Request) error {
 	organization, _, q, err := s.waiting(r)
 	if err != nil {
 		return err

@@ -60,12 +60,27 @@ func (r Run) phaseStatus(p Phase) string {
 	return "finished"
 }
 
+// phases are the routes of plans, of applies and of their logs.
+type phases struct {
+	reader runReader
+	signer signer
+	time   time.Duration // Options.RunTime
+}
+
+func (s phases) addTo(t table) {
+	t.add("GET", "plans/{id}", s.showPhase(PhasePlan))
+	t.add("GET", "plans/{id}/json-output", s.whole)
+	t.add("GET", "plans/{id}/json-output-redacted", s.redacted)
+	t.add("GET", "applies/{id}", s.showPhase(PhaseApply))
+	t.add("GET", "logs/{token}", s.readLog)
+}
+
 // phase returns a plan or an apply as a resource, with a signed address for its log, since
 // readers of a log send no token.
-func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
+func (s phases) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
 	at := id.of(prefixOf(p))
 	t := signedUpload{Kind: signedLog, Workspace: at, Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
-	token, err := s.signer.issue(t, s.o.RunTime+logTime)
+	token, err := s.signer.issue(t, s.time+logTime)
 	if err != nil {
 		return resource{}, err
 	}
@@ -74,18 +89,18 @@ func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase)
 		kind = "applies"
 	}
 	return resource{Type: kind, ID: at, Attributes: phaseAttributes{
-		Status: run.phaseStatus(p), HasChanges: run.HasChanges, Add: run.Add, Change: run.Change, Remove: run.Remove, Log: s.address(r, "logs/"+token),
+		Status: run.phaseStatus(p), HasChanges: run.HasChanges, Add: run.Add, Change: run.Change, Remove: run.Remove, Log: s.signer.address(r, "logs/"+token),
 	}}, nil
 }
 
 // showPhase returns the handler of plans or of applies.
-func (s logs) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
+func (s phases) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, g, err := s.runs().findRun(r, prefixOf(p), rights.Read)
+		id, g, err := s.reader.findRun(r, prefixOf(p), rights.Read)
 		if err != nil {
 			return err
 		}
-		run, _, err := s.runs().readRun(r.Context(), id)
+		run, _, err := s.reader.readRun(r.Context(), id)
 		if err != nil {
 			return err
 		}
@@ -107,7 +122,7 @@ func (r runID) header(p Phase) string {
 }
 
 // readLog answers with a part of a log.
-func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
+func (s phases) readLog(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
 		return err
@@ -118,7 +133,7 @@ func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
 		p = PhaseApply
 		id, err = parseRunID(t.Workspace, applyPrefix)
 	}
-	if err != nil || t.Kind != signedLog || s.o.Runs == nil {
+	if err != nil || t.Kind != signedLog {
 		return errUploadURL()
 	}
 	offset := readNumber(r, "offset", 0)
@@ -152,7 +167,7 @@ func readNumber(r *http.Request, name string, without int64) int64 {
 }
 
 // part returns the part of a log at an offset, including its header and its end.
-func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
+func (s phases) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
 	header := id.header(p)
 	var out []byte
 	if offset < int64(len(header)) {
@@ -164,7 +179,7 @@ func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]b
 	}
 	at := max(0, offset-int64(len(header)))
 	read := func(at, limit int64) ([]byte, bool, error) {
-		return s.o.Runs.Log(r.Context(), id.asWorkspace(), id.record, id.n, p, at, limit)
+		return s.reader.runs.Log(r.Context(), id.asWorkspace(), id.record, id.n, p, at, limit)
 	}
 	raw, end, err := read(at, limit)
 	if err != nil {
@@ -187,25 +202,22 @@ func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]b
 	return out, nil
 }
 
-// planDocs are the routes that show a saved plan.
-type planDocs struct{ *server }
-
 // whole answers with the output of `show -json` for a plan.
-func (p planDocs) whole(w http.ResponseWriter, r *http.Request) error {
+func (p phases) whole(w http.ResponseWriter, r *http.Request) error {
 	return p.show(w, r, func(d PlanDocument) (any, error) { return d.Plan, nil })
 }
 
 // redacted answers with a plan and its schemas, in the form that the tools show.
-func (p planDocs) redacted(w http.ResponseWriter, r *http.Request) error {
+func (p phases) redacted(w http.ResponseWriter, r *http.Request) error {
 	return p.show(w, r, PlanDocument.forTool)
 }
 
-func (p planDocs) show(w http.ResponseWriter, r *http.Request, as func(PlanDocument) (any, error)) error {
-	id, _, err := p.runs().findRun(r, planPrefix, rights.Read)
+func (p phases) show(w http.ResponseWriter, r *http.Request, as func(PlanDocument) (any, error)) error {
+	id, _, err := p.reader.findRun(r, planPrefix, rights.Read)
 	if err != nil {
 		return err
 	}
-	b, err := p.o.Runs.PlanJSON(r.Context(), id.asWorkspace(), id.record, id.n)
+	b, err := p.reader.runs.PlanJSON(r.Context(), id.asWorkspace(), id.record, id.n)
 	if err != nil {
 		return runError(err)
 	}

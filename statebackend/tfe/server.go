@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // Options configure a handler. Kit, Keys, Open, Allow, Right and PublicURL are required.
@@ -90,52 +89,6 @@ const (
 	maxSpooled = 2 << 30
 )
 
-// common is what handlers of all subjects need: the rights of a request, its body, and
-// the stores.
-type common struct {
-	o   Options
-	kit *service.Kit
-	now func() time.Time
-}
-
-// server answers all routes. Between requests it keeps only bounded caches and limits.
-type server struct {
-	*common
-	signer     signer // of uploads
-	recent     *recent
-	short      *finder
-	known      variables.Known          // of all organizations
-	limiter    *service.Limiter[string] // of received states
-	duplicates *service.Limiter[string] // of the duplicates beside them, which are dropped
-	spooled    *service.Limiter[string] // on disk: of received configurations
-}
-
-// The handlers of the server, by subject.
-type (
-	organizations  struct{ *common }
-	workspaces     struct{ *server }
-	tags           struct{ *server }
-	locks          struct{ *server }
-	versions       struct{ *server }
-	outputRoutes   struct{ *server }
-	uploads        struct{ *server }
-	configurations struct{ *server }
-	runs           struct{ *server }
-	logs           struct{ *server }
-)
-
-func (s *server) organizations() organizations   { return organizations{s.common} }
-func (s *server) workspaces() workspaces         { return workspaces{s} }
-func (s *server) tags() tags                     { return tags{s} }
-func (s *server) locks() locks                   { return locks{s} }
-func (s *server) versions() versions             { return versions{s} }
-func (s *server) outputRoutes() outputRoutes     { return outputRoutes{s} }
-func (s *server) uploads() uploads               { return uploads{s} }
-func (s *server) configurations() configurations { return configurations{s} }
-func (s *server) runs() runs                     { return runs{s} }
-func (s *server) logs() logs                     { return logs{s} }
-func (s *server) variableRoutes() variableRoutes { return variableRoutes{s} }
-
 // New returns the handler of /api/v2/, or an error that names the invalid option.
 // It sends no request.
 func New(o Options) (http.Handler, error) {
@@ -156,7 +109,7 @@ func New(o Options) (http.Handler, error) {
 	if o.Split == nil {
 		o.Split = func(string) (reserved, fresh bool) { return false, false }
 	}
-	if o.Mode == nil {
+	if o.Mode == nil || o.Runs == nil {
 		o.Mode = func(string) string { return "" }
 	}
 	if o.Wrote == nil {
@@ -168,95 +121,61 @@ func New(o Options) (http.Handler, error) {
 	if o.Organizations == nil {
 		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
 	}
-	s := &server{
-		common: &common{o: o, kit: o.Kit, now: o.Now}, signer: signer{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
-		limiter: newLimiter(o.Memory), duplicates: newLimiter(o.Memory), spooled: newLimiter(maxSpooled),
-	}
-	s.short = &finder{s: s, refs: map[string]workspaceRef{}, names: map[string]bool{}}
-	return s.routes(), nil
+	return newTable(o).handler(), nil
 }
 
 // prefix is the path of all routes.
 const prefix = "/api/v2/"
 
-// routes returns all routes. HEAD works wherever GET does, and no GET changes
-// anything.
-func (s *server) routes() http.Handler {
-	t := table{s: s, mux: s.kit.Mux(), methods: map[string][]string{}}
+// newTable makes the handlers and their routes. HEAD works wherever GET does, and no GET
+// changes anything.
+func newTable(o Options) table {
+	sign := signer{o.Keys, o.Now, o.PublicURL}
+	memory := newLimiter(o.Memory)
+	last := &recent{kept: map[reader]dated{}}
+	g := &gate{kit: o.Kit, ask: o.Allow, right: o.Right, split: o.Split, now: o.Now}
+	st := &stores{gate: g, open: o.Open}
+	f := &finder{gate: g, stores: st, list: o.Organizations, refresh: o.Renew, refs: map[string]workspaceRef{}, names: map[string]bool{}}
+	b := &books{gate: g, stores: st, runs: o.Runs, sealer: o.Sealer, moved: o.Moved}
+	g.finder = f
+	docs := workspaceDocs{gate: g, finder: f, books: b}
+	records := workspaceRecords{stores: st, books: b, recent: last, mode: o.Mode, wrote: o.Wrote}
+	lock := locker{gate: g, stores: st, recent: last, signer: sign}
+	write := stateWriter{gate: g, stores: st, locker: lock, wrote: o.Wrote}
+	out := outputRoutes{gate: g, stores: st, memory: memory}
+	orgs := organizations{gate: g, list: o.Organizations, mode: o.Mode, operations: o.Runs != nil}
+	configs := configurations{gate: g, books: b, signer: sign, spooled: newLimiter(maxSpooled)}
+	sets := setRoutes{gate: g, finder: f, stores: st, books: b, wrote: o.Wrote}
 
-	p := projects{s.common}
-	t.add("GET", "ping", s.organizations().ping)
-	t.add("GET", "account/details", s.organizations().account)
-
-	t.add("GET", "organizations", s.organizations().listOrganizations)
-	t.add("GET", "organizations/{organization}", s.organizations().showOrganization)
-	t.add("GET", "organizations/{organization}/entitlement-set", s.organizations().entitlements)
-	t.add("GET", "organizations/{organization}/projects", p.list)
-	t.add("POST", "organizations/{organization}/projects", p.create)
-	t.add("GET", "projects/{id}", p.show)
-	t.add("PATCH", "projects/{id}", p.update)
-	t.add("DELETE", "projects/{id}", p.delete)
-
-	t.add("GET", "organizations/{organization}/workspaces", s.workspaces().listWorkspaces)
-	t.add("POST", "organizations/{organization}/workspaces", s.workspaces().createWorkspace)
-	for _, at := range []string{"organizations/{organization}/workspaces/{workspace}", "workspaces/{id}"} {
-		t.add("GET", at, s.workspaces().showWorkspace)
-		t.add("PATCH", at, s.workspaces().updateWorkspace)
-		t.add("DELETE", at, s.workspaces().deleteWorkspace)
-		t.add("POST", at+"/actions/safe-delete", s.workspaces().safeDelete)
+	t := table{gate: g, mux: o.Kit.Mux(), methods: map[string][]string{}, snapshots: o.SnapshotInterval}
+	orgs.addTo(t)
+	projects{gate: g, stores: st}.addTo(t)
+	workspaces{gate: g, stores: st, docs: docs, recent: last, outputs: out}.addTo(t)
+	workspaceWrites{gate: g, docs: docs, records: records, deletions: deletions{gate: g, books: b, locker: lock, wrote: o.Wrote}}.addTo(t)
+	tags{gate: g, stores: st, records: records}.addTo(t)
+	variableRoutes{gate: g, finder: f, stores: st, books: b, sets: sets}.addTo(t)
+	sets.addTo(t)
+	locks{gate: g, docs: docs, locker: lock, runs: o.Runs}.addTo(t)
+	versions{gate: g, stores: st, signer: sign, outputs: out}.addTo(t)
+	versionWrites{gate: g, signer: sign, writer: write, memory: memory, maxState: o.MaxState}.addTo(t)
+	out.addTo(t)
+	uploads{gate: g, signer: sign, writer: write, configurations: configs, memory: memory, duplicates: newLimiter(o.Memory), maxState: o.MaxState}.addTo(t)
+	if o.Runs != nil {
+		found := runReader{gate: g, runs: o.Runs}
+		logs := phases{reader: found, signer: sign, time: o.RunTime}
+		configs.addTo(t)
+		runRoutes{gate: g, configurations: configs, reader: found, docs: docs, organizations: orgs, phases: logs}.addTo(t)
+		logs.addTo(t)
 	}
-	t.add("POST", "workspaces/{id}/relationships/tags", s.tags().addTags)
-	t.add("DELETE", "workspaces/{id}/relationships/tags", s.tags().removeTags)
-	t.add("GET", "workspaces/{id}/tag-bindings", s.tags().listTagBindings)
-	t.add("PATCH", "workspaces/{id}/tag-bindings", s.tags().addTagBindings)
-	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.tags().listTagBindings)
-	addVariables(t, s.variableRoutes())
-
-	t.add("POST", "workspaces/{id}/actions/lock", s.locks().lock)
-	t.add("POST", "workspaces/{id}/actions/unlock", s.locks().unlock)
-	t.add("POST", "workspaces/{id}/actions/force-unlock", s.locks().forceUnlock)
-
-	t.add("GET", "workspaces/{id}/current-state-version", s.versions().currentVersion)
-	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.outputRoutes().currentOutputs)
-	t.addLong("POST", "workspaces/{id}/state-versions", s.versions().createVersion)
-	t.add("PATCH", "workspaces/{id}/state-versions", s.versions().rollback)
-	t.add("GET", "state-versions", s.versions().listVersions)
-	t.add("GET", "state-versions/{id}", s.versions().showVersion)
-	t.addLong("GET", "state-versions/{id}/download", s.versions().downloadVersion)
-	t.add("GET", "state-versions/{id}/outputs", s.outputRoutes().versionOutputs)
-	t.add("GET", "state-version-outputs/{id}", s.outputRoutes().showOutput)
-	t.addLong("PUT", "uploads/{token}", s.uploads().upload)
-	if s.o.Runs != nil {
-		s.addRuns(t)
-	}
-	return t.handler()
-}
-
-// addRuns adds the routes of runs.
-func (s *server) addRuns(t table) {
-	t.add("POST", "workspaces/{id}/configuration-versions", s.configurations().createConfiguration)
-	t.add("GET", "configuration-versions/{id}", s.configurations().showConfiguration)
-	t.add("POST", "runs", s.runs().createRun)
-	t.add("GET", "runs/{id}", s.runs().showRun)
-	t.add("GET", "runs/{id}/run-events", s.runs().listRunEvents)
-	for _, action := range []RunAction{RunConfirm, RunDiscard, RunCancel, RunForceCancel} {
-		t.add("POST", "runs/{id}/actions/"+string(action), s.runs().act(action))
-	}
-	t.add("GET", "plans/{id}", s.logs().showPhase(PhasePlan))
-	t.add("GET", "plans/{id}/json-output", planDocs{s}.whole)
-	t.add("GET", "plans/{id}/json-output-redacted", planDocs{s}.redacted)
-	t.add("GET", "applies/{id}", s.logs().showPhase(PhaseApply))
-	t.add("GET", "logs/{token}", s.logs().readLog)
-	t.add("GET", "workspaces/{id}/runs", s.runs().listRuns)
-	t.add("GET", "organizations/{organization}/runs/queue", s.runs().runQueue)
-	t.add("GET", "organizations/{organization}/capacity", s.runs().capacity)
+	return t
 }
 
 // table collects the routes, and the methods of each path.
 type table struct {
-	s       *server
-	mux     *service.Mux
-	methods map[string][]string
+	gate      *gate
+	mux       *service.Mux
+	methods   map[string][]string
+	snapshots time.Duration // Options.SnapshotInterval
 }
 
 // add adds a route whose work at the registry is bounded by requestTime.
@@ -270,7 +189,7 @@ func (t table) add(method, path string, h service.Handler) {
 
 // addLong adds a route that sends or takes a state, which a slow client may do for longer.
 func (t table) addLong(method, path string, h service.Handler) {
-	t.mux.Handle(method+" "+prefix+path, t.s.wrap(h))
+	t.mux.Handle(method+" "+prefix+path, t.gate.wrap(h))
 	t.methods[path] = append(t.methods[path], method)
 	if method == http.MethodGet {
 		t.methods[path] = append(t.methods[path], http.MethodHead)
@@ -279,9 +198,9 @@ func (t table) addLong(method, path string, h service.Handler) {
 
 func (t table) handler() http.Handler {
 	for path, methods := range t.methods {
-		t.mux.Handle(prefix+path, t.s.wrap(wrongMethod(methods)))
+		t.mux.Handle(prefix+path, t.gate.wrap(wrongMethod(methods)))
 	}
-	unknown := t.s.wrap(func(http.ResponseWriter, *http.Request) error { return absent("there is no such route") })
+	unknown := t.gate.wrap(func(http.ResponseWriter, *http.Request) error { return absent("there is no such route") })
 	t.mux.Handle(prefix, unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeader(w.Header())
@@ -324,18 +243,46 @@ func wrongMethod(allowed []string) service.Handler {
 	}
 }
 
-// wrap makes an http.Handler of h, whose errors become documents.
-func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
-
 // within bounds the time of a request at the registry.
 func within(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	return r.WithContext(ctx), cancel
 }
 
+// gate decides about requests, reads their bodies and turns errors into answers.
+type gate struct {
+	kit   *service.Kit
+	ask   func(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) // Options.Allow
+	right func(action rights.Action, organization, workspace string) rights.Right
+	split func(organization string) (reserved, fresh bool)
+	now   func() time.Time
+
+	finder *finder // of the workspaces of short ids
+}
+
+// wrap makes an http.Handler of h, whose errors become documents.
+func (s *gate) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
+
+// may reports whether a caller has a right.
+func (s *gate) may(g access.Grant, action rights.Action, organization, workspace string) bool {
+	return g.May(s.right(action, organization, workspace))
+}
+
+// mayAll reports whether a caller has a right to all of an organization.
+func (s *gate) mayAll(g access.Grant, action rights.Action, organization string) bool {
+	right := s.right(action, organization, "")
+	right.Address = strings.TrimSuffix(right.Address, "/")
+	return g.May(right)
+}
+
+// mayChangeSets reports whether a caller may change the variable sets of an organization.
+func (s *gate) mayChangeSets(g access.Grant, organization string) bool {
+	return s.mayAll(g, rights.Write, organization) && s.mayAll(g, rights.Run, organization)
+}
+
 // allow decides whether a request may act on a workspaceRef, before anything is looked
 // up. A name that no organization can have is not found.
-func (s *common) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
+func (s *gate) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
 	if noOrganization || noWorkspace {
@@ -345,7 +292,7 @@ func (s *common) allow(r *http.Request, action rights.Action, p workspaceRef) (a
 	if manages {
 		action = rights.Write
 	}
-	g, err := s.o.Allow(r, action, p.organization, p.workspace)
+	g, err := s.ask(r, action, p.organization, p.workspace)
 	if err == nil {
 		*r = *r.WithContext(statebackend.WithCaller(r.Context(), g.Identity()))
 	}
@@ -363,33 +310,14 @@ const (
 	modeOfRuns = "run"
 )
 
-// allowWorkspace is allow for the routes with the id of a workspace in the path.
-func (s *server) allowWorkspace(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
-	p, h, err := s.parseWorkspace(r, r.PathValue("id"))
-	if err != nil {
-		return workspaceRef{}, "", access.Grant{}, err
-	}
-	g, err := s.allow(r, action, p)
-	return p, h, g, err
-}
-
-// parseWorkspace returns the workspace of an id in any form.
-func (s *server) parseWorkspace(r *http.Request, id string) (workspaceRef, commandID, error) {
-	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
-		p, err := s.short.workspace(r, rest)
-		return p, "", err
-	}
-	return parseWorkspaceID(id, s.now())
-}
-
 // reserved reports whether a NAME belongs to a workspace of a split organization, which
 // has only the address ORGANIZATION/WORKSPACE.
-func (s *common) reserved(name string) bool {
+func (s *gate) reserved(name string) bool {
 	for i, c := range name {
 		if c != '.' {
 			continue
 		}
-		if reserved, _ := s.o.Split(name[:i]); reserved {
+		if reserved, _ := s.split(name[:i]); reserved {
 			return true
 		}
 	}

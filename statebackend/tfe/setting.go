@@ -93,8 +93,8 @@ func decided(r statebackend.Record, d variables.Settings) statebackend.Record {
 
 // settle reads what decides about the runs of a workspace, and replaces in its record what
 // that says about them.
-func (s *server) settle(ctx context.Context, at *located) (err error) {
-	if at.book, err = s.book(ctx, at.organization); err != nil {
+func (s *books) settle(ctx context.Context, at *located) (err error) {
+	if at.book, err = s.open(ctx, at.organization); err != nil {
 		return err
 	}
 	all, err := at.book.Settings(ctx, at.workspaceRef.workspace)
@@ -106,8 +106,8 @@ func (s *server) settle(ctx context.Context, at *located) (err error) {
 }
 
 // settleRemote is settle where the record does not say that nothing runs here.
-func (s *server) settleRemote(ctx context.Context, at *located) error {
-	if !s.configurations().remote(at.live()) {
+func (s *books) settleRemote(ctx context.Context, at *located) error {
+	if !s.runsHere(at.live()) {
 		return nil
 	}
 	return s.settle(ctx, at)

@@ -44,11 +44,11 @@ func refusedWith(err error) int {
 // Shows: cloud 16 | an upload URL: changed, expired, of another kind, used with other bytes
 func TestSignedUpload(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-	k := signer{testKeyring(t, 1), func() time.Time { return now }}
+	k := signer{testKeyring(t, 1), func() time.Time { return now }, nil}
 	token := mustIssue(t, k, testSignedUpload())
 	part := strings.Split(token, ".")
 	other := strings.Split(mustIssue(t, k, signedUpload{Kind: signedState, Serial: 8}), ".")
-	foreign := mustIssue(t, signer{testKeyring(t, 2), k.now}, testSignedUpload())
+	foreign := mustIssue(t, signer{testKeyring(t, 2), k.now, nil}, testSignedUpload())
 	elsewhere, mac := k.keys.Sign("okara-archive-v1", part[1])
 	for _, tt := range []struct {
 		name, token string
@@ -92,7 +92,7 @@ func TestLongSignedUpload(t *testing.T) {
 	long := strings.Repeat("<", maxLineage) // JSON encodes it with six characters
 	of := workspaceRef{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
 	want := signedUpload{Workspace: of.id(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}
-	k := signer{testKeyring(t, 1), time.Now}
+	k := signer{testKeyring(t, 1), time.Now, nil}
 	got, err := k.redeem(mustIssue(t, k, want))
 	got.Expires = 0
 	if err != nil || got != want {
@@ -102,11 +102,11 @@ func TestLongSignedUpload(t *testing.T) {
 
 // TestSignedUploadRotation: a new first key keeps issued addresses valid.
 func TestSignedUploadRotation(t *testing.T) {
-	token := mustIssue(t, signer{testKeyring(t, 1), time.Now}, testSignedUpload())
-	if _, err := (signer{testKeyring(t, 2, 1), time.Now}).redeem(token); err != nil {
+	token := mustIssue(t, signer{testKeyring(t, 1), time.Now, nil}, testSignedUpload())
+	if _, err := (signer{testKeyring(t, 2, 1), time.Now, nil}).redeem(token); err != nil {
 		t.Errorf("a token of the old key: %v", err)
 	}
-	if _, err := (signer{testKeyring(t, 2), time.Now}).redeem(token); refusedWith(err) != http.StatusForbidden {
+	if _, err := (signer{testKeyring(t, 2), time.Now, nil}).redeem(token); refusedWith(err) != http.StatusForbidden {
 		t.Errorf("a token of a removed key: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestSignedUploadRotation(t *testing.T) {
 //
 // Shows: cloud 24
 func FuzzSignedUpload(f *testing.F) {
-	k := signer{testKeyring(f, 1), func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	k := signer{testKeyring(f, 1), func() time.Time { return time.Unix(1_800_000_000, 0) }, nil}
 	good := mustIssue(f, k, testSignedUpload())
 	f.Add(good)
 	f.Add(strings.Replace(good, ".", "..", 1))

@@ -31,6 +31,27 @@ const (
 	maxDuplicate = 2 << 30
 )
 
+// uploads are the routes that receive what was announced.
+type uploads struct {
+	gate           *gate
+	signer         signer
+	writer         stateWriter
+	configurations configurations
+	memory         *service.Limiter[string] // of received states
+	duplicates     *service.Limiter[string] // of the duplicates beside them, which are dropped
+	maxState       int64
+}
+
+func (s uploads) addTo(t table) { t.addLong("PUT", "uploads/{token}", s.upload) }
+
+// stateWriter writes received states.
+type stateWriter struct {
+	gate   *gate
+	stores *stores
+	locker locker
+	wrote  func(ctx context.Context, name string) <-chan struct{}
+}
+
 // upload receives the announced bytes. It answers 200 once they are stored, also for a
 // repeated request, so that one whose answer was lost can be sent again.
 func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
@@ -42,30 +63,30 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	case signedJSON:
 		return s.drop(w, r, t)
 	case signedConfiguration:
-		return s.configurations().storeConfiguration(w, r, t)
+		return s.configurations.storeConfiguration(w, r, t)
 	}
-	p, _, err := parseWorkspaceID(t.Workspace, s.now())
+	p, _, err := parseWorkspaceID(t.Workspace, s.gate.now())
 	if err != nil || t.Kind != signedState {
 		return errUploadURL()
 	}
-	if r.ContentLength > s.o.MaxState {
-		return stateTooLarge(s.o.MaxState)
+	if r.ContentLength > s.maxState {
+		return stateTooLarge(s.maxState)
 	}
 	size := r.ContentLength
 	if size < 0 {
-		size = s.o.MaxState
+		size = s.maxState
 	}
-	release, err := reserve(s.limiter, t.caller(), size)
+	release, err := reserve(s.memory, t.caller(), size)
 	if err != nil {
 		return err
 	}
 	defer release()
-	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(rights.Write, p.organization, p.workspace), "upload address")
+	g := s.gate.kit.Guard.Proven(r, t.caller(), s.gate.right(rights.Write, p.organization, p.workspace), "upload address")
 	state, err := s.readState(w, r)
 	if err != nil {
 		return err
 	}
-	if _, err := s.write(r, g, t, state); err != nil {
+	if _, err := s.writer.write(r, g, t, state); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -78,12 +99,12 @@ func stateTooLarge(limit int64) error {
 
 // readState reads the bytes of a state.
 func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if err := s.kit.OpenBody(r); err != nil {
+	if err := s.gate.kit.OpenBody(r); err != nil {
 		return nil, err
 	}
-	state, err := readOnce(w, r, s.o.MaxState)
+	state, err := readOnce(w, r, s.maxState)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, stateTooLarge(s.o.MaxState)
+		return nil, stateTooLarge(s.maxState)
 	}
 	if err != nil {
 		return nil, malformed("the upload of the state is incomplete: %w", err)
@@ -121,7 +142,7 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) er
 	if r.ContentLength > maxDuplicate {
 		return stateTooLarge(maxDuplicate)
 	}
-	if err := s.kit.OpenBody(r); err != nil {
+	if err := s.gate.kit.OpenBody(r); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxDuplicate))
@@ -136,19 +157,19 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) er
 }
 
 // write stores the state of a signed upload.
-func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
+func (s stateWriter) write(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
 	if err := t.matches(state); err != nil {
 		return statebackend.Version{}, err
 	}
-	p, h, err := parseWorkspaceID(t.Workspace, s.now())
+	p, h, err := parseWorkspaceID(t.Workspace, s.gate.now())
 	if err != nil {
 		return statebackend.Version{}, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), writeTime)
 	defer cancel()
-	at, _, mine := s.versions().holding(ctx, p, t.Lock)
+	at, _, mine := s.stores.findHeld(ctx, p, t.Lock)
 	if !mine {
-		if at, _, err = s.versions().look(ctx, p, h); err != nil {
+		if at, _, err = s.stores.look(ctx, p, h); err != nil {
 			return statebackend.Version{}, err
 		}
 	}
@@ -164,18 +185,18 @@ func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []
 		return err
 	}
 	err = at.store.Resumed(ctx, at.workspace, t.Lock, do)
-	if refused := s.versions().mayWrite(err, h, t); err == nil || refused != nil {
+	if refused := s.mayWrite(err, h, t); err == nil || refused != nil {
 		err = refused
 	} else {
-		info := s.locks().lockInfo(r, p, h, g)
+		info := s.locker.lockInfo(r, p, h, g)
 		info.ID = lockOfWrite(t.Lock, t.Serial)
 		info.Info = "write without a lock"
 		info.Version = t.Tool
-		err = s.underOwnLock(ctx, p, h, info, do)
+		err = s.locker.withOwnLock(ctx, p, h, info, do)
 	}
 	if err == nil && !repeated {
 		g.Record(p.String(), access.Change{Action: rights.Write, Version: strconv.FormatInt(v.N, 10), Digest: v.Digest, Lock: v.LockID, Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
-		s.o.Wrote(ctx, at.name)
+		s.wrote(ctx, at.name)
 	}
 	return v, err
 }
@@ -208,12 +229,12 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v
 	return v, false, err
 }
 
-// underOwnLock runs do under a temporary lock, if the workspace still exists. A repeated
+// withOwnLock runs do under a temporary lock, if the workspace still exists. A repeated
 // request may end the lock of the first one; then do runs again.
-func (s uploads) underOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
+func (s locker) withOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
-		l, lockErr := s.locks().take(ctx, p, h, info, nil)
+		l, lockErr := s.take(ctx, p, h, info, nil)
 		if lockErr != nil {
 			return lockErr
 		}
@@ -307,8 +328,9 @@ func (t signedUpload) caller() access.Caller {
 
 // signer makes and reads the tokens of uploads: "<kid>.<payload>.<mac>".
 type signer struct {
-	keys *keyring.Ring
-	now  func() time.Time
+	keys      *keyring.Ring
+	now       func() time.Time
+	publicURL func(r *http.Request) string // Options.PublicURL
 }
 
 // issue returns the token of a signed upload, valid from now on for the given time.

@@ -14,14 +14,21 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // variableRoutes are the routes for variables of workspaces. Those of sets are in
 // variable_set.go.
-type variableRoutes struct{ *server }
+type variableRoutes struct {
+	gate   *gate
+	finder *finder
+	stores *stores
+	books  *books
+	sets   setRoutes
+}
 
-func addVariables(t table, v variableRoutes) {
+func (v variableRoutes) addTo(t table) {
 	for _, path := range []string{"workspaces/{id}/vars", "varsets/{set}/relationships/vars"} {
 		t.add("GET", path, v.list)
 		t.add("POST", path, v.create)
@@ -37,21 +44,30 @@ func addVariables(t table, v variableRoutes) {
 	t.add("GET", "vars/{variable}", v.show)
 	t.add("PATCH", "vars/{variable}", v.update)
 	t.add("DELETE", "vars/{variable}", v.delete)
-	addVariableSets(t, setRoutes{v})
 }
 
-// book lists what decides about the runs of an organization.
-func (s *server) book(ctx context.Context, organization string) (*variables.Listing, error) {
-	if s.o.Moved != nil {
-		if err := s.o.Moved(ctx); err != nil {
+// books read and write what decides about the runs of organizations.
+type books struct {
+	gate   *gate
+	stores *stores
+	runs   Runs // nil: no runs are executed here
+	sealer artifact.Sealer
+	moved  func(context.Context) error // Options.Moved
+	known  variables.Known             // of all organizations
+}
+
+// open lists what decides about the runs of an organization.
+func (s *books) open(ctx context.Context, organization string) (*variables.Listing, error) {
+	if s.moved != nil {
+		if err := s.moved(ctx); err != nil {
 			return nil, err
 		}
 	}
-	store, err := s.store(ctx, organization)
+	store, err := s.stores.store(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
-	book, err := variables.Open(store.Repo(), s.o.Sealer, s.now, &s.known)
+	book, err := variables.Open(store.Repo(), s.sealer, s.gate.now, &s.known)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +95,7 @@ func (h holder) String() string {
 func (v variableRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
 	switch {
 	case r.PathValue("set") != "":
-		return setRoutes{v}.holder(r, action)
+		return v.sets.holder(r, action)
 	case r.PathValue("id") != "":
 		return v.holderOf(r, r.PathValue("id"), action)
 	case r.PathValue("variable") != "":
@@ -89,12 +105,12 @@ func (v variableRoutes) holder(r *http.Request, action rights.Action) (holder, e
 	if err != nil {
 		return holder{}, err
 	}
-	return v.ofWorkspace(r, p, v.short.id(p), action)
+	return v.ofWorkspace(r, p, v.finder.id(p), action)
 }
 
 // holderOf returns the workspace of an id.
 func (v variableRoutes) holderOf(r *http.Request, id string, action rights.Action) (holder, error) {
-	p, _, err := v.parseWorkspace(r, id)
+	p, _, err := v.gate.parseWorkspace(r, id)
 	if err != nil {
 		return holder{}, err
 	}
@@ -110,18 +126,18 @@ func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holde
 	if !ok || !shortRE().MatchString(id) {
 		return holder{}, errNoID()
 	}
-	g, err := v.o.Allow(r, rights.Read, "", "")
+	g, err := v.gate.ask(r, rights.Read, "", "")
 	if err != nil {
 		return holder{}, err
 	}
 	var found *workspaceRef
-	err = v.short.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
-		book, err := v.book(r.Context(), name)
+	err = v.finder.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+		book, err := v.books.open(r.Context(), name)
 		if err != nil {
 			return err
 		}
 		one, err := book.Variable(r.Context(), id)
-		if err == nil && one != nil && one.Set == "" && v.short.checkVisible(g, workspaceRef{name, one.Workspace}) == nil {
+		if err == nil && one != nil && one.Set == "" && v.finder.checkVisible(g, workspaceRef{name, one.Workspace}) == nil {
 			found = &workspaceRef{name, one.Workspace}
 		}
 		return err
@@ -132,25 +148,25 @@ func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holde
 	if found == nil {
 		return holder{}, errNoID()
 	}
-	return v.ofWorkspace(r, *found, v.short.id(*found), action)
+	return v.ofWorkspace(r, *found, v.finder.id(*found), action)
 }
 
 // ofWorkspace decides about a request for the variables of a workspace. To change what a
 // run gets needs the right to run, even if this server executes no runs: another one may.
 func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action rights.Action) (h holder, err error) {
 	h = holder{workspaceRef: p, id: id}
-	if h.g, err = v.allow(r, action, p); err != nil {
+	if h.g, err = v.gate.allow(r, action, p); err != nil {
 		return h, err
 	}
 	if action == manage {
-		if _, err := v.allow(r, rights.Run, p); err != nil {
+		if _, err := v.gate.allow(r, rights.Run, p); err != nil {
 			return h, err
 		}
 	}
-	if _, err := v.open(r.Context(), p); err != nil {
+	if _, err := v.stores.openWorkspace(r.Context(), p); err != nil {
 		return h, err
 	}
-	h.book, err = v.book(r.Context(), p.organization)
+	h.book, err = v.books.open(r.Context(), p.organization)
 	return h, err
 }
 
@@ -205,12 +221,7 @@ func (v variableRoutes) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.Variable) error {
-	from, to, meta := readPage(r.URL.Query()).of(len(all))
-	list := make([]resource, 0, to-from)
-	for _, one := range all[from:to] {
-		list = append(list, h.resource(one))
-	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return answerPage(w, r, all, h.resource)
 }
 
 // listAll lists the variables in effect for a workspace: its own, and those of its sets.
@@ -287,12 +298,12 @@ func (v variableRoutes) check(one variables.Variable, others []variables.Variabl
 	if err := one.Check(); err != nil {
 		return invalid("%w", err)
 	}
-	if one.Category == variables.Environment && v.o.Runs != nil {
-		if err := v.o.Runs.CheckEnvironment(one.Key); err != nil {
+	if one.Category == variables.Environment && v.books.runs != nil {
+		if err := v.books.runs.CheckEnvironment(one.Key); err != nil {
 			return invalid("key: %w", err)
 		}
 	}
-	if one.Sensitive && v.o.Sealer == nil {
+	if one.Sensitive && v.books.sealer == nil {
 		return invalid("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
 	}
 	if taken(one, others) {
@@ -319,7 +330,7 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body variableBody
-	if err := v.readBody(w, r, largeBody, &body); err != nil {
+	if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
 	return v.make(w, r, h, body)
@@ -328,11 +339,11 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 // createNamed creates a variable of the workspace that the body names, so the caller must
 // first have the right to run anything.
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
-	if _, err := v.allow(r, rights.Run, workspaceRef{}); err != nil {
+	if _, err := v.gate.allow(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body variableBody
-	if err := v.readBody(w, r, largeBody, &body); err != nil {
+	if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
 	h, err := v.holderOf(r, body.Data.Relationships.Workspace.Data.ID, manage)
@@ -383,7 +394,7 @@ func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, 
 // if neither saw the other before, each sees it now.
 func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable) error {
 	var err error
-	if h.book, err = v.book(r.Context(), h.organization); err != nil {
+	if h.book, err = v.books.open(r.Context(), h.organization); err != nil {
 		return err
 	}
 	others, err := h.variables(r.Context())
@@ -460,7 +471,7 @@ func (v variableRoutes) show(w http.ResponseWriter, r *http.Request) error {
 func (v variableRoutes) update(w http.ResponseWriter, r *http.Request) error {
 	return v.each(r, manage, func(r *http.Request, h holder, one variables.Variable) error {
 		var body variableBody
-		if err := v.readBody(w, r, largeBody, &body); err != nil {
+		if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 			return err
 		}
 		if err := body.apply(&one); err != nil {

@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +15,13 @@ import (
 
 // setRoutes are the routes for sets of variables. A set belongs to its organization: to
 // change one needs the right to all of the organization.
-type setRoutes struct{ variableRoutes }
+type setRoutes struct {
+	gate   *gate
+	finder *finder
+	stores *stores
+	books  *books
+	wrote  func(ctx context.Context, name string) <-chan struct{}
+}
 
 const (
 	setKind   = "varsets"
@@ -23,7 +30,7 @@ const (
 	maxUses   = 500 // in one body
 )
 
-func addVariableSets(t table, s setRoutes) {
+func (s setRoutes) addTo(t table) {
 	t.add("GET", "organizations/{organization}/varsets", s.list)
 	t.add("POST", "organizations/{organization}/varsets", s.create)
 	t.add("GET", "workspaces/{id}/varsets", s.listOfWorkspace)
@@ -37,40 +44,28 @@ func addVariableSets(t table, s setRoutes) {
 	}
 }
 
-// whole reports whether a caller has a right to all of an organization.
-func (s setRoutes) whole(g access.Grant, action rights.Action, organization string) bool {
-	right := s.o.Right(action, organization, "")
-	right.Address = strings.TrimSuffix(right.Address, "/")
-	return g.May(right)
-}
-
 // allowAll decides about a request that concerns all of an organization. To change what
 // runs get needs the right to run, even if this server executes none: another one may.
 func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization string) (access.Grant, error) {
-	g, err := s.allow(r, action, workspaceRef{organization: organization})
+	g, err := s.gate.allow(r, action, workspaceRef{organization: organization})
 	if err != nil || action != manage {
 		return g, err
 	}
-	if !s.changes(g, organization) {
+	if !s.gate.mayChangeSets(g, organization) {
 		return g, refuse(http.StatusForbidden, "forbidden", "a variable set applies to all workspaces of %q, and the caller may not write and run all of them", organization)
 	}
 	return g, nil
 }
 
-// changes reports whether a caller may change the sets of an organization.
-func (s setRoutes) changes(g access.Grant, organization string) bool {
-	return s.whole(g, rights.Write, organization) && s.whole(g, rights.Run, organization)
-}
-
 // allowProject decides whether a workspace may come into a project. If the project uses
 // sets of variables, the workspace gets them as if it used each of them. "" is the
 // default project, which is open to all callers.
-func (s setRoutes) allowProject(r *http.Request, p workspaceRef, project string) error {
-	g, err := s.allow(r, manage, p)
-	if err != nil || project == "" || s.changes(g, p.organization) {
+func (s *books) allowProject(r *http.Request, p workspaceRef, project string) error {
+	g, err := s.gate.allow(r, manage, p)
+	if err != nil || project == "" || s.gate.mayChangeSets(g, p.organization) {
 		return err
 	}
-	book, err := s.book(r.Context(), p.organization)
+	book, err := s.open(r.Context(), p.organization)
 	if err != nil {
 		return err
 	}
@@ -87,13 +82,13 @@ func (s setRoutes) holder(r *http.Request, action rights.Action) (holder, error)
 	if !ok || !shortRE().MatchString(id) {
 		return holder{}, errNoID()
 	}
-	g, err := s.o.Allow(r, rights.Read, "", "")
+	g, err := s.gate.ask(r, rights.Read, "", "")
 	if err != nil {
 		return holder{}, err
 	}
 	var h holder
-	err = s.short.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
-		book, err := s.book(r.Context(), name)
+	err = s.finder.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+		book, err := s.books.open(r.Context(), name)
 		if err != nil {
 			return err
 		}
@@ -102,7 +97,7 @@ func (s setRoutes) holder(r *http.Request, action rights.Action) (holder, error)
 			return err
 		}
 		for _, set := range sets {
-			if set.ID == id && (set.Global || s.whole(g, rights.Read, name)) {
+			if set.ID == id && (set.Global || s.gate.mayAll(g, rights.Read, name)) {
 				h = holder{workspaceRef: workspaceRef{organization: name}, set: &set, id: setPrefix + id, book: book}
 			}
 		}
@@ -134,9 +129,9 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 	projects := []ref{}
 	for _, u := range uses {
 		switch {
-		case u.Set != set.ID, !g.May(s.o.Right(rights.Read, organization, u.Workspace)):
+		case u.Set != set.ID, !s.gate.may(g, rights.Read, organization, u.Workspace):
 		case u.Workspace != "":
-			workspaces = append(workspaces, ref{"workspaces", s.short.id(workspaceRef{organization, u.Workspace})})
+			workspaces = append(workspaces, ref{"workspaces", s.finder.id(workspaceRef{organization, u.Workspace})})
 		default:
 			projects = append(projects, ref{"projects", projectID(organization, u.Project)})
 		}
@@ -150,11 +145,11 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 }
 
 func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.allowOrganization(r, rights.Read)
+	organization, g, err := s.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	all := s.whole(g, rights.Read, organization)
+	all := s.gate.mayAll(g, rights.Read, organization)
 	q := r.URL.Query().Get("q")
 	return s.answerSets(w, r, g, organization, func(set variables.Set, _ []variables.Use) bool {
 		return (all || set.Global) && strings.Contains(set.Name, q)
@@ -163,14 +158,14 @@ func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
 
 // listOfWorkspace lists the sets that a workspace uses.
 func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.allowWorkspace(r, rights.Read)
+	p, _, g, err := s.gate.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	if _, err := s.open(r.Context(), p); err != nil {
+	if _, err := s.stores.openWorkspace(r.Context(), p); err != nil {
 		return err
 	}
-	book, err := s.book(r.Context(), p.organization)
+	book, err := s.books.open(r.Context(), p.organization)
 	if err != nil {
 		return err
 	}
@@ -188,18 +183,18 @@ func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, rights.Read, workspaceRef{organization: organization})
+	g, err := s.gate.allow(r, rights.Read, workspaceRef{organization: organization})
 	if err != nil {
 		return err
 	}
-	all := s.whole(g, rights.Read, organization)
+	all := s.gate.mayAll(g, rights.Read, organization)
 	return s.answerSets(w, r, g, organization, func(set variables.Set, uses []variables.Use) bool {
 		return (all || set.Global) && len(variables.Applying([]variables.Set{set}, uses, "", name)) > 0
 	})
 }
 
 func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, g access.Grant, organization string, want func(variables.Set, []variables.Use) bool) error {
-	book, err := s.book(r.Context(), organization)
+	book, err := s.books.open(r.Context(), organization)
 	if err != nil {
 		return err
 	}
@@ -208,12 +203,7 @@ func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, g access.G
 		return err
 	}
 	sets = slices.DeleteFunc(sets, func(set variables.Set) bool { return !want(set, uses) })
-	from, to, meta := readPage(r.URL.Query()).of(len(sets))
-	list := make([]resource, 0, to-from)
-	for _, set := range sets[from:to] {
-		list = append(list, s.setResource(g, organization, set, uses))
-	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return answerPage(w, r, sets, func(set variables.Set) resource { return s.setResource(g, organization, set, uses) })
 }
 
 // refs is a list of resources in a body.
@@ -272,11 +262,11 @@ func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []
 	for _, one := range list {
 		switch kind {
 		case "workspaces":
-			p, _, err := s.parseWorkspace(r, one.ID)
+			p, _, err := s.gate.parseWorkspace(r, one.ID)
 			if err != nil || p.organization != organization {
 				return nil, invalid("%s: there is no such workspace in organization %q", kind, organization)
 			}
-			if _, err := s.open(r.Context(), p); err != nil {
+			if _, err := s.stores.openWorkspace(r.Context(), p); err != nil {
 				return nil, err
 			}
 			uses = append(uses, variables.Use{Set: set, Workspace: p.workspace})
@@ -298,20 +288,20 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body setBody
-	if err := s.readBody(w, r, largeBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
 	set := variables.Set{ID: newID(organization)}
 	if err := body.apply(&set); err != nil {
 		return err
 	}
-	book, err := s.book(r.Context(), organization)
+	book, err := s.books.open(r.Context(), organization)
 	if err != nil {
 		return err
 	}
 	h := holder{workspaceRef: workspaceRef{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
-	s.short.know(organization)
-	s.workspaces().announce(r.Context(), organization)
+	s.finder.know(organization)
+	announce(r.Context(), s.wrote, organization)
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
 }
 
@@ -403,7 +393,7 @@ func (s setRoutes) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body setBody
-	if err := s.readBody(w, r, largeBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
 	set := *h.set
@@ -433,7 +423,7 @@ func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request) error
 			return err
 		}
 		var body refs
-		if err := s.readBody(w, r, largeBody, &body); err != nil {
+		if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 			return err
 		}
 		kind := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]

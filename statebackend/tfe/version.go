@@ -43,13 +43,28 @@ type versionAttributes struct {
 	JSONUpload string `json:"hosted-json-state-upload-url,omitempty"`
 }
 
+// versions are the routes that read states.
+type versions struct {
+	gate    *gate
+	stores  *stores
+	signer  signer
+	outputs outputRoutes
+}
+
+func (s versions) addTo(t table) {
+	t.add("GET", "workspaces/{id}/current-state-version", t.sendSnapshots(s.currentVersion))
+	t.add("GET", "state-versions", s.listVersions)
+	t.add("GET", "state-versions/{id}", s.showVersion)
+	t.addLong("GET", "state-versions/{id}/download", s.downloadVersion)
+}
+
 // versionOf returns a stored version as a resource. h is the command ID in the
 // workspace's id; the state may be in memory under the lock of that command.
-func (s versions) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
+func (k signer) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
 		Serial: v.Serial, Lineage: v.Lineage, Created: date(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
-		Download: s.address(r, versionKind+"/"+id+"/download"),
+		Download: k.address(r, versionKind+"/"+id+"/download"),
 	}
 	if h != "" {
 		a.Download += "?" + commandIDQuery + "=" + string(h)
@@ -67,8 +82,8 @@ const commandIDQuery = "handle"
 
 // address returns the address of a route. The tools need an absolute one where they send
 // no token; it is relative if the address of the server is not known.
-func (s *server) address(r *http.Request, route string) string {
-	if base := s.o.PublicURL(r); base != "" {
+func (k signer) address(r *http.Request, route string) string {
+	if base := k.publicURL(r); base != "" {
 		return base + prefix + route
 	}
 	return route
@@ -83,24 +98,27 @@ func toolVersion(tool string) string {
 	return printable(version)
 }
 
-// setSnapshots tells the tools how often to store a state during an apply: without it
+// sendSnapshots tells the tools how often to store a state during an apply: without it
 // `cloud` stores none before the end.
-func (s versions) setSnapshots(w http.ResponseWriter) {
-	w.Header().Set("X-Terraform-Snapshot-Interval", strconv.Itoa(int(s.o.SnapshotInterval/time.Second)))
+func (t table) sendSnapshots(h service.Handler) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("X-Terraform-Snapshot-Interval", strconv.Itoa(int(t.snapshots/time.Second)))
+		return h(w, r)
+	}
 }
 
 // holding returns the lock of a request if this process won it. Then the workspace need
 // not be looked up: deleting it requires that lock. Another process may have taken the
 // lock over since for a request of the same command; the next request under the lock
 // finds that out.
-func (s versions) holding(ctx context.Context, p workspaceRef, lock string) (located, *statebackend.Lock, bool) {
+func (s *stores) findHeld(ctx context.Context, p workspaceRef, lock string) (located, *statebackend.Lock, bool) {
 	at := []located{{workspaceRef: p, name: p.organization, workspace: p.workspace}}
-	if reserved, _ := s.o.Split(p.organization); reserved {
+	if reserved, _ := s.gate.split(p.organization); reserved {
 		at = append(at, located{workspaceRef: p, name: p.organization + "." + p.workspace, workspace: apart, split: true})
 	}
 	for _, at := range at {
 		var err error
-		if at.store, err = s.o.Open(ctx, at.name); err != nil {
+		if at.store, err = s.open(ctx, at.name); err != nil {
 			continue
 		}
 		if l, ok := at.store.Holding(at.workspace, lock); ok {
@@ -113,9 +131,9 @@ func (s versions) holding(ctx context.Context, p workspaceRef, lock string) (loc
 // current returns the newest version of a workspace, for a command. If there is no state
 // the error is an oci.ErrNotFound, which must be certain: the tools would plan from
 // nothing.
-func (s versions) current(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
+func (s *stores) current(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
 	if h != "" {
-		if at, l, ok := s.holding(ctx, p, h.lockID()); ok {
+		if at, l, ok := s.findHeld(ctx, p, h.lockID()); ok {
 			v, err := l.Latest(ctx)
 			if !deletedSince(h, v, err) && !errors.Is(err, statebackend.ErrLockLost) {
 				return at, v, err
@@ -148,7 +166,7 @@ func deletedUnder(p workspaceRef) error {
 // look finds a workspace for a command, and lists its states. For a command, which has
 // read the workspace before, a missing workspace is a conflict: it would take "not found"
 // for a workspace without a state.
-func (s versions) look(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
+func (s *stores) look(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
 		return at, nil, err
@@ -196,26 +214,25 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 }
 
 func (s versions) currentVersion(w http.ResponseWriter, r *http.Request) error {
-	s.setSnapshots(w)
-	p, h, g, err := s.allowWorkspace(r, rights.Read)
+	p, h, g, err := s.gate.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	at, v, err := s.current(r.Context(), p, h)
+	at, v, err := s.stores.current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return absent("workspace %q has no state yet", p)
 	}
 	if err != nil {
 		return err
 	}
-	return s.answerVersion(w, r, g, at, s.versionOf(r, p, h, v), v)
+	return s.answerVersion(w, r, g, at, s.signer.versionOf(r, p, h, v), v)
 }
 
 // answerVersion sends a version, with its outputs if the request includes them.
 func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access.Grant, at located, data resource, v statebackend.Version) error {
 	d := document{Data: data}
 	if includes(r, "outputs") && !v.Empty && !v.Deleted {
-		o, release, err := s.outputRoutes().newestOutputs(r.Context(), g, at, v.N)
+		o, release, err := s.outputs.newestOutputs(r.Context(), g, at, v.N)
 		if err != nil {
 			return err
 		}
@@ -234,7 +251,7 @@ func includes(r *http.Request, name string) bool {
 // showVersion answers for stored versions and for versions that are being uploaded, whose
 // result the tools ask for.
 func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.allowVersion(r)
+	id, g, err := s.gate.allowVersion(r)
 	if err != nil {
 		return err
 	}
@@ -245,7 +262,7 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 		}
 		return answer(w, http.StatusOK, document{Data: data})
 	}
-	at, err := s.open(r.Context(), id.workspaceRef)
+	at, err := s.stores.openWorkspace(r.Context(), id.workspaceRef)
 	if err != nil {
 		return err
 	}
@@ -253,11 +270,11 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerVersion(w, r, g, at, s.versionOf(r, id.workspaceRef, "", v), v)
+	return s.answerVersion(w, r, g, at, s.signer.versionOf(r, id.workspaceRef, "", v), v)
 }
 
 // allowVersion is allow for the routes with the id of a version in the path.
-func (s versions) allowVersion(r *http.Request) (stateVersion, access.Grant, error) {
+func (s *gate) allowVersion(r *http.Request) (stateVersion, access.Grant, error) {
 	id, err := parseVersionID(r.PathValue("id"), s.now())
 	if err != nil {
 		return stateVersion{}, access.Grant{}, err
@@ -305,16 +322,16 @@ func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (re
 		return v.Serial == id.serial && (v.LockID == lock || v.LockID == lockOfWrite(lock, id.serial))
 	}
 	data := func(v statebackend.Version) resource {
-		d := s.versionOf(r, id.workspaceRef, id.commandID, v)
+		d := s.signer.versionOf(r, id.workspaceRef, id.commandID, v)
 		d.ID = r.PathValue("id")
 		return d
 	}
-	if _, l, ok := s.holding(ctx, id.workspaceRef, lock); ok {
+	if _, l, ok := s.stores.findHeld(ctx, id.workspaceRef, lock); ok {
 		if v, err := l.Head(ctx); err == nil && mine(v) {
 			return data(v), nil
 		}
 	}
-	at, states, err := s.look(ctx, id.workspaceRef, id.commandID)
+	at, states, err := s.stores.look(ctx, id.workspaceRef, id.commandID)
 	if err != nil {
 		return resource{}, err
 	}
@@ -350,10 +367,10 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.allow(r, rights.Read, p); err != nil {
+	if _, err := s.gate.allow(r, rights.Read, p); err != nil {
 		return err
 	}
-	at, states, err := s.look(r.Context(), p, "")
+	at, states, err := s.stores.look(r.Context(), p, "")
 	if err != nil {
 		return err
 	}
@@ -368,7 +385,7 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		list = append(list, s.versionOf(r, p, "", v))
+		list = append(list, s.signer.versionOf(r, p, "", v))
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
@@ -376,7 +393,7 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 // downloadVersion sends the bytes of a state. There is no address that needs no
 // token, since it would end up in logs.
 func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.allowVersion(r)
+	id, g, err := s.gate.allowVersion(r)
 	if err != nil {
 		return err
 	}
@@ -402,16 +419,16 @@ func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (sta
 		return nil, nil, err
 	}
 	if state != nil {
-		release, err = s.acquireRead(g, state)
+		release, err = acquireRead(s.outputs.memory, g, state)
 		return state, release, err
 	}
-	at, err := s.open(r.Context(), id.workspaceRef)
+	at, err := s.stores.openWorkspace(r.Context(), id.workspaceRef)
 	if err != nil {
 		return nil, nil, err
 	}
 	_, err = at.view(r.Context(), id.n, func(b []byte) (err error) {
 		state = b
-		release, err = s.acquireRead(g, b)
+		release, err = acquireRead(s.outputs.memory, g, b)
 		return err
 	})
 	return state, release, absentState(id.workspaceRef, id.n, err)
@@ -428,11 +445,11 @@ func absentState(p workspaceRef, n int64, err error) error {
 // fromLock reads the current state through the lock of the command that the request
 // names, which has cached its position; nil if that is not possible.
 func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
-	h, ok := parseCommandID(r.URL.Query().Get(commandIDQuery), s.now())
+	h, ok := parseCommandID(r.URL.Query().Get(commandIDQuery), s.gate.now())
 	if !ok {
 		return nil, nil
 	}
-	_, l, ok := s.holding(r.Context(), id.workspaceRef, h.lockID())
+	_, l, ok := s.stores.findHeld(r.Context(), id.workspaceRef, h.lockID())
 	if !ok {
 		return nil, nil
 	}
@@ -448,11 +465,11 @@ func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 const smallState = 1 << 20
 
 // acquireRead reserves memory for a state that is being read.
-func (s versions) acquireRead(g access.Grant, state []byte) (release func(), err error) {
+func acquireRead(memory *service.Limiter[string], g access.Grant, state []byte) (release func(), err error) {
 	if len(state) <= smallState {
 		return func() {}, nil
 	}
-	return reserve(s.limiter, g.Caller, int64(len(state)))
+	return reserve(memory, g.Caller, int64(len(state)))
 }
 
 // writeState sends a state. There is no time limit for the whole, but a client that stops

@@ -51,19 +51,44 @@ type workspaceAttributes struct {
 // value with their own version, which would keep one tool from using the other's work.
 const anyTool = "latest"
 
+// workspaces are the routes that read workspaces.
+type workspaces struct {
+	gate    *gate
+	stores  *stores
+	docs    workspaceDocs
+	recent  *recent
+	outputs outputRoutes
+}
+
+func (s workspaces) addTo(t table) {
+	t.add("GET", "organizations/{organization}/workspaces", s.listWorkspaces)
+	for _, at := range workspacePaths {
+		t.add("GET", at, s.showWorkspace)
+	}
+}
+
+var workspacePaths = [...]string{"organizations/{organization}/workspaces/{workspace}", "workspaces/{id}"}
+
+// workspaceDocs describes workspaces to clients.
+type workspaceDocs struct {
+	gate   *gate
+	finder *finder
+	books  *books
+}
+
 // resource returns a workspace as a resource. A workspace without a record was created by
 // a state that came through another API.
-func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
+func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
 	if r == nil {
 		r = &statebackend.Record{}
 	}
-	write := g.May(s.o.Right(rights.Write, p.organization, p.workspace))
+	write := s.gate.may(g, rights.Write, p.organization, p.workspace)
 	// the right that the tools check before they run
 	mode := modeLocal
 	run := write
-	if s.configurations().remote(r) {
+	if s.books.runsHere(r) {
 		mode = modeRemote
-		run = g.May(s.o.Right(rights.Run, p.organization, p.workspace))
+		run = s.gate.may(g, rights.Run, p.organization, p.workspace)
 	}
 	a := workspaceAttributes{
 		Name: p.workspace, Description: r.Description,
@@ -101,7 +126,7 @@ func valued(tags map[string]string) map[string]string {
 // forClient adapts a workspace to the client. Tools are told that there is no structured
 // output, since they would request it and runs here have none. Other clients get an id
 // that the provider hashicorp/tfe accepts, unless they used another one.
-func (s workspaces) forClient(r *http.Request, w resource) resource {
+func (s workspaceDocs) forClient(r *http.Request, w resource) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
 		return w
@@ -112,8 +137,8 @@ func (s workspaces) forClient(r *http.Request, w resource) resource {
 		return w
 	}
 	asked, _ := cutID(r.PathValue("id"), "ws-")
-	if p, h, err := parseWorkspaceID(w.ID, s.now()); err == nil && h == "" && (asked == "" || isShort(asked)) {
-		w.ID = s.short.id(p)
+	if p, h, err := parseWorkspaceID(w.ID, s.gate.now()); err == nil && h == "" && (asked == "" || isShort(asked)) {
+		w.ID = s.finder.id(p)
 	}
 	return w
 }
@@ -140,51 +165,37 @@ func date(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// named returns the workspace that a request names, by its id or by its name, and the
-// command ID in the id.
-func (s workspaces) named(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
-	if r.PathValue("id") != "" {
-		return s.allowWorkspace(r, action)
-	}
-	p := workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
-	if p.organization == "" || p.workspace == "" {
-		return workspaceRef{}, "", access.Grant{}, absent("no workspace is named")
-	}
-	g, err := s.allow(r, action, p)
-	return p, "", g, err
-}
-
 // ofTool reports whether the request comes from a command of one of the tools, which gets
 // a command ID. Scripts and providers keep ids, so they get stable ones.
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
 func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.named(r, rights.Read)
+	p, h, g, err := s.gate.findNamed(r, rights.Read)
 	if err != nil {
 		return err
 	}
 	command := r.PathValue("id") == "" && ofTool(r)
-	listed := s.now()
+	listed := s.gate.now()
 	var at located
 	if command {
 		at, listed, err = s.openFor(r.Context(), readerOf(r, p, g))
 	} else {
-		at, err = s.open(r.Context(), p)
+		at, err = s.stores.openWorkspace(r.Context(), p)
 	}
 	if err == nil {
-		err = s.settleRemote(r.Context(), &at)
+		err = s.docs.books.settleRemote(r.Context(), &at)
 	}
 	if err != nil {
 		return err
 	}
-	if command && s.hasCommandIDs(g, at.live()) {
-		h = s.commandIDFor(at.record, listed)
+	if command && s.docs.hasCommandIDs(g, at.live()) {
+		h = s.docs.commandIDFor(at.record, listed)
 	}
-	d, err := s.describe(r.Context(), at, h, g)
+	d, err := s.docs.describe(r.Context(), at, h, g)
 	if err != nil {
 		return err
 	}
-	doc := document{Data: s.forClient(r, d)}
+	doc := document{Data: s.docs.forClient(r, d)}
 	if includes(r, "effective_tag_bindings") {
 		bound := bindings("effective-tag-bindings", at.live())
 		refs := []ref{}
@@ -195,7 +206,7 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 		doc.Included = bound
 	}
 	if includes(r, "outputs") {
-		included, release, err := s.outputRoutes().includedOutputs(r.Context(), g, at)
+		included, release, err := s.outputs.includedOutputs(r.Context(), g, at)
 		if err != nil {
 			return err
 		}
@@ -213,16 +224,16 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 // openFor is open for a command, which may reuse its recent list. It returns the time at
 // which the list with the workspace was requested.
 func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time, error) {
-	now := s.now()
+	now := s.gate.now()
 	if known := s.recent.get(by, now); known.list != nil {
-		store, err := s.store(ctx, by.organization)
+		store, err := s.stores.store(ctx, by.organization)
 		if err != nil {
 			return located{}, now, err
 		}
-		at, err := s.locateIn(ctx, by.workspaceRef, store, known.list)
+		at, err := s.stores.locateIn(ctx, by.workspaceRef, store, known.list)
 		return at, known.at, err
 	}
-	at, err := s.open(ctx, by.workspaceRef)
+	at, err := s.stores.openWorkspace(ctx, by.workspaceRef)
 	if err == nil {
 		s.recent.keep(by, dated{at.list, now})
 	}
@@ -230,7 +241,7 @@ func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time,
 }
 
 // describe returns a workspace, whose record is settled, with its lock.
-func (s workspaces) describe(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
+func (s workspaceDocs) describe(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
 	states, err := at.states(ctx)
 	if err != nil {
 		return resource{}, err
@@ -240,10 +251,10 @@ func (s workspaces) describe(ctx context.Context, at located, h commandID, g acc
 		return resource{}, err
 	}
 	d := s.resource(at.workspaceRef, h, g, at.live()).held(held)
-	if !s.configurations().remote(at.live()) {
+	if !s.books.runsHere(at.live()) {
 		return d, nil
 	}
-	view, err := s.o.Runs.View(ctx, at.asWorkspace())
+	view, err := s.books.runs.View(ctx, at.asWorkspace())
 	if err != nil {
 		return resource{}, runError(err)
 	}
@@ -256,8 +267,8 @@ func (s workspaces) describe(ctx context.Context, at located, h commandID, g acc
 // hasCommandIDs reports whether commands get ids with a command ID. Where runs are executed
 // here, two commands may handle one saved plan, and compare the ids; only the run's own
 // tool writes the state there.
-func (s workspaces) hasCommandIDs(g access.Grant, r *statebackend.Record) bool {
-	return !s.configurations().remote(r) || g.Mode == modeOfRuns
+func (s workspaceDocs) hasCommandIDs(g access.Grant, r *statebackend.Record) bool {
+	return !s.books.runsHere(r) || g.Mode == modeOfRuns
 }
 
 // live returns the record, unless it says deleted.
@@ -315,6 +326,21 @@ func (l tagList) removeFrom(r *statebackend.Record) error {
 	return nil
 }
 
+// tags are the routes of the tags of workspaces.
+type tags struct {
+	gate    *gate
+	stores  *stores
+	records workspaceRecords
+}
+
+func (s tags) addTo(t table) {
+	t.add("POST", "workspaces/{id}/relationships/tags", s.addTags)
+	t.add("DELETE", "workspaces/{id}/relationships/tags", s.removeTags)
+	t.add("GET", "workspaces/{id}/tag-bindings", s.listTagBindings)
+	t.add("PATCH", "workspaces/{id}/tag-bindings", s.addTagBindings)
+	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.listTagBindings)
+}
+
 func (s tags) addTags(w http.ResponseWriter, r *http.Request) error {
 	return s.changeTags(w, r, tagList.addTo)
 }
@@ -324,23 +350,23 @@ func (s tags) removeTags(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s tags) changeTags(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) error {
-	if _, err := s.tagged(w, r, change); err != nil {
+	if _, err := s.editTags(w, r, change); err != nil {
 		return err
 	}
 	return noContent(w)
 }
 
-// tagged changes the tags of a workspace according to the body of the request.
-func (s tags) tagged(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
-	p, h, g, err := s.workspaces().named(r, manage)
+// editTags changes the tags of a workspace according to the body of the request.
+func (s tags) editTags(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
+	p, h, g, err := s.gate.findNamed(r, manage)
 	if err != nil {
 		return statebackend.Record{}, err
 	}
 	var body tagList
-	if err := s.readBody(w, r, smallBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return statebackend.Record{}, err
 	}
-	_, record, err := s.workspaces().change(r.Context(), p, h, g, false, func(r *statebackend.Record) error { return change(body, r) })
+	_, record, err := s.records.change(r.Context(), p, h, g, false, func(r *statebackend.Record) error { return change(body, r) })
 	return record, err
 }
 
@@ -362,7 +388,7 @@ func bindings(kind string, r *statebackend.Record) []resource {
 }
 
 func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
-	p, _, _, err := s.workspaces().named(r, rights.Read)
+	p, _, _, err := s.gate.findNamed(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -370,7 +396,7 @@ func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
 	if strings.HasSuffix(r.URL.Path, "/effective-tag-bindings") {
 		kind = "effective-tag-bindings"
 	}
-	at, err := s.open(r.Context(), p)
+	at, err := s.stores.openWorkspace(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -378,7 +404,7 @@ func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s tags) addTagBindings(w http.ResponseWriter, r *http.Request) error {
-	record, err := s.tagged(w, r, tagList.addTo)
+	record, err := s.editTags(w, r, tagList.addTo)
 	if err != nil {
 		return err
 	}

@@ -39,9 +39,15 @@ type located struct {
 	workspace string              // the name of the workspace in store
 }
 
+// stores finds workspaces in the registry.
+type stores struct {
+	gate *gate
+	open func(ctx context.Context, name string) (*statebackend.Store, error) // Options.Open
+}
+
 // locate finds where a workspace is stored, with one request for each repository that
 // has to be listed. The workspace need not exist.
-func (s *server) locate(ctx context.Context, p workspaceRef) (located, error) {
+func (s *stores) locate(ctx context.Context, p workspaceRef) (located, error) {
 	records, err := s.store(ctx, p.organization)
 	if err != nil {
 		return located{}, err
@@ -54,19 +60,19 @@ func (s *server) locate(ctx context.Context, p workspaceRef) (located, error) {
 }
 
 // locateIn is locate with the list of the organization.
-func (s *server) locateIn(ctx context.Context, p workspaceRef, records *statebackend.Store, list *statebackend.Listing) (located, error) {
+func (s *stores) locateIn(ctx context.Context, p workspaceRef, records *statebackend.Store, list *statebackend.Listing) (located, error) {
 	at := located{workspaceRef: p, records: records, list: list, name: p.organization, store: records, workspace: p.workspace}
 	var err error
 	if at.record, err = list.Record(ctx, p.workspace); err != nil {
 		return located{}, err
 	}
-	if reserved, _ := s.o.Split(p.organization); !reserved {
+	if reserved, _ := s.gate.split(p.organization); !reserved {
 		if r := at.live(); r != nil && r.State == format.StateSplit { // it must not look like a workspace without a state
 			return located{}, refuse(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
 		}
 		return at, nil
 	}
-	if err := s.split(ctx, &at); err != nil {
+	if err := s.findSplit(ctx, &at); err != nil {
 		return located{}, err
 	}
 	return at, nil
@@ -74,7 +80,7 @@ func (s *server) locateIn(ctx context.Context, p workspaceRef, records *statebac
 
 // split finds out whether a workspace of a split organization has a separate repository.
 // Its record says so; without a record, the place of the state does.
-func (s *server) split(ctx context.Context, at *located) error {
+func (s *stores) findSplit(ctx context.Context, at *located) error {
 	own := at.organization + "." + at.workspaceRef.workspace
 	switch {
 	case at.record != nil:
@@ -102,8 +108,8 @@ func (s *server) split(ctx context.Context, at *located) error {
 }
 
 // store opens the store of a NAME.
-func (s *common) store(ctx context.Context, name string) (*statebackend.Store, error) {
-	store, err := s.o.Open(ctx, name)
+func (s *stores) store(ctx context.Context, name string) (*statebackend.Store, error) {
+	store, err := s.open(ctx, name)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, absent("no state can have the name %q", name)
 	}
@@ -133,7 +139,7 @@ func (at located) exists(ctx context.Context) (bool, error) {
 }
 
 // open finds an existing workspace.
-func (s *server) open(ctx context.Context, p workspaceRef) (located, error) {
+func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
 		return located{}, err
@@ -202,8 +208,8 @@ func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 // commandIDFor returns a command ID for a command that saw the workspace in a list of that
 // time. If the record is newer than the list, because it was created meanwhile or by a
 // replica whose clock is ahead, the ID gets the record's time.
-func (s *server) commandIDFor(r *statebackend.Record, listed time.Time) commandID {
-	if made := since(r); made.After(listed) && made.Before(s.now().Add(commandIDAhead)) {
+func (s workspaceDocs) commandIDFor(r *statebackend.Record, listed time.Time) commandID {
+	if made := since(r); made.After(listed) && made.Before(s.gate.now().Add(commandIDAhead)) {
 		listed = made
 	}
 	return newCommandID(listed)
@@ -231,13 +237,49 @@ func authorOf(c access.Caller) string {
 // finder finds the workspaces of short ids. It remembers the ids that it issued or found,
 // and looks for others in the lists of the organizations that match.
 type finder struct {
-	s *server
+	gate    *gate
+	stores  *stores
+	list    func(context.Context, access.Grant) ([]string, error) // Options.Organizations
+	refresh func()                                                // Options.Renew
 
 	mu    sync.Mutex              // guards the fields below
 	refs  map[string]workspaceRef // by short id without the prefix
 	names map[string]bool         // organizations
 	// renewed is when the list of organizations was last renewed.
 	renewed time.Time
+}
+
+// allowWorkspace is allow for the routes with the id of a workspace in the path.
+func (s *gate) allowWorkspace(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
+	p, h, err := s.parseWorkspace(r, r.PathValue("id"))
+	if err != nil {
+		return workspaceRef{}, "", access.Grant{}, err
+	}
+	g, err := s.allow(r, action, p)
+	return p, h, g, err
+}
+
+// parseWorkspace returns the workspace of an id in any form.
+func (s *gate) parseWorkspace(r *http.Request, id string) (workspaceRef, commandID, error) {
+	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
+		p, err := s.finder.workspace(r, rest)
+		return p, "", err
+	}
+	return parseWorkspaceID(id, s.now())
+}
+
+// findNamed returns the workspace that a request names, by its id or by its name, and the
+// command ID in the id.
+func (s *gate) findNamed(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
+	if r.PathValue("id") != "" {
+		return s.allowWorkspace(r, action)
+	}
+	p := workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
+	if p.organization == "" || p.workspace == "" {
+		return workspaceRef{}, "", access.Grant{}, absent("no workspace is named")
+	}
+	g, err := s.allow(r, action, p)
+	return p, "", g, err
 }
 
 // maxFound bounds how many ids a finder remembers.
@@ -272,7 +314,7 @@ func (f *finder) know(organization string) {
 // it. An unknown id is looked for in the organizations in which the caller may read
 // something, then in new organizations.
 func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
-	g, err := f.s.o.Allow(r, rights.Read, "", "")
+	g, err := f.gate.ask(r, rights.Read, "", "")
 	if err != nil {
 		return workspaceRef{}, err
 	}
@@ -303,7 +345,7 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 
 // checkVisible refuses a workspace that the caller may not read, as if it did not exist.
 func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
-	if !g.May(f.s.o.Right(rights.Read, p.organization, p.workspace)) {
+	if !f.gate.may(g, rights.Read, p.organization, p.workspace) {
 		return errNoID()
 	}
 	return nil
@@ -312,7 +354,7 @@ func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 // look adds the workspaces of an organization that have the id and that the caller may
 // read.
 func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []workspaceRef) ([]workspaceRef, error) {
-	all, err := f.s.readable(ctx, name, g)
+	all, err := f.stores.readable(ctx, name, g)
 	for _, w := range all {
 		if p := (workspaceRef{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
 			found = append(found, p)
@@ -327,10 +369,10 @@ const renewTime = time.Second
 // each calls do for the organizations that match the letters of an id and in which the
 // caller may read something: first the known ones, then new ones, until enough is true.
 func (f *finder) each(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
-	began := f.s.now()
+	began := f.gate.now()
 	done := map[string]bool{}
 	for again := false; ; again = true {
-		names, err := f.s.o.Organizations(ctx, g)
+		names, err := f.list(ctx, g)
 		if err != nil {
 			return err
 		}
@@ -338,7 +380,7 @@ func (f *finder) each(ctx context.Context, g access.Grant, letters string, do fu
 		names = slices.AppendSeq(names, maps.Keys(f.names))
 		f.mu.Unlock()
 		for _, name := range names {
-			if done[name] || organizationLetters(name) != letters || !g.May(f.s.o.Right(rights.Read, name, "")) {
+			if done[name] || organizationLetters(name) != letters || !f.gate.may(g, rights.Read, name, "") {
 				continue
 			}
 			done[name] = true
@@ -361,7 +403,7 @@ func (f *finder) renew(ctx context.Context, began time.Time) error {
 	for {
 		f.mu.Lock()
 		last := f.renewed
-		now := f.s.now()
+		now := f.gate.now()
 		wait := renewTime - now.Sub(last)
 		if wait <= 0 {
 			f.renewed = now
@@ -371,7 +413,7 @@ func (f *finder) renew(ctx context.Context, began time.Time) error {
 		case last.After(began):
 			return nil
 		case wait <= 0:
-			f.s.o.Renew()
+			f.refresh()
 			return nil
 		}
 		if err := text.Wait(ctx, wait); err != nil {

@@ -90,17 +90,17 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 // applier returns the function that writes the body of a request into a record. To change
 // settings that affect runs needs the right to run, and the project, which decides what
 // runs get, has its own check in allowProject. Unchanged values need neither.
-func (b workspaceBody) applier(s *server, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
+func (b workspaceBody) applier(s *books, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
 		err := b.apply(p.organization, record)
 		if err == nil && record.Project != old.Project {
-			err = setRoutes{s.variableRoutes()}.allowProject(r, p, record.Project)
+			err = s.allowProject(r, p, record.Project)
 		}
 		if err != nil || sameRuns(&old, record) {
 			return err
 		}
-		_, err = s.allow(r, rights.Run, p)
+		_, err = s.gate.allow(r, rights.Run, p)
 		return err
 	}
 }
@@ -118,14 +118,14 @@ func (b workspaceBody) mode() *string {
 
 // allowMode decides about the mode that a body requests. Remote execution also needs the
 // right to run.
-func (s workspaces) allowMode(r *http.Request, p workspaceRef, b workspaceBody) error {
+func (s workspaceWrites) allowMode(r *http.Request, p workspaceRef, b workspaceBody) error {
 	if mode := b.mode(); mode == nil || *mode != modeRemote {
 		return nil
 	}
-	if _, err := s.allow(r, rights.Run, p); err != nil {
+	if _, err := s.gate.allow(r, rights.Run, p); err != nil {
 		return err
 	}
-	if s.o.Runs == nil {
+	if s.records.books.runs == nil {
 		return invalid("execution-mode remote: this server executes no runs\nhint: set runs in the block tfe of its configuration, or leave the mode at local")
 	}
 	return nil
@@ -142,15 +142,41 @@ func newWorkspaceName(name string) bool {
 // was lost.
 const repeated = 10 * time.Minute
 
+// workspaceWrites are the routes that create, change and delete workspaces.
+type workspaceWrites struct {
+	gate      *gate
+	docs      workspaceDocs
+	records   workspaceRecords
+	deletions deletions
+}
+
+func (s workspaceWrites) addTo(t table) {
+	t.add("POST", "organizations/{organization}/workspaces", s.createWorkspace)
+	for _, at := range workspacePaths {
+		t.add("PATCH", at, s.updateWorkspace)
+		t.add("DELETE", at, s.deletions.deleteWorkspace)
+		t.add("POST", at+"/actions/safe-delete", s.deletions.safeDelete)
+	}
+}
+
+// workspaceRecords writes the records of workspaces.
+type workspaceRecords struct {
+	stores *stores
+	books  *books
+	recent *recent
+	mode   func(organization string) string // of new workspaces that request none
+	wrote  func(ctx context.Context, name string) <-chan struct{}
+}
+
 // createWorkspace creates a workspace, also one that was deleted. Its name is in the body,
 // so the right is checked first for the path, and then for the name.
-func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) error {
-	organization, _, err := s.allowOrganization(r, manage)
+func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request) error {
+	organization, _, err := s.gate.allowOrganization(r, manage)
 	if err != nil {
 		return err
 	}
 	var body workspaceBody
-	if err := s.readBody(w, r, smallBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
 	name := body.Data.Attributes.Name
@@ -159,41 +185,33 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 	}
 	body.ofTool(r)
 	p := workspaceRef{organization, *name}
-	g, err := s.allow(r, manage, p)
+	g, err := s.gate.allow(r, manage, p)
 	if err != nil {
 		return err
 	}
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	at, err := s.locate(r.Context(), p)
+	record, err := s.records.create(r, p, g, body.applier(s.records.books, r, p))
 	if err != nil {
 		return err
 	}
-	defer s.recent.forget(p)
-	if err := s.endFormer(r, at, g); err != nil {
-		return err
-	}
-	record, err := s.create(r.Context(), at, g, body.applier(s.server, r, p))
-	if err != nil {
-		return err
-	}
-	s.announce(r.Context(), organization)
+	announce(r.Context(), s.records.wrote, organization)
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
 	h := commandID("")
-	if ofTool(r) && s.hasCommandIDs(g, &record) {
-		h = s.commandIDFor(&record, s.now())
+	if ofTool(r) && s.docs.hasCommandIDs(g, &record) {
+		h = s.docs.commandIDFor(&record, s.gate.now())
 	}
-	return answer(w, http.StatusCreated, document{Data: s.forClient(r, s.resource(p, h, g, &record).held(nil))})
+	return answer(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.resource(p, h, g, &record).held(nil))})
 }
 
 // endFormer deletes the variables that are left of a deleted workspace of this name: they
 // may have been created during the deletion, or it was made without the state keys.
-func (s workspaces) endFormer(r *http.Request, at located, g access.Grant) error {
+func (s workspaceRecords) endFormer(r *http.Request, at located, g access.Grant) error {
 	if at.record == nil || !at.record.Deleted {
 		return nil
 	}
-	end, err := s.endVariables(r, at.workspaceRef, g)
+	end, err := s.books.endVariables(r, at.workspaceRef, g)
 	if err != nil {
 		return err
 	}
@@ -205,8 +223,8 @@ func (s workspaces) endFormer(r *http.Request, at located, g access.Grant) error
 const announceTime = 5 * time.Second
 
 // announce adds the organization to the lists by which short ids are found.
-func (s workspaces) announce(ctx context.Context, organization string) {
-	listed := s.o.Wrote(ctx, organization)
+func announce(ctx context.Context, wrote func(context.Context, string) <-chan struct{}, organization string) {
+	listed := wrote(ctx, organization)
 	if listed == nil {
 		return
 	}
@@ -218,7 +236,16 @@ func (s workspaces) announce(ctx context.Context, organization string) {
 }
 
 // create writes the first record of a workspace.
-func (s workspaces) create(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+	ctx := r.Context()
+	at, err := s.stores.locate(ctx, p)
+	if err != nil {
+		return statebackend.Record{}, err
+	}
+	defer s.recent.forget(p)
+	if err := s.endFormer(r, at, g); err != nil {
+		return statebackend.Record{}, err
+	}
 	exists, err := at.exists(ctx)
 	if err != nil {
 		return statebackend.Record{}, err
@@ -228,13 +255,13 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 	}
 	record, err := at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
-		if _, fresh := s.o.Split(at.organization); fresh {
+		if _, fresh := s.stores.gate.split(at.organization); fresh {
 			r.State = format.StateSplit
 			if !validOrganization(at.organization + "." + at.workspaceRef.workspace) {
 				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
 		}
-		r.Mode = s.usualMode(at.organization)
+		r.Mode = s.mode(at.organization)
 		return apply(r)
 	})
 	if err == nil {
@@ -243,22 +270,14 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 	return record, err
 }
 
-// usualMode returns the execution mode of a new workspace that requests none.
-func (s workspaces) usualMode(organization string) string {
-	if s.o.Runs == nil {
-		return ""
-	}
-	return s.o.Mode(organization)
-}
-
 // decide stores what a record says about runs where writers of states cannot push.
-func (s workspaces) decide(ctx context.Context, at *located, r statebackend.Record) (err error) {
+func (s workspaceRecords) decide(ctx context.Context, at *located, r statebackend.Record) (err error) {
 	d := decisions(r)
 	if at.book == nil {
 		if !decides(d) {
 			return nil
 		}
-		if at.book, err = s.book(ctx, at.organization); err != nil {
+		if at.book, err = s.books.open(ctx, at.organization); err != nil {
 			return err
 		}
 	}
@@ -267,18 +286,18 @@ func (s workspaces) decide(ctx context.Context, at *located, r statebackend.Reco
 
 // made returns the record of an existing workspace, if this request repeats the one that
 // has just created it.
-func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+func (s workspaceRecords) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	taken := invalid("workspace %q has already been taken", at.workspaceRef)
 	r := at.live()
-	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
+	if r == nil || r.By != authorOf(g.Caller) || s.stores.gate.now().Sub(r.Created) > repeated {
 		return statebackend.Record{}, taken
 	}
-	if err := s.settle(ctx, &at); err != nil {
+	if err := s.books.settle(ctx, &at); err != nil {
 		return statebackend.Record{}, err
 	}
 	again := *at.record
 	again.Tags = maps.Clone(r.Tags)
-	again.Mode = cmp.Or(again.Mode, s.usualMode(at.organization))
+	again.Mode = cmp.Or(again.Mode, s.mode(at.organization))
 	if err := apply(&again); err != nil {
 		return statebackend.Record{}, err
 	}
@@ -296,13 +315,13 @@ func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply 
 	return *r, s.decide(ctx, &at, *r)
 }
 
-func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.named(r, manage)
+func (s workspaceWrites) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.gate.findNamed(r, manage)
 	if err != nil {
 		return err
 	}
 	var body workspaceBody
-	if err := s.readBody(w, r, smallBody, &body); err != nil {
+	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
 	body.ofTool(r)
@@ -312,21 +331,21 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	at, _, err := s.change(r.Context(), p, h, g, true, body.applier(s.server, r, p))
+	at, _, err := s.records.change(r.Context(), p, h, g, true, body.applier(s.records.books, r, p))
 	if err != nil {
 		return err
 	}
-	d, err := s.describe(r.Context(), at, h, g)
+	d, err := s.docs.describe(r.Context(), at, h, g)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: s.forClient(r, d)})
+	return answer(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }
 
 // change changes the record of an existing workspace, for a command that began after it
 // was created. deciding says that the change may be one of what decides about runs.
-func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, deciding bool, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
-	at, err := s.open(ctx, p)
+func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, deciding bool, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+	at, err := s.stores.openWorkspace(ctx, p)
 	if err != nil {
 		return located{}, statebackend.Record{}, err
 	}
@@ -339,7 +358,7 @@ func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g a
 	}
 	var known map[string]variables.Settings
 	if deciding {
-		if at.book, err = s.book(ctx, p.organization); err == nil {
+		if at.book, err = s.books.open(ctx, p.organization); err == nil {
 			known, err = at.book.Settings(ctx, p.workspace)
 		}
 		if err != nil {
