@@ -43,16 +43,16 @@ const maxDanglingVersions = 20
 // cannot be read was probably never acknowledged. If it was, going back to the one
 // before it silently would be wrong, so only an explicit takeover does that.
 func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManifest, error) {
-	m, err := x.s.fetchState(ctx, x.numbered(head), x.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.numbered(head), x.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {
 		return m, err
 	}
-	p, perr := x.s.fetchState(ctx, x.pointer(), x.workspace)
+	p, perr := x.s.manifests.fetchState(ctx, x.pointer(), x.workspace)
 	if perr == nil && p.N == head {
 		return p, nil // the same manifest under its other tag
 	}
 	if !x.takes || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
-		return m, x.s.unreadableVersion(x.tagNames, head, err)
+		return m, x.s.manifests.unreadableVersion(x.tagNames, head, err)
 	}
 	old, err := x.readable(ctx, head)
 	if errors.Is(err, oci.ErrNotFound) { // all are dangling: use the state from before them
@@ -79,7 +79,7 @@ func (x *session) readable(ctx context.Context, head int64) (format.StateManifes
 		if tried++; tried > maxDanglingVersions {
 			return format.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxDanglingVersions, head, oci.ErrCorrupt)
 		}
-		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+		m, err := x.s.manifests.fetchState(ctx, x.numbered(n), x.workspace)
 		if !errors.Is(err, oci.ErrNotFound) {
 			return m, err
 		}

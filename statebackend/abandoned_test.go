@@ -317,7 +317,7 @@ func TestDanglingFirstVersion(t *testing.T) {
 		mustLock(t, s, "prod", "killed")
 		g.Add("infra/state", "state-prod-v1")
 		var names []string
-		for name, err := range s.Workspaces(t.Context()) {
+		for name, err := range s.Workspaces().All(t.Context()) {
 			if names = append(names, name); err != nil {
 				t.Fatal(err)
 			}

@@ -29,8 +29,8 @@ import (
 // under another name, or if dst is the copy of a third repository. If the workspace is
 // locked in dst, the error is a [*LockedError]: dst is read-only by then, and Adopt must
 // be called again once that lock has ended.
-func (s *Store) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
-	c := copier{src: s, dst: dst, tagNames: tagNamesOf(workspace), reseal: reseal}
+func (r Replicas) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
+	c := copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: reseal}
 	kept, lone, err := c.take(ctx)
 	if err != nil || lone {
 		return nil, kept, c.failed(err)
@@ -77,7 +77,7 @@ func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *List
 		return nil, err
 	}
 	if len(list) > 0 && len(there) > 0 && there[0] >= list[0] && slices.Contains(kept, there[0]) {
-		err = c.src.rise(ctx, c.tagNames, there[0])
+		err = c.riseAbove(ctx, there[0])
 	}
 	pruned := func(n int64) bool { return !slices.Contains(there, n) }
 	return slices.DeleteFunc(kept, pruned), err
@@ -86,7 +86,7 @@ func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *List
 // takeMark writes that dst is a copy of the source, unless its mark already says so. The
 // kept versions of an older mark are carried over.
 func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
-	mark, err := c.dst.Replica(ctx)
+	mark, err := c.dst.manifests.replica(ctx)
 	absent := errors.Is(err, oci.ErrNotFound)
 	switch {
 	case err != nil && !absent:
@@ -100,7 +100,7 @@ func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 		return mark, err
 	}
 	mark = format.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC(), Kept: mark.Kept}
-	if err := c.dst.putReplicaMark(ctx, mark); err != nil {
+	if err := c.dst.manifests.putReplicaMark(ctx, mark); err != nil {
 		return mark, err
 	}
 	return mark, c.apart(ctx)
@@ -108,14 +108,14 @@ func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 
 // mayTake makes the checks that would fail later, before anything is written.
 func (c copier) mayTake(ctx context.Context) error {
-	from, err := c.src.tags(ctx)
+	from, err := c.src.manifests.tags(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.src.checkReplica(ctx, from); err != nil {
+	if err := c.src.manifests.checkReplica(ctx, from); err != nil {
 		return err
 	}
-	to, err := c.dst.tags(ctx)
+	to, err := c.dst.manifests.tags(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,18 +126,18 @@ func (c copier) mayTake(ctx context.Context) error {
 // source has the mark, too, and the mark is taken back. The same happens if another
 // process made the source a copy at the same time.
 func (c copier) apart(ctx context.Context) error {
-	tags, err := c.src.tags(ctx)
+	tags, err := c.src.manifests.tags(ctx)
 	if err != nil {
 		return err
 	}
-	err = c.src.checkReplica(ctx, tags)
+	err = c.src.manifests.checkReplica(ctx, tags)
 	if err == nil || !errors.Is(err, ErrReplica) {
 		return err
 	}
-	if mark, _ := c.src.replica(ctx); mark.Source == c.src.repo.String() {
+	if mark, _ := c.src.manifests.replica(ctx); mark.Source == c.src.repo.String() {
 		err = fmt.Errorf("both are one repository: %w", ErrReplica)
 	}
-	return errors.Join(err, c.dst.promote(ctx))
+	return errors.Join(err, c.dst.manifests.promote(ctx))
 }
 
 // free is nil if the workspace is not locked in dst, which accepts no new locks any more.
@@ -181,23 +181,24 @@ func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64
 		mark.Kept = map[string][]int64{}
 	}
 	mark.Kept[c.workspace] = all
-	return slices.Clone(all), c.dst.putReplicaMark(ctx, mark)
+	return slices.Clone(all), c.dst.manifests.putReplicaMark(ctx, mark)
 }
 
-// rise makes the versions of a workspace continue above n, as after a claim from n on
+// riseAbove makes the versions of a workspace continue above n, as after a claim from n on
 // that was ended by force: the next lock seals the newest version under a number above
 // all that this claim might have written.
-func (s *Store) rise(ctx context.Context, l tagNames, n int64) error {
+func (c copier) riseAbove(ctx context.Context, n int64) error {
+	s := c.src
 	info := NewLockInfo("replicate", s.o.Tool)
-	x := s.session(l.workspace, info)
+	x := newSession(s, c.workspace, info)
 	if n >= maxNumber {
-		return x.checkNumbers([]string{l.numbered(n)})
+		return x.checkNumbers([]string{c.numbered(n)})
 	}
 	end := protocol.Request{Op: protocol.OpPutTombstone, Claim: protocol.ClaimID{Fence: n, X: format.ClaimX(info.ID, rand.Uint32())}, Forced: true, Reason: format.ReasonForced}
 	if r := x.perform(ctx, end); r.Err != nil {
 		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.Err)
 	}
-	return s.Hold(ctx, l.workspace, info, func(*Lock) error { return nil })
+	return s.Hold(ctx, c.workspace, info, func(*Lock) error { return nil })
 }
 
 // raiseRecord writes the record of the workspace again, above a record in dst that would

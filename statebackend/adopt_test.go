@@ -28,7 +28,7 @@ import (
 func mustFailOver(t *testing.T, old, copied *statebackend.Store) {
 	t.Helper()
 	mustWrite(t, old, 1, 2, 3)
-	must.Get(old.Replicate(t.Context(), copied, "prod"))(t)
+	must.Get(old.Replicas().Replicate(t.Context(), copied, "prod"))(t)
 	mustWrite(t, old, 4, 5)
 	mustTakeOver(t, copied, 6)
 }
@@ -44,7 +44,7 @@ func mustTakeOver(t *testing.T, s *statebackend.Store, serial int) {
 // mustAdopt makes dst a copy of src, and returns how many versions were copied.
 func mustAdopt(t *testing.T, src, dst *statebackend.Store, kept ...int64) int {
 	t.Helper()
-	copied, got := must.GetBoth(src.Adopt(t.Context(), dst, "prod", false))(t)
+	copied, got := must.GetBoth(src.Replicas().Adopt(t.Context(), dst, "prod", false))(t)
 	if diff := cmp.Diff(kept, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("kept (-want +got):\n%s", diff)
 	}
@@ -90,7 +90,7 @@ func TestFailBack(t *testing.T) {
 			t.Errorf("%d versions copied by a third run", n)
 		}
 		mustWrite(t, now, 8)
-		if got, err := now.Replicate(t.Context(), old, "prod"); err != nil || len(got) != 1 {
+		if got, err := now.Replicas().Replicate(t.Context(), old, "prod"); err != nil || len(got) != 1 {
 			t.Errorf("plain run afterwards: %v, %v", got, err)
 		}
 		mustTakeOver(t, old, 9)
@@ -139,7 +139,7 @@ func TestFailBackAbove(t *testing.T) {
 				t.Fatalf("the old one has %d, the new one %d", above, newestOf(t, now))
 			}
 			for range 2 {
-				_, kept, err := now.Adopt(t.Context(), old, "prod", false)
+				_, kept, err := now.Replicas().Adopt(t.Context(), old, "prod", false)
 				if err != nil || len(kept) < 3 || kept[0] != above {
 					t.Fatalf("kept %v, %v; want those down to 4 from %d", kept, err, above)
 				}
@@ -178,14 +178,14 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 	mustTakeOver(t, old, 7)
 	above := newestOf(t, old)
 	fault := &ocitest.Fault{Base: direct{h}, Match: writes, Nth: nth, Times: -1, Do: ocitest.FailBefore}
-	if _, _, err := open("dr/state", fault).Adopt(t.Context(), open("infra/state", fault), "prod", false); err == nil {
+	if _, _, err := open("dr/state", fault).Replicas().Adopt(t.Context(), open("infra/state", fault), "prod", false); err == nil {
 		return false
 	}
 	now = open("dr/state", direct{h})
 	if held, err := now.Held(t.Context(), "prod"); err == nil && held != nil { // the run could not release the lock that it took to move above
 		must.Succeed(t, now.ForceUnlock(t.Context(), "prod", held.Info.ID))
 	}
-	_, kept, err := now.Adopt(t.Context(), old, "prod", false)
+	_, kept, err := now.Replicas().Adopt(t.Context(), old, "prod", false)
 	if err != nil || len(kept) < 4 || kept[0] != above || kept[len(kept)-1] != 4 {
 		t.Fatalf("after a cut at write %d: kept %v, %v", nth, kept, err)
 	}
@@ -202,10 +202,10 @@ func TestAdoptRefuses(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustWrite(t, old, 1)
-	must.Get(old.Replicate(t.Context(), now, "prod"))(t)
+	must.Get(old.Replicas().Replicate(t.Context(), now, "prod"))(t)
 	refused := func(src, dst *statebackend.Store, want statebackend.RemedyKind) {
 		t.Helper()
-		_, _, err := src.Adopt(t.Context(), dst, "prod", false)
+		_, _, err := src.Replicas().Adopt(t.Context(), dst, "prod", false)
 		e, _ := errors.AsType[*statebackend.RemediedError](err)
 		if !errors.Is(err, statebackend.ErrReplica) || want != 0 && (e == nil || e.Remedy.Kind != want) {
 			t.Errorf("adopting %s: %v", dst.Repo(), err)
@@ -214,13 +214,13 @@ func TestAdoptRefuses(t *testing.T) {
 	refused(now, old, statebackend.RemedyPromote) // nothing was taken over
 	mustTakeOver(t, now, 2)
 	other := replicaStore(t, host, "third/state", nil)
-	must.Get(now.Replicate(t.Context(), other, "prod"))(t)
+	must.Get(now.Replicas().Replicate(t.Context(), other, "prod"))(t)
 	refused(old, other, statebackend.RemedyPromote) // a copy of a third repository
 	refused(now, replicaStore(t, strings.Replace(host, "127.0.0.1", "localhost", 1), "dr/state", nil), 0)
 	mustWrite(t, now, 3) // it did not become a copy of itself
 
 	dead := mustLock(t, old, "prod", "dead")
-	_, _, err := now.Adopt(t.Context(), old, "prod", false)
+	_, _, err := now.Replicas().Adopt(t.Context(), old, "prod", false)
 	locked, ok := errors.AsType[*statebackend.LockedError](err)
 	if !ok || locked.Held.ID != dead.Info().ID {
 		t.Fatalf("adopting what somebody holds: %v", err)
@@ -228,10 +228,10 @@ func TestAdoptRefuses(t *testing.T) {
 	must.Succeed(t, replicaStore(t, host, "infra/state", nil).ForceUnlock(t.Context(), "prod", locked.Held.ID))
 	mustAdopt(t, now, old)
 
-	if _, err := other.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
+	if _, err := other.Workspaces().Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("a record in a copy: %v", err)
 	}
-	_, err = old.Replicate(t.Context(), now, "prod")
+	_, err = old.Replicas().Replicate(t.Context(), now, "prod")
 	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyAdopt {
 		t.Errorf("a plain run into what was taken over: %v", err)
 	}
@@ -244,7 +244,7 @@ func TestAdoptBothWays(t *testing.T) {
 	one, two := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustFailOver(t, one, two)
 	late := replicaStore(t, host, "dr/state", &meanwhile{do: func() { mustAdopt(t, two, one, 5, 4) }})
-	_, _, err := one.Adopt(t.Context(), late, "prod", false)
+	_, _, err := one.Replicas().Adopt(t.Context(), late, "prod", false)
 	e, ok := errors.AsType[*statebackend.RemediedError](err)
 	if !ok || e.Remedy.Kind != statebackend.RemedyPromote || !strings.Contains(err.Error(), one.Repo().String()+" is a read-only copy of "+two.Repo().String()) {
 		t.Errorf("adopting what adopts at the same moment: %v", err)
@@ -313,10 +313,10 @@ func TestAdoptRecords(t *testing.T) {
 				t.Errorf("record of the copy: %+v", w.Record)
 			}
 		}
-		if _, _, err := now.Adopt(t.Context(), old, "lone", false); err != nil {
+		if _, _, err := now.Replicas().Adopt(t.Context(), old, "lone", false); err != nil {
 			t.Errorf("a workspace that only the copy has: %v", err)
 		}
-		if _, _, err := now.Adopt(t.Context(), old, "nowhere", false); !errors.Is(err, oci.ErrNotFound) {
+		if _, _, err := now.Replicas().Adopt(t.Context(), old, "nowhere", false); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("a workspace that none has: %v", err)
 		}
 	})
@@ -331,7 +331,7 @@ func TestAdoptSealed(t *testing.T) {
 	old := sealedStore(t, host, "infra/state", statebackend.Options{})
 	now := sealedStore(t, host, "dr/state", statebackend.Options{Primary: "infra/state"})
 	mustStore(t, old, "prod", secret(1, "one"))
-	must.Get(old.Replicate(t.Context(), now, "prod"))(t)
+	must.Get(old.Replicas().Replicate(t.Context(), now, "prod"))(t)
 	mustStore(t, old, "prod", secret(2, "lost"))
 	l, err := now.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"})
 	if err != nil {
@@ -339,15 +339,15 @@ func TestAdoptSealed(t *testing.T) {
 	}
 	mustPut(t, l, secret(3, "three"))
 	mustUnlock(t, l)
-	_, _, err = now.Adopt(t.Context(), old, "prod", false)
+	_, _, err = now.Replicas().Adopt(t.Context(), old, "prod", false)
 	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyReseal {
 		t.Fatalf("without sealing anew: %v", err)
 	}
-	if _, err := old.Replica(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := old.Replicas().Mark(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the refused one is a copy: %v", err)
 	}
 	for range 2 {
-		if _, kept, err := now.Adopt(t.Context(), old, "prod", true); err != nil || len(kept) != 1 || kept[0] != 2 {
+		if _, kept, err := now.Replicas().Adopt(t.Context(), old, "prod", true); err != nil || len(kept) != 1 || kept[0] != 2 {
 			t.Fatalf("kept %v, %v", kept, err)
 		}
 	}
@@ -367,13 +367,13 @@ func TestReplicateDiverged(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustWrite(t, src, 1, 2)
-	must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
+	must.Get(src.Replicas().Replicate(t.Context(), dst, "prod"))(t)
 	for _, tag := range []string{"state-prod-v2", "state-prod"} {
 		must.Succeed(t, src.Repo().Untag(t.Context(), tag))
 	}
 	src = replicaStore(t, host, "infra/state", nil)
 	mustWrite(t, src, 7)
-	_, err := src.Replicate(t.Context(), dst, "prod")
+	_, err := src.Replicas().Replicate(t.Context(), dst, "prod")
 	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyAdopt {
 		t.Fatalf("replicating: %v", err)
 	}
@@ -397,7 +397,7 @@ func TestReplicaIsPruned(t *testing.T) {
 		copied := statebackend.New(r, statebackend.Options{MaxVersions: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for i := range 4 {
 			mustWrite(t, now, 7+i)
-			must.Get(now.Replicate(t.Context(), copied, "prod"))(t)
+			must.Get(now.Replicas().Replicate(t.Context(), copied, "prod"))(t)
 		}
 		if got := serial(t, old); got != 10 {
 			t.Errorf("the copy reads serial %d", got)
@@ -426,7 +426,7 @@ func TestReplicateNewest(t *testing.T) {
 	r := must.Get(oci.OpenRepo(host+"/dr/state", oci.Options{PlainHTTP: true}))(t)
 	dst := statebackend.New(r, statebackend.Options{MaxVersions: 2})
 	for range 2 {
-		got := must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
+		got := must.Get(src.Replicas().Replicate(t.Context(), dst, "prod"))(t)
 		if list, err := dst.List(t.Context()); err != nil || len(list.Numbers("prod")) != 2 || serial(t, dst) != 4 {
 			t.Errorf("copied %v: %v, %v", got, list.Numbers("prod"), err)
 		}

@@ -25,14 +25,14 @@ const lockTime = 30 * time.Second
 // within the last hour is ErrLockEnded if it is a UUID: no client locks twice under
 // one UUID, so the request is a late duplicate.
 func (s *Store) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
-	return s.lock(ctx, workspace, info, terms{})
+	return terms{}.lock(ctx, s, workspace, info)
 }
 
 // LockWhen is Lock on the condition that fit returns nil. fit is called with the list
 // that Lock makes anyway, before anything is written; its error ends the attempt. A
 // lock of the same id that this process holds is returned without calling fit.
 func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
-	return s.lock(ctx, workspace, info, terms{fit: fit})
+	return terms{fit: fit}.lock(ctx, s, workspace, info)
 }
 
 // LockWhen is [Store.LockWhen] that starts with this list, if the workspace is free in
@@ -44,14 +44,14 @@ func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo,
 	if v := protocol.NewSnapshot(l.tags, tagNamesOf(workspace).fragment); len(v.Live()) == 0 && !v.Marker {
 		on.known = l
 	}
-	return l.s.lock(ctx, workspace, info, on)
+	return on.lock(ctx, l.s, workspace, info)
 }
 
 // TakeOver takes the lock even if another client holds it. The next write of that
 // client is refused and kept as a version, but nothing stops it from changing
 // infrastructure meanwhile.
 func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
-	return s.lock(ctx, workspace, info, terms{takeOver: true})
+	return terms{takeOver: true}.lock(ctx, s, workspace, info)
 }
 
 // terms are the conditions of an attempt to lock.
@@ -61,7 +61,7 @@ type terms struct {
 	known    *Listing // the list to begin with; nil: the attempt makes one
 }
 
-func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on terms) (*Lock, error) {
+func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockInfo) (*Lock, error) {
 	if workspace == "" {
 		return nil, errors.New("workspace without a name")
 	}
@@ -94,13 +94,13 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	}
 	over := protocol.Overdue{}
 	for try := 1; ; try++ {
-		x := s.session(workspace, info)
+		x := newSession(s, workspace, info)
 		x.locks = true
 		x.takes = on.takeOver
 		x.fit = on.fit
 		x.known = on.known
 		on.known = nil
-		a := s.acquirer(info.ID)
+		a := newAcquirer(s, info.ID)
 		a.TakeOver = on.takeOver
 		a.Overdue = over
 		x.run(ctx, a)
@@ -129,7 +129,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	}
 }
 
-func (s *Store) acquirer(id string) *protocol.Acquirer {
+func newAcquirer(s *Store, id string) *protocol.Acquirer {
 	return &protocol.Acquirer{LockID: id, Base: rand.Uint32(), Patience: protocol.MaxAnew, Can: s.findings.abilities()}
 }
 
@@ -196,7 +196,7 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 	if c != (protocol.ClaimID{}) {
 		e.Tag = x.claimTag(c)
 		// A claim that is listed holds, whether or not it can be read.
-		l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
+		l, err := x.s.manifests.fetchLock(ctx, x.claimTag(c), x.workspace)
 		if errors.Is(err, oci.ErrNotFound) {
 			x.unreadable(ctx, e, c)
 			return e

@@ -239,7 +239,7 @@ const writeCopies = 3
 
 // Reserve waits until a state of size bytes may be received for writing; a negative
 // size means unknown. The caller calls release after the write.
-func (s *vault) Reserve(ctx context.Context, size int64) (release func(), err error) {
+func (s *Store) Reserve(ctx context.Context, size int64) (release func(), err error) {
 	b := s.o.Budget
 	if b == nil {
 		return func() {}, nil

@@ -300,7 +300,7 @@
 //     nothing breaks.
 //   - While a replica is promoted, a replication that still runs can collide
 //     with the first writes of workspaces other than the one that was taken over.
-//     [Store.Adopt] finds both, and keeps those of the old primary aside.
+//     [Replicas.Adopt] finds both, and keeps those of the old primary aside.
 //
 // # Alternatives considered
 //

@@ -58,7 +58,7 @@ func TestImmutableTags(t *testing.T) {
 			if strings.Count(text, "exempt state-*, locked-* and unlocked-*") != 1 || strings.Contains(text, "next lock repairs") {
 				t.Errorf("log:\n%s", text)
 			}
-			v, err := s.Verdict(t.Context())
+			v, err := s.Verdicts().Newest(t.Context())
 			if err != nil || v.Pointer != format.PointerStuck {
 				t.Errorf("verdict %+v, %v", v, err)
 			}
@@ -78,7 +78,7 @@ func TestImmutableTagsUnrecorded(t *testing.T) {
 	writer := newStore(t, host, refuse, statebackend.Options{})
 	mustStore(t, writer, "prod", testState(1, 0))
 	mustStore(t, writer, "prod", testState(2, 0))
-	if _, err := writer.Verdict(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := writer.Verdicts().Newest(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 		t.Fatalf("verdict: %v", err)
 	}
 	var log bytes.Buffer
@@ -137,7 +137,7 @@ func TestPointerRequests(t *testing.T) {
 	}
 	c := &ocitest.Count{}
 	read(newStore(t, host, c, statebackend.Options{}), c, map[string]int{"GET manifest": 1, "GET tags": 1})
-	must.Succeed(t, s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: format.PointerMoves}))
+	must.Succeed(t, s.Verdicts().Record(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: format.PointerMoves}))
 	reader := newStore(t, host, c, statebackend.Options{})
 	read(reader, c, map[string]int{"GET manifest": 2, "GET tags": 1})
 	read(reader, c, map[string]int{"GET manifest": 1})
@@ -155,8 +155,8 @@ func TestLaterVerdicts(t *testing.T) {
 		if i == 2 {
 			g.Refuse(ocitest.Refusals{})
 		}
-		must.Succeed(t, s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}))
-		if v, err := s.Verdict(t.Context()); err != nil || v.Pointer != want {
+		must.Succeed(t, s.Verdicts().Record(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}))
+		if v, err := s.Verdicts().Newest(t.Context()); err != nil || v.Pointer != want {
 			t.Errorf("verdict %d: %+v, %v", i, v, err)
 		}
 	}

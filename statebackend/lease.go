@@ -46,7 +46,7 @@ type Heartbeat struct {
 
 func (x *session) dated() Heartbeat { return Heartbeat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
 
-func (s *vault) timestamp() timestamp { return timestamp{time.Now(), s.o.Uptime()} }
+func newTimestamp(o *Options) timestamp { return timestamp{time.Now(), o.Uptime()} }
 
 func (m timestamp) age(now timestamp) time.Duration {
 	return max(now.at.Sub(m.at), now.uptime-m.uptime)
@@ -119,7 +119,7 @@ func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
 func (b *heartbeats) age() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.confirmed.age(b.x.s.timestamp())
+	return b.confirmed.age(newTimestamp(b.x.s.o))
 }
 
 // end stops the heartbeats and waits for the one under way. It may be called again.
@@ -152,7 +152,7 @@ func (l *Lock) Heartbeat() Heartbeat {
 
 // clone returns a session that may be used beside x.
 func (x *session) clone() *session {
-	c := x.s.session(x.workspace, x.info)
+	c := newSession(x.s, x.workspace, x.info)
 	c.date = x.date
 	return c
 }

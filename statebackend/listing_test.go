@@ -128,7 +128,7 @@ func TestListingReplica(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 	mustWrite(t, src, 1, 2)
-	must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
+	must.Get(src.Replicas().Replicate(t.Context(), dst, "prod"))(t)
 	mustWrite(t, src, 3)
 	if mustListing(t, src).Replica() || !mustListing(t, dst).Replica() {
 		t.Error("not the copy says that it is one")

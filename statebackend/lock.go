@@ -61,7 +61,7 @@ func (l *writer) Get(ctx context.Context) ([]byte, Version, error) {
 	if err != nil {
 		return nil, Version{}, err
 	}
-	return l.s.read(ctx, m, m.N)
+	return l.s.vault.read(ctx, m, m.N)
 }
 
 // readHead reads the manifest of the head. state-W points to it unless its writer
@@ -73,7 +73,7 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 	m := format.StateManifest{}
 	err := error(oci.ErrNotFound)
 	if !l.none && (l.hold.Newest == 0 || !l.s.findings.stuck()) {
-		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
+		m, err = l.s.manifests.fetchState(ctx, l.x.pointer(), l.x.workspace)
 	}
 	switch {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
@@ -82,7 +82,7 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
 			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.hold.Newest, ErrLockLost)
 	case err != nil || m.N < l.hold.Newest:
-		m, err = l.s.newest(ctx, l.x.tagNames, protocol.Snapshot{Newest: l.hold.Newest})
+		m, err = l.s.manifests.newest(ctx, l.x.tagNames, protocol.Snapshot{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			// cached, so that it is not requested again
 			m = format.StateManifest{Workspace: l.x.workspace, Empty: true}
@@ -150,13 +150,13 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 	case !res.Stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.Err)
 	case res.Behind:
-		l.s.left(ctx, l.x.tagNames, m.N, res.Err)
+		l.s.pointers.left(ctx, l.x.tagNames, m.N, res.Err)
 	}
 	l.wrote = true
 	l.head = &m
 	v := newVersion(m)
 	v.Current = true
-	l.s.remember(l.x.tagNames, v)
+	l.s.catalog.remember(l.x.tagNames, v)
 	return v, nil
 }
 
@@ -184,7 +184,7 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 	m.Parent = parent.Manifest.Digest.String()
 	m.ParentN = parent.N
 	l.x.blobs = nil
-	blob, ok, err := l.s.store(ctx, state, m)
+	blob, ok, err := l.s.vault.store(ctx, state, m)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 // it is current.
 func (l *writer) overtaken(ctx context.Context, kept int64, res protocol.Saved) error {
 	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
-	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
+	by, err := l.s.manifests.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
 	if err != nil {
 		how = endText(format.LockManifest{}) // the message omits the details
@@ -240,7 +240,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.unlock(ctx); err != nil || !joined {
 		return err
 	}
-	_, err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed, true)
+	_, err := endLock(ctx, l.s, l.x.workspace, l.x.info.ID, sealed, true)
 	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, oci.ErrNotFound) {
 		return nil // they have been ended already
 	}
@@ -345,11 +345,11 @@ func (l *Lock) prune(ctx context.Context) {
 	if !l.tooMany() {
 		return
 	}
-	tags, err := l.s.tags(ctx)
+	tags, err := l.s.manifests.tags(ctx)
 	if err == nil {
-		_, err = pruner{&l.s.records, l.x.tagNames}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+		_, err = pruner{l.s.manifests, l.x.tagNames}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
-	l.s.unpruned(ctx, l.x.tagNames, err)
+	l.s.catalog.unpruned(ctx, l.x.tagNames, err)
 }
 
 // refusal is the part of an error that does not depend on the object; "" for nil.
@@ -365,9 +365,9 @@ func refusal(err error) string {
 }
 
 // unpruned logs why old versions stay, unless the last warning gave the same reason.
-func (s *reader) unpruned(ctx context.Context, l tagNames, err error) {
+func (s *catalog) unpruned(ctx context.Context, l tagNames, err error) {
 	if s.findings.first(l.fragment, refusal(err)) {
-		s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.repo.String(), "workspace", l.workspace, "error", err)
+		s.manifests.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.manifests.repo.String(), "workspace", l.workspace, "error", err)
 	}
 }
 
@@ -393,9 +393,9 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	if l, ok := s.Holding(workspace, id); ok {
 		return l, l.checkCaller(ctx)
 	}
-	x := s.session(workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
+	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
 	x.locks = true
-	a := s.acquirer(id)
+	a := newAcquirer(s, id)
 	a.Resume = true
 	x.run(ctx, a)
 	s.findings.learn(a.Can)
@@ -460,7 +460,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 			return err
 		}
 	}
-	_, err := s.endLock(ctx, workspace, id, sealed, true)
+	_, err := endLock(ctx, s, workspace, id, sealed, true)
 	if _, locked := errors.AsType[*LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
 		err = nil
 	}
@@ -486,13 +486,13 @@ func (l *writer) Latest(ctx context.Context) (Version, error) {
 // copies the head, so that such a write is not current even if nobody locks. A failure of
 // that is logged.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
-	floor, err := s.endLock(ctx, workspace, id, 0, false)
+	floor, err := endLock(ctx, s, workspace, id, 0, false)
 	if err != nil || floor == 0 {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	x := s.session(workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()})
+	x := newSession(s, workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()})
 	x.locks = true
 	x.ttl = 2 * lockTime // if this process dies, nobody has to force its lock
 	c := &protocol.Sealer{LockID: x.info.ID, Base: rand.Uint32(), Floor: floor, Can: s.findings.abilities()}
@@ -511,8 +511,8 @@ const sealerLockID = "force-unlock-"
 // endLock ends all claims of an id, those below the number sealed cleanly. floor is the
 // first number that none of the others can write; 0: there are no others. With owned the
 // lock must be that of the caller, else the error is [ErrAnother].
-func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64, owned bool) (floor int64, err error) {
-	x := s.session(workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
+func endLock(ctx context.Context, s *Store, workspace, id string, sealed int64, owned bool) (floor int64, err error) {
+	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
 	f := &protocol.Forcer{LockID: id, Sealed: sealed, Owned: owned && x.info.Caller != ""}
 	x.run(ctx, f)
 	res := f.Result

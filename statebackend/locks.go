@@ -32,15 +32,15 @@ type Held struct {
 
 // Locks lists the locks that are held in the repository.
 func (s *Store) Locks(ctx context.Context) ([]Held, error) {
-	tags, err := s.tags(ctx)
+	tags, err := s.manifests.tags(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.locksOf(ctx, lockTags(tags))
+	return s.manifests.locksOf(ctx, lockTags(tags))
 }
 
 // locksOf reads the locks under the listed tags.
-func (s *Store) locksOf(ctx context.Context, listed []format.StateTag) ([]Held, error) {
+func (s *manifests) locksOf(ctx context.Context, listed []format.StateTag) ([]Held, error) {
 	var held []Held
 	unreadable := false
 	for _, t := range listed {
@@ -104,7 +104,7 @@ func lockTags(tags []string) []format.StateTag {
 }
 
 // heldBy reads a claim or a marker; false if the tag is not a held lock.
-func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, error) {
+func (r *manifests) heldBy(ctx context.Context, t format.StateTag) (Held, bool, error) {
 	h := Held{Workspace: t.Fragment, Fence: t.N, Tag: t.String()}
 	l, err := r.fetchLock(ctx, h.Tag, "")
 	switch {

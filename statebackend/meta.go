@@ -226,9 +226,9 @@ func numbers(tags []string, fragment string) []int64 {
 
 // History lists the versions of a workspace, newest first, one request each.
 // A jump of about 100,000 in the numbers marks a lock that was taken over.
-func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Version, error] {
+func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		tags, err := s.tags(ctx)
+		tags, err := s.manifests.tags(ctx)
 		if err != nil {
 			yield(Version{}, err)
 			return
@@ -238,12 +238,12 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 			if n >= below {
 				continue
 			}
-			m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
+			m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 			switch missing := errors.Is(err, oci.ErrNotFound); {
 			case missing && i > 0:
 				continue // pruned meanwhile
 			case missing: // the version may be being written
-				if m, err = s.listed(ctx, tagNamesOf(workspace)); err == nil {
+				if m, err = s.manifests.listed(ctx, tagNamesOf(workspace)); err == nil {
 					n = m.N
 				}
 			}
@@ -260,8 +260,8 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 
 // Describe returns version n of a workspace without reading its state, with one
 // request. Version.Current is not set, since that needs a list.
-func (s *reader) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
-	m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
+func (s *Store) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
+	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 	v := newVersion(m)
 	v.N = n
 	return v, versionError(workspace, n, err)
@@ -278,7 +278,7 @@ func versionError(workspace string, n int64, err error) error {
 // Current returns the current version of a workspace without reading its state;
 // oci.ErrNotFound if there is none or the workspace was deleted. The state is not
 // opened, so the result relies on the manifest alone.
-func (s *reader) Current(ctx context.Context, workspace string) (Version, error) {
+func (s *Store) Current(ctx context.Context, workspace string) (Version, error) {
 	for v, err := range s.History(ctx, workspace) {
 		if err != nil {
 			return Version{}, err
@@ -288,20 +288,5 @@ func (s *reader) Current(ctx context.Context, workspace string) (Version, error)
 		}
 		return v, nil
 	}
-	return Version{}, s.noState(workspace)
-}
-
-// Since counts the versions of a workspace above n. A replica whose current
-// version is n lacks that many versions of its source.
-func (s *reader) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
-	for v, err := range s.History(ctx, workspace) {
-		if err != nil {
-			return count, err
-		}
-		if v.N <= n {
-			break
-		}
-		count++
-	}
-	return count, nil
+	return Version{}, s.manifests.noState(workspace)
 }

@@ -17,7 +17,11 @@ import (
 
 // vault converts states to and from their stored form: compressed, and sealed so
 // that they open only in their own place.
-type vault struct{ records }
+type vault struct {
+	manifests *manifests
+	repo      *oci.Repo
+	o         *Options
+}
 
 // read returns the state of a manifest; head is the current version, 0 if not
 // known. The bytes no longer count against the budget once it has returned.
@@ -37,20 +41,20 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 	v := newVersion(m)
 	v.Current = m.N == head
 	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is stored
-		return v, s.noState(m.Workspace)
+		return v, s.manifests.noState(m.Workspace)
 	}
 	if err := s.checkOrigin(ctx, m); err != nil {
 		return v, err
 	}
 	if m.Empty && !sealed(m) {
-		return v, s.noState(m.Workspace)
+		return v, s.manifests.noState(m.Workspace)
 	}
 	return v, s.load(ctx, m, func(state []byte) error {
 		if err := s.checkContent(m, state); err != nil {
 			return err
 		}
 		if m.Empty {
-			return s.noState(m.Workspace)
+			return s.manifests.noState(m.Workspace)
 		}
 		return use(state, v)
 	})
@@ -86,7 +90,7 @@ func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 // here: a failover begins with a version of this repository, and from then on the
 // primary's versions are not accepted.
 func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
-	tags, err := s.tags(ctx)
+	tags, err := s.manifests.tags(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 			continue
 		}
 		g.Go(func() error {
-			below, err := s.fetchState(ctx, l.numbered(n), m.Workspace)
+			below, err := s.manifests.fetchState(ctx, l.numbered(n), m.Workspace)
 			if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 				return nil // it proves nothing
 			}
@@ -150,7 +154,7 @@ func (s *vault) closed(m format.StateManifest, err error) error {
 // Decode returns the state that a manifest and its stored bytes hold, without
 // a registry: for files that were copied out of one. It opens bytes that were sealed
 // for any place, and returns no bytes for a version without state.
-func (s *reader) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
+func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
 	sm, err := format.ParseState(m)
 	if err != nil {
 		return nil, Version{}, err
@@ -161,7 +165,7 @@ func (s *reader) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]b
 	if sm.Layer.Digest != sm.Layer.Digest.Algorithm().FromBytes(stored) {
 		return nil, Version{}, fmt.Errorf("stored bytes are not those of the manifest: %w", oci.ErrCorrupt)
 	}
-	state, err := s.decode(ctx, sm, stored, s.o.MaxState)
+	state, err := s.vault.decode(ctx, sm, stored, s.o.MaxState)
 	return state, newVersion(sm), err
 }
 
@@ -199,7 +203,7 @@ func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	case req.Head > 0:
 		head, err = x.headToSeal(ctx, req.Head)
 	case x.snapshot.Pointer: // written by a tool without versions
-		head, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
+		head, err = x.s.manifests.fetchState(ctx, x.pointer(), x.workspace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading version %d to seal it: %w", req.Head, definiteRead(err))
@@ -229,7 +233,7 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 	s := x.s
 	if s.o.Sealer == nil {
 		if sealed(head) {
-			return s.closed(head, errNoKey)
+			return s.vault.closed(head, errNoKey)
 		}
 		return nil
 	}
@@ -238,7 +242,7 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 		return nil
 	}
 	var kept error
-	_, err := s.view(ctx, head, 0, func(state []byte, _ Version) error {
+	_, err := s.vault.view(ctx, head, 0, func(state []byte, _ Version) error {
 		kept = x.keep(ctx, state, m)
 		return nil
 	})
@@ -258,7 +262,7 @@ func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifes
 	h := readHead(state)
 	m.Lineage = h.lineage
 	m.Serial = h.serial
-	blob, ok, err := x.s.store(ctx, state, m)
+	blob, ok, err := x.s.vault.store(ctx, state, m)
 	if err != nil || !ok {
 		return err
 	}

@@ -16,16 +16,22 @@ import (
 // those that it may cover.
 const movable = "the rule that keeps tags from moving must exempt state-*, locked-* and unlocked-*, and need not exempt state-*-v*"
 
+// pointers reads and moves the tags state-W.
+type pointers struct {
+	manifests *manifests
+	findings  *findings
+}
+
 // pointed reads the current state by state-W. Only a verdict on the registry tells
 // whether that tag follows the writes. Without a verdict the versions are listed too,
 // and the newest is read; where the tag cannot move, only the versions are used.
-func (s *reader) pointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
-	if s.o.StrictReads || s.findings.stuck() {
-		return s.listed(ctx, l)
+func (s *pointers) pointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
+	if s.manifests.o.StrictReads || s.findings.stuck() {
+		return s.manifests.listed(ctx, l)
 	}
-	m, err := s.fetchState(ctx, l.pointer(), l.workspace)
+	m, err := s.manifests.fetchState(ctx, l.pointer(), l.workspace)
 	if errors.Is(err, oci.ErrNotFound) { // the writer may have died between version and state-W
-		return s.listed(ctx, l)
+		return s.manifests.listed(ctx, l)
 	}
 	if err != nil || s.findings.pointerIs() == format.PointerMoves {
 		return m, err
@@ -35,9 +41,9 @@ func (s *reader) pointed(ctx context.Context, l tagNames) (format.StateManifest,
 		return m, err
 	}
 	n := m.N
-	if m, err = s.listed(ctx, l); err == nil && !s.findings.stuck() {
-		s.o.Logger.WarnContext(ctx, l.pointer()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
-			"repository", s.repo.String(), "workspace", l.workspace, "tag", n, "version", m.N)
+	if m, err = s.manifests.listed(ctx, l); err == nil && !s.findings.stuck() {
+		s.manifests.o.Logger.WarnContext(ctx, l.pointer()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
+			"repository", s.manifests.repo.String(), "workspace", l.workspace, "tag", n, "version", m.N)
 	}
 	return m, err
 }
@@ -45,12 +51,12 @@ func (s *reader) pointed(ctx context.Context, l tagNames) (format.StateManifest,
 // behind reports whether there is a version above the one that state-W names, and
 // learns from the verdict on the registry, if there is one. It waits briefly for a
 // version that is just being written.
-func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
-	tags, err := s.tags(ctx)
+func (s *pointers) behind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
+	tags, err := s.manifests.tags(ctx)
 	if err != nil {
 		return false, err
 	}
-	v, err := s.verdictIn(ctx, tags)
+	v, err := s.manifests.verdictIn(ctx, tags)
 	switch {
 	case err == nil:
 		s.findings.learnPointer(v.Pointer)
@@ -64,44 +70,45 @@ func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest)
 	if err := text.Wait(ctx, listedPause*5); err != nil {
 		return false, err
 	}
-	again, err := s.fetchState(ctx, l.pointer(), l.workspace)
+	again, err := s.manifests.fetchState(ctx, l.pointer(), l.workspace)
 	return err != nil || again.N < newest, nil
 }
 
 // left logs that state-W could not be moved to version n. Where the registry refuses
 // that permanently, it also records this in the verdict for every later reader.
-func (s *recorder) left(ctx context.Context, l tagNames, n int64, cause error) {
+func (s *pointers) left(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
-		s.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
-			"repository", s.repo.String(), "version", n, "error", cause)
+		s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
+			"repository", s.manifests.repo.String(), "version", n, "error", cause)
 		return
 	}
 	if !s.findings.learnPointer(format.PointerStuck) {
 		return // already reported
 	}
-	s.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointer()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
-		"repository", s.repo.String(), "version", n, "error", cause)
+	s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointer()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
+		"repository", s.manifests.repo.String(), "version", n, "error", cause)
 	if err := s.recordStuck(ctx); err != nil {
-		s.o.Logger.WarnContext(ctx, "that tags do not move could not be recorded", "repository", s.repo.String(), "error", err)
+		s.manifests.o.Logger.WarnContext(ctx, "that tags do not move could not be recorded", "repository", s.manifests.repo.String(), "error", err)
 	}
 }
 
 // recordStuck records in the verdict that state-W does not move.
-func (s *recorder) recordStuck(ctx context.Context) error {
-	v, err := s.Verdict(ctx)
+func (s *pointers) recordStuck(ctx context.Context) error {
+	verdicts := Verdicts{s.manifests, s.findings}
+	v, err := verdicts.Newest(ctx)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
-		v = HostVerdict(s.repo.Host())
-		v.Host = s.repo.Host()
-		v.Checked = s.o.Now().UTC()
-		v.Tool = s.o.Tool
+		v = HostVerdict(s.manifests.repo.Host())
+		v.Host = s.manifests.repo.Host()
+		v.Checked = s.manifests.o.Now().UTC()
+		v.Tool = s.manifests.o.Tool
 	case err != nil:
 		return err
 	case v.Pointer == format.PointerStuck:
 		return nil
 	}
 	v.Pointer = format.PointerStuck
-	if err := s.RecordVerdict(ctx, v); err != nil {
+	if err := verdicts.Record(ctx, v); err != nil {
 		return err
 	}
 	s.findings.learnPointer(format.PointerStuck)

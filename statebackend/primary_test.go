@@ -22,7 +22,7 @@ func TestPrimary(t *testing.T) {
 	src := sealedStore(t, host, "infra/state", statebackend.Options{})
 	mustStore(t, src, "prod", secret(1, "one"), secret(2, "two"))
 	plain := openStore(t, host, "dr/state", statebackend.Options{})
-	must.Get(openStore(t, host, "infra/state", statebackend.Options{}).Replicate(t.Context(), plain, "prod"))(t)
+	must.Get(openStore(t, host, "infra/state", statebackend.Options{}).Replicas().Replicate(t.Context(), plain, "prod"))(t)
 	alone := sealedStore(t, host, "dr/state", statebackend.Options{})
 	if _, _, err := alone.Get(t.Context(), "prod"); !errors.Is(err, statebackend.ErrUnsealed) {
 		t.Errorf("a copy whose original nobody named: %v", err)
@@ -80,7 +80,7 @@ func TestReseal(t *testing.T) {
 	must.Succeed(t, l.Delete(t.Context()))
 	mustUnlock(t, l)
 	mustStore(t, src, "prod", secret(4, "four"))
-	if copied, err := src.Reseal(t.Context(), dst, "prod"); err != nil || len(copied) != 4 {
+	if copied, err := src.Replicas().Reseal(t.Context(), dst, "prod"); err != nil || len(copied) != 4 {
 		t.Fatalf("%v, %v", copied, err)
 	}
 	for n, want := range map[int64][]byte{1: secret(1, "one"), 2: secret(2, "two"), 4: secret(4, "four")} {
@@ -95,13 +95,13 @@ func TestReseal(t *testing.T) {
 		t.Errorf("current: %q, %v", got, err)
 	}
 	mustStore(t, src, "prod", secret(5, "five"))
-	if _, err := src.Replicate(t.Context(), dst, "prod"); !errors.Is(err, statebackend.ErrReplica) {
+	if _, err := src.Replicas().Replicate(t.Context(), dst, "prod"); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("copying above versions that were sealed anew: %v", err)
 	}
-	if copied, err := src.Reseal(t.Context(), dst, "prod"); err != nil || len(copied) != 1 {
+	if copied, err := src.Replicas().Reseal(t.Context(), dst, "prod"); err != nil || len(copied) != 1 {
 		t.Errorf("second run: %v, %v", copied, err)
 	}
-	if _, err := src.Reseal(t.Context(), openStore(t, host, "dr/plain", statebackend.Options{}), "prod"); err == nil {
+	if _, err := src.Replicas().Reseal(t.Context(), openStore(t, host, "dr/plain", statebackend.Options{}), "prod"); err == nil {
 		t.Error("sealed without a key")
 	}
 }

@@ -24,31 +24,31 @@ const forkAge = 30 * 24 * time.Hour
 // Prune removes all but the newest keep versions and returns the removed ones.
 // The highest version always stays, since its number must not be used again, and so
 // do versions of the last 30 days that the head does not descend from.
-func (s *recorder) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
-	tags, err := s.tags(ctx)
+func (w Workspaces) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
+	tags, err := w.s.manifests.tags(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := pruner{&s.records, tagNamesOf(workspace)}
-	list := numbers(tags, p.fragment)
+	p := pruner{w.s.manifests, tagNamesOf(workspace)}
+	list := numbers(tags, p.names.fragment)
 	return p.prune(ctx, tags, list, max(keep, 1), len(list))
 }
 
 // Prunable returns the versions that Prune would remove, oldest first.
-func (s *reader) Prunable(ctx context.Context, workspace string, keep int) ([]int64, error) {
-	tags, err := s.tags(ctx)
+func (w Workspaces) Prunable(ctx context.Context, workspace string, keep int) ([]int64, error) {
+	tags, err := w.s.manifests.tags(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := pruner{&s.records, tagNamesOf(workspace)}
-	list := numbers(tags, p.fragment)
+	p := pruner{w.s.manifests, tagNamesOf(workspace)}
+	list := numbers(tags, p.names.fragment)
 	return p.prunable(ctx, tags, list, max(keep, 1), len(list))
 }
 
 // pruner removes versions of a workspace.
 type pruner struct {
-	*records
-	tagNames
+	manifests *manifests
+	names     tagNames
 }
 
 // prunable looks at the versions after the first keep ones, oldest first, and
@@ -67,11 +67,11 @@ func (p pruner) prunable(ctx context.Context, tags []string, list []int64, keep,
 			break
 		}
 		if forks[n] {
-			m, err := p.fetchState(ctx, p.numbered(n), p.workspace)
+			m, err := p.manifests.fetchState(ctx, p.names.numbered(n), p.names.workspace)
 			if err != nil && !errors.Is(err, oci.ErrNotFound) {
 				return nil, err
 			}
-			if err == nil && p.o.Now().Sub(m.Created) < forkAge {
+			if err == nil && p.manifests.o.Now().Sub(m.Created) < forkAge {
 				continue
 			}
 		}
@@ -92,7 +92,7 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 	}
 	for _, n := range old {
 		if err := p.remove(ctx, n, shared); err != nil {
-			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, p.workspace, err)
+			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, p.names.workspace, err)
 		}
 		gone = append(gone, n)
 	}
@@ -113,7 +113,7 @@ func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int
 	}
 	for n := list[0]; forks[n] && !slices.Contains(kept, n); {
 		delete(forks, n)
-		m, err := p.fetchState(ctx, p.numbered(n), p.workspace)
+		m, err := p.manifests.fetchState(ctx, p.names.numbered(n), p.names.workspace)
 		if errors.Is(err, oci.ErrNotFound) {
 			break
 		}
@@ -130,11 +130,11 @@ func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil, nil
 	}
-	mark, err := p.replica(ctx)
+	mark, err := p.manifests.replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
-	return mark.Kept[p.workspace], err
+	return mark.Kept[p.names.workspace], err
 }
 
 // jumped reports whether a lock was ever taken over in this history.
@@ -151,11 +151,11 @@ func jumped(list []int64) bool {
 // it, since many registries never collect untagged manifests. Where tags cannot
 // be deleted, only the manifest is deleted.
 func (p pruner) remove(ctx context.Context, n int64, shared func(oci.Descriptor) bool) error {
-	return p.drop(ctx, p.numbered(n), shared)
+	return p.manifests.drop(ctx, p.names.numbered(n), shared)
 }
 
 // drop deletes a tag, and its manifest unless other tags share it.
-func (r *records) drop(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
+func (r *manifests) drop(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
 	d, err := r.repo.Resolve(ctx, tag)
 	if err == nil {
 		err = r.repo.Untag(ctx, tag)
@@ -190,8 +190,8 @@ func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor)
 		return func(oci.Descriptor) bool { return true }, nil
 	}
 	var found []oci.Descriptor
-	for _, tag := range append(look, p.pointer()) {
-		d, err := p.repo.Resolve(ctx, tag)
+	for _, tag := range append(look, p.names.pointer()) {
+		d, err := p.manifests.repo.Resolve(ctx, tag)
 		if err == nil {
 			found = append(found, d)
 		} else if !errors.Is(err, oci.ErrNotFound) {

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// records reads the manifests under the tags of states and locks in a repository,
+// manifests reads and writes the manifests under the tags of states and locks in a repository,
 // without decrypting states.
-type records struct {
+type manifests struct {
 	repo *oci.Repo
-	o    Options
+	o    *Options
 }
 
-func (r *records) snapshot(ctx context.Context) (oci.TagList, error) {
+func (r *manifests) snapshot(ctx context.Context) (oci.TagList, error) {
 	l, err := r.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		if e, ok := errors.AsType[*oci.ResponseError](err); ok {
@@ -37,14 +37,14 @@ func (r *records) snapshot(ctx context.Context) (oci.TagList, error) {
 }
 
 // tags lists the repository; one that does not exist yet is empty.
-func (r *records) tags(ctx context.Context) ([]string, error) {
+func (r *manifests) tags(ctx context.Context) ([]string, error) {
 	l, err := r.snapshot(ctx)
 	return l.Tags, err
 }
 
 // fetchState reads a state manifest and checks that it belongs to the workspace:
 // names may collide on registries that fold case.
-func (r *records) fetchState(ctx context.Context, tag, workspace string) (format.StateManifest, error) {
+func (r *manifests) fetchState(ctx context.Context, tag, workspace string) (format.StateManifest, error) {
 	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
 		return format.StateManifest{}, err
@@ -63,7 +63,7 @@ func (r *records) fetchState(ctx context.Context, tag, workspace string) (format
 	return sm, nil
 }
 
-func (r *records) fetchLock(ctx context.Context, tag, workspace string) (format.LockManifest, error) {
+func (r *manifests) fetchLock(ctx context.Context, tag, workspace string) (format.LockManifest, error) {
 	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
 		return format.LockManifest{}, err
@@ -78,13 +78,13 @@ func (r *records) fetchLock(ctx context.Context, tag, workspace string) (format.
 	return l, nil
 }
 
-func (r *records) noState(workspace string) error {
+func (r *manifests) noState(workspace string) error {
 	return fmt.Errorf("state of workspace %q in %s: %w", workspace, r.repo, oci.ErrNotFound)
 }
 
 // workspaceOf returns the workspace of a fragment. Most names are their own fragment;
 // the others cannot be derived from it, and are read from the state.
-func (r *records) workspaceOf(ctx context.Context, fragment string) string {
+func (r *manifests) workspaceOf(ctx context.Context, fragment string) string {
 	if format.StateFragment(fragment) == fragment {
 		return fragment
 	}
@@ -99,7 +99,7 @@ func (r *records) workspaceOf(ctx context.Context, fragment string) string {
 }
 
 // removeTag deletes a tag, with its manifest where tags cannot be deleted.
-func (r *records) removeTag(ctx context.Context, tag string) error {
+func (r *manifests) removeTag(ctx context.Context, tag string) error {
 	err := r.repo.Untag(ctx, tag)
 	if errors.Is(err, oci.ErrUnsupported) {
 		var d oci.Descriptor
@@ -124,7 +124,7 @@ const (
 // version can be listed before it can be read, since distribution makes the
 // folder of a tag first and its link last. A listed version may also have been pruned
 // since. Neither is dangling, so it lists again.
-func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest, error) {
+func (r *manifests) listed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
 		if err != nil {
@@ -142,7 +142,7 @@ func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest,
 
 // newest reads the manifest of the highest version in v, or the state that a tool
 // without versions wrote.
-func (r *records) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
+func (r *manifests) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
 	switch {
 	case v.Newest > 0:
 		m, err := r.fetchState(ctx, l.numbered(v.Newest), l.workspace)
@@ -159,7 +159,7 @@ func (r *records) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (
 }
 
 // unreadableVersion turns not found, for a listed version, into a distinct error.
-func (r *records) unreadableVersion(l tagNames, n int64, err error) error {
+func (r *manifests) unreadableVersion(l tagNames, n int64, err error) error {
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
@@ -213,7 +213,7 @@ type Listing struct {
 
 // List lists the repository; one that does not exist yet is empty.
 func (s *Store) List(ctx context.Context) (*Listing, error) {
-	l, err := s.snapshot(ctx)
+	l, err := s.manifests.snapshot(ctx)
 	return &Listing{s, l.Tags, l.Date}, err
 }
 
@@ -245,7 +245,7 @@ type Head struct {
 
 // Heads returns the workspaces with a state, sorted by name, with one request for
 // each. It opens no state, like [Store.Current].
-func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.headsIn(ctx, l.tags) }
+func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.catalog.headsIn(ctx, l.tags) }
 
 // Held returns the lock of one workspace, nil if it is free. For a free workspace it
 // sends no request.
@@ -255,7 +255,7 @@ func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
 	if slices.ContainsFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockClaim }) { // the marker repeats it
 		own = slices.DeleteFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockMarker })
 	}
-	locks, err := l.s.locksOf(ctx, own)
+	locks, err := l.s.manifests.locksOf(ctx, own)
 	for _, h := range locks {
 		if h.Workspace == workspace {
 			return &h, nil
@@ -266,5 +266,5 @@ func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
 
 // Locks lists the locks that are held in the repository, with one request for each.
 func (l *Listing) Locks(ctx context.Context) ([]Held, error) {
-	return l.s.locksOf(ctx, lockTags(l.tags))
+	return l.s.manifests.locksOf(ctx, lockTags(l.tags))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -14,11 +15,48 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Replica returns the mark that makes this repository a copy of another one;
-// oci.ErrNotFound if it has no mark.
-func (s *reader) Replica(ctx context.Context) (format.ReplicaMark, error) { return s.replica(ctx) }
+// Replicas copies the workspaces of a store to others.
+type Replicas struct{ s *Store }
 
-func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
+// Replicas returns what copies the store. It sends no request.
+func (s *Store) Replicas() Replicas { return Replicas{s} }
+
+// Mark returns the mark that makes this repository a copy of another one; oci.ErrNotFound
+// if it has no mark.
+func (r Replicas) Mark(ctx context.Context) (format.ReplicaMark, error) {
+	return r.s.manifests.replica(ctx)
+}
+
+// Workspaces lists the workspaces that [Replicas.Replicate] can copy: those with a
+// state or a record, also one that says deleted.
+func (r Replicas) Workspaces(ctx context.Context) ([]string, error) {
+	l, err := r.s.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing workspaces of %s: %w", r.s.repo, err)
+	}
+	found, err := l.gather(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing workspaces of %s: %w", r.s.repo, err)
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// Since counts the versions of a workspace above n. A replica whose current
+// version is n lacks that many versions of its source.
+func (r Replicas) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
+	for v, err := range r.s.History(ctx, workspace) {
+		if err != nil {
+			return count, err
+		}
+		if v.N <= n {
+			break
+		}
+		count++
+	}
+	return count, nil
+}
+
+func (r *manifests) replica(ctx context.Context) (format.ReplicaMark, error) {
 	m, err := r.repo.Fetch(ctx, format.TagReplica)
 	if err != nil {
 		return format.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", r.repo, err)
@@ -35,20 +73,20 @@ func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
 //
 // dst becomes a read-only replica. The error is ErrReplica if dst was taken over
 // meanwhile, or has states of its own or versions that the source does not have: see
-// [Store.Adopt].
+// [Replicas.Adopt].
 //
 // Sealed versions stay bound to the source: readers of dst name it in
 // [Options].Primary unless both repositories have the same name.
 //
 // The newest record of the workspace is copied, too, even if there is no state.
-func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return copier{src: s, dst: dst, tagNames: tagNamesOf(workspace)}.run(ctx)
+func (r Replicas) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
+	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace)}.run(ctx)
 }
 
 // Reseal is Replicate, but opens each version and seals it for dst, which then
 // needs no Primary. Both stores need keys.
-func (s *Store) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return copier{src: s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.run(ctx)
+func (r Replicas) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
+	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.run(ctx)
 }
 
 // copier copies the versions of a workspace from one store to another.
@@ -93,7 +131,7 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	case len(list) == 0 && recorded:
 		return nil, nil
 	case len(list) == 0:
-		return nil, c.src.noState(c.workspace)
+		return nil, c.src.manifests.noState(c.workspace)
 	}
 	missing, err := c.missing(ctx, list, to.Numbers(c.workspace), mark.Kept[c.workspace])
 	if err != nil {
@@ -103,10 +141,10 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	if err != nil {
 		return copied, err
 	}
-	if err := c.dst.movePointer(ctx, c.tagNames, list[0]); err != nil {
+	if err := c.dst.pointers.movePointer(ctx, c.tagNames, list[0]); err != nil {
 		return copied, err
 	}
-	c.dst.pruneCopies(ctx, c.tagNames)
+	c.pruneCopies(ctx)
 	return copied, nil
 }
 
@@ -144,11 +182,11 @@ func (c copier) same(ctx context.Context, n int64) (bool, error) {
 	if n == 0 {
 		return true, nil
 	}
-	ours, err := c.src.fetchState(ctx, c.numbered(n), c.workspace)
+	ours, err := c.src.manifests.fetchState(ctx, c.numbered(n), c.workspace)
 	if err != nil {
 		return errors.Is(err, oci.ErrNotFound), notMissing(err)
 	}
-	theirs, err := c.dst.fetchState(ctx, c.numbered(n), c.workspace)
+	theirs, err := c.dst.manifests.fetchState(ctx, c.numbered(n), c.workspace)
 	if err != nil {
 		return errors.Is(err, oci.ErrNotFound), notMissing(err)
 	}
@@ -185,18 +223,19 @@ func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64,
 
 // pruneCopies keeps the configured number of versions in a copy. This is best effort: a
 // failure is logged, and the next run tries again.
-func (s *recorder) pruneCopies(ctx context.Context, l tagNames) {
+func (c copier) pruneCopies(ctx context.Context) {
+	s := c.dst
 	if s.o.MaxVersions <= 0 {
 		return
 	}
-	tags, err := s.tags(ctx)
+	tags, err := s.manifests.tags(ctx)
 	if err != nil {
-		s.unpruned(ctx, l, err)
+		s.catalog.unpruned(ctx, c.tagNames, err)
 		return
 	}
-	if list := numbers(tags, l.fragment); len(list) > s.o.MaxVersions {
-		_, err = pruner{&s.records, l}.prune(ctx, tags, list, s.o.MaxVersions, maxPruned)
-		s.unpruned(ctx, l, err)
+	if list := numbers(tags, c.fragment); len(list) > s.o.MaxVersions {
+		_, err = pruner{s.manifests, c.tagNames}.prune(ctx, tags, list, s.o.MaxVersions, maxPruned)
+		s.catalog.unpruned(ctx, c.tagNames, err)
 	}
 }
 
@@ -215,12 +254,12 @@ func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error)
 		return true, nil // a newer record was written meanwhile; the next run copies it
 	}
 	if err == nil {
-		err = c.dst.putRecord(ctx, r.Tag, m)
+		err = c.dst.catalog.putRecord(ctx, r.Tag, m)
 	}
 	if err != nil {
 		return false, fmt.Errorf("its record: %w", err)
 	}
-	c.dst.dropRecords(ctx, to.records()[c.fragment], r.Seq, 0)
+	c.dst.catalog.dropRecords(ctx, to.records()[c.fragment], r.Seq, 0)
 	return true, nil
 }
 
@@ -230,7 +269,7 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	if c.reseal || len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
 		return nil
 	}
-	m, err := c.dst.fetchState(ctx, c.numbered(there[0]), c.workspace)
+	m, err := c.dst.manifests.fetchState(ctx, c.numbered(there[0]), c.workspace)
 	if err == nil && sealed(m) && m.Origin.Repository == c.dst.repo.Name() {
 		err = &RemediedError{Remedy{Kind: RemedyReseal}, fmt.Errorf("its versions were sealed for it: %w", ErrReplica)}
 	}
@@ -239,19 +278,19 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 
 // movePointer makes the pointer a copy of version n. If the registry does not let the
 // pointer move, that is logged and is not an error.
-func (s *recorder) movePointer(ctx context.Context, l tagNames, n int64) error {
-	m, err := s.repo.Fetch(ctx, l.numbered(n))
+func (s *pointers) movePointer(ctx context.Context, l tagNames, n int64) error {
+	m, err := s.manifests.repo.Fetch(ctx, l.numbered(n))
 	if err != nil {
 		return err
 	}
-	d, err := s.repo.Resolve(ctx, l.pointer())
+	d, err := s.manifests.repo.Resolve(ctx, l.pointer())
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
 	if err == nil && d.Digest == m.Digest {
 		return nil
 	}
-	err = s.repo.PutTag(ctx, l.pointer(), m)
+	err = s.manifests.repo.PutTag(ctx, l.pointer(), m)
 	if refusesForGood(err) {
 		s.left(ctx, l, n, err)
 		return nil
@@ -293,14 +332,14 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 	if c.dst.o.Sealer == nil {
 		return errors.New("sealing anew needs a key")
 	}
-	m, err := c.src.fetchState(ctx, c.numbered(n), c.workspace)
+	m, err := c.src.manifests.fetchState(ctx, c.numbered(n), c.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		return errPruned
 	}
 	if err != nil {
 		return err
 	}
-	state, _, err := c.src.read(ctx, m, 0)
+	state, _, err := c.src.vault.read(ctx, m, 0)
 	if err != nil && !(m.Empty && errors.Is(err, oci.ErrNotFound)) {
 		return err
 	}
@@ -315,7 +354,7 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 		}
 		m.Parent = d.Digest.String()
 	}
-	blob, _, err := c.dst.store(ctx, state, &m)
+	blob, _, err := c.dst.vault.store(ctx, state, &m)
 	if err != nil {
 		return err
 	}
@@ -332,7 +371,7 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 // mark marks dst on the first run and checks the mark on later ones.
 func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, error) {
 	if slices.Contains(tags, format.TagReplica) {
-		mark, err := c.dst.Replica(ctx)
+		mark, err := c.dst.manifests.replica(ctx)
 		switch {
 		case err != nil:
 			return mark, err
@@ -351,10 +390,10 @@ func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, er
 		return format.ReplicaMark{}, c.adoptable(fmt.Errorf("it has states of its own: %w", ErrReplica))
 	}
 	mark := format.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()}
-	return mark, c.dst.putReplicaMark(ctx, mark)
+	return mark, c.dst.manifests.putReplicaMark(ctx, mark)
 }
 
-// adoptable adds the remedy that dst can be made a copy with [Store.Adopt].
+// adoptable adds the remedy that dst can be made a copy with [Replicas.Adopt].
 func (c copier) adoptable(err error) error {
 	return &RemediedError{Remedy{Kind: RemedyAdopt, Repository: c.src.repo.String(), Copy: c.dst.repo.String(), Workspace: c.workspace}, err}
 }
@@ -366,7 +405,7 @@ func (c copier) elsewhere(mark format.ReplicaMark) error {
 	}
 }
 
-func (r *records) putReplicaMark(ctx context.Context, mark format.ReplicaMark) error {
+func (r *manifests) putReplicaMark(ctx context.Context, mark format.ReplicaMark) error {
 	m, err := format.NewReplicaMark(mark)
 	if err != nil {
 		return err
@@ -379,7 +418,7 @@ func (r *records) putReplicaMark(ctx context.Context, mark format.ReplicaMark) e
 
 // promote makes a replica an independent repository, before a takeover. The tag
 // stays, since not every registry deletes.
-func (r *records) promote(ctx context.Context) error {
+func (r *manifests) promote(ctx context.Context) error {
 	mark, err := r.replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil
@@ -396,7 +435,7 @@ func (r *records) promote(ctx context.Context) error {
 }
 
 // checkReplica refuses writes to a replica. Only a takeover makes it writable.
-func (r *records) checkReplica(ctx context.Context, tags []string) error {
+func (r *manifests) checkReplica(ctx context.Context, tags []string) error {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil
 	}
@@ -434,11 +473,11 @@ func (l *writer) rekey(ctx context.Context, n int64) error {
 	if l.s.o.Sealer == nil {
 		return errNoKey
 	}
-	m, err := l.s.fetchState(ctx, l.x.numbered(n), l.x.workspace)
+	m, err := l.s.manifests.fetchState(ctx, l.x.numbered(n), l.x.workspace)
 	if err != nil {
 		return err
 	}
-	state, _, err := l.s.read(ctx, m, 0)
+	state, _, err := l.s.vault.read(ctx, m, 0)
 	if err != nil && !(m.Empty && errors.Is(err, oci.ErrNotFound)) {
 		return err
 	}
@@ -449,7 +488,7 @@ func (l *writer) rekey(ctx context.Context, n int64) error {
 		return fmt.Errorf("it was sealed for %s: %w", m.Origin.Repository, ErrReplica)
 	}
 	old := m.Manifest
-	blob, _, err := l.s.store(ctx, state, &m)
+	blob, _, err := l.s.vault.store(ctx, state, &m)
 	if err != nil {
 		return err
 	}
@@ -477,7 +516,7 @@ func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next 
 	}
 	if n == v.Newest {
 		l.head = nil
-		if err := l.s.movePointer(ctx, l.x.tagNames, n); err != nil {
+		if err := l.s.pointers.movePointer(ctx, l.x.tagNames, n); err != nil {
 			return err
 		}
 	}

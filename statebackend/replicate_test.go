@@ -45,7 +45,7 @@ func TestReplicate(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 		mustWrite(t, src, 1, 2, 3)
-		got, err := src.Replicate(t.Context(), dst, "prod")
+		got, err := src.Replicas().Replicate(t.Context(), dst, "prod")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestReplicate(t *testing.T) {
 			t.Errorf("copied (-want +got):\n%s", diff)
 		}
 		mustWrite(t, src, 4)
-		if got, err = src.Replicate(t.Context(), dst, "prod"); err != nil || len(got) != 1 || got[0] != 4 {
+		if got, err = src.Replicas().Replicate(t.Context(), dst, "prod"); err != nil || len(got) != 1 || got[0] != 4 {
 			t.Errorf("second run copied %v, %v", got, err)
 		}
 		for n := int64(1); n <= 4; n++ {
@@ -73,7 +73,7 @@ func TestReplicaIsReadOnly(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := replicaStore(t, host, "infra/state", nil)
 	mustWrite(t, src, 1, 2)
-	must.Get(src.Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "prod"))(t)
+	must.Get(src.Replicas().Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "prod"))(t)
 	dst := replicaStore(t, host, "dr/state", nil) // another process
 	if _, err := dst.Lock(t.Context(), "prod", statebackend.LockInfo{}); !errors.Is(err, statebackend.ErrReplica) {
 		t.Fatalf("lock in a replica: %v", err)
@@ -84,7 +84,7 @@ func TestReplicaIsReadOnly(t *testing.T) {
 	l := must.Get(dst.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"}))(t)
 	must.Get(l.Put(t.Context(), replicaState(3)))(t)
 	must.Succeed(t, l.Unlock(t.Context()))
-	if _, err := src.Replicate(t.Context(), dst, "prod"); !errors.Is(err, statebackend.ErrReplica) {
+	if _, err := src.Replicas().Replicate(t.Context(), dst, "prod"); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("replicating into a repository that was taken over: %v", err)
 	}
 	mustWrite(t, replicaStore(t, host, "dr/state", nil), 4) // locks work there after the takeover
@@ -95,13 +95,13 @@ func TestReplicateRefuses(t *testing.T) {
 	src, other := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "other/state", nil)
 	mustWrite(t, src, 1)
 	mustWrite(t, other, 7)
-	if _, err := src.Replicate(t.Context(), other, "prod"); !errors.Is(err, statebackend.ErrReplica) {
+	if _, err := src.Replicas().Replicate(t.Context(), other, "prod"); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("replicating over states: %v", err)
 	}
-	if _, err := src.Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "absent"); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := src.Replicas().Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "absent"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("replicating nothing: %v", err)
 	}
-	if _, err := other.Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "prod"); !errors.Is(err, statebackend.ErrReplica) {
+	if _, err := other.Replicas().Replicate(t.Context(), replicaStore(t, host, "dr/state", nil), "prod"); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("replicating into the replica of another repository: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestReplicateResumes(t *testing.T) {
 		src := replicaStore(t, host, "infra/state", nil)
 		mustWrite(t, src, 1, 2, 3)
 		fault := &ocitest.Fault{Match: writes, Nth: nth, Times: -1, Do: ocitest.FailBefore}
-		_, err := src.Replicate(t.Context(), replicaStore(t, host, "dr/state", fault), "prod")
+		_, err := src.Replicas().Replicate(t.Context(), replicaStore(t, host, "dr/state", fault), "prod")
 		if err == nil {
 			if nth < 8 {
 				t.Fatalf("a whole run had %d writes", nth-1)
@@ -131,7 +131,7 @@ func TestReplicateResumes(t *testing.T) {
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("cut at write %d: %v", nth, err)
 		}
-		if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil {
+		if _, err := src.Replicas().Replicate(t.Context(), dst, "prod"); err != nil {
 			t.Fatalf("after a cut at write %d: %v", nth, err)
 		}
 		if state, _, err := dst.Get(t.Context(), "prod"); err != nil || !bytes.Equal(state, replicaState(3)) {

@@ -78,7 +78,7 @@ func TestReplicateMounts(t *testing.T) {
 		}
 		mustUnlock(t, l)
 		c.Take()
-		must.Get(src.Replicate(t.Context(), dst, "prod"))(t)
+		must.Get(src.Replicas().Replicate(t.Context(), dst, "prod"))(t)
 		got := c.Take()
 		if moved := got["GET blob"]; mounts != (moved == 0) || moved > 3 {
 			t.Errorf("mounts %v: %v", mounts, got)

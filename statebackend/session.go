@@ -49,7 +49,7 @@ type session struct {
 	blobs    []oci.Blob                            // what head refers to, pushed again if the registry lost it
 }
 
-func (s *Store) session(workspace string, info LockInfo) *session {
+func newSession(s *Store, workspace string, info LockInfo) *session {
 	return &session{tagNames: tagNamesOf(workspace), s: s, info: info, ttl: s.o.LockTTL, claims: map[protocol.ClaimID]oci.Manifest{}}
 }
 
@@ -158,7 +158,7 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 	var j judgement
 	if x.locks {
 		var err error
-		if j, err = x.s.findings.judge(ctx, &x.s.records, tags); err != nil {
+		if j, err = x.s.findings.judge(ctx, x.s.manifests, tags); err != nil {
 			return protocol.Snapshot{}, 0, err
 		}
 		if err := x.checkCopy(ctx, tags); err != nil {
@@ -210,12 +210,12 @@ func (x *session) checkCopy(ctx context.Context, tags []string) error {
 		return nil // an unmarked repository may become a copy before the next list
 	}
 	x.copy = copyNone
-	err := x.s.checkReplica(ctx, tags)
+	err := x.s.manifests.checkReplica(ctx, tags)
 	if !errors.Is(err, ErrReplica) || !x.takes {
 		return err
 	}
 	x.copy = copyPromoted
-	return x.s.promote(ctx)
+	return x.s.manifests.promote(ctx)
 }
 
 func (x *session) write(ctx context.Context, req protocol.Request) error {
@@ -236,8 +236,8 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 			x.fresh = false
 			x.first = true
 		}
-		x.claimed = x.s.timestamp()
-		return x.s.put(ctx, tag(format.LockClaim), m, x.blobs...)
+		x.claimed = newTimestamp(x.s.o)
+		return x.s.manifests.put(ctx, tag(format.LockClaim), m, x.blobs...)
 	case protocol.OpPutTombstone:
 		kind := format.LockTombstone
 		if req.Forced {
@@ -247,8 +247,8 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 		if err != nil {
 			return err
 		}
-		err = x.s.put(ctx, tag(kind), m, x.blobs...)
-		if refusesForGood(err) && x.s.there(ctx, tag(kind)) {
+		err = x.s.manifests.put(ctx, tag(kind), m, x.blobs...)
+		if refusesForGood(err) && x.s.manifests.there(ctx, tag(kind)) {
 			return nil // an earlier attempt whose answer was lost
 		}
 		return err
@@ -256,9 +256,9 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 		if err := x.seal(ctx, req); err != nil {
 			return err
 		}
-		return x.s.put(ctx, x.numbered(req.N), x.sealed, x.blobs...)
+		return x.s.manifests.put(ctx, x.numbered(req.N), x.sealed, x.blobs...)
 	case protocol.OpPutMarker:
-		return x.s.put(ctx, tag(format.LockMarker), x.claims[req.Claim], x.blobs...)
+		return x.s.manifests.put(ctx, tag(format.LockMarker), x.claims[req.Claim], x.blobs...)
 	case protocol.OpPutUnlocked:
 		return x.putUnlocked(ctx, tag(format.LockMarker), tag(format.UnlockMarker))
 	case protocol.OpDelete:
@@ -268,9 +268,9 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 	case protocol.OpUntagClaim:
 		return repo.Untag(ctx, tag(format.LockClaim))
 	case protocol.OpPutVersion:
-		return x.s.putOnce(ctx, x.numbered(req.N), x.head, x.blobs...)
+		return x.s.manifests.putOnce(ctx, x.numbered(req.N), x.head, x.blobs...)
 	case protocol.OpPutPointer:
-		return x.s.put(ctx, x.pointer(), x.head, x.blobs...)
+		return x.s.manifests.put(ctx, x.pointer(), x.head, x.blobs...)
 	}
 	return fmt.Errorf("unknown request %d", req.Op)
 }
@@ -278,7 +278,7 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 // put writes a manifest under a tag with one request. A registry that does not
 // have the blobs yet refuses it, which is a definite answer: then they are
 // pushed and the manifest is sent once more.
-func (r *records) put(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
+func (r *manifests) put(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.repo.PutTag(ctx, tag, m)
 	if err == nil || !oci.MissesBlob(err) {
 		return err
@@ -292,14 +292,14 @@ func (r *records) put(ctx context.Context, tag string, m oci.Manifest, blobs ...
 	return r.repo.PutTag(ctx, tag, m)
 }
 
-func (r *records) there(ctx context.Context, tag string) bool {
+func (r *manifests) there(ctx context.Context, tag string) bool {
 	_, err := r.repo.Resolve(ctx, tag)
 	return err == nil
 }
 
 // putOnce is put for a tag with a single writer that stays: a registry with immutable
 // tags refuses a repeated push, although the bytes are there.
-func (r *records) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
+func (r *manifests) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.put(ctx, tag, m, blobs...)
 	if !refusesForGood(err) {
 		return err
@@ -361,7 +361,7 @@ func (l tagNames) named(tag string) (c protocol.ClaimID) {
 // that claim joined another one, beside which one it was made, and whether it has another
 // owner.
 func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, beside protocol.ClaimID, foreign bool, err error) {
-	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
+	l, err := x.s.manifests.fetchLock(ctx, x.claimTag(c), x.workspace)
 	if err != nil {
 		return false, beside, false, err
 	}
@@ -377,7 +377,7 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 // readTombstone returns why a claim was ended by force.
 func (x *session) readTombstone(ctx context.Context, c protocol.ClaimID) (format.LockReason, error) {
 	t := format.StateTag{Kind: format.ForceTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
-	l, err := x.s.fetchLock(ctx, t.String(), x.workspace)
+	l, err := x.s.manifests.fetchLock(ctx, t.String(), x.workspace)
 	return l.Reason, err
 }
 
@@ -403,16 +403,16 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	if err != nil {
 		return err
 	}
-	if err := x.s.put(ctx, locked, m, x.blobs...); err != nil || x.snapshot.Written {
+	if err := x.s.manifests.put(ctx, locked, m, x.blobs...); err != nil || x.snapshot.Written {
 		return err
 	}
-	return x.s.put(ctx, unlocked, m, x.blobs...)
+	return x.s.manifests.put(ctx, unlocked, m, x.blobs...)
 }
 
 // readMarker reports whether locked-W is an older tool's lock. A tool that cannot
 // delete it unlocks by giving it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
-	l, err := x.s.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)
+	l, err := x.s.manifests.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)
 	if err != nil {
 		return protocol.OwnerNobody, err
 	}
@@ -434,7 +434,7 @@ func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 
 // readPointer reports who wrote state-W after an uncertain write of n.
 func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, error) {
-	m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.pointer(), x.workspace)
 	switch {
 	case err != nil:
 		return protocol.OwnerNobody, err
@@ -449,7 +449,7 @@ func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, err
 // readParent returns the version from which version n was made, and whether n is the copy
 // that a force-unlock made.
 func (x *session) readParent(ctx context.Context, n int64) (parent int64, final bool, err error) {
-	m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.numbered(n), x.workspace)
 	return m.ParentN, strings.HasPrefix(m.LockID, sealerLockID), err
 }
 

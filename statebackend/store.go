@@ -48,21 +48,17 @@ type Options struct {
 // Store keeps the states of any number of workspaces in one repository. It is
 // safe for concurrent use.
 type Store struct {
-	recorder
+	repo         *oci.Repo
+	o            *Options
+	manifests    *manifests
+	vault        *vault
+	pointers     *pointers
+	catalog      *catalog
+	findings     *findings
 	locks        holdings
 	observations observations
 
 	maxWorkspaces int
-}
-
-// recorder writes what needs no lock: records, verdicts, copies.
-type recorder struct{ reader }
-
-// reader reads the repository of a store, without a lock.
-type reader struct {
-	vault
-	findings findings
-	heads    headCache
 }
 
 // New returns a store on r. It sends no request.
@@ -82,25 +78,28 @@ func New(r *oci.Repo, o Options) *Store {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
+	m := &manifests{repo: r, o: &o}
+	f := &findings{}
 	s := &Store{
-		recorder:     recorder{reader{vault: vault{records{repo: r, o: o}}, heads: headCache{kept: map[string]remembered{}}}},
+		repo: r, o: &o, manifests: m, vault: &vault{m, r, &o}, pointers: &pointers{m, f}, findings: f,
 		locks:        holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
 		observations: observations{last: map[string]map[protocol.ClaimID]protocol.Observation{}},
 
 		maxWorkspaces: maxWorkspaces,
 	}
+	s.catalog = &catalog{manifests: m, vault: s.vault, findings: f, heads: headCache{kept: map[string]remembered{}}}
 	if o.DigestDeletes {
-		s.findings.can.ByDigest = protocol.Able
+		f.can.ByDigest = protocol.Able
 	}
 	return s
 }
 
 // Repo returns the repository that the store is on.
-func (s *records) Repo() *oci.Repo { return s.repo }
+func (s *Store) Repo() *oci.Repo { return s.repo }
 
 // Get returns the current state, without a lock. If no state was stored yet,
 // or the workspace was deleted, the error is oci.ErrNotFound.
-func (s *reader) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
+func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.View(ctx, workspace, func(b []byte, _ Version) error {
 		state = b
@@ -111,24 +110,24 @@ func (s *reader) Get(ctx context.Context, workspace string) ([]byte, Version, er
 
 // View is Get for servers: the state counts against the budget until use returns,
 // and must not be kept after that.
-func (s *reader) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
-	m, err := s.pointed(ctx, tagNamesOf(workspace))
+func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
+	m, err := s.pointers.pointed(ctx, tagNamesOf(workspace))
 	if err != nil {
 		return Version{}, err
 	}
-	return s.view(ctx, m, m.N, use)
+	return s.vault.view(ctx, m, m.N, use)
 }
 
 // Newer returns the current state if its version is above n, and otherwise no state.
 // It polls with one request, for callers that follow the writes of others. The current
 // version is the one in state-W, so it may lag behind, and may even go back. While it is
 // not known whether that tag moves, the versions are listed once a minute.
-func (s *reader) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	l := tagNamesOf(workspace)
-	look := s.pointed
+	look := s.pointers.pointed
 	if s.findings.trustsPointer(s.o.Now()) {
 		look = func(ctx context.Context, l tagNames) (format.StateManifest, error) {
-			return s.fetchState(ctx, l.pointer(), l.workspace)
+			return s.manifests.fetchState(ctx, l.pointer(), l.workspace)
 		}
 	}
 	m, err := look(ctx, l)
@@ -138,21 +137,21 @@ func (s *reader) Newer(ctx context.Context, workspace string, n int64) ([]byte, 
 	if m.N <= n {
 		return nil, newVersion(m), nil
 	}
-	return s.read(ctx, m, m.N)
+	return s.vault.read(ctx, m, m.N)
 }
 
 // GetTag returns the state under a tag of a workspace.
-func (s *reader) GetTag(ctx context.Context, workspace, tag string) ([]byte, Version, error) {
-	m, err := s.fetchState(ctx, tag, workspace)
+func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Version, error) {
+	m, err := s.manifests.fetchState(ctx, tag, workspace)
 	if err != nil {
 		return nil, Version{}, err
 	}
-	return s.read(ctx, m, 0)
+	return s.vault.read(ctx, m, 0)
 }
 
 // GetVersion returns version n of a workspace; a [*VersionError] if the workspace
 // has only others.
-func (s *reader) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.ViewVersion(ctx, workspace, n, func(b []byte, _ Version) error {
 		state = b
@@ -162,8 +161,8 @@ func (s *reader) GetVersion(ctx context.Context, workspace string, n int64) ([]b
 }
 
 // ViewVersion is GetVersion for servers, as [Store.View] is Get.
-func (s *reader) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
-	m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
+func (s *Store) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
+	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		if newest, cerr := s.Current(ctx, workspace); cerr == nil {
 			return Version{}, &VersionError{Repository: s.repo.String(), Workspace: workspace, N: n, Newest: newest.N}
@@ -172,48 +171,50 @@ func (s *reader) ViewVersion(ctx context.Context, workspace string, n int64, use
 	if err != nil {
 		return Version{}, versionError(workspace, n, err)
 	}
-	return s.view(ctx, m, 0, use)
+	return s.vault.view(ctx, m, 0, use)
 }
 
 // parallelReads bounds the concurrent requests of one listing.
 const parallelReads = 4
 
-// Workspaces lists the workspaces that have a state, sorted by name.
-func (s *reader) Workspaces(ctx context.Context) iter.Seq2[string, error] {
+// Workspaces are the workspaces of a store.
+type Workspaces struct{ s *Store }
+
+// Workspaces returns the workspaces of the store. It sends no request.
+func (s *Store) Workspaces() Workspaces { return Workspaces{s} }
+
+// All lists the workspaces that have a state, sorted by name.
+func (w Workspaces) All(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		names, err := s.workspaces(ctx)
+		l, err := w.s.List(ctx)
+		var heads []Head
+		if err == nil {
+			heads, err = l.Heads(ctx)
+		}
 		if err != nil {
-			yield("", fmt.Errorf("listing workspaces of %s: %w", s.repo, err))
+			yield("", fmt.Errorf("listing workspaces of %s: %w", w.s.repo, err))
 			return
 		}
-		for _, name := range names {
-			if !yield(name, nil) {
+		for _, h := range heads {
+			if !yield(h.Workspace, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (s *reader) workspaces(ctx context.Context) ([]string, error) {
-	tags, err := s.tags(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.workspacesIn(ctx, tags)
-}
-
-func (s *reader) workspacesIn(ctx context.Context, tags []string) ([]string, error) {
-	heads, err := s.headsIn(ctx, tags)
-	names := make([]string, len(heads))
-	for i, h := range heads {
-		names[i] = h.Workspace
-	}
-	return names, err
+// catalog reads and writes what is known of the workspaces of a repository: their records
+// and their newest versions.
+type catalog struct {
+	manifests *manifests
+	vault     *vault
+	findings  *findings
+	heads     headCache
 }
 
 // headsIn reads the newest version of each workspace in a tag list, sorted by
 // name, and leaves out those without a state.
-func (s *reader) headsIn(ctx context.Context, tags []string) ([]Head, error) {
+func (s *catalog) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	newest := newestTags(tags)
 	heads := make([]Head, len(newest))
 	g, ctx := errgroup.WithContext(ctx)
@@ -234,10 +235,10 @@ func (s *reader) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 
 // head reads the newest version of a workspace. The name is empty if there is no
 // state; then a digest means that the tag holds something that is not a state.
-func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
-	m, err := s.repo.Fetch(ctx, t.String())
+func (s *catalog) head(ctx context.Context, t format.StateTag) (Head, error) {
+	m, err := s.manifests.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // an unreadable version is still shown
-		return Head{s.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
+		return Head{s.manifests.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
 	}
 	if err != nil {
 		return Head{}, err
@@ -252,7 +253,7 @@ func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
 	v := newVersion(sm)
 	v.Current = true
 	if sm.Empty {
-		if _, _, err := s.read(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
+		if _, _, err := s.vault.read(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
 			return Head{}, nil // opened first, since a forged manifest must not hide a state
 		}
 	}

@@ -143,7 +143,7 @@ func testDelete(t *testing.T, s *statebackend.Store) {
 func workspaces(t testing.TB, s *statebackend.Store) []string {
 	t.Helper()
 	var names []string
-	for name, err := range s.Workspaces(t.Context()) {
+	for name, err := range s.Workspaces().All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestPrune(t *testing.T) {
 			mustPut(t, l, fmt.Append(nil, i))
 			mustUnlock(t, l)
 		}
-		gone, err := s.Prune(t.Context(), "prod", 1)
+		gone, err := s.Workspaces().Prune(t.Context(), "prod", 1)
 		if errors.Is(err, oci.ErrUnsupported) {
 			t.Skip("the registry deletes nothing")
 		}
@@ -331,7 +331,7 @@ func TestPruneFreesManifests(t *testing.T) {
 			must.Succeed(t, r.PutTag(t.Context(), "before-migration", m))
 		}
 	}
-	if gone, err := s.Prune(t.Context(), "prod", 1); err != nil || !slices.Equal(gone, []int64{1, 2, 3}) {
+	if gone, err := s.Workspaces().Prune(t.Context(), "prod", 1); err != nil || !slices.Equal(gone, []int64{1, 2, 3}) {
 		t.Fatalf("pruned %v, %v", gone, err)
 	}
 	for i, d := range versions {

@@ -59,7 +59,7 @@ func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same 
 			return head, false, err
 		}
 		if bytes.Equal(state, next) {
-			return head, !l.s.clear(head, state), nil
+			return head, !l.s.vault.clear(head, state), nil
 		}
 		head.Lineage, head.Serial, _ = Meta(state)
 	}
@@ -101,7 +101,7 @@ func (l *writer) Head(ctx context.Context) (Version, error) {
 		return Version{}, err
 	}
 	if l.s.o.Sealer != nil {
-		state, v, err := l.s.read(ctx, m, m.N)
+		state, v, err := l.s.vault.read(ctx, m, m.N)
 		if err == nil {
 			v.Lineage, v.Serial, _ = Meta(state)
 		}
@@ -110,7 +110,7 @@ func (l *writer) Head(ctx context.Context) (Version, error) {
 	v := newVersion(m)
 	v.Current = true
 	if m.Empty {
-		return v, l.s.noState(l.x.workspace)
+		return v, l.s.manifests.noState(l.x.workspace)
 	}
 	return v, nil
 }
@@ -156,7 +156,7 @@ func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol
 	if v.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
-	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
+	end, err := l.s.manifests.fetchLock(ctx, t.String(), l.x.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		// The tag is dangling. A registry may drop it on restart, and the claim would
 		// be live again. So write the tombstone; it is removed when it is old enough. Its
@@ -176,9 +176,9 @@ func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol
 	if v.Has(c) {
 		claim := t
 		claim.Kind = format.LockClaim
-		if err := l.s.removeTag(ctx, claim.String()); err != nil {
+		if err := l.s.manifests.removeTag(ctx, claim.String()); err != nil {
 			return err
 		}
 	}
-	return l.s.removeTag(ctx, t.String())
+	return l.s.manifests.removeTag(ctx, t.String())
 }

@@ -22,24 +22,32 @@ const (
 	LockingRefused = "refused" // a tag list may not show it
 )
 
-// Verdict reads the result of the last check of the registry. It is stored in the
-// repository and takes precedence over what is known of the host. Without one the
-// error is oci.ErrNotFound.
-func (s *reader) Verdict(ctx context.Context) (format.Verdict, error) {
-	tags, err := s.tags(ctx)
+// Verdicts are the results of checks of a registry that are stored in a repository.
+type Verdicts struct {
+	manifests *manifests
+	findings  *findings
+}
+
+// Verdicts returns the verdicts on the registry of the store.
+func (s *Store) Verdicts() Verdicts { return Verdicts{s.manifests, s.findings} }
+
+// Newest reads the result of the last check, which takes precedence over what is known of
+// the host. Without a verdict the error is oci.ErrNotFound.
+func (s Verdicts) Newest(ctx context.Context) (format.Verdict, error) {
+	tags, err := s.manifests.tags(ctx)
 	if err != nil {
 		return format.Verdict{}, err
 	}
-	return s.verdictIn(ctx, tags)
+	return s.manifests.verdictIn(ctx, tags)
 }
 
-// Verdict is [Store.Verdict] from this list. Without a verdict it sends no request.
+// Verdict is [Verdicts.Newest] from this list. Without a verdict it sends no request.
 func (l *Listing) Verdict(ctx context.Context) (format.Verdict, error) {
-	return l.s.verdictIn(ctx, l.tags)
+	return l.s.manifests.verdictIn(ctx, l.tags)
 }
 
 // verdictIn reads the newest verdict of a tag list.
-func (r *records) verdictIn(ctx context.Context, tags []string) (format.Verdict, error) {
+func (r *manifests) verdictIn(ctx context.Context, tags []string) (format.Verdict, error) {
 	tag := format.NewestVerdict(tags)
 	if tag == "" {
 		return format.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, oci.ErrNotFound)
@@ -55,28 +63,28 @@ func (r *records) verdictIn(ctx context.Context, tags []string) (format.Verdict,
 	return v, nil
 }
 
-// RecordVerdict stores a verdict in the repository. Where the tag of an older one
+// Record stores a verdict in the repository. Where the tag of an older one
 // cannot move, this verdict and all later ones get separate tags.
-func (s *recorder) RecordVerdict(ctx context.Context, v format.Verdict) error {
+func (s Verdicts) Record(ctx context.Context, v format.Verdict) error {
 	m, err := format.NewVerdict(v)
 	if err != nil {
 		return err
 	}
-	tags, err := s.tags(ctx)
+	tags, err := s.manifests.tags(ctx)
 	if err != nil && !errors.Is(err, ErrUnsafe) { // a list from a cache, which the verdict may report
 		return err
 	}
-	later := format.LaterVerdictTag(s.o.Now())
+	later := format.LaterVerdictTag(s.manifests.o.Now())
 	if newest := format.NewestVerdict(tags); newest == "" || newest == format.TagVerdict {
-		err = s.put(ctx, format.TagVerdict, m)
+		err = s.manifests.put(ctx, format.TagVerdict, m)
 		if newest != "" && refusesForGood(err) {
-			err = s.put(ctx, later, m)
+			err = s.manifests.put(ctx, later, m)
 		}
 	} else {
-		err = s.put(ctx, later, m)
+		err = s.manifests.put(ctx, later, m)
 	}
 	if err != nil {
-		return fmt.Errorf("recording the verdict in %s: %w", s.repo, err)
+		return fmt.Errorf("recording the verdict in %s: %w", s.manifests.repo, err)
 	}
 	s.findings.reset()
 	return nil
@@ -206,7 +214,7 @@ func (f *findings) reset() {
 
 // judge decides, once per store, whether this repository can be locked: by the
 // verdict if there is one among the tags, else by the host.
-func (f *findings) judge(ctx context.Context, r *records, tags []string) (judgement, error) {
+func (f *findings) judge(ctx context.Context, r *manifests, tags []string) (judgement, error) {
 	f.mu.Lock()
 	known := f.judgement
 	f.mu.Unlock()
@@ -283,7 +291,7 @@ func (s *Store) Check(ctx context.Context, workspace, id string) error {
 
 // Check is [Store.Check] from this list, for a lock that was taken before the list.
 func (l *Listing) Check(ctx context.Context, workspace, id string) error {
-	x := l.s.session(workspace, LockInfo{})
+	x := newSession(l.s, workspace, LockInfo{})
 	x.snapshot = protocol.NewSnapshot(l.tags, x.fragment)
 	x.date = l.date
 	var own protocol.ClaimID
@@ -365,7 +373,7 @@ func (x *session) endOf(ctx context.Context, c protocol.ClaimID) format.LockMani
 	if x.snapshot.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
-	by, err := x.s.fetchLock(ctx, t.String(), x.workspace)
+	by, err := x.s.manifests.fetchLock(ctx, t.String(), x.workspace)
 	if err != nil {
 		return format.LockManifest{} // the message omits the details
 	}

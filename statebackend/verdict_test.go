@@ -22,12 +22,12 @@ import (
 func TestVerdict(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
-	if _, err := s.Verdict(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := s.Verdicts().Newest(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("no verdict: %v", err)
 	}
 	want := format.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
-	must.Succeed(t, s.RecordVerdict(t.Context(), want))
-	if got, err := s.Verdict(t.Context()); err != nil || cmp.Diff(want, got) != "" {
+	must.Succeed(t, s.Verdicts().Record(t.Context(), want))
+	if got, err := s.Verdicts().Newest(t.Context()); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("verdict (-want +got):\n%s, %v", cmp.Diff(want, got), err)
 	}
 	c := &ocitest.Count{}
@@ -42,7 +42,7 @@ func TestVerdict(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{UnsafeLocking: true}), "prod", "override"))
 
 	want.Locking, want.DeleteDigest, want.DigestDropsTags = statebackend.LockingExact, true, true
-	must.Succeed(t, s.RecordVerdict(t.Context(), want))
+	must.Succeed(t, s.Verdicts().Record(t.Context(), want))
 	s = newStore(t, host, c, statebackend.Options{})
 	l := mustLock(t, s, "prod", "exact")
 	c.Take()

@@ -103,7 +103,7 @@ func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) 
 		}
 	}
 	for _, t := range append(own, old...)[:min(1, len(own)+len(old))] {
-		head, err := l.s.cachedHead(ctx, t)
+		head, err := l.s.catalog.cachedHead(ctx, t)
 		if err != nil {
 			return nil, fmt.Errorf("the state of workspace %q in %s: %w", workspace, l.s.repo, err)
 		}
@@ -132,7 +132,7 @@ func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
 			list = append(list, *w)
 		}
 	}
-	locks, err := l.s.locksOf(ctx, l.shownLocks())
+	locks, err := l.s.manifests.locksOf(ctx, l.shownLocks())
 	if err != nil {
 		return nil, fmt.Errorf("listing locks of %s: %w", l.s.repo, err)
 	}
@@ -173,7 +173,7 @@ func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
 	}
 	for i, t := range newest {
 		g.Go(func() (err error) {
-			heads[i], err = l.s.cachedHead(ctx, t)
+			heads[i], err = l.s.catalog.cachedHead(ctx, t)
 			return err
 		})
 	}
@@ -202,32 +202,18 @@ func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
 	return found, nil
 }
 
-// Replicable lists the workspaces that [Store.Replicate] can copy: those with a
-// state or a record, also one that says deleted.
-func (s *Store) Replicable(ctx context.Context) ([]string, error) {
-	l, err := s.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing workspaces of %s: %w", s.repo, err)
-	}
-	found, err := l.gather(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing workspaces of %s: %w", s.repo, err)
-	}
-	return slices.Sorted(maps.Keys(found)), nil
-}
-
 // View is [Store.View] of the highest version that the list shows, regardless of
 // state-W. If that version cannot be read, as while it is written, newer lists are used.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	names := tagNamesOf(workspace)
-	m, err := l.s.newest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
+	m, err := l.s.manifests.newest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
 	if _, gone := errors.AsType[*unreadableError](err); gone {
-		m, err = l.s.listed(ctx, names)
+		m, err = l.s.manifests.listed(ctx, names)
 	}
 	if err != nil {
 		return Version{}, err
 	}
-	return l.s.view(ctx, m, m.N, use)
+	return l.s.vault.view(ctx, m, m.N, use)
 }
 
 // records returns the tags of records by the fragment of their workspace, the newest
@@ -261,7 +247,7 @@ var errNoRecord = errors.New("no workspace record")
 func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false
 	for _, t := range tags[:min(len(tags), maxBadRecords)] {
-		r, err := l.s.cachedRecord(ctx, t.String())
+		r, err := l.s.catalog.cachedRecord(ctx, t.String())
 		switch {
 		case errors.Is(err, errNoRecord):
 			continue
@@ -286,11 +272,11 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 }
 
 // cachedRecord reads a record through the cache; the content of its tag never changes.
-func (s *reader) cachedRecord(ctx context.Context, tag string) (*Record, error) {
+func (s *catalog) cachedRecord(ctx context.Context, tag string) (*Record, error) {
 	if r, ok := recall[*Record](&s.heads, tag); ok {
 		return r, nil
 	}
-	m, err := s.repo.Fetch(ctx, tag)
+	m, err := s.manifests.repo.Fetch(ctx, tag)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +290,7 @@ func (s *reader) cachedRecord(ctx context.Context, tag string) (*Record, error) 
 
 // cachedHead is head with a cache of versions. A version is only ever rewritten with
 // the same content.
-func (s *reader) cachedHead(ctx context.Context, t format.StateTag) (Head, error) {
+func (s *catalog) cachedHead(ctx context.Context, t format.StateTag) (Head, error) {
 	if h, ok := recall[Head](&s.heads, t.String()); ok {
 		return h, nil
 	}
@@ -317,7 +303,7 @@ func (s *reader) cachedHead(ctx context.Context, t format.StateTag) (Head, error
 }
 
 // remember caches a version that this store wrote.
-func (s *reader) remember(l tagNames, v Version) {
+func (s *catalog) remember(l tagNames, v Version) {
 	h := Head{l.workspace, v}
 	if v.Empty {
 		h = Head{}
@@ -326,4 +312,4 @@ func (s *reader) remember(l tagNames, v Version) {
 }
 
 // age returns how long ago a record was written, by our own clock.
-func (s *reader) age(r *Record) time.Duration { return s.o.Now().Sub(r.Updated) }
+func (s *catalog) age(r *Record) time.Duration { return s.manifests.o.Now().Sub(r.Updated) }

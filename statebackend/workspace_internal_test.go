@@ -21,7 +21,7 @@ func TestMaxWorkspaces(t *testing.T) {
 	}
 	s.maxWorkspaces = 3
 	change := func(ws, text string) error {
-		_, err := s.ChangeRecord(t.Context(), ws, func(r *Record) error { r.Description = text; return nil })
+		_, err := s.Workspaces().Change(t.Context(), ws, func(r *Record) error { r.Description = text; return nil })
 		return err
 	}
 	underLock := func(ws string, do func(*Lock) error) {

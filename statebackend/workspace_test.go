@@ -22,7 +22,7 @@ import (
 
 func mustRecord(t testing.TB, s *statebackend.Store, ws string, change func(r *statebackend.Record)) statebackend.Record {
 	t.Helper()
-	return must.Get(s.ChangeRecord(t.Context(), ws, func(r *statebackend.Record) error { change(r); return nil }))(t)
+	return must.Get(s.Workspaces().Change(t.Context(), ws, func(r *statebackend.Record) error { change(r); return nil }))(t)
 }
 
 func mustWorkspace(t testing.TB, s *statebackend.Store, ws string) statebackend.Workspace {
@@ -139,7 +139,7 @@ func TestChangeRecord(t *testing.T) {
 			t.Errorf("a change: requests %v, want a list and a PUT", n)
 		}
 		errStop := errors.New("stop")
-		if _, err := s.ChangeRecord(t.Context(), "prod", func(*statebackend.Record) error { return errStop }); err != errStop {
+		if _, err := s.Workspaces().Change(t.Context(), "prod", func(*statebackend.Record) error { return errStop }); err != errStop {
 			t.Errorf("an error of the change: %v", err)
 		}
 		for name, change := range map[string]func(r *statebackend.Record){
@@ -147,7 +147,7 @@ func TestChangeRecord(t *testing.T) {
 			"tag":      func(r *statebackend.Record) { r.Tags = map[string]string{strings.Repeat("k", 200): ""} },
 			"too long": func(r *statebackend.Record) { r.Description = strings.Repeat("d", 2000) },
 		} {
-			if _, err := s.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { change(r); return nil }); !errors.Is(err, statebackend.ErrRecord) {
+			if _, err := s.Workspaces().Change(t.Context(), "prod", func(r *statebackend.Record) error { change(r); return nil }); !errors.Is(err, statebackend.ErrRecord) {
 				t.Errorf("%s: %v, want ErrRecord", name, err)
 			}
 		}
@@ -224,7 +224,7 @@ func recordAway(t *testing.T, registry http.RoundTripper) {
 		if !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("%s: %v", kind, err)
 		}
-		_, err = s.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "two"; return nil })
+		_, err = s.Workspaces().Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "two"; return nil })
 		if !errors.Is(err, oci.ErrUnavailable) {
 			t.Errorf("%s: change: %v", kind, err)
 		}
@@ -307,7 +307,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 			mustPut(t, l, testState(i, 0))
 		}
 		mustUnlock(t, l)
-		gone, err := s.Prune(t.Context(), "prod", 1)
+		gone, err := s.Workspaces().Prune(t.Context(), "prod", 1)
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) || err == nil && len(gone) != 3 {
 			t.Errorf("removed %v, %v", gone, err)
 		}
@@ -328,12 +328,12 @@ func TestReplicateRecord(t *testing.T) {
 		mustRecord(t, src, "empty", func(r *statebackend.Record) { r.Description = "no state" })
 		for i := range 2 {
 			mustRecord(t, src, "prod", func(r *statebackend.Record) { r.Description = fmt.Sprint(i) })
-			names, err := src.Replicable(t.Context())
+			names, err := src.Replicas().Workspaces(t.Context())
 			if diff := cmp.Diff([]string{"empty", "prod"}, names); diff != "" || err != nil {
 				t.Fatalf("replicable: %v (-want +got):\n%s", err, diff)
 			}
 			for _, name := range names {
-				must.Get(src.Replicate(t.Context(), dst, name))(t)
+				must.Get(src.Replicas().Replicate(t.Context(), dst, name))(t)
 			}
 			if diff := cmp.Diff(shown(t, src), shown(t, dst)); diff != "" {
 				t.Errorf("run %d (-source +copy):\n%s", i, diff)
@@ -342,10 +342,10 @@ func TestReplicateRecord(t *testing.T) {
 		if tags := recordTags(t, dst); len(tags) != 2 && !strings.HasSuffix(t.Name(), "/no-delete") {
 			t.Errorf("older records stay: %v", tags)
 		}
-		if _, err := dst.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
+		if _, err := dst.Workspaces().Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
 			t.Errorf("a change of the copy: %v", err)
 		}
-		if _, err := src.Replicate(t.Context(), dst, "nothing"); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := src.Replicas().Replicate(t.Context(), dst, "nothing"); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("neither state nor record: %v", err)
 		}
 	})

@@ -26,11 +26,11 @@ const (
 	maxWorkspaces = 5_000
 )
 
-// ChangeRecord is [Listing.Change] with a new list.
-func (s *Store) ChangeRecord(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
-	l, err := s.List(ctx)
+// Change is [Listing.Change] with a new list.
+func (w Workspaces) Change(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
+	l, err := w.s.List(ctx)
 	if err != nil {
-		return Record{}, fmt.Errorf("listing %s: %w", s.repo, err)
+		return Record{}, fmt.Errorf("listing %s: %w", w.s.repo, err)
 	}
 	return l.Change(ctx, workspace, change)
 }
@@ -107,7 +107,7 @@ func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) err
 // removes old records.
 func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Record, error) {
 	tags := l.records()[tagNamesOf(next.Workspace).fragment]
-	if err := l.s.checkReplica(ctx, l.tags); err != nil {
+	if err := l.s.manifests.checkReplica(ctx, l.tags); err != nil {
 		return Record{}, err
 	}
 	if err := l.checkRate(ctx, next.Workspace, tags); err != nil {
@@ -127,13 +127,13 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	}
 	r, err := format.ParseWorkspaceRecord(t.String(), m)
 	if err == nil {
-		err = l.s.putRecord(ctx, t.String(), m)
+		err = l.s.catalog.putRecord(ctx, t.String(), m)
 	}
 	if err != nil {
 		return Record{}, fmt.Errorf("writing the record of workspace %q to %s: %w", next.Workspace, l.s.repo, err)
 	}
-	l.s.heads.keep(r.Tag, &r, len(m.Bytes))
-	l.s.dropRecords(ctx, tags, r.Seq, recordTime)
+	l.s.catalog.heads.keep(r.Tag, &r, len(m.Bytes))
+	l.s.catalog.dropRecords(ctx, tags, r.Seq, recordTime)
 	return r, nil
 }
 
@@ -143,13 +143,13 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 	if len(tags) < maxRecords {
 		return nil
 	}
-	r, err := l.s.cachedRecord(ctx, tags[maxRecords-1].String())
+	r, err := l.s.catalog.cachedRecord(ctx, tags[maxRecords-1].String())
 	switch {
 	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrNotFound):
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading records of workspace %q in %s: %w", workspace, l.s.repo, err)
-	case l.s.age(r) < recordTime:
+	case l.s.catalog.age(r) < recordTime:
 		return fmt.Errorf("workspace %q in %s was changed %d times within an hour: %w", workspace, l.s.repo, maxRecords, oci.ErrRateLimited)
 	}
 	return nil
@@ -160,16 +160,16 @@ const recordTries = 4
 
 // putRecord writes a record. No other record uses its tag, so it may be sent again
 // if the answer was lost.
-func (s *recorder) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
-	err := s.put(ctx, tag, m)
+func (s *catalog) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
+	err := s.manifests.put(ctx, tag, m)
 	for range recordTries {
 		if !errors.Is(err, oci.ErrUncertain) || sleep(ctx, protocol.Again()) != nil {
 			return err
 		}
-		if d, rerr := s.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
+		if d, rerr := s.manifests.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
 			return nil
 		}
-		err = s.put(ctx, tag, m)
+		err = s.manifests.put(ctx, tag, m)
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func (s *recorder) putRecord(ctx context.Context, tag string, m oci.Manifest) er
 // dropRecords removes records below seq that are older than age, if the registry
 // deletes. Younger ones are needed by checkRate. A tag that does not hold a record is
 // skipped. This is best effort: the next write tries again.
-func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
+func (s *catalog) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
 		can := s.findings.abilities()
@@ -189,13 +189,13 @@ func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, 
 			continue
 		}
 		// No two records share a digest: the nonce is in it, and the tag has its hash.
-		err = s.drop(ctx, r.Tag, func(d oci.Descriptor) bool { return !strings.HasPrefix(d.Digest.Encoded(), t.Hex) })
+		err = s.manifests.drop(ctx, r.Tag, func(d oci.Descriptor) bool { return !strings.HasPrefix(d.Digest.Encoded(), t.Hex) })
 		if errors.Is(err, oci.ErrUnsupported) {
 			s.findings.learn(protocol.Abilities{ByTag: protocol.Unable, ByDigest: protocol.Unable})
 			return
 		}
 		if err != nil {
-			s.o.Logger.WarnContext(ctx, "an old workspace record could not be removed", "repository", s.repo.String(), "tag", r.Tag, "error", err)
+			s.manifests.o.Logger.WarnContext(ctx, "an old workspace record could not be removed", "repository", s.manifests.repo.String(), "tag", r.Tag, "error", err)
 			return
 		}
 		dropped++
@@ -220,7 +220,7 @@ func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, b
 	if err != nil && !empty {
 		return err
 	}
-	if err := records.markDeleted(ctx, workspace, by, empty); err != nil || empty {
+	if err := markDeleted(ctx, records, workspace, by, empty); err != nil || empty {
 		return err
 	}
 	return l.Delete(ctx)
@@ -228,14 +228,14 @@ func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, b
 
 // MarkDeleted writes that a workspace was deleted, unless its record says so or there is
 // no record. The state is left for a caller that has its keys.
-func (s *Store) MarkDeleted(ctx context.Context, workspace, by string) error {
-	return s.markDeleted(ctx, workspace, by, true)
+func (w Workspaces) MarkDeleted(ctx context.Context, workspace, by string) error {
+	return markDeleted(ctx, w.s, workspace, by, true)
 }
 
 // markDeleted writes that a workspace was deleted, also where it had no record, so that
 // clients that saw it before learn it. empty says that there is no state; then a workspace
 // without a record, or with one that says deleted, gets no new one.
-func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty bool) error {
+func markDeleted(ctx context.Context, s *Store, workspace, by string, empty bool) error {
 	l, err := s.List(ctx)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", s.repo, err)
@@ -272,83 +272,94 @@ func (l *Listing) Owned(ctx context.Context, workspace, owner string) error {
 	case err != nil:
 		return err
 	case r == nil:
-		return l.s.notOwned(workspace, "it has no record")
+		return l.s.manifests.notOwned(workspace, "it has no record")
 	case r.Deleted:
-		return l.s.notOwned(workspace, "it was deleted")
+		return l.s.manifests.notOwned(workspace, "it was deleted")
 	case r.Owner == "":
-		return l.s.notOwned(workspace, "it has no owner")
+		return l.s.manifests.notOwned(workspace, "it has no owner")
 	case r.Owner != owner:
-		return l.s.notOwned(workspace, "its owner is "+text.Excerpt(r.Owner))
+		return l.s.manifests.notOwned(workspace, "its owner is "+text.Excerpt(r.Owner))
 	}
 	return nil
 }
 
-func (s *records) notOwned(workspace, why string) error {
+func (s *manifests) notOwned(workspace, why string) error {
 	return fmt.Errorf("workspace %q in %s: %w: %s", workspace, s.repo, ErrOwner, why)
 }
 
-// CheckOwner is [Listing.Owned] for a caller that names its lock; id may be "". It
-// costs a list unless this process has checked the owner under this lock before.
-func (s *Store) CheckOwner(ctx context.Context, workspace, id, owner string) error {
-	if l, ok := s.Holding(workspace, id); ok && l.isOf(owner) {
+// Owned is access to the workspaces of one owner, see [Listing.Owned].
+type Owned struct {
+	s     *Store
+	owner string
+}
+
+// OwnedBy returns access to the workspaces whose records name the owner.
+func (s *Store) OwnedBy(owner string) Owned { return Owned{s, owner} }
+
+// Check is [Listing.Owned] for a caller that names its lock; id may be "". It costs a
+// list unless this process has checked the owner under this lock before.
+func (o Owned) Check(ctx context.Context, workspace, id string) error {
+	if l, ok := o.s.Holding(workspace, id); ok && o.isKnownOf(l) {
 		return nil
 	}
-	l, err := s.List(ctx)
+	l, err := o.s.List(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the owner of workspace %q in %s: %w", workspace, s.repo, err)
+		return fmt.Errorf("looking at the owner of workspace %q in %s: %w", workspace, o.s.repo, err)
 	}
-	if err := l.Owned(ctx, workspace, owner); err != nil {
+	if err := l.Owned(ctx, workspace, o.owner); err != nil {
 		return err
 	}
-	if l, ok := s.Holding(workspace, id); ok {
-		l.setOwner(owner)
+	if l, ok := o.s.Holding(workspace, id); ok {
+		o.noteIn(l)
 	}
 	return nil
 }
 
-// LockOwned is Lock for the owner of a workspace. It checks the owner in Lock's list.
-func (s *Store) LockOwned(ctx context.Context, workspace, owner string, info LockInfo) (*Lock, error) {
-	if _, ok := s.Holding(workspace, info.ID); ok {
-		if err := s.CheckOwner(ctx, workspace, info.ID, owner); err != nil {
+// Lock is [Store.Lock]. It checks the owner in the list of the lock.
+func (o Owned) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
+	if _, ok := o.s.Holding(workspace, info.ID); ok {
+		if err := o.Check(ctx, workspace, info.ID); err != nil {
 			return nil, err
 		}
 	}
 	asked := false
-	l, err := s.LockWhen(ctx, workspace, info, func(ctx context.Context, l *Listing) error {
+	l, err := o.s.LockWhen(ctx, workspace, info, func(ctx context.Context, l *Listing) error {
 		asked = true
-		return l.Owned(ctx, workspace, owner)
+		return l.Owned(ctx, workspace, o.owner)
 	})
 	if err == nil && asked {
-		l.setOwner(owner)
+		o.noteIn(l)
 	}
 	return l, err
 }
 
-// ViewOwned is [Store.View] for the owner of a workspace. It lists, as View does where
-// reads are strict, and checks the owner in that list.
-func (s *Store) ViewOwned(ctx context.Context, workspace, owner string, use func(state []byte, v Version) error) (Version, error) {
-	l, err := s.List(ctx)
+// View is [Store.View]. It lists, as View does where reads are strict, and checks the
+// owner in that list.
+func (o Owned) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
+	l, err := o.s.List(ctx)
 	if err != nil {
 		return Version{}, err
 	}
-	if err := l.Owned(ctx, workspace, owner); err != nil {
+	if err := l.Owned(ctx, workspace, o.owner); err != nil {
 		return Version{}, err
 	}
 	v, err := l.View(ctx, workspace, use)
 	if _, gone := errors.AsType[*unreadableError](err); gone {
-		return s.View(ctx, workspace, use)
+		return o.s.View(ctx, workspace, use)
 	}
 	return v, err
 }
 
-func (l *Lock) isOf(owner string) bool {
+// isKnownOf reports whether the owner was checked under the lock before.
+func (o Owned) isKnownOf(l *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.owner == owner && !l.hold.Lost && !l.released
+	return l.owner == o.owner && !l.hold.Lost && !l.released
 }
 
-func (l *Lock) setOwner(owner string) {
+// noteIn notes that the owner was checked under the lock.
+func (o Owned) noteIn(l *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owner = owner
+	l.owner = o.owner
 }

@@ -66,7 +66,7 @@ func TestRecordRate(t *testing.T) {
 	stores := []*statebackend.Store{newStore(t, host, nil, o), newStore(t, host, nil, o)}
 	change := func(i int) error {
 		now = now.Add(time.Second)
-		_, err := stores[i%2].ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = fmt.Sprint(i); return nil })
+		_, err := stores[i%2].Workspaces().Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = fmt.Sprint(i); return nil })
 		return err
 	}
 	for i := range 60 {

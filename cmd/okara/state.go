@@ -127,7 +127,7 @@ func (f *stateFlags) completeWorkspace(reg *cli.Registries, cmd *cobra.Command, 
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
 	var names []string
-	for name, err := range s.Workspaces(ctx) {
+	for name, err := range s.Workspaces().All(ctx) {
 		if err != nil || len(names) == maxCompletions {
 			break
 		}

@@ -57,7 +57,7 @@ everything.`,
 
 // pruneState removes all but the newest keep versions, if the user confirms it.
 func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prunedState, keep int, removal cli.Removal) error {
-	old, err := s.Prunable(ctx, out.Workspace, keep)
+	old, err := s.Workspaces().Prunable(ctx, out.Workspace, keep)
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
@@ -66,7 +66,7 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 		return err
 	}
 	if remove {
-		old, err = s.Prune(ctx, out.Workspace, keep)
+		old, err = s.Workspaces().Prune(ctx, out.Workspace, keep)
 		if errors.Is(err, oci.ErrUnsupported) {
 			return cli.WithHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
 		}

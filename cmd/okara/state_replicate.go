@@ -105,11 +105,11 @@ func (how replication) open(reg *cli.Registries, f *stateFlags, args []string) (
 
 // names returns the workspaces to copy, and with --adopt those that only dst has.
 func (how replication) names(ctx context.Context, src, dst *statebackend.Store) ([]string, error) {
-	names, err := src.Replicable(ctx)
+	names, err := src.Replicas().Workspaces(ctx)
 	if err != nil || !how.adopt {
 		return names, err
 	}
-	more, err := dst.Replicable(ctx)
+	more, err := dst.Replicas().Workspaces(ctx)
 	names = append(names, more...)
 	slices.Sort(names)
 	return slices.Compact(names), err
@@ -120,7 +120,7 @@ func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *stateb
 	if !how.adopt {
 		return nil
 	}
-	mark, err := dst.Replica(ctx)
+	mark, err := dst.Replicas().Mark(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
@@ -132,11 +132,11 @@ func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *stateb
 func (how replication) one(ctx context.Context, src, dst *statebackend.Store, name string) (copied, kept []int64, err error) {
 	switch {
 	case how.adopt:
-		return src.Adopt(ctx, dst, name, how.reseal)
+		return src.Replicas().Adopt(ctx, dst, name, how.reseal)
 	case how.reseal:
-		copied, err = src.Reseal(ctx, dst, name)
+		copied, err = src.Replicas().Reseal(ctx, dst, name)
 	default:
-		copied, err = src.Replicate(ctx, dst, name)
+		copied, err = src.Replicas().Replicate(ctx, dst, name)
 	}
 	return copied, nil, err
 }
@@ -227,7 +227,7 @@ func keptText(kept []int64, source string) string {
 
 // workspaces lists the workspaces that have a state.
 func workspaces(ctx context.Context, s *statebackend.Store) (names []string, err error) {
-	for name, err := range s.Workspaces(ctx) {
+	for name, err := range s.Workspaces().All(ctx) {
 		if err != nil {
 			return names, err
 		}

@@ -142,7 +142,7 @@ func (r replicaJSON) lag() string {
 // replica compares a replica with its source; nil if the repository is not a replica. An
 // unreachable source is not an error, since that is when replicas are inspected.
 func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
-	mark, err := s.Replica(ctx)
+	mark, err := s.Replicas().Mark(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *stateb
 	if err != nil {
 		return nil, err
 	}
-	if r.Behind, err = src.Since(ctx, ws, v.N); err != nil {
+	if r.Behind, err = src.Replicas().Since(ctx, ws, v.N); err != nil {
 		r.Error = states.Remedy(err)
 	}
 	return r, nil

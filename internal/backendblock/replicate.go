@@ -48,6 +48,6 @@ func (b Backend) copyTo(ctx context.Context, replica, workspace string, open fun
 	if err != nil {
 		return err
 	}
-	_, err = from.Replicate(ctx, to, workspace)
+	_, err = from.Replicas().Replicate(ctx, to, workspace)
 	return err
 }

@@ -55,7 +55,7 @@ func TestDoctorVerdicts(t *testing.T) {
 		"acme/queue":      {Locking: "settle", Checked: day},
 	} {
 		r := must.Get(client.Repo(repository))(t)
-		must.Succeed(t, statebackend.New(r, statebackend.Options{}).RecordVerdict(t.Context(), v))
+		must.Succeed(t, statebackend.New(r, statebackend.Options{}).Verdicts().Record(t.Context(), v))
 	}
 	all := findings("registry.test", "shop", "bad", "other")
 	if len(all) != 3 {

@@ -24,7 +24,7 @@ func TestMoveOnce(t *testing.T) {
 	store := must.Get(f.o.Stores(t.Context(), "quiet"))(t)
 	old := func(workspace string) {
 		t.Helper()
-		must.Get(store.ChangeRecord(t.Context(), workspace, func(r *statebackend.Record) error { r.Mode = modeRemote; return nil }))(t)
+		must.Get(store.Workspaces().Change(t.Context(), workspace, func(r *statebackend.Record) error { r.Mode = modeRemote; return nil }))(t)
 	}
 	moved := func(name string, want int) {
 		t.Helper()

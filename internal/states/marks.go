@@ -174,7 +174,7 @@ func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.L
 	if !l.Replica() {
 		return nil, nil
 	}
-	mark, err := store.Replica(ctx)
+	mark, err := store.Replicas().Mark(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil, nil
 	}

@@ -51,7 +51,7 @@ func TestMarked(t *testing.T) {
 		c := mustClient(t, ocitest.Direct{Handler: h})
 		s := mustStates(t, states.Options{Client: mustClient(t, count), Names: []string{"shop", "copy", "odd"}})
 		put(t, c, "shop", `{"version":4}`)
-		must.Get(mustStore(t, c, "shop").Replicate(t.Context(), mustStore(t, c, "copy"), "default"))(t)
+		must.Get(mustStore(t, c, "shop").Replicas().Replicate(t.Context(), mustStore(t, c, "copy"), "default"))(t)
 		odd := mustRepo(t, c, "acme/state/odd")
 		m := must.Get(mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), format.TagReplica))(t)
 		must.Get(odd.EnsureBlob(t.Context(), oci.EmptyBlob()))(t)
@@ -68,7 +68,7 @@ func TestMarked(t *testing.T) {
 		}
 		check("true, copy of registry.test/acme/state/shop")
 		count.Take()
-		must.Succeed(t, mustStore(t, c, "shop").RecordVerdict(t.Context(), format.Verdict{Locking: "exact"}))
+		must.Succeed(t, mustStore(t, c, "shop").Verdicts().Record(t.Context(), format.Verdict{Locking: "exact"}))
 		check("true, copy of registry.test/acme/state/shop")
 		if n := count.Total(); n != 0 {
 			t.Errorf("asking again costs %v", count.Take())

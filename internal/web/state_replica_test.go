@@ -18,7 +18,7 @@ func TestStateReplicas(t *testing.T) {
 	s.put(t, "shop", "default", shopState(1, "a"), shopState(2, "b"))
 	replicate := func(name string) {
 		t.Helper()
-		must.Get(s.store(t, "shop").Replicate(t.Context(), s.store(t, name), "default"))(t)
+		must.Get(s.store(t, "shop").Replicas().Replicate(t.Context(), s.store(t, name), "default"))(t)
 	}
 	replicate("far")
 	s.put(t, "shop", "default", shopState(3, "c"), shopState(4, "d"))
@@ -54,9 +54,9 @@ func TestStateReplicas(t *testing.T) {
 func TestStateReplicaElsewhere(t *testing.T) {
 	s, other := newStateSite(t), newStateSite(t)
 	other.put(t, "shop", "default", shopState(1, "a"))
-	must.Get(other.store(t, "shop").Replicate(t.Context(), s.store(t, "shop"), "default"))(t)
+	must.Get(other.store(t, "shop").Replicas().Replicate(t.Context(), s.store(t, "shop"), "default"))(t)
 	s.put(t, "secret", "default", shopState(1, "a"))
-	must.Get(s.store(t, "secret").Replicate(t.Context(), s.store(t, "other"), "default"))(t)
+	must.Get(s.store(t, "secret").Replicas().Replicate(t.Context(), s.store(t, "other"), "default"))(t)
 	for caller, path := range map[string]string{admin: "states/shop/default", wrong: "states/other/default"} {
 		if _, body := s.ask(t, caller, http.MethodGet, path, nil); !strings.Contains(body, "How far it lags behind is not known here") || strings.Contains(body, "<strong>up to date") {
 			t.Errorf("%s as %s:\n%s", path, caller, body)

@@ -68,7 +68,7 @@ func Examine(ctx context.Context, o Options) (Report, error) {
 		return d.report, err
 	}
 	if o.Record {
-		err = statebackend.New(d.repo, statebackend.Options{}).RecordVerdict(ctx, d.report.Verdict)
+		err = statebackend.New(d.repo, statebackend.Options{}).Verdicts().Record(ctx, d.report.Verdict)
 	}
 	return d.report, err
 }

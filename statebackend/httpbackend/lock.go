@@ -99,7 +99,7 @@ func (s *Server) tryLock(ctx context.Context, t target, info statebackend.LockIn
 	if s.owner == "" {
 		return t.store.Lock(ctx, t.workspace, info)
 	}
-	return t.store.LockOwned(ctx, t.workspace, s.owner, info)
+	return t.store.OwnedBy(s.owner).Lock(ctx, t.workspace, info)
 }
 
 // checkOwner is called before any operation under the lock of an id.
@@ -107,7 +107,7 @@ func (s *Server) checkOwner(ctx context.Context, t target, id string) error {
 	if s.owner == "" {
 		return nil
 	}
-	return t.store.CheckOwner(ctx, t.workspace, id, s.owner)
+	return t.store.OwnedBy(s.owner).Check(ctx, t.workspace, id)
 }
 
 func (s *Server) force(ctx context.Context, t target, id string) error {

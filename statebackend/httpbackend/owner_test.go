@@ -38,7 +38,7 @@ func owners(t *testing.T, store *statebackend.Store) (mine, other, person client
 // own writes the owner into the record of the workspace.
 func own(t *testing.T, s *statebackend.Store, who string) {
 	t.Helper()
-	must.Get(s.ChangeRecord(t.Context(), "vpcs.prod", func(r *statebackend.Record) error { r.Owner = who; return nil }))(t)
+	must.Get(s.Workspaces().Change(t.Context(), "vpcs.prod", func(r *statebackend.Record) error { r.Owner = who; return nil }))(t)
 }
 
 // requests sends one request of each kind; the last ones unlock the workspace.

@@ -30,7 +30,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
 	if s.owner == "" {
 		v, err = t.store.View(r.Context(), t.workspace, show)
 	} else {
-		v, err = t.store.ViewOwned(r.Context(), t.workspace, s.owner, show)
+		v, err = t.store.OwnedBy(s.owner).View(r.Context(), t.workspace, show)
 	}
 	if errors.Is(err, oci.ErrNotFound) && v.Deleted {
 		return removed(t, v)

@@ -105,7 +105,7 @@ func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for ws, err := range s.Workspaces(ctx) {
+	for ws, err := range s.Workspaces().All(ctx) {
 		if errors.Is(err, oci.ErrNotFound) {
 			break
 		}

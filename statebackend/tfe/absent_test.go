@@ -103,7 +103,7 @@ func TestSplitNoMore(t *testing.T) {
 	tool.want(http.StatusUnprocessableEntity, http.MethodGet, "organizations/acme/workspaces/prod", nil)
 	split.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/current-state-version", nil)
 
-	must.Get(openStore(t, host, "acme").ChangeRecord(t.Context(), "No Name", func(r *statebackend.Record) error {
+	must.Get(openStore(t, host, "acme").Workspaces().Change(t.Context(), "No Name", func(r *statebackend.Record) error {
 		r.State = format.StateSplit
 		return nil
 	}))(t)

@@ -22,7 +22,7 @@ func TestLockingRefused(t *testing.T) {
 	store := openStore(t, host, "acme")
 	mustPut(t, store, "prod", stateOf("a", 1))
 	why := "two sides did not see each other"
-	must.Succeed(t, store.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}))
+	must.Succeed(t, store.Verdicts().Record(t.Context(), format.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}))
 	tool := newTool(t, newServer(t, host, setup{}))
 	cmd := tool.begin("prod").read()
 	if detail := tool.lock(http.StatusUnprocessableEntity, cmd.id).doc().Errors[0].Detail; !strings.Contains(detail, why) || !strings.Contains(detail, "\nhint: ") {
@@ -40,7 +40,7 @@ func TestReplica(t *testing.T) {
 	host := newRegistry(t)
 	source := openStore(t, host, "other")
 	mustPut(t, source, "prod", stateOf("a", 1))
-	must.Get(source.Replicate(t.Context(), openStore(t, host, "acme"), "prod"))(t)
+	must.Get(source.Replicas().Replicate(t.Context(), openStore(t, host, "acme"), "prod"))(t)
 	tool := newTool(t, newServer(t, host, setup{store: func(o *statebackend.Options) { o.Primary = "state/other" }}))
 	cmd := tool.begin("prod").read()
 	if state := cmd.state(); state != stateOf("a", 1) {
@@ -117,7 +117,7 @@ func TestForgedRecord(t *testing.T) {
 	host := newRegistry(t)
 	mustPut(t, openStore(t, host, "acme.prod"), "default", stateOf("secret", 1))
 	store := openStore(t, host, "acme")
-	must.Get(store.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error {
+	must.Get(store.Workspaces().Change(t.Context(), "prod", func(r *statebackend.Record) error {
 		r.State = format.StateSplit
 		return nil
 	}))(t)

@@ -142,7 +142,7 @@ func TestVariables(t *testing.T) {
 	// The same if a program without support for variables deleted it.
 	c.variable(vars, "size", "3", "terraform", nil)
 	repo := must.Get(oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true}))(t)
-	must.Succeed(t, statebackend.New(repo, statebackend.Options{}).MarkDeleted(t.Context(), "prod", "another"))
+	must.Succeed(t, statebackend.New(repo, statebackend.Options{}).Workspaces().MarkDeleted(t.Context(), "prod", "another"))
 	c.create("prod")
 	again()
 }

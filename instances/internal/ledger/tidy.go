@@ -35,7 +35,7 @@ func (t *tenure) tidy(leads, commits context.Context) error {
 
 // removeOld removes old versions, concurrently with commits.
 func (t *tenure) removeOld(ctx context.Context) {
-	_, err := t.store.Prune(ctx, workspace, t.l.o.Limits.Keep)
+	_, err := t.store.Workspaces().Prune(ctx, workspace, t.l.o.Limits.Keep)
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case errors.Is(err, oci.ErrUnsupported), errors.Is(err, oci.ErrDenied):

@@ -157,7 +157,7 @@ func TestRestored(t *testing.T) {
 	s.applied(o)
 	s.step(o)
 	store := must.Get(s.states.Store("prod." + s.tenant))(t)
-	must.Get(store.ChangeRecord(t.Context(), "vpcs.prod", ownedBy("run:"+s.tenant+"/other")))(t)
+	must.Get(store.Workspaces().Change(t.Context(), "vpcs.prod", ownedBy("run:"+s.tenant+"/other")))(t)
 	s.controller(o, "False", "TFExecInitFailed", "error running Init: rpc error: code = Internal desc = \nError: Error refreshing state\n\nUnexpected HTTP response code 409", nil)
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonStateNotOwned)

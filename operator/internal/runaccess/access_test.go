@@ -405,7 +405,7 @@ func TestOwnerCutOff(t *testing.T) {
 			Operation: c.operation, Who: s.issuer.Name(), Info: "state of " + cmp.Or(c.of, r.Subject()), Created: time.Now().Add(-c.age),
 		}))(t)
 		if c.written {
-			must.Get(store.ChangeRecord(t.Context(), r.Workspace, func(w *statebackend.Record) error {
+			must.Get(store.Workspaces().Change(t.Context(), r.Workspace, func(w *statebackend.Record) error {
 				w.Owner = r.Subject()
 				return nil
 			}))(t)

@@ -110,7 +110,7 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
 	defer cancel()
 	return s.Hold(ctx, r.Workspace, a.newLock(lockOwner, r), func(*statebackend.Lock) error {
-		_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
+		_, err := s.Workspaces().Change(ctx, r.Workspace, func(w *statebackend.Record) error {
 			w.Owner = r.Subject()
 			w.By = a.by()
 			return nil

@@ -65,7 +65,7 @@ func (a *Access) Release(ctx context.Context, r Run) error {
 		if err := a.empty(r, state, true); err != nil {
 			return err
 		}
-		if err := s.MarkDeleted(ctx, r.Workspace, a.by()); err != nil || state == nil {
+		if err := s.Workspaces().MarkDeleted(ctx, r.Workspace, a.by()); err != nil || state == nil {
 			return err
 		}
 		_, err = a.ask(ctx, r, http.MethodDelete, id, nil)

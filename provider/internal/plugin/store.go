@@ -122,7 +122,7 @@ func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for name, err := range store.Workspaces(ctx) {
+	for name, err := range store.Workspaces().All(ctx) {
 		if errors.Is(err, oci.ErrNotFound) {
 			break // nothing is stored yet
 		}

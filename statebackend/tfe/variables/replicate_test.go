@@ -18,7 +18,7 @@ import (
 func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Replicated {
 	t.Helper()
 	src, dst := statebackend.New(from.States, statebackend.Options{}), statebackend.New(to.States, statebackend.Options{})
-	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil && !errors.Is(err, oci.ErrNotFound) {
+	if _, err := src.Replicas().Replicate(t.Context(), dst, "prod"); err != nil && !errors.Is(err, oci.ErrNotFound) {
 		t.Fatal(err)
 	}
 	return must.Get(from.Replicate(t.Context(), to, reseal))(t)
