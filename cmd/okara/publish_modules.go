@@ -61,7 +61,8 @@ published, unless --keep-going publishes the others.
 Prints one line repository:tag@digest per module.
 
 Exit codes: 0 all published or already there, 2 usage, 4 all versions exist with
-other content, 6 some failed, or would be refused.`,
+other content, 6 some failed, or would be refused. A dry run has the code of the
+refusal, such as 4.`,
 		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
   okara publish modules ./modules acme/{name}/{system} --version auto
   okara publish modules ./modules net/{name}/aws --bump commits
@@ -188,7 +189,7 @@ func findModules(root, address string) ([]moduleFolder, error) {
 			return nil
 		}
 		dir := filepath.Join(root, filepath.FromSlash(name))
-		if ok, err := hasConfiguration(tree.FS(), name); !ok || err != nil {
+		if ok, err := hasModule(tree.FS(), name); !ok || err != nil {
 			return cmp.Or(err, fs.SkipDir)
 		}
 		s := strings.Replace(address, "{name}", path.Base(name), 1)
@@ -216,6 +217,22 @@ func titled(annotations map[string]string, address string) map[string]string {
 func hasConfiguration(tree fs.FS, dir string) (bool, error) {
 	entries, err := fs.ReadDir(tree, dir)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return description.IsConfiguration(e.Name()) }), err
+}
+
+// hasModule reports whether dir, or a folder of dir/modules, has configuration.
+func hasModule(tree fs.FS, dir string) (bool, error) {
+	has, err := hasConfiguration(tree, dir)
+	below := path.Join(dir, "modules")
+	if info, e := fs.Stat(tree, below); has || err != nil || e != nil || !info.IsDir() {
+		return has, err
+	}
+	entries, err := fs.ReadDir(tree, below)
+	for _, e := range entries {
+		if e.IsDir() && !has && err == nil {
+			has, err = hasConfiguration(tree, path.Join(below, e.Name()))
+		}
+	}
+	return has, err
 }
 
 // withVersions sets the version and leaves out modules that the git tags do not name.

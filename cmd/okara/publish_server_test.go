@@ -30,6 +30,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -65,6 +66,40 @@ func (c homeUser) file(t *testing.T, name, text string) string {
 	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
 	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
+}
+
+// TestPublishModulesExits publishes the folders of a repository, of which one has submodules
+// alone and one will be refused: exit codes, and how many modules are printed.
+func TestPublishModulesExits(t *testing.T) {
+	t.Parallel()
+	c, registry := newClientHome(t), ocitest.New(t, ocitest.Quirks{})
+	for _, name := range []string{"a/main.tf", "alone/modules/x/x.tf", "b/main.tf", "docs/modules/README.md"} {
+		c.file(t, "all/"+name, "")
+	}
+	for i, step := range []struct {
+		changed         string // file that changes before
+		folder, more    string
+		code, published int
+	}{
+		{"", "all", "--dry-run", cli.ExitOK, 0},
+		{"", "all", "", cli.ExitOK, 3},
+		{"", "all", "", cli.ExitOK, 3},
+		{"all/a/main.tf", "all", "--dry-run", cli.ExitConflict, 0},
+		{"all/new/main.tf", "all", "", cli.ExitPartly, 0},
+		{"", "all", "--keep-going", cli.ExitPartly, 3},
+		{"one/a/main.tf", "one", "", cli.ExitConflict, 0},
+		{"", "one", "--keep-going", cli.ExitConflict, 0},
+		{"", "all/docs", "", cli.ExitUsage, 0},
+	} {
+		if step.changed != "" {
+			c.file(t, step.changed, "locals {}\n")
+		}
+		args := []string{"publish", "modules", filepath.Join(c.home, step.folder), "net/{name}/aws", "--version", "1.0.0", "--registry", registry}
+		code, out, errOut := c.run(t, append(args, strings.Fields(step.more)...)...)
+		if code != step.code || strings.Count(out, "@sha256:") != step.published {
+			t.Errorf("step %d: exit %d, want %d and %d modules: %s%s", i, code, step.code, step.published, out, errOut)
+		}
+	}
 }
 
 // TestPublishServer works through a server with TLS and a token, step by step: exit codes and
