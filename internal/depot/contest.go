@@ -39,6 +39,16 @@ const (
 const (
 	artifactBid = "application/vnd.okara.publication.v1"
 	annBid      = "vnd.okara.publication"
+	annBidTime  = "vnd.okara.publication.time" // RFC 3339
+)
+
+// An extension writes a tag that exists, so nobody but its publisher can finish
+// it: a later write could undo further ones. Instead its bid ends: the publisher
+// writes only while it is valid, and others ignore it once it has expired. Their
+// clocks may differ by the time between.
+const (
+	bidValid   = 2 * time.Minute
+	bidExpires = 10 * time.Minute
 )
 
 // IsMark reports whether a tag is one that a publication leaves beside its version: a bid,
@@ -67,6 +77,7 @@ type bid struct {
 	replaces digest.Digest // the index that root extends; "": the version is new
 	tag      string
 	manifest oci.Manifest
+	made     time.Time
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
 	list     *Listing // as last read
@@ -149,12 +160,12 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 }
 
 func newBid(l *Listing, v addr.Version, replaces digest.Digest, root oci.Manifest) (*bid, error) {
-	b := &bid{repo: l.Repository, version: v, replaces: replaces, root: root, list: l}
+	b := &bid{repo: l.Repository, version: v, replaces: replaces, root: root, list: l, made: time.Now()}
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
 	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
 	var err error
-	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag})
+	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.UTC().Format(time.RFC3339)})
 	return b, err
 }
 
@@ -187,6 +198,9 @@ func (b *bid) put(ctx context.Context) error {
 func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error) {
 	if b.replaces == "" {
 		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
+	}
+	if time.Since(b.made) > bidValid {
+		return true, ErrTaken
 	}
 	putErr := b.repo.PutTag(ctx, b.version.Tag(), b.root)
 	back, err := b.repo.Resolve(ctx, b.version.Tag())
@@ -223,7 +237,7 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 			return true, err
 		}
 		pause := bidRivalPause
-		switch rivals := b.rivals(list.Tags); {
+		switch rivals := b.rivals(ctx, list.Tags); {
 		case len(rivals) > 0 && (rivals[0] < b.digest() || waited == bidRivals):
 			b.withdraw(ctx, true)
 			return true, b.lost(ctx, rivals[0])
@@ -248,16 +262,34 @@ func (b *bid) digest() string { return b.root.Digest.Encoded() }
 
 // rivals returns the digests of active bids for other manifests, the smallest
 // first.
-func (b *bid) rivals(tags []string) []string {
+func (b *bid) rivals(ctx context.Context, tags []string) []string {
 	var found []string
 	for _, tag := range tags {
 		digest, ok := bidFor(tag, b.rivalHash())
-		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) {
+		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && !b.hasExpired(ctx, tag) {
 			found = append(found, digest)
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+// hasExpired reports whether a bid for the same extension was left by a publisher
+// that was killed.
+func (b *bid) hasExpired(ctx context.Context, tag string) bool {
+	if b.replaces == "" {
+		return false
+	}
+	m, err := b.repo.Fetch(ctx, tag)
+	if err != nil {
+		return false
+	}
+	image, err := m.Image()
+	if err != nil {
+		return false
+	}
+	made, err := time.Parse(time.RFC3339, image.Annotations[annBidTime])
+	return err == nil && time.Since(made) > bidExpires
 }
 
 // bidFor returns the digest in a tag that is a bid for the number with the hash.

@@ -49,7 +49,8 @@
 //
 // Platforms are added to a version of a provider in the same way: publishers that
 // extend the same index bid against each other, and who loses extends what the
-// winner wrote. The index that was replaced keeps a tag. Signatures and reports
+// winner wrote. Their bids end by a clock, since nobody else can finish what they
+// began (contest.go). The index that was replaced keeps a tag. Signatures and reports
 // that name its digest stay with it, and are not taken for those of the new one,
 // which has content that nobody signed.
 //

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
@@ -172,7 +173,7 @@ func (b *before) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestTwoGrowAtOnce lets one publisher add a platform before each request of
 // another one that adds another platform: who succeeded has his platform in the
-// version, and afterwards both can.
+// version, and afterwards both can. So can one some minutes after another was killed.
 func TestTwoGrowAtOnce(t *testing.T) {
 	v := depottest.MustVersion(t, "1.2.3")
 	var key *signing.Key
@@ -242,6 +243,21 @@ func TestTwoGrowAtOnce(t *testing.T) {
 						has("then", "windows_amd64", nil)
 					})
 				}
+				withoutWaits(t, ocitest.Handler(t, q), func(t *testing.T, registry http.RoundTripper) {
+					d, client := newDepot(t, oci.Options{Transport: registry})
+					must.Succeed(t, tt.grow(t, d, "linux_amd64"))
+					match := func(r *http.Request) bool {
+						return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+					}
+					dies, _ := newDepot(t, oci.Options{Transport: &ocitest.Fault{Base: registry, Match: match, Times: -1, Do: ocitest.FailBefore}, Retry: oci.Retry{MaxAttempts: 1}})
+					killed := tt.grow(t, dies, "linux_amd64", "darwin_arm64")
+					early := tt.grow(t, d, "linux_amd64", "darwin_arm64", "windows_amd64")
+					time.Sleep(11 * time.Minute)
+					err := tt.grow(t, d, "linux_amd64", "darwin_arm64", "windows_amd64")
+					if x := growIndex(t, depottest.MustRepo(t, client, tt.repository)); killed == nil || !refused(early) || err != nil || len(x.Platforms) != 3 {
+						t.Errorf("killed: %v, then %v, later %v with %d platforms", killed, early, err, len(x.Platforms))
+					}
+				})
 			})
 		}
 	}
