@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -261,7 +262,7 @@ func (d *Depot) pushModule(ctx context.Context, m addr.ModuleVersion, plan *Modu
 	}
 	stored, err := storedModule(ctx, r, s.there.Tag)
 	if err == nil && stored != nil {
-		there, err := found(l, m.Version, out, *stored)
+		there, err := found(l, m.Version, out, *stored, o)
 		if err != nil {
 			return Published{}, err
 		}
@@ -362,15 +363,27 @@ func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o Mo
 		return Published{}, err
 	}
 	withdrawn := l.Status(v).Yanked != nil
-	if stored != nil && (o.Policy != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest) {
-		return found(l, v, out, *stored)
+	if stored != nil && (o.Policy != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest && o.isDirOf(*stored)) {
+		return found(l, v, out, *stored, o)
 	}
 	return out, l.Taken(v)
 }
 
+// isDirOf reports whether the stored module is in the same directory of its
+// package. That was not always recorded of what was published without an origin.
+func (o ModuleOptions) isDirOf(stored artifact.ModuleManifest) bool {
+	if o.fromOrigin {
+		return stored.Dir() == o.Annotations[artifact.AnnModulePath]
+	}
+	return stored.Dir() == "" || stored.Dir() == path.Clean(o.Dir)
+}
+
 // found completes out if the stored module has its content, and otherwise
 // returns the conflict.
-func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest) (Published, error) {
+func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest, o ModuleOptions) (Published, error) {
+	if stored.ContentDigest == out.ContentDigest && !o.isDirOf(stored) {
+		return Published{}, l.conflict(v, out.ContentDigest+"//"+stored.Dir(), out.ContentDigest+"//"+o.Dir)
+	}
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest = stored.Manifest.Digest.String()
 		out.Existing = true
@@ -415,6 +428,11 @@ func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Pack
 	description := oci.BytesBlob(artifact.MediaModuleDescription, text)
 	zip.Annotations = map[string]string{
 		artifact.AnnTitle: strings.ReplaceAll(m.Module.String(), "/", "-") + "-" + m.Version.Tag() + ".zip",
+	}
+	if dir := path.Clean(o.Dir); dir != "." && o.Annotations[artifact.AnnModulePath] == "" {
+		all := map[string]string{artifact.AnnModuleDir: dir}
+		maps.Copy(all, o.Annotations)
+		o.Annotations = all
 	}
 	root, err := artifact.NewModule(artifact.ModuleManifest{
 		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, Annotations: o.Annotations,

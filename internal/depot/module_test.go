@@ -4,6 +4,7 @@ package depot_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,6 +145,35 @@ func TestLatestIsTheHighestRelease(t *testing.T) {
 		case step.latest != "" && latest.Digest != depottest.MustFetch(t, r, step.latest).Digest:
 			t.Errorf("after %v: latest is %v", step, latest.Digest)
 		}
+	}
+}
+
+// TestAnotherDirectory publishes and mirrors a package again for a module in another
+// directory: the files are the same, and the version is not.
+func TestAnotherDirectory(t *testing.T) {
+	sibling := &fstest.MapFile{Data: []byte("module \"x\" {\n  source = \"../c\"\n}\n")}
+	tree := fstest.MapFS{"a/main.tf": sibling, "b/main.tf": sibling, "c/main.tf": {}}
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	for name, publish := range map[string]func(d *depot.Depot, dir string) (depot.Published, error){
+		"published": func(d *depot.Depot, dir string) (depot.Published, error) {
+			return d.PublishModule(t.Context(), tree, m, depot.ModuleOptions{Dir: dir})
+		},
+		"mirrored": func(d *depot.Depot, dir string) (depot.Published, error) {
+			fetch := func(_ context.Context, to string, _ bool) (depot.Fetched, error) {
+				return depot.Fetched{Package: to, Dir: dir, Annotations: map[string]string{}}, os.CopyFS(to, tree)
+			}
+			return d.MirrorModule(t.Context(), m, fetch, depot.ModuleOptions{Compare: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			for i, dir := range []string{"a", "a", "b"} {
+				out, err := publish(d, dir)
+				if out.Existing != (i == 1) && err == nil || errors.Is(err, oci.ErrExists) != (i == 2) {
+					t.Errorf("%s: %+v, %v", dir, out, err)
+				}
+			}
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	AnnSourceRef     = "vnd.okara.source-ref"
 	AnnSourcePath    = "vnd.okara.source-path"
 	AnnModulePath    = "vnd.okara.module-path" // directory of the module in its package, if it is not the package
+	AnnModuleDir     = "vnd.okara.module-dir"  // the same, if users address it themselves
 	AnnChanges       = "vnd.okara.changes"     // changes since the previous version, one per line, at most MaxChanges bytes
 
 	annProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"

@@ -3,6 +3,7 @@
 package artifact
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,6 +103,12 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	out.Address, _ = addr.ParseModule(image.Annotations[annAddress])
 	out.Version, _ = addr.ParseVersion(image.Annotations[AnnOkaraVersion])
 	return out, nil
+}
+
+// Dir returns the directory of the module in the package; "" if the module is the
+// package, or if that is not recorded.
+func (m ModuleManifest) Dir() string {
+	return cmp.Or(m.Annotations[AnnModulePath], m.Annotations[AnnModuleDir])
 }
 
 // Suffix returns the suffix "//DIR" of addresses of the package, which leads to
