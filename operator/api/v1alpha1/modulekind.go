@@ -245,7 +245,7 @@ type KindReader struct {
 
 // KindUpgrade says which newer versions objects upgrade to automatically.
 type KindUpgrade struct {
-	// Automatic upgrades among the versions that module.version allows. Manual: none. Patch: only patch releases. Minor: releases of the same major version. Any: all newer versions.
+	// Automatic upgrades among the versions that module.version allows. Manual: none, and the kind keeps its version until module changes. Patch: only patch releases. Minor: releases of the same major version. Any: all newer versions.
 	// +kubebuilder:default=Manual
 	// +optional
 	Policy UpgradePolicy `json:"policy,omitempty"`
@@ -262,11 +262,12 @@ type KindUpgrade struct {
 // +kubebuilder:validation:Enum=Manual;Patch;Minor;Any
 type UpgradePolicy string
 
-// Values of UpgradePolicy other than Manual.
+// Values of UpgradePolicy.
 const (
-	UpgradePatch UpgradePolicy = "Patch"
-	UpgradeMinor UpgradePolicy = "Minor"
-	UpgradeAny   UpgradePolicy = "Any"
+	UpgradeManual UpgradePolicy = "Manual"
+	UpgradePatch  UpgradePolicy = "Patch"
+	UpgradeMinor  UpgradePolicy = "Minor"
+	UpgradeAny    UpgradePolicy = "Any"
 )
 
 // KindDashboard is a card of the portal.
@@ -307,6 +308,11 @@ type ModuleKindStatus struct {
 	// The version that new objects get.
 	// +optional
 	Module *ResolvedModule `json:"module,omitempty"`
+
+	// A newer version that module.version allows. A change of module.version takes it.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	UpdateAvailable string `json:"updateAvailable,omitempty"`
 
 	// An example object of the kind, in YAML.
 	// +kubebuilder:validation:MaxLength=16384

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
 
@@ -134,8 +136,15 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 
 // establish establishes a definition as far as possible, and returns what stopped it.
 func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) error {
-	n, wrong := d.current(ctx, def)
-	crd, err := d.serve(ctx, def, n)
+	crd := &apiextensions.CustomResourceDefinition{}
+	switch err := d.Client.Get(ctx, client.ObjectKey{Name: kindspec.CRDName(def)}, crd); {
+	case apierrors.IsNotFound(err):
+		crd = nil
+	case err != nil:
+		return err
+	}
+	n, wrong := d.current(ctx, def, keptVersion(def, crd))
+	crd, err := d.serve(ctx, def, n, crd)
 	if wrong == nil || err != nil && !isProblem(err) {
 		wrong = err
 	}

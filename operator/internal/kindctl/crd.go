@@ -25,19 +25,28 @@ import (
 // page is how many objects are read at a time.
 const page = 500
 
-// serve creates or updates the CRD and the roles of a kind. A returned CRD is served; nil:
-// there is none yet.
-func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now) (*apiextensions.CustomResourceDefinition, error) {
-	crd := &apiextensions.CustomResourceDefinition{}
-	err := d.Client.Get(ctx, client.ObjectKey{Name: kindspec.CRDName(def)}, crd)
+// maxNamed is how many objects a message names that a schema does not fit.
+const maxNamed = 5
+
+// The annotations of a CRD: for which spec.module its version was chosen, this version, and
+// the version whose schema did not fit the objects, with the generation of the definition.
+// A backup that restores the CRD restores them, and need not restore the status.
+const (
+	annotationModule   = "okara.dev/module"
+	annotationVersion  = "okara.dev/module-version"
+	annotationNarrowed = "okara.dev/narrowed"
+)
+
+// serve creates or updates the CRD and the roles of a kind; crd is nil if there is none. A
+// returned CRD is served; nil: there is none yet.
+func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now, crd *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, err
-	case err != nil && n.kind == nil:
+	case crd == nil && n.kind == nil:
 		return nil, nil
-	case err != nil:
+	case crd == nil:
 		crd = defaulted(n.kind)
 		fluxobj.Mark(crd, def.UID)
+		annotate(crd, def, n.found.Version)
 		if err := d.Client.Create(ctx, crd); err != nil {
 			return nil, err
 		}
@@ -46,7 +55,7 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 	}
 	var wrong error
 	if n.kind != nil && crd.DeletionTimestamp == nil {
-		wrong = d.widen(ctx, n.kind, crd)
+		wrong = d.widen(ctx, n, crd)
 	}
 	if err := d.roles(ctx, def); err != nil {
 		return nil, err
@@ -77,16 +86,38 @@ func defaulted(k *kindspec.Kind) *apiextensions.CustomResourceDefinition {
 	return crd
 }
 
-// widen gives a CRD the schema of a kind, unless an object would be invalid under it.
-func (d *definitions) widen(ctx context.Context, k *kindspec.Kind, crd *apiextensions.CustomResourceDefinition) error {
-	want := defaulted(k)
-	if equality.Semantic.DeepEqual(crd.Spec, want.Spec) {
-		return nil
-	}
+// annotate records for what a version was chosen, and reports whether that is new.
+func annotate(crd *apiextensions.CustomResourceDefinition, def *v1alpha1.ModuleKind, version string) bool {
+	module := chosenFor(def)
+	same := crd.Annotations[annotationModule] == module && crd.Annotations[annotationVersion] == version && crd.Annotations[annotationNarrowed] == ""
+	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationModule, module)
+	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationVersion, version)
+	delete(crd.Annotations, annotationNarrowed)
+	return !same
+}
+
+// widen gives a CRD the schema of a kind, unless an object would be invalid under it. A
+// schema that did not fit waits for a change of the definition or for another version:
+// it does not take effect because an object went away.
+func (d *definitions) widen(ctx context.Context, n now, crd *apiextensions.CustomResourceDefinition) error {
+	want := defaulted(n.kind)
+	narrowed := fmt.Sprintf("%s %d", n.found.Version, n.generation)
 	if established(crd) && !equality.Semantic.DeepEqual(crd.Spec.Versions[0].Schema, want.Spec.Versions[0].Schema) {
-		if err := d.fits(ctx, k); err != nil {
+		waits := crd.Annotations[annotationNarrowed] == narrowed
+		err := d.fits(ctx, n.kind)
+		if err == nil && waits {
+			err = &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("version %s did not fit objects when it was found; change spec.module.version to take it", n.found.Version)}
+		}
+		if isProblem(err) && !waits {
+			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationNarrowed, narrowed)
+			err = cmp.Or(d.Client.Update(ctx, crd), err)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if !annotate(crd, n.kind.Definition, n.found.Version) && equality.Semantic.DeepEqual(crd.Spec, want.Spec) {
+		return nil
 	}
 	crd.Spec = want.Spec
 	return d.Client.Update(ctx, crd)
@@ -95,11 +126,11 @@ func (d *definitions) widen(ctx context.Context, k *kindspec.Kind, crd *apiexten
 // fits returns an error if an object would be invalid under the schema of a kind.
 func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
 	count := 0
-	example := ""
+	var examples []string
 	err := each(ctx, d.Client, k.Definition, func(o *unstructured.Unstructured) error {
 		if wrong := k.Invalid(o); len(wrong) > 0 && o.GetDeletionTimestamp() == nil {
-			if count++; count == 1 {
-				example = fmt.Sprintf("%s/%s: %v", o.GetNamespace(), o.GetName(), wrong[0])
+			if count++; count <= maxNamed {
+				examples = append(examples, fmt.Sprintf("%s/%s: %v", o.GetNamespace(), o.GetName(), wrong[0]))
 			}
 		}
 		return nil
@@ -111,7 +142,7 @@ func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
 	if count == 1 {
 		noun = "object"
 	}
-	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(example, "\n", " "))}
+	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(strings.Join(examples, "; "), "\n", " "))}
 }
 
 // each calls do with all objects of a definition, read without a cache.

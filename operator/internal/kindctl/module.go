@@ -3,9 +3,13 @@
 package kindctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -42,8 +46,34 @@ func allowed(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]add
 
 func nameOf(m v1alpha1.KindModule) string { return m.Address + m.Repository }
 
+// chosenFor returns what a version is chosen for.
+func chosenFor(def *v1alpha1.ModuleKind) string {
+	return strings.TrimSpace(nameOf(def.Spec.Module) + " " + def.Spec.Module.Version)
+}
+
+// keptVersion returns the version that a kind has, and which it keeps under the policy
+// Manual until somebody changes spec.module; nil: there is none.
+func keptVersion(def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) *addr.Version {
+	text := ""
+	if def.Status.Module != nil {
+		text = def.Status.Module.Version
+	}
+	if crd != nil && crd.Annotations[annotationModule] != "" {
+		if crd.Annotations[annotationModule] != chosenFor(def) {
+			return nil
+		}
+		text = crd.Annotations[annotationVersion]
+	}
+	v, err := addr.ParseVersion(text)
+	fits, wrong := addr.ParseConstraint(def.Spec.Module.Version)
+	if err != nil || wrong != nil || !fits.Allows(v) {
+		return nil
+	}
+	return &v
+}
+
 // current resolves a definition to a version of its module.
-func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind) (now, error) {
+func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind, kept *addr.Version) (now, error) {
 	m := def.Spec.Module
 	versions, err := allowed(ctx, d.Modules, m)
 	if err != nil {
@@ -53,7 +83,15 @@ func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind) (no
 	if len(versions) == 0 {
 		return n, &verdict.Problem{Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("no version of module %s matches %q", nameOf(m), m.Version), Retry: true}
 	}
-	found, err := d.Modules.Version(ctx, m, versions[0])
+	chosen := versions[0]
+	if kept != nil && cmp.Or(def.Spec.Upgrade.Policy, v1alpha1.UpgradeManual) == v1alpha1.UpgradeManual {
+		chosen = *kept
+	}
+	def.Status.UpdateAvailable = ""
+	if versions[0].Compare(chosen) > 0 {
+		def.Status.UpdateAvailable = versions[0].String()
+	}
+	found, err := d.Modules.Version(ctx, m, chosen)
 	if err != nil {
 		return n, err
 	}

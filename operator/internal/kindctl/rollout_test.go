@@ -11,6 +11,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -241,12 +242,54 @@ func TestNarrowed(t *testing.T) {
 	if _, there := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["region"]; there || text(o, "status", "module", "version") != "1.0.0" || def.Status.Module.Version != "1.0.0" {
 		t.Errorf("it was written; the object runs %v", o.Object["status"])
 	}
+	must.Succeed(t, s.Delete(t.Context(), o))
+	s.gone(o)
+	s.until("it still waits", func() (bool, any) {
+		s.read(def)
+		c := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady)
+		return c.Reason == v1alpha1.ReasonSchemaNarrowed && strings.Contains(c.Message, "change spec.module.version"), c
+	})
+	o = s.object("Narrow", "two", "10.0.0.0/16")
+	s.create(o)
 	s.publish("1.2.0", network("variable \"region\" {\n  type = string\n  default = \"x\"\n}"))
 	s.ready(def)
 	s.until("the wider one is taken", func() (bool, any) {
 		s.read(o)
 		return text(o, "status", "module", "version") == "1.2.0", o
 	})
+	s.remove(def)
+}
+
+// TestManual publishes a version with a new required input: under the policy Manual the kind
+// keeps its version and schema until somebody changes the definition.
+//
+// Shows: operator 26
+func TestManual(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("keeps", "Keep", "{spec: {module: {version: '>= 1.0.0'}}}")
+	s.ready(def)
+	s.publish("1.1.0", network("variable \"region\" {\n  type = string\n  nullable = false\n}"))
+	s.until("it is available", func() (bool, any) { s.read(def); return def.Status.UpdateAvailable == "1.1.0", def.Status })
+	s.ready(def)
+	if def.Status.Module.Version != "1.0.0" {
+		t.Errorf("the kind has %+v", def.Status)
+	}
+	o := s.object("Keep", "one", "10.0.0.0/16")
+	s.create(o)
+	must.Succeed(t, s.Delete(t.Context(), o))
+	s.gone(o)
+	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Module.Version = ">= 1.1.0" })
+	s.until("it has the newer version", func() (bool, any) {
+		s.read(def)
+		return def.Status.Module.Version == "1.1.0" && def.Status.UpdateAvailable == "", def.Status
+	})
+	s.ready(def)
+	if err := s.Create(t.Context(), s.object("Keep", "two", "10.0.0.0/16")); !apierrors.IsInvalid(err) {
+		t.Errorf("an object without the new input: %v", err)
+	}
 	s.remove(def)
 }
 
