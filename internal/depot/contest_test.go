@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // contestants returns functions that publish version 1.2.3 with different
@@ -314,6 +315,53 @@ func TestRequestsOfAModule(t *testing.T) {
 				t.Errorf("a version by a new process took %v, at most %d", n, tt.cold)
 			}
 		})
+	}
+}
+
+// TestRequestsOfVerbs bounds the requests of what else changes versions or finds
+// them, each in a process of its own. A provider of two platforms that exists
+// takes a HEAD for each of its three manifests and two zips.
+func TestRequestsOfVerbs(t *testing.T) {
+	key := mustKey(t)
+	count, host := &ocitest.Count{}, ocitest.New(t, ocitest.Quirks{})
+	publish := func(platforms ...string) func(*depot.Depot) error {
+		return func(d *depot.Depot) error {
+			return second(d.PublishProvider(t.Context(), depottest.NewDist(t, platforms...), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: key, Extend: true}))
+		}
+	}
+	mirror := func(d *depot.Depot) error {
+		return second(d.MirrorProvider(t.Context(), depottest.NewRelease(t, key, "linux_amd64"), depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}))
+	}
+	module := func(version string) func(*depot.Depot) error {
+		return func(d *depot.Depot) error {
+			return second(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))
+		}
+	}
+	announce := func(action string) func(*depot.Depot) error {
+		return func(d *depot.Depot) error {
+			_, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"})
+			return err
+		}
+	}
+	prune := func(d *depot.Depot) error {
+		l := mustVersions(t, d, depottest.VPC().Item())
+		return depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1}))
+	}
+	for _, step := range []struct {
+		name string
+		do   func(*depot.Depot) error
+		most int
+	}{
+		{"publish", publish("linux_amd64"), 28}, {"publish again", publish("linux_amd64"), 6},
+		{"extend", publish("linux_amd64", "darwin_arm64"), 26}, {"extend again", publish("linux_amd64", "darwin_arm64"), 8},
+		{"mirror", mirror, 27}, {"mirror again", mirror, 4},
+		{"module", module("1.0.0"), 20}, {"module", module("1.1.0"), 13}, {"yank", announce(evidence.ActionYank), 8}, {"undo", announce(evidence.ActionUnyank), 9}, {"prune", prune, 13},
+	} {
+		d, _ := depottest.NewDepot(t, host, oci.Options{Transport: count})
+		must.Succeed(t, step.do(d))
+		if n := count.Take(); total(n) > step.most {
+			t.Errorf("%s took %d requests, at most %d: %v", step.name, total(n), step.most, n)
+		}
 	}
 }
 
