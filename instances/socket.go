@@ -45,7 +45,7 @@ func (s *runRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme, sealed, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	var t socketToken
 	if !strings.EqualFold(scheme, "Bearer") || s.keys.Open(socketPurpose, sealed, &t) != nil || s.now().Unix() >= t.Expires {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+embedded.Host+`/token",service="okara"`)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+httpserve.OwnRegistry+`/token",service="okara"`)
 		service.WriteError(w, r, http.StatusUnauthorized, "a token of a run is needed")
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,9 @@ type Options struct {
 	// Transport sends the requests; nil is [http.DefaultTransport]. Retries,
 	// authentication and redirects are added by this package.
 	Transport http.RoundTripper
+	// Asked returns where Transport sends a request for a URL, so that errors name
+	// that address; nil: to the URL.
+	Asked func(*url.URL) *url.URL
 	// PlainHTTP restricts the client to http. Without it requests go over
 	// https, except that a loopback host is first probed for TLS.
 	PlainHTTP bool
@@ -118,6 +122,9 @@ func New(prefix string, o Options) (*Client, error) {
 	o.Retry = o.Retry.withDefaults()
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
+	}
+	if o.Asked == nil {
+		o.Asked = func(u *url.URL) *url.URL { return u }
 	}
 	c := &Client{
 		host: host, prefix: path, o: o,

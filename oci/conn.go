@@ -233,8 +233,11 @@ func (k *conn) sendOnce(ctx context.Context, q request) (*http.Response, error) 
 	client.BlockedRealmPrefixes = x.blocked
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, k.s.requestError(q.method, req.URL, err)
+		return nil, k.s.requestError(q.method, k.c.o.Asked(req.URL), err)
 	}
+	asked := *resp.Request
+	asked.URL = k.c.o.Asked(asked.URL)
+	resp.Request = &asked
 	switch {
 	case resp.StatusCode/100 == 2:
 		return resp, nil

@@ -77,6 +77,7 @@ type delivery struct {
 	blob   blobName
 	signed bool // the link proves that the blob is in the repository
 	public bool // shared caches may store the answer
+	checks bool // the bytes are only checked, and are no download
 }
 
 // serve delivers one blob. Clients fetch it without credentials, so the path
@@ -285,7 +286,7 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 // authenticates the file name; otherwise clients could create any number of
 // series.
 func (a *archives) downloaded(r delivery) {
-	if !r.signed || r.Method != http.MethodGet || !strings.HasSuffix(r.blob.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
+	if !r.signed || r.checks || r.Method != http.MethodGet || !strings.HasSuffix(r.blob.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
 	}
 	item, version, ok := r.blob.names(a.layout)

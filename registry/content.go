@@ -16,6 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/pieces"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -36,9 +38,8 @@ const (
 // and to nothing else in its repository. The right to publish gives access to
 // the whole repository.
 type content struct {
-	layout     addr.Layout
-	archives   *archives
-	publishing *publishing
+	layout   addr.Layout
+	archives *archives
 }
 
 // part is the part of a repository that a caller may read.
@@ -131,7 +132,7 @@ func (c *content) about(w http.ResponseWriter, r call[stored]) error {
 		return err
 	}
 	return writeDocument(w, http.StatusOK, contentDoc{
-		Registry: c.publishing.reference(r.Request, r.client.Host()),
+		Registry: httpserve.NameRegistry(r.Request, r.client.Host()),
 		Layout:   layoutDoc{c.layout.Prefix, c.layout.Modules, c.layout.Providers, c.layout.Mirror},
 	})
 }
@@ -226,7 +227,7 @@ func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 }
 
 // blob delivers a blob in the same way as links do, and counts it as a download
-// if it is the archive of the version.
+// if it is the archive of the version, unless it is only checked.
 func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	d, err := asDigest(r.PathValue("digest"))
 	if err != nil {
@@ -242,7 +243,7 @@ func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	stored := *r.view
 	stored.pull = nil // content in the registry is served, never fetched from an origin
 	return c.archives.answer(w, delivery{
-		Request: r.Request, view: &stored, signed: p.of != nil || file != "",
+		Request: r.Request, view: &stored, signed: p.of != nil || file != "", checks: r.Header.Get(downloads.PurposeHeader) == downloads.PurposeCheck,
 		blob: blobName{Repository: p.repo.Name(), Hex: d.Encoded(), File: file},
 	}, "no-store")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -122,7 +123,8 @@ func TestContentTags(t *testing.T) {
 }
 
 // TestContentStreams checks that an archive is streamed in chunks, from the
-// registry or from its storage, and counts as a download.
+// registry or from its storage, and counts as a download
+// unless it is only checked.
 func TestContentStreams(t *testing.T) {
 	f := newFront(t, private(t))
 	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": strings.Repeat("# x", 100_000)})
@@ -133,6 +135,9 @@ func TestContentStreams(t *testing.T) {
 		}
 		if resp, body := ask(t, http.MethodGet, at, "Authorization", "Bearer "+token, "Range", "bytes=10-"); resp.StatusCode != http.StatusPartialContent || !bytes.Equal(body, archive[10:]) {
 			t.Errorf("%d with %d bytes of a part", resp.StatusCode, len(body))
+		}
+		if _, body := ask(t, http.MethodGet, at, "Authorization", "Bearer "+token, downloads.PurposeHeader, downloads.PurposeCheck); !bytes.Equal(body, archive) {
+			t.Errorf("%d bytes to be checked", len(body))
 		}
 	}
 	_, detail := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0"), "Authorization", "Bearer "+readerToken)

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -58,7 +59,6 @@ type publishing struct {
 	kit     *service.Kit
 	unpack  *service.ClientLimiter // of the modules that are received
 	keys    *keyring.Ring          // signs receipts
-	beside  string                 // host of the registry if it is part of this server; "": it is elsewhere
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -95,7 +95,7 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 	out, err := r.depot.PublishModule(r.Context(), tree.FS(), r.at, o)
 	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: rights.Publish, Version: r.at.Version.String()}, out, err)
 	if err != nil {
-		return p.refused(r.Request, err)
+		return publishError(err)
 	}
 	r.catalog.Changed(p.layout.Module(r.at.Module), out.Tag)
 	r.catalog.ChangedPublished()
@@ -222,7 +222,7 @@ func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], t
 	}
 	existing, err := r.depot.ModuleThere(r.Context(), r.at, plan, o)
 	if err != nil {
-		return p.refused(r.Request, err)
+		return publishError(err)
 	}
 	type file struct {
 		Path string `json:"path"`
@@ -249,33 +249,8 @@ func (p *publishing) answer(w http.ResponseWriter, r *http.Request, out depot.Pu
 		status = http.StatusOK
 	}
 	return writeDocument(w, status, publishedDoc{
-		Repository: p.reference(r, out.Repository), Tag: out.Tag, Digest: out.Digest, ContentDigest: out.ContentDigest, Warnings: out.Warnings,
+		Repository: httpserve.NameRegistry(r, out.Repository), Tag: out.Tag, Digest: out.Digest, ContentDigest: out.ContentDigest, Warnings: out.Warnings,
 	})
-}
-
-// reference returns the name of a repository for the caller. The built-in
-// registry has no host name of its own, so the host name that the caller used
-// is taken.
-func (p *publishing) reference(r *http.Request, repository string) string {
-	if p.beside == "" {
-		return repository
-	}
-	return r.Host + strings.TrimPrefix(repository, p.beside)
-}
-
-// refused is publishError for the errors of PublishModule and PublishProvider.
-func (p *publishing) refused(r *http.Request, err error) error {
-	if c, ok := errors.AsType[*depot.ConflictError](err); ok {
-		named := *c
-		named.Repository = p.reference(r, c.Repository)
-		return &service.Error{Status: http.StatusConflict, Text: named.Error()}
-	}
-	if c, ok := errors.AsType[*depot.RivalError](err); ok {
-		named := *c
-		named.Repository = p.reference(r, c.Repository)
-		return &service.Error{Status: http.StatusConflict, Text: named.Error()}
-	}
-	return publishError(err)
 }
 
 // published records a change at an address. err is the error of the change.
@@ -360,7 +335,7 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	}
 	repository := r.at.Repository(p.layout)
 	r.catalog.Changed(repository, v.Tag())
-	doc := map[string]any{"repository": p.reference(r.Request, r.client.Host()+"/"+repository), "tag": e.Tag, "action": e.Action}
+	doc := map[string]any{"repository": httpserve.NameRegistry(r.Request, r.client.Host()+"/"+repository), "tag": e.Tag, "action": e.Action}
 	if len(warnings) > 0 {
 		doc["warnings"] = warnings
 	}

@@ -219,7 +219,7 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 	out, err := r.depot.PublishProvider(r.Context(), os.DirFS(dir), r.at.Provider, r.at.version, o)
 	p.published(r.view, r.grant, r.at.Provider.String(), access.Change{Action: rights.Publish, Version: r.at.version.String()}, out, err)
 	if err != nil {
-		return p.refused(r.Request, err)
+		return publishError(err)
 	}
 	r.catalog.Changed(repository, out.Tag)
 	return p.answer(w, r.Request, out)

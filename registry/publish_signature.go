@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -48,7 +49,7 @@ func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 		list = append(list, signatureDoc{sig.Payload, sig.Signature})
 	}
 	return writeDocument(w, http.StatusOK, map[string]any{
-		"repository": p.reference(r.Request, repo.String()), "tag": r.at.version.Tag(), "digest": subject.Digest, "signatures": list,
+		"repository": httpserve.NameRegistry(r.Request, repo.String()), "tag": r.at.version.Tag(), "digest": subject.Digest, "signatures": list,
 	})
 }
 
@@ -94,7 +95,7 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	if err != nil {
 		return err
 	}
-	answer := map[string]any{"repository": p.reference(r.Request, repo.String()), "tag": r.at.version.Tag(), "digest": subject.Digest}
+	answer := map[string]any{"repository": httpserve.NameRegistry(r.Request, repo.String()), "tag": r.at.version.Tag(), "digest": subject.Digest}
 	if slices.ContainsFunc(have, func(h evidence.CosignSignature) bool {
 		return bytes.Equal(h.Payload, sig.Payload) && bytes.Equal(h.Signature, sig.Signature)
 	}) {

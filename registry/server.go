@@ -28,7 +28,6 @@ type Options struct {
 	Keys     *keyring.Ring // signs archive links
 	Client   *oci.Client   // the registry, with the front-end's own credentials
 	Layout   addr.Layout   // layout of modules and providers in the registry
-	Beside   bool          // the registry is served by the same host, under /v2/
 	Hostname string        // host name under which /mirror/ serves own providers; empty: the one that the client used
 
 	// PublicURL is the URL of the server for clients. Requests to it get
@@ -168,10 +167,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 		stall: stallTimeout, counts: s.counts, metrics: s.metrics, log: o.Logger, now: o.Now,
 	}
 	s.publishing = &publishing{layout: o.Layout, kit: s.kit, unpack: service.NewClientLimiter(maxUnpacked), keys: o.Keys, metrics: s.metrics, log: o.Logger, now: o.Now}
-	if o.Beside {
-		s.publishing.beside = o.Client.Host()
-	}
-	s.content = &content{layout: o.Layout, archives: s.archives, publishing: s.publishing}
+	s.content = &content{layout: o.Layout, archives: s.archives}
 	s.hooks = &hooks{
 		owners: o.GitHub, kit: s.kit, small: service.NewClientLimiter(maxHooks), large: service.NewClientLimiter(maxLargeHooks),
 		layout: o.Layout, catalog: own.catalog, depot: own.depot, metrics: s.metrics, audit: o.Audit, log: o.Logger,

@@ -59,6 +59,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return cli.UsageError("--digest %q is not a digest", digestFlag)
 			}
+			server.Checks = true
 			t, err := pickRead(cmd.Context(), reg, server, args[0], nil)
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -76,7 +77,7 @@ func classify(r *http.Request, err error) (int, api.Error) {
 		if !errors.Is(err, k.err) {
 			continue
 		}
-		doc := api.Error{Errors: []string{err.Error()}, Reason: k.reason}
+		doc := api.Error{Errors: []string{httpserve.NameRegistry(r, err.Error())}, Reason: k.reason}
 		switch {
 		case k.reason == api.ReasonInvalid:
 			invalid(&doc, err)

@@ -22,6 +22,7 @@ import (
 type ServerFlags struct {
 	URL, TokenFile, Audience string
 	Both                     bool // the command compares the server with the registry of --registry
+	Checks                   bool // the command only checks what it reads
 }
 
 // Add gives a command the flags.
@@ -54,7 +55,7 @@ func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*
 	if err != nil {
 		return nil, err
 	}
-	o := client.Options{Server: u, Transport: t, UserAgent: reg.UserAgent(), Logger: reg.Logger(), Progress: progress}
+	o := client.Options{Server: u, Transport: t, UserAgent: reg.UserAgent(), Checks: s.Checks, Logger: reg.Logger(), Progress: progress}
 	o.Token, o.TokenFrom, err = serverToken(reg, s, o)
 	return client.New(o), err
 }

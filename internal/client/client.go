@@ -37,6 +37,7 @@ type Options struct {
 	TokenFrom string            // source of the token, for error messages; "" for none
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	UserAgent string
+	Checks    bool           // what is read is only checked, and counts as no download
 	Logger    *slog.Logger   // one record per request, without secrets; nil: no log
 	Progress  depot.Progress // called from several goroutines
 	Pause     time.Duration  // before the first retry, then doubled; 0: 500 ms

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -36,7 +38,7 @@ func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oc
 		through.base = http.DefaultTransport
 	}
 	// Plain http, so that no request finds out whether the registry uses TLS.
-	r, err := oci.New(doc.Registry, oci.Options{Transport: through, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
+	r, err := oci.New(doc.Registry, oci.Options{Transport: through, Asked: through.asked, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
 	if err != nil {
 		return nil, l, fmt.Errorf("%s: the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
 	}
@@ -65,36 +67,44 @@ type through struct {
 	from, path string // prefix of a request's path, and its replacement at the front-end
 }
 
+// asked returns the URL at the front-end, u itself for one outside the repository.
+func (t *through) asked(u *url.URL) *url.URL {
+	if rest, ok := strings.CutPrefix(u.Path, t.from); ok {
+		return t.c.o.Server.JoinPath(t.path, rest)
+	}
+	return u
+}
+
 // RoundTrip implements [http.RoundTripper].
 func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
-	rest, ok := strings.CutPrefix(r.URL.Path, t.from)
+	at := t.asked(r.URL)
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return nil, oci.Unsupported("%s through a front-end", r.Method)
-	case ok:
+	case at != r.URL:
 	case r.Response == nil:
 		return answered(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
 	default:
 		return t.storage(r)
 	}
-	to, err := http.NewRequestWithContext(r.Context(), r.Method, t.c.o.Server.JoinPath(t.path, rest).String(), nil)
+	to, err := http.NewRequestWithContext(r.Context(), r.Method, at.String(), nil)
 	if err != nil {
 		return nil, err
 	}
 	to.Header = r.Header.Clone()
+	if t.c.o.Checks {
+		to.Header.Set(downloads.PurposeHeader, downloads.PurposeCheck)
+	}
 	if err := t.c.authorize(to); err != nil {
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(to)
-	if err != nil {
-		return nil, fmt.Errorf("through %s: %w", to.URL.Host, err)
-	}
-	if resp.StatusCode < http.StatusBadRequest {
-		return resp, nil
+	if err != nil || resp.StatusCode < http.StatusBadRequest {
+		return resp, err
 	}
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as much of the refusal as was read is shown
-	refused := answered(r, resp.StatusCode, "through "+to.URL.Host+": "+t.c.refusal(to, resp, b).Text)
+	refused := answered(r, resp.StatusCode, t.c.refusal(to, resp, b).Text)
 	if after := resp.Header.Get("Retry-After"); after != "" {
 		refused.Header.Set("Retry-After", after)
 	}

@@ -45,6 +45,9 @@ func TestContentRedirect(t *testing.T) {
 		}
 		const base = "/okara/v1/modules/acme/vpc/aws/1.0.0/content"
 		sum, blob := strings.CutPrefix(r.URL.Path, base+"/blobs/")
+		if blob && r.Header.Get("Okara-Purpose") != "check" {
+			t.Errorf("%s: %q does not say that it is only checked", r.URL, r.Header)
+		}
 		switch {
 		case r.URL.Path == base:
 			fmt.Fprint(w, `{"registry":"registry.example.com","layout":{"prefix":"platform"}}`)
@@ -56,7 +59,7 @@ func TestContentRedirect(t *testing.T) {
 		}
 	}))
 	t.Cleanup(front.Close)
-	c := client.New(client.Options{Server: must.Fixed(url.Parse(front.URL + "/okara")), Transport: front.Client().Transport, Token: token(secret)})
+	c := client.New(client.Options{Server: must.Fixed(url.Parse(front.URL + "/okara")), Transport: front.Client().Transport, Token: token(secret), Checks: true})
 	m := module("1.0.0")
 	r, layout := must.GetBoth(c.Content(t.Context(), m.Module.Item(), m.Version))(t)
 	repo := must.Fixed(r.Repo(layout.Module(m.Module)))
@@ -73,7 +76,7 @@ func TestContentRedirect(t *testing.T) {
 	if got, err := read("the truth"); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("%q, %v of other bytes", got, err)
 	}
-	if _, err := read("elsewhere"); !errors.Is(err, oci.ErrDenied) || !strings.Contains(err.Error(), "through "+strings.TrimPrefix(front.URL, "https://")+": not with [token]") || strings.Contains(err.Error(), secret) {
+	if _, err := read("elsewhere"); !errors.Is(err, oci.ErrDenied) || !strings.Contains(err.Error(), "GET "+front.URL+"/okara/v1/modules/acme/vpc/aws/1.0.0/content/blobs/"+digest.FromString("elsewhere").String()+": 403 Forbidden: \"not with [token]\"") || strings.Contains(err.Error(), secret) {
 		t.Errorf("refused with %v", err)
 	}
 	for what, why := range map[string]string{"leak": "with the token in it", "no TLS": "without TLS"} {

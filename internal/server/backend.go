@@ -44,7 +44,7 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
 	}
 	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, SinglePost: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
-	c, err := oci.New(embedded.Host, o)
+	c, err := oci.New(httpserve.OwnRegistry, o)
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 

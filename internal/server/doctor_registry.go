@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -143,7 +143,7 @@ func examined(m states.Marks) web.Finding {
 func unexamined(host string) web.Finding {
 	v := statebackend.HostVerdict(host)
 	by := host + " by its name"
-	if host == embedded.Host {
+	if host == httpserve.OwnRegistry {
 		by = "the registry of this server"
 	}
 	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, locking(v.Locking))}

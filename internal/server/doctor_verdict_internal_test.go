@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -45,7 +45,7 @@ func TestDoctorVerdicts(t *testing.T) {
 	}
 	check(findings("registry.test", "shop")["Locks of states"], web.Fine, "registry.test by its name: exact; no repository was examined")
 	check(findings("hub.docker.io", "shop")["Locks of states"], web.Act, "refused; no repository was examined")
-	check(findings(embedded.Host, "shop")["Locks of states"], web.Fine, "the registry of this server: exact")
+	check(findings(httpserve.OwnRegistry, "shop")["Locks of states"], web.Fine, "the registry of this server: exact")
 
 	day := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
 	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}}))(t)

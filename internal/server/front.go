@@ -30,7 +30,7 @@ import (
 // Options are the parts of a [Front], already opened. Client and at least one key are
 // required.
 type Options struct {
-	registry.Options // of the protocols; Kit, Keys, Metrics and Beside are filled in
+	registry.Options // of the protocols; Kit, Keys and Metrics are filled in
 
 	Access    access.Policy     // access control; the zero value grants nothing
 	Login     *access.Login     // `tofu login`; nil: off
@@ -141,7 +141,6 @@ func newFront(o Options) (*Front, error) {
 	o.Options.Kit = kit
 	o.Options.Keys = keys
 	o.Options.Metrics = metrics.protocols
-	o.Options.Beside = o.Embedded != nil
 	o.Options.Reached = o.reached
 	protocols, err := registry.New(o.Options)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -192,7 +192,7 @@ func Check(s *Settings, env Env) error {
 	if o.Keys, err = s.keys(storedKey); err != nil {
 		return err
 	}
-	if o.Client, err = oci.New(embedded.Host, oci.Options{PlainHTTP: true}); err != nil { // New sends no request to it
+	if o.Client, err = oci.New(httpserve.OwnRegistry, oci.Options{PlainHTTP: true}); err != nil { // New sends no request to it
 		return err
 	}
 	if _, err := New(o); err != nil {

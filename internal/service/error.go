@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -156,6 +157,7 @@ func registryCode(status int) string {
 
 // errorBody returns the error document for the protocol that the path belongs to.
 func errorBody(r *http.Request, status int, message string) any {
+	message = httpserve.NameRegistry(r, message)
 	if r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/") {
 		return registryErrorDoc{[]registryError{{registryCode(status), message}}}
 	}

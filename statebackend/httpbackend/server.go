@@ -160,7 +160,7 @@ var (
 // writeError is the only place that decides the status of a failed request.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
-	text := states.Remedy(err)
+	text := httpserve.NameRegistry(r, states.Remedy(err))
 	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(httpserve.RequestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
 	var body any = struct {
 		Errors    []string `json:"errors"`

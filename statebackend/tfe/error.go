@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -150,7 +151,7 @@ func (s *gate) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if !s.kit.Failing(w, r, status, err) {
 		return
 	}
-	p := problem{Status: strconv.Itoa(status), Title: title, Detail: detail}
+	p := problem{Status: strconv.Itoa(status), Title: title, Detail: httpserve.NameRegistry(r, detail)}
 	if id := service.RequestID(r); id != "" {
 		p.Meta = map[string]any{"request_id": id}
 	}
