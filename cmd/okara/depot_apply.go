@@ -21,7 +21,7 @@ func newDepotApply(up *upstreams) *cobra.Command {
 		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry
 does not stop the others; the exit code is then 6. Interrupted or repeated, a run
 does only what is missing.`,
-		Example: "  okara depot apply -f depot.hcl --used-by infra/",
+		Example: "  okara depot apply -f depot.hcl --used-by live/",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
 	}
 	f.add(up, cmd)

@@ -34,7 +34,7 @@ func newDepotImport(up *upstreams) *cobra.Command {
 With --as kubernetes YAML files become resources of okara's operator instead: Depot,
 Module, Provider and AccessRule. What these cannot say is a comment with the reason. Where a
 cluster has both groups, a name without its group means okara's.`,
-		Example: `  okara depot import infra/ > depot.hcl
+		Example: `  okara depot import live/ > depot.hcl
   kubectl get depots.opendepot.defdev.io,modules.opendepot.defdev.io,providers.opendepot.defdev.io -o yaml | okara depot import - > depot.hcl
   kubectl get depots.opendepot.defdev.io,modules.opendepot.defdev.io,providers.opendepot.defdev.io,versions.opendepot.defdev.io,groupbindings.opendepot.defdev.io -A -o yaml | okara depot import --as kubernetes -
   okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,

@@ -25,7 +25,7 @@ platforms that a version lacks included, what differs, as "kept" what the regist
 has and the file does not ask for, and as "left out" what the origin lists and
 cannot be taken.`,
 		Example: `  okara depot plan -f depot.hcl
-  okara depot plan --used-by infra/ --json`,
+  okara depot plan --used-by live/ --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
 	}
 	f.add(up, cmd)

@@ -75,7 +75,7 @@ func newMirror(up *upstreams) *cobra.Command {
 		Short: "Copy providers and modules from their origins into the registry",
 		Long:  mirrorLong,
 		Example: `  okara mirror 'hashicorp/time@~> 0.14' --platform linux_amd64,darwin_arm64
-  okara mirror --lockfile infra/.terraform.lock.hcl
+  okara mirror --lockfile live/.terraform.lock.hcl
   okara mirror terraform-aws-modules/vpc/aws@5.1.0
   okara mirror hashicorp/time --from /media/mirror --allow-unsigned
   okara mirror hashicorp/time --openpgp-key hashicorp.pub.asc`,

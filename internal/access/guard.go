@@ -282,9 +282,9 @@ func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, e
 // mayNot says which right is needed.
 func mayNot(right rights.Right) string {
 	if right == rights.Server() {
-		return "this token may not administer the server, to which everything outside the places of modules, providers, templates and states belongs: it lacks the right " + right.String() + " (a state needs write:state:NAME, and is at state/NAME)"
+		return "this token may not administer the server, to which everything outside the places of modules, providers, templates and states belongs: " + rights.Lacks + right.String() + " (a state needs write:state:NAME, and is at state/NAME)"
 	}
-	return fmt.Sprintf("this token may not %s %s %s: it lacks the right %s", right.Action, right.Kind, right.Address, right)
+	return fmt.Sprintf("this token may not %s %s %s: %s%s", right.Action, right.Kind, right.Address, rights.Lacks, right)
 }
 
 // AllowLogin tells a client whether its token is valid. No token is needed where

@@ -134,7 +134,7 @@ func (l *loader) load(ctx context.Context) error {
 			l.report.Warnings = append(l.report.Warnings, depot.MoveLatest(ctx, &depot.Listing{Repository: l.filled[it], Kind: it.Kind})...)
 		}
 		if err := l.d.AddToCatalog(ctx, it, ""); err != nil {
-			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err))
+			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err)...)
 		}
 	}
 	return nil

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -140,7 +142,7 @@ func (d *Depot) listed(ctx context.Context, it addr.Item, title string) []string
 		return nil
 	}
 	if err := d.AddToCatalog(ctx, it, title); err != nil {
-		return []string{NotListed(err)}
+		return NotListed(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,12 +151,12 @@ func (d *Depot) listed(ctx context.Context, it addr.Item, title string) []string
 }
 
 // NotListed returns the warning that a repository could not be added to the
-// catalog.
-func NotListed(err error) string {
-	if errors.Is(err, oci.ErrDenied) {
-		return fmt.Sprintf("not listed in the catalog, unless the registry is okara serve, which does so itself: %v", err)
+// catalog, none if okara serve refused it: that adds what is pushed by itself.
+func NotListed(err error) []string {
+	if errors.Is(err, oci.ErrDenied) && strings.Contains(err.Error(), rights.Lacks) {
+		return nil
 	}
-	return fmt.Sprintf("not listed in the catalog: %v", err)
+	return []string{fmt.Sprintf("not listed in the catalog: %v", err)}
 }
 
 // AddToCatalog adds a module or provider to the catalog; title is its address as

@@ -35,6 +35,23 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// elsewhere matches a repository of states outside the place where they have rights of
+// their own, as pages showed them once.
+var elsewhere = regexp.MustCompile(`(REG|REGISTRY|HOST|host\}|\d|\.com)/infra/`)
+
+// TestStatePlaces requires that pages and scripts keep states in state/NAME: elsewhere a
+// server with rights asks for the right to administer it.
+func TestStatePlaces(t *testing.T) {
+	for _, name := range tracked(t) {
+		if ext := path.Ext(name); ext != ".txtar" && ext != ".md" {
+			continue
+		}
+		if found := elsewhere.Find(read(t, name)); found != nil {
+			t.Errorf("%s has %q; states are in state/NAME", name, found)
+		}
+	}
+}
+
 var (
 	// markdownLink finds the target of [text](target) and of ![alt](target).
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)

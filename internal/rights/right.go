@@ -58,6 +58,10 @@ type Right struct {
 // String returns the right as a scope that grants it.
 func (r Right) String() string { return Scope{r.Action, r.Kind, r.Address}.String() }
 
+// Lacks comes before the missing right in each refusal of okara serve, by which its
+// clients recognize one.
+const Lacks = "it lacks the right "
+
 // Server returns the right to everything that concerns the whole server.
 func Server() Right { return Right{Admin, AnyKind, Everything} }
 
