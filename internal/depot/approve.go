@@ -61,12 +61,10 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 	if err != nil {
 		return Published{}, err
 	}
-	var found []candidate
-	var names []string
+	var found []string
 	for _, c := range all {
 		if c.Version == v && (digest == "" || c.Digest == digest) {
-			found = append(found, c)
-			names = append(names, c.Digest)
+			found = append(found, c.Digest)
 		}
 	}
 	switch len(found) {
@@ -74,9 +72,9 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 		return Published{}, fmt.Errorf("%s has no candidate for version %s: %w", r, v, oci.ErrNotFound)
 	case 1:
 	default:
-		return Published{}, fmt.Errorf("%s has several candidates for version %s (%s): %w", r, v, strings.Join(names, ", "), oci.ErrExists)
+		return Published{}, fmt.Errorf("%s has several candidates for version %s (%s): %w", r, v, strings.Join(found, ", "), oci.ErrExists)
 	}
-	m, err := r.Fetch(ctx, found[0].Digest)
+	m, err := r.Fetch(ctx, found[0])
 	if err != nil {
 		return Published{}, err
 	}

@@ -4,9 +4,7 @@ package depot
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"os"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -18,29 +16,13 @@ import (
 
 // ConvertModule publishes the files of a module package that another tool made,
 // as a version with all layers. Its annotations about the source are kept.
-func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (_ Published, err error) {
+func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (Published, error) {
 	m, err := from.Fetch(ctx, ref)
 	if err != nil {
 		return Published{}, err
 	}
 	foreign, err := artifact.ParseModule(m)
 	if err != nil {
-		return Published{}, err
-	}
-	dir, remove, err := files.TempDir(d.o.TempDir)
-	if err != nil {
-		return Published{}, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	file, done, err := files.TempFile(d.o.TempDir)
-	if err != nil {
-		return Published{}, err
-	}
-	defer done()
-	if err := d.o.Progress.save(ctx, from, *foreign.Zip, file, to.Module.String()); err != nil {
-		return Published{}, err
-	}
-	if err := archive.UnpackForeign(ctx, file, foreign.Zip.Size, "", dir, o.Limits); err != nil {
 		return Published{}, err
 	}
 	annotations := map[string]string{}
@@ -51,13 +33,17 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	}
 	maps.Copy(annotations, o.Annotations)
 	// it was published before, so it is accepted
-	o.Annotations = annotations
 	o.AllowInvalid = true
 	o.Foreign = true
-	tree, err := os.OpenRoot(dir)
-	if err != nil {
-		return Published{}, err
-	}
-	defer tree.Close()
-	return d.PublishModule(ctx, tree.FS(), to, o)
+	return d.PublishFetched(ctx, to, func(ctx context.Context, dir string, _ bool) (Fetched, error) {
+		file, done, err := files.TempFile(d.o.TempDir)
+		if err != nil {
+			return Fetched{}, err
+		}
+		defer done()
+		if err := d.o.Progress.save(ctx, from, *foreign.Zip, file, to.Module.String()); err != nil {
+			return Fetched{}, err
+		}
+		return Fetched{Package: dir, Annotations: annotations}, archive.UnpackForeign(ctx, file, foreign.Zip.Size, "", dir, o.Limits)
+	}, o)
 }

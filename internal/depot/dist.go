@@ -98,15 +98,15 @@ func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	return packages, nil
 }
 
-func (d *dist) read(name string) ([]byte, error) {
+func (d *dist) read(name string, most int64) ([]byte, error) {
 	f, err := d.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxDistFile+1))
-	if err == nil && len(b) > maxDistFile {
-		err = fmt.Errorf("%s: more than %d bytes: %w", name, maxDistFile, oci.ErrTooLarge)
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s: more than %d bytes: %w", name, most, oci.ErrTooLarge)
 	}
 	return b, err
 }
@@ -135,7 +135,7 @@ func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
 	switch {
 	case name != "":
 		var err error
-		if text, err = d.read(name); err != nil {
+		if text, err = d.read(name, maxDistFile); err != nil {
 			return err
 		}
 	case sum == "":
@@ -174,7 +174,7 @@ func (d *dist) checkSums(plan *ProviderPlan) error {
 		plan.makeSums(d.stem + "SHA256SUMS")
 		return nil
 	}
-	b, err := d.read(name)
+	b, err := d.read(name, maxDistFile)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	}
 	var signature []byte
 	if name != "" {
-		signature, err = d.read(name)
+		signature, err = d.read(name, maxDistFile)
 	} else {
 		signature, err = o.sign(plan.metadata.ShasumsBytes)
 	}

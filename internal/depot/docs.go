@@ -39,12 +39,7 @@ func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 	name := d.stem + DocsFile
 	if tree == nil {
 		if found := d.find(name); found != "" {
-			f, err := d.fsys.Open(found)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			b, err := io.ReadAll(io.LimitReader(f, artifact.MaxProviderDocs+1))
+			b, err := d.read(found, artifact.MaxProviderDocs)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -135,34 +134,27 @@ func (l *Listing) missingPlatforms(ctx context.Context, kind string) ([]Finding,
 		return nil, nil
 	}
 	var newest []addr.Version
-	var platforms [][]addr.Platform
+	var indexes []artifact.ProviderIndex
 	for _, v := range l.Versions {
 		if v.Prerelease() || l.Status(v).Yanked != nil || len(newest) == 2 {
 			continue
 		}
 		index, err := storedProvider(ctx, l.Repository, v.Tag())
-		if errors.Is(err, oci.ErrNotFound) {
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
-		var have []addr.Platform
-		for _, p := range index.Platforms {
-			have = append(have, p.Platform)
+		if index != nil {
+			newest = append(newest, v)
+			indexes = append(indexes, *index)
 		}
-		newest = append(newest, v)
-		platforms = append(platforms, have)
 	}
 	if len(newest) < 2 {
 		return nil, nil
 	}
 	var findings []Finding
-	for _, p := range platforms[1] {
-		if !slices.Contains(platforms[0], p) {
-			findings = append(findings, Finding{l.Repository.String(), newest[0].Tag(),
-				fmt.Sprintf("no package for %s, which %s has", p, newest[1]), "publish a version with all platforms"})
-		}
+	for _, p := range withoutStored(platformsOf(indexes[1]), indexes[0]) {
+		findings = append(findings, Finding{l.Repository.String(), newest[0].Tag(),
+			fmt.Sprintf("no package for %s, which %s has", p, newest[1]), "publish a version with all platforms"})
 	}
 	return findings, nil
 }

@@ -73,6 +73,14 @@ func withoutStored(platforms []addr.Platform, x artifact.ProviderIndex) []addr.P
 	})
 }
 
+func platformsOf(x artifact.ProviderIndex) []addr.Platform {
+	var platforms []addr.Platform
+	for _, p := range x.Platforms {
+		platforms = append(platforms, p.Platform)
+	}
+	return platforms
+}
+
 // mirrorAgain compares a version that is mirrored already with its origin, if
 // that is wanted, and adds the platforms that it lacks.
 func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, o MirrorOptions) (Published, error) {

@@ -412,12 +412,7 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	if err != nil {
 		return err
 	}
-	var both []addr.Platform
-	for _, have := range stored.Platforms {
-		if slices.Contains(wanted, have.Platform) {
-			both = append(both, have.Platform)
-		}
-	}
+	both := slices.DeleteFunc(platformsOf(stored), func(t addr.Platform) bool { return !slices.Contains(wanted, t) })
 	packages, err := packagesOf(ctx, src, p, v, both)
 	if err != nil {
 		return err

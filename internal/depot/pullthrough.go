@@ -49,57 +49,35 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 	if err != nil {
 		return nil, err
 	}
-	r := &Release{Provider: p, Version: v, Protocols: first.Protocols, src: src}
-	if len(r.Protocols) == 0 {
-		r.Protocols = []string{artifact.DefaultProtocol}
-	}
-	if len(first.Signature) > 0 && len(first.Keys) > 0 {
-		err = r.signed(first, platforms, o)
-	} else {
-		err = r.unsigned(ctx, platforms, o)
+	r := &Release{Provider: p, Version: v, src: src}
+	plan, err := planMirror(p, v, []upstream.Package{first}, o)
+	switch {
+	case err != nil:
+	case plan.metadata.SignatureBytes != nil:
+		err = r.signed(plan, first, platforms)
+	default:
+		err = r.unsigned(ctx, platforms)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", p, v, err)
 	}
+	r.Protocols = plan.Protocols
 	return r, nil
 }
 
-// signed takes the hashes of all platforms from a SHA256SUMS with a valid
-// signature.
-func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o MirrorOptions) error {
-	keys, err := trust.PublicKeys(first.Keys)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	vo := signing.VerifyOptions{Now: now, AllowExpired: o.AllowExpired}
-	if err := o.trust(first, vo); err != nil {
-		return err
-	}
-	if _, err := signing.Verify(first.Shasums, first.Signature, keys, vo); err != nil {
-		return fmt.Errorf("signature of SHA256SUMS: %w", err)
-	}
-	sums, err := signing.ParseSums(first.Shasums)
-	if err != nil {
-		return err
-	}
-	if err := sums.Check(first.Filename, first.Zh); err != nil {
-		return err
-	}
+// signed takes the hashes of all platforms from the signed SHA256SUMS of the plan.
+func (r *Release) signed(plan *ProviderPlan, first upstream.Package, platforms []addr.Platform) error {
 	for _, t := range platforms {
 		name := signing.PackageName(r.Provider, r.Version, t)
-		zh, ok := sums[name]
+		zh, ok := plan.sums[name]
 		if !ok {
 			return fmt.Errorf("SHA256SUMS does not list %s: %w", name, signing.ErrSums)
 		}
 		r.Platforms = append(r.Platforms, artifact.ProviderPlatform{Platform: t, Filename: name, Zh: zh, H1: first.Others[t.String()]})
 	}
-	r.Metadata = artifact.ProviderMetadata{
-		ShasumsName:  signing.PackageStem(r.Provider, r.Version) + "SHA256SUMS",
-		ShasumsBytes: first.Shasums, Shasums: descriptor(artifact.MediaShasums, first.Shasums),
-		SignatureBytes: first.Signature, Signature: descriptor(artifact.MediaShasumsSignature, first.Signature),
-		Keys: trust.ServedKeys(keys, now),
-	}
+	r.Metadata = plan.metadata
+	r.Metadata.Shasums = descriptor(artifact.MediaShasums, first.Shasums)
+	r.Metadata.Signature = descriptor(artifact.MediaShasumsSignature, first.Signature)
 	return nil
 }
 
@@ -108,10 +86,7 @@ func descriptor(mediaType string, b []byte) oci.Descriptor {
 }
 
 // unsigned takes the hash that the origin announces for each platform.
-func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o MirrorOptions) error {
-	if !o.AllowUnsigned || len(o.Trusted) > 0 {
-		return fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", trust.ErrUnsigned)
-	}
+func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform) error {
 	packages, err := packagesOf(ctx, r.src, r.Provider, r.Version, platforms)
 	if err != nil {
 		return err

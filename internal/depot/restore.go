@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -155,11 +154,7 @@ func (x providerPush) restoreMirror(ctx context.Context, d *Depot, src Source, s
 	if err != nil || len(parts) == 0 {
 		return nil, err
 	}
-	var platforms []addr.Platform
-	for _, p := range stored.Platforms {
-		platforms = append(platforms, p.Platform)
-	}
-	packages, err := packagesOf(ctx, src, x.provider, x.version, platforms)
+	packages, err := packagesOf(ctx, src, x.provider, x.version, platformsOf(stored))
 	if err == nil {
 		x.plan, err = planMirror(x.provider, x.version, packages, o)
 	}
