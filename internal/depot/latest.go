@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// latest returns the function that moves the tag latest once a version exists;
+// nil if it is not to be moved.
+func (o ModuleOptions) latest(ctx context.Context, v addr.Version, m oci.Manifest) func(l *Listing, old bool) (warnings []string) {
+	if o.NoLatest {
+		return nil
+	}
+	return func(l *Listing, old bool) []string {
+		if old {
+			return MoveLatest(ctx, l)
+		}
+		return pointLatest(ctx, l, v, m)
+	}
+}
+
+// moved moves the tag latest, unless it is not to be moved, and adds the
+// warnings to p.
+func (p Published) moved(ctx context.Context, l *Listing, o ModuleOptions) Published {
+	if !o.NoLatest {
+		p.Warnings = append(p.Warnings, MoveLatest(ctx, l)...)
+	}
+	return p
+}
+
+// pointLatest points the tag "latest" at a newly written version, with one
+// request, if the list from before shows neither a higher release nor a
+// publisher of another version. Of two concurrent publishers the later one sees
+// the bid of the other, which is removed only after the other has moved the
+// tag, and therefore lists the tags anew.
+func pointLatest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) []string {
+	own := bidPrefix + numberHash(addr.KindModule, v)
+	bidOfOther := func(tag string) bool { return strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own) }
+	higher, ok := l.release()
+	if v.Prerelease() || ok && higher.Compare(v) > 0 || slices.ContainsFunc(l.Tags, bidOfOther) {
+		return MoveLatest(ctx, l)
+	}
+	return notMoved(l.Repository.PutTag(ctx, artifact.TagLatest, m))
+}
+
+// release returns the highest release that is not withdrawn.
+func (l *Listing) release() (v addr.Version, ok bool) {
+	i := slices.IndexFunc(l.Versions, func(v addr.Version) bool { return !v.Prerelease() && l.Status(v).Yanked == nil })
+	if i < 0 {
+		return v, false
+	}
+	return l.Versions[i], true
+}
+
+// MoveLatest points the tag "latest" of a module at the highest release that is
+// not withdrawn, and removes it if there is none. It is the only tag of a module
+// that moves. l is a list from before, whose events are not read again; it may
+// be empty. If the registry refuses, the result is a warning.
+func MoveLatest(ctx context.Context, l *Listing) []string {
+	r := l.Repository
+	l, err := ReadListing(ctx, r, l.Kind, l)
+	if err != nil || l.Kind != addr.KindModule {
+		return notMoved(err)
+	}
+	v, ok := l.release()
+	if !ok {
+		if !slices.Contains(l.Tags, artifact.TagLatest) {
+			return nil
+		}
+		if err = r.Untag(ctx, artifact.TagLatest); err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return []string{fmt.Sprintf("no release is left, but the tag latest was not removed: %v", err)}
+		}
+		return nil
+	}
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return notMoved(err)
+	}
+	if have, err := r.Resolve(ctx, artifact.TagLatest); err == nil && have.Digest == m.Digest {
+		return nil
+	}
+	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))
+}
+
+func notMoved(err error) (warnings []string) {
+	if err != nil {
+		return []string{fmt.Sprintf("the tag latest was not moved: %v", err)}
+	}
+	return nil
+}
