@@ -71,6 +71,7 @@ func TestBadUsage(t *testing.T) {
 		{"publish modules . net/{name}/aws --bump build", cli.ExitUsage, "--bump build is not major, minor, patch or commits", "usage: "},
 		{"publish modules . net/{name}/aws --version 1.0.0 --since v1", cli.ExitUsage, "--since goes with --bump", "usage: "},
 		{"publish modules . net/{name}/aws --bump minor --markdown", cli.ExitUsage, "--markdown goes with --bump and --dry-run", "usage: "},
+		{module + "--max-files 50001 --registry REGISTRY", cli.ExitUsage, "--max-files 50001: want 1 to 50000, which is what can be pulled", "usage: okara publish module DIR"},
 		{module + "extra --registry REGISTRY", cli.ExitUsage, `"extra" is one argument too many`, "usage: okara publish module DIR"},
 		{"publish module net/vpc/aws MODULE 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara publish module DIR NAMESPACE"},
 		{"publish module MODULE 1.0.0 net/vpc/aws --registry REGISTRY", cli.ExitUsage, `module "1.0.0": must be`, "usage: okara publish module DIR NAMESPACE"},
