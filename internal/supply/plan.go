@@ -128,6 +128,7 @@ type item struct {
 	platforms []addr.Platform // of a provider, see [ProviderEntry]
 	mirrors   bool            // it is a provider
 	editions  bool            // of a module: other content under a number is published
+	subdir    *string         // of a module
 	source    depot.Source    // of a provider
 	provider  addr.Provider
 }
@@ -387,7 +388,7 @@ func constraintText(e Entry) string {
 // the origin. Drift is reported, never repaired: published content does not
 // change. Platforms that the version lacks are added.
 func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
-	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
+	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second), Subdir: it.subdir}
 	adopt := func(reason string) (Step, error) {
 		st.Action = actionAdopt
 		st.Reason = reason
@@ -397,6 +398,8 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		return adopt("published by another process or user")
+	case it.subdir != nil && st.known.Subdir != nil && *st.known.Subdir != *it.subdir:
+		return st.drift(fmt.Sprintf("the entry names the directory %q, and %q was published", *it.subdir, *st.known.Subdir), now.Since), nil
 	case it.editions && st.known.Digest != now.Digest:
 		st.Action = actionAdopt
 		st.Reason = "another process or user published an edition"
@@ -430,7 +433,8 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
-		st.learned = found.looked
+		st.learned = found.looked || it.subdir != nil && st.known.Subdir == nil
+		st.known.Subdir = it.subdir
 		if found.looked {
 			st.known.Platforms = it.asked()
 			st.known.Absent = names(found.lacking.Absent)

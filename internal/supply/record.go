@@ -62,6 +62,9 @@ type VersionRecord struct {
 	Platforms []string `json:"platforms,omitempty"`
 	Absent    []string `json:"absent,omitempty"`
 
+	// Of a module: its directory in the repository; nil in older records.
+	Subdir *string `json:"subdir,omitempty"`
+
 	published depot.Published // result of this run
 }
 

@@ -184,6 +184,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 func (vr *VersionRecord) took(it item, out depot.Published) {
 	vr.Digest = out.Digest
 	vr.Platforms = it.asked()
+	vr.Subdir = it.subdir
 	vr.Absent = names(out.Absent)
 	vr.published = out
 }
@@ -262,7 +263,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: e.Key(), kind: addr.KindModule, repo: r, editions: e.Policy == string(depot.PolicyEditions)}
+	it := item{Entry: e.Entry, key: e.Key(), kind: addr.KindModule, repo: r, editions: e.Policy == string(depot.PolicyEditions), subdir: &e.Subdir}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}

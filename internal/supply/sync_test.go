@@ -271,6 +271,8 @@ func TestSyncReportsDrift(t *testing.T) {
 	o.git("tag", "-f", "v1.0.0", "old")
 	r.want(r.apply(file), "adopt 1.0.0 published")
 	r.want(r.apply(file), "present 1.0.0")
+	r.want(r.apply(moduleEntry(o, `subdir = "modules/a"`)), "drift 1.0.0 drift") // without a fetch
+	r.want(r.apply(file), "adopt 1.0.0 published")
 }
 
 // TestSyncPublishesEditions moves a tag of the origin under the policy editions,
