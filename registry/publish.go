@@ -325,6 +325,9 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	v := r.at.version
 	e, warnings, err := r.depot.Announce(r.Context(), r.at.Item, depot.Announcement{
 		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: text.Clip(r.grant.Subject, maxActor),
+		Visible: func(it addr.Item) bool {
+			return r.grant.May(rights.Right{Action: rights.Read, Kind: rights.Kind(it.Kind), Address: it.String()})
+		},
 	})
 	if errors.Is(err, oci.ErrNotFound) {
 		return missing(err, "%s %s %s", r.at.Kind, r.at, v)

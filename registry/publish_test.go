@@ -316,6 +316,13 @@ func TestPublishStatus(t *testing.T) {
 			t.Errorf("%s: versions %s, want %s", tt.name, got, tt.versions)
 		}
 	}
+	f.module(t, "data/secret/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for replacement, warned := range map[string]bool{"data/secret/aws": false, "data/absent/aws": false, "net/vpc/aws": false, "net/absent/aws": true} {
+		status, body := f.send(t, http.MethodPost, path, publisherToken, []byte(`{"action":"deprecate","replacement":"`+replacement+`"}`))
+		if status != 201 || strings.Contains(string(body), "warnings") != warned {
+			t.Errorf("replacement %s: %d %s", replacement, status, body)
+		}
+	}
 }
 
 // TestPublishRemoved publishes under the number of a version whose tag was

@@ -107,7 +107,11 @@ func rowsOfEnd() map[string]func(*world) {
 			for limit, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {
 				w.now = w.now.Add(time.Minute)
 				id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = limit }))
+				shown := w.record(id).ExpiresAt
 				w.must(anna, lifecycle.Extend{ID: id})
+				if got := w.record(id).ExpiresAt.Sub(shown); limit > 9*time.Hour && got != 2*time.Hour {
+					w.t.Errorf("the end that is shown moves by %s", got)
+				}
 				w.advance(time.Minute)
 				w.run(id, good)
 				if got := w.record(id).ExpiresAt.Sub(w.now); got != want {

@@ -28,6 +28,9 @@ type Announcement struct {
 	Actor       string
 	DeleteTag   bool // for a yank: remove the tag if the registry supports it
 	Declared    bool // the replacement may be published later, as for an object in a cluster
+	// Visible reports whether the caller may read an item: of no other is it said
+	// whether it exists. Nil: all may be read.
+	Visible func(addr.Item) bool
 }
 
 // Announce records the announcement in the repository. The version must exist,
@@ -46,7 +49,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	if warnings, err = d.announceable(ctx, l, an); err != nil {
 		return evidence.StatusEvent{}, nil, err
 	}
-	if w, err := replaces(ctx, d, l, an.Replacement); an.Declared && errors.Is(err, oci.ErrNotFound) {
+	if w, err := replaces(ctx, d, l, an); an.Declared && errors.Is(err, oci.ErrNotFound) {
 		warnings = append(warnings, "the replacement: "+err.Error())
 	} else if err != nil {
 		return evidence.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
@@ -82,7 +85,8 @@ func (l *Listing) after(e evidence.StatusEvent) *Listing {
 
 // replaces checks that a replacement exists: a version must exist, an address
 // may belong to another registry.
-func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (warning string, err error) {
+func replaces(ctx context.Context, d *Depot, l *Listing, an Announcement) (warning string, err error) {
+	replacement := an.Replacement
 	if replacement == "" {
 		return "", nil
 	}
@@ -93,8 +97,8 @@ func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (wa
 		return "", nil
 	}
 	s, err := addr.ParseSelection(replacement)
-	if err != nil {
-		return "", nil // free text
+	if err != nil || an.Visible != nil && !an.Visible(s.Item) {
+		return "", nil // free text, or not to be told
 	}
 	_, err = d.Versions(ctx, s.Item)
 	if errors.Is(err, oci.ErrNotFound) {

@@ -20,12 +20,19 @@ type meBody struct {
 	Session               bool      // the session can be ended here
 	Rights                []access.RuleRight
 	Host                  string // name of the host to get a token for
-	Variable              string // environment variable of the tools for that token, after TF_TOKEN_
+	Variable              string // environment variable of the tools for that token, after TF_TOKEN_; "": it has no name that shells accept
 	CLI                   bool   // `tofu login` gets such a token
 }
 
-// tokenVariable converts a host name to the suffix of TF_TOKEN_…, as the tools do.
-var tokenVariable = strings.NewReplacer(".", "_", "-", "__")
+// tokenVariable converts a host name to the suffix of TF_TOKEN_…, as the tools read it
+// (OpenTofu, internal/command/cliconfig/credentials.go); "" with a port, whose colon they
+// read too, but which no shell accepts in a name.
+func tokenVariable(host string) string {
+	if strings.Contains(host, ":") {
+		return ""
+	}
+	return strings.NewReplacer(".", "_", "-", "__").Replace(host)
+}
 
 // me explains most 403 answers. It shows only data of the caller.
 func (l *logins) me(r *site.Request) (*site.Page, error) {
@@ -36,7 +43,7 @@ func (l *logins) me(r *site.Request) (*site.Page, error) {
 	r.Grant.Caller = c
 	body := meBody{
 		Name: c.Label, Subject: c.Subject, Issuer: c.Issuer, Until: c.Until, Session: !c.Until.IsZero(), Rights: c.Rights(),
-		Host: l.hosts.Of(r), Variable: tokenVariable.Replace(l.hosts.Of(r)), CLI: l.guard.ToolLogins().On(),
+		Host: l.hosts.Of(r), Variable: tokenVariable(l.hosts.Of(r)), CLI: l.guard.ToolLogins().On(),
 	}
 	body.Groups, body.Asked = c.KnownGroups()
 	switch c.Mode {
