@@ -327,7 +327,7 @@ type Launch struct {
 // isClaimable reports whether a record is a pool member that can get an owner.
 func isClaimable(r *Record) bool {
 	goes := r.Phase == Destroying || r.Phase == DestroyFailed
-	return r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !goes
+	return r.isUnclaimed() && r.Phase.Live() && !goes
 }
 
 // launchInstance decides a stored launch request.

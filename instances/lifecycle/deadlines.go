@@ -56,8 +56,6 @@ func (d *Document) phaseDeadlines(r *Record) []deadline {
 			return nil
 		}
 		return []deadline{{deadlineRemove, r.FinishedAt.Add(finalStays)}}
-	case r.isWorkspace():
-		return planDeadlines(r)
 	case r.Phase == Requested:
 		return []deadline{{deadlineRequest, r.CreatedAt.Add(requestWaits)}}
 	case r.Phase == Available:
@@ -81,7 +79,7 @@ func (d *Document) ageDeadline(r *Record) []deadline {
 }
 
 func (d *Document) liveDeadlines(r *Record) []deadline {
-	all := d.endDeadlines(r)
+	all := append(d.endDeadlines(r), planDeadlines(r)...)
 	if r.Pending != nil {
 		all = append(all, deadline{deadlineRequest, r.Pending.At.Add(requestWaits)})
 	}
@@ -250,7 +248,7 @@ func (d *Document) fillEvents(t Templates) []Event {
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		r := d.Records[id]
-		if r.Pooled && r.Owner == (template.Owner{}) && r.Phase.Live() && !pooled[r.Template] {
+		if r.isUnclaimed() && r.Phase.Live() && !pooled[r.Template] {
 			pooled[r.Template] = true
 			events = append(events, Fill{Name: r.Template})
 		}
@@ -303,7 +301,7 @@ func handleDeadline(tx *tx, r *Record, what int) {
 		tx.recordEvent(r, "rejected", "not approved in time")
 		declineRequest(tx, r, Cancelled, "not approved in time")
 	case deadlinePlan:
-		if r.isWorkspace() {
+		if len(r.Open) > 0 {
 			discardOldPlans(tx, r)
 			return
 		}

@@ -47,7 +47,7 @@ func endAttempt(tx *tx, e Ended) {
 	}
 	r.unsetCondition(Waiting)
 	r.Run.recordResult(e.Result)
-	if r.isWorkspace() {
+	if r.Run.Ask != nil {
 		endWorkspaceAttempt(tx, r, e.Result)
 		return
 	}

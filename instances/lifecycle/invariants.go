@@ -226,7 +226,7 @@ func checkAttempts(_ *Document, _ string, r *Record) string {
 	case run == nil:
 	case run.Active() && (run.Attempt < 1 || run.Nonce == ""):
 		return "an attempt without a name"
-	case run.Active() && run.Kind == RunApply && !r.Applied && !r.isWorkspace():
+	case run.Active() && run.Kind == RunApply && !r.Applied && run.Ask == nil:
 		return "an apply was begun, and nothing says so"
 	case run.Approved != "" && run.Approved != run.Plan:
 		return "another plan was approved"

@@ -21,12 +21,15 @@ func revisionOf(snapshot string, s template.Source) string { return snapshot + "
 
 func (r *Record) revision() string { return revisionOf(r.Snapshot, r.Source) }
 
+// isUnclaimed reports whether a pool made the instance and nobody owns it yet.
+func (r *Record) isUnclaimed() bool { return r.Pooled && r.Owner.ID == "" }
+
 // poolMembers returns the records of a template that a pool made and that have no owner,
 // oldest first.
 func (d *Document) poolMembers(template string, which func(*Record) bool) []*Record {
 	var all []*Record
 	for _, r := range d.Records {
-		if r.Template == template && r.Pooled && r.Owner.ID == "" && which(r) {
+		if r.Template == template && r.isUnclaimed() && which(r) {
 			all = append(all, r)
 		}
 	}

@@ -180,12 +180,11 @@ func beginAttempt(tx *tx, r *Record) {
 	run.EndedAt = time.Time{}
 	run.NotBefore = time.Time{}
 	run.Handle = ""
-	if run.Kind == RunApply && !r.isWorkspace() {
-		r.Applied = true
-	}
-	if r.isWorkspace() {
+	if run.Ask != nil { // its state is not stored with its record
 		run.After = r.Latest
-		r.Latest = new(r.Run.Ref(r.ID))
+		r.Latest = new(run.Ref(r.ID))
+	} else if run.Kind == RunApply {
+		r.Applied = true
 	}
 	r.unsetCondition(Waiting)
 	tx.addEffect(StartRun, r.Run.Ref(r.ID))
@@ -267,7 +266,7 @@ func (r *Record) priority() int {
 		return 0
 	case r.Run.Kind == RunDrift:
 		return 3
-	case r.Owner.ID == "" && !r.isWorkspace() || r.Run.By.Subject == "":
+	case r.isUnclaimed() || r.Run.By.Subject == "":
 		return 2 // of a pool, or not requested by a user
 	}
 	return 1

@@ -113,7 +113,7 @@ func (r *Record) OpenRun(n int) *Run {
 func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 	template := WorkspaceTemplate(organization)
 	for _, r := range d.Records {
-		if r.Workspace == workspace && r.Template == template && r.isWorkspace() && r.Phase.Live() {
+		if r.Workspace == workspace && r.Template == template && r.Phase.Live() {
 			return r
 		}
 	}
