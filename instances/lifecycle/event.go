@@ -174,31 +174,24 @@ type (
 	Reconcile struct{ Events []Event }
 )
 
-// Result is the outcome of an attempt.
+// Result is the outcome of an attempt, in its report too.
 type Result struct {
-	Outcome string // one of the constants
-	Counts  *Counts
-	Plan    string       // digest of the plan file before sealing, of a plan
-	Cost    *prices.Cost // of that plan; nil: not known
-	// PlanSize is the size of the plan as text, in bytes; 0: not known.
-	PlanSize int64
-	Lock     string // digest of the dependency lock file that init left
-	Error    string
-	// Permanent reports that another attempt would end with the same error.
-	Permanent bool
-	Outputs   map[string]json.RawMessage // those that the template lists and that are not sensitive
-	// Resources is the number of resources in the last state; -1: not known.
-	Resources int
-	// State reports whether the attempt stored a state.
-	State bool
-	// Untouched reports that the attempt ended before the tool was told to apply anything.
-	Untouched bool
+	Outcome   string                     `json:"outcome"` // one of the constants
+	Counts    *Counts                    `json:"counts,omitempty"`
+	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing, of a plan
+	Cost      *prices.Cost               `json:"cost,omitempty"`      // of that plan; nil: not known, or there are no prices
+	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, in bytes; 0: not known
+	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file that init left
+	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
+	Permanent bool                       `json:"permanent,omitempty"` // another attempt would end with the same error
+	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`   // those that the template lists and that are not sensitive
+	Resources int                        `json:"resources"`           // in the last state; -1: not known
+	State     bool                       `json:"state,omitempty"`     // a state was stored
+	Untouched bool                       `json:"untouched,omitempty"` // it ended before the tool was told to apply anything
 	// Left has the addresses of resources that a destroy left behind, since their
 	// configuration says so: at most MaxLeft, of up to MaxLeftAddress bytes.
-	Left []string
-	// Changes reports whether the plan of a workspace changes anything, including
-	// outputs only.
-	Changes bool
+	Left    []string `json:"left,omitempty"`
+	Changes bool     `json:"changes,omitempty"` // the plan of a workspace changes something, perhaps outputs only
 }
 
 // Bounds of Result.Left.

@@ -177,24 +177,12 @@ func (r *Record) cut() {
 	r.Source.Size = 0
 	r.Reason = clip(r.Reason, maxDetail)
 	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
-	for i := range r.Runs {
-		run := &r.Runs[i]
-		run.Source = template.Source{}
-		run.Snapshot = ""
-		run.Parameters = nil
-		run.By = Actor{}
-		run.Before = ""
-		run.From = ""
-		run.Plan = ""
-		run.Approved = ""
-		run.Nonce = ""
-		run.Ask = nil
-		run.Confirmed = nil
-		run.Stopped = nil
-		run.After = nil
-		run.First = nil
-		run.Why = ""
-		run.Error = clip(run.Error, 80)
+	for i, run := range r.Runs {
+		r.Runs[i] = Run{
+			N: run.N, Attempt: run.Attempt, Kind: run.Kind, QueuedAt: run.QueuedAt, StartedAt: run.StartedAt, EndedAt: run.EndedAt, CreatedAt: run.CreatedAt,
+			Failures: run.Failures, Force: run.Force, Auto: run.Auto, Applied: run.Applied, Planned: run.Planned, Changes: run.Changes, Off: run.Off, Switch: run.Switch,
+			Counts: run.Counts, Cost: run.Cost, Result: run.Result, Error: clip(run.Error, 80),
+		}
 	}
 	r.TTL = 0
 	r.Since = time.Time{}

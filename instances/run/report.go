@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -25,29 +24,15 @@ type Report struct {
 	Run      string            `json:"run"` // for display
 	Source   template.Source   `json:"source"`
 	Snapshot string            `json:"snapshot,omitempty"` // digest of the template
-	Outcome  string            `json:"outcome"`
+	lifecycle.Result
 	// Variables are those of the plan. An instance that the ledger lost gets its
 	// parameters from them when it is adopted. The document is sealed if any are
 	// sensitive.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	Counts    *lifecycle.Counts          `json:"counts,omitempty"`
-	Cost      *prices.Cost               `json:"cost,omitempty"`      // of the plan; nil: not known, or there are no prices
-	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
 	PlanText  string                     `json:"plan_text,omitempty"` // masked; complete, or "" if it is larger than can be approved
-	PlanSize  int64                      `json:"plan_size,omitempty"` // size of the plan as text, in bytes
-	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file
-	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
-	Permanent bool                       `json:"permanent,omitempty"` // another attempt would end with the same error
-	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
-	// Resources is the number of resources in the last state; -1: not known.
-	Resources int       `json:"resources"`
-	State     bool      `json:"state,omitempty"`     // a state was stored
-	Untouched bool      `json:"untouched,omitempty"` // it ended before the tool was told to apply anything
-	Left      []string  `json:"left,omitempty"`      // addresses that a destroy left behind: lifecycle destroy = false
-	Changes   bool      `json:"changes,omitempty"`   // whether the plan of a workspace changes anything
-	Head      int64     `json:"head,omitempty"`      // version of the state at the end; 0: none, or not known
-	Started   time.Time `json:"started,omitzero"`
-	Ended     time.Time `json:"ended,omitzero"`
+	Head      int64                      `json:"head,omitempty"`      // version of the state at the end; 0: none, or not known
+	Started   time.Time                  `json:"started,omitzero"`
+	Ended     time.Time                  `json:"ended,omitzero"`
 }
 
 // InClear returns the report without the values that only a sealed report may contain.
@@ -55,14 +40,6 @@ func (r Report) InClear(sensitive []string) Report {
 	r.Variables = maps.Clone(r.Variables)
 	maps.DeleteFunc(r.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(sensitive, name) })
 	return r
-}
-
-// Result returns the result for the state machine.
-func (r Report) Result() lifecycle.Result {
-	return lifecycle.Result{
-		Outcome: r.Outcome, Counts: r.Counts, Cost: r.Cost, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
-		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Untouched: r.Untouched, Left: r.Left, Changes: r.Changes,
-	}
 }
 
 // ReadReport reads the report of an attempt and returns it with its files, which include

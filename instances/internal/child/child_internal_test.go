@@ -114,7 +114,7 @@ func TestChildPlan(t *testing.T) {
 		}.Module())
 		tr.order.Spec.Approve = true
 		r, log := tr.run()
-		if r.Outcome != lifecycle.Done || r.Plan == "" || r.State || r.PlanText != "the plan as text\n" || r.Result().PlanSize != 17 || r.Counts == nil || r.Counts.Add != 1 {
+		if r.Outcome != lifecycle.Done || r.Plan == "" || r.State || r.PlanText != "the plan as text\n" || r.PlanSize != 17 || r.Counts == nil || r.Counts.Add != 1 {
 			t.Fatalf("report %+v\n%s", r, log)
 		}
 		tr.MustBeFree()
@@ -164,7 +164,7 @@ func TestChildCost(t *testing.T) {
 			if failed := tt.want == nil && tt.table != nil; strings.Contains(log, "okara: the cost of the plan is not known") != failed || strings.Contains(log, "planted") {
 				t.Errorf("log:\n%s", log)
 			}
-			if diff := cmp.Diff(r.Result().Cost, tt.want); diff != "" {
+			if diff := cmp.Diff(r.Cost, tt.want); diff != "" {
 				t.Errorf("result (-got +want)\n%s", diff)
 			}
 		})

@@ -74,11 +74,11 @@ func TestAdopt(t *testing.T) {
 		}
 		foreign := spec
 		foreign.Source.Module = "evil/vpc/aws"
-		leave(t, records.InstanceRepo{Repo: repo}, foreign, 2, run.Report{Outcome: lifecycle.Done, Resources: 1})
+		leave(t, records.InstanceRepo{Repo: repo}, foreign, 2, run.Report{Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 1}})
 		if _, err := find(a, path); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("with a result that is not sealed: %v", err)
 		}
-		leave(t, sealed, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1, State: true, Ended: before.ReadyAt})
+		leave(t, sealed, spec, 1, run.Report{Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true}, Ended: before.ReadyAt})
 		for _, bad := range []string{"acme/instances/sandbox/vpc", "acme/modules/net/vpc/aws", "../x", "other.example.com/" + path} {
 			if _, err := find(a, bad); !errors.Is(err, template.ErrInvalid) {
 				t.Errorf("%s: %v", bad, err)
@@ -131,7 +131,7 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 		zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
 		must.Succeed(t, in.PutSource(t.Context(), id, 1, records.Source{Zip: zip, Template: b}))
 		spec := run.Spec{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Snapshot: digestOf(mine)}
-		leave(t, in, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1})
+		leave(t, in, spec, 1, run.Report{Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 1}})
 		if _, err := a.Find(t.Context(), repo.Name(), "", template.Owner{ID: "x"}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%v, want that it is not the template of the result", err)
 		}

@@ -53,7 +53,7 @@ func (p *reporting) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.
 		return st, err
 	}
 	r, _, err := run.ReadReport(ctx, records.InstanceRepo{Repo: repo}, s.Ref)
-	return run.Status{State: run.Ended, Result: r.Result()}, err
+	return run.Status{State: run.Ended, Result: r.Result}, err
 }
 
 // write leaves the result of an attempt, once.
@@ -64,7 +64,7 @@ func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result)
 		return nil
 	}
 	b, err := json.Marshal(run.Report{
-		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Outcome: res.Outcome, Counts: res.Counts, Outputs: res.Outputs, Resources: res.Resources, State: res.State,
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Result: lifecycle.Result{Outcome: res.Outcome, Counts: res.Counts, Outputs: res.Outputs, Resources: res.Resources, State: res.State},
 	})
 	if err != nil {
 		return err

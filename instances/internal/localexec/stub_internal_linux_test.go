@@ -84,7 +84,7 @@ func stubChild(args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(run.Report{Version: 1, Nonce: do.Nonce, Kind: o.Spec.Ref.Kind, Outcome: lifecycle.Done, Resources: 3})
+	b, err := json.Marshal(run.Report{Version: 1, Nonce: do.Nonce, Kind: o.Spec.Ref.Kind, Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 3}})
 	if err != nil {
 		return err
 	}
