@@ -118,26 +118,6 @@ type child struct {
 	input    run.RemoteInput
 }
 
-// Parts of a child, by topic.
-type (
-	// stateLock takes the lock first, and stores states that earlier attempts left.
-	stateLock struct{ *child }
-	// forkedStates handles versions written concurrently by two runs.
-	forkedStates struct{ *child }
-	// scratch is the folder in which the tool works.
-	scratch struct{ *child }
-	// toolRun is one plan or apply by the tool.
-	toolRun struct{ *child }
-	// remoteRun is what differs for a run of a workspace.
-	remoteRun struct{ *child }
-)
-
-func (c *child) stateLock() stateLock       { return stateLock{c} }
-func (c *child) forkedStates() forkedStates { return forkedStates{c} }
-func (c *child) scratch() scratch           { return scratch{c} }
-func (c *child) toolRun() toolRun           { return toolRun{c} }
-func (c *child) remoteRun() remoteRun       { return remoteRun{c} }
-
 func newChild(o Options, p pace) *child {
 	c := &child{Options: o, pace: p.withDefaults(), stop: newStopper()}
 	c.start = func(t sandbox.Command) (startedTool, error) { return c.Order.Start(c.dir, t) }
@@ -147,7 +127,8 @@ func newChild(o Options, p pace) *child {
 	c.masks = newMasks(secretsOf(&o.Order))
 	s := o.Order.Spec
 	c.report = run.Report{
-		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables, Resources: -1, Untouched: true, Started: time.Now().UTC(),
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables,
+		Result: lifecycle.Result{Resources: -1, Untouched: true}, Started: time.Now().UTC(),
 	}
 	return c
 }
@@ -172,7 +153,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	defer c.stop.obey()()
 	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was asked to stop") })()
 	ctx = context.WithoutCancel(ctx) // what has begun is ended in order
-	err = c.stateLock().takeLock(ctx)
+	err = takeLock(ctx, c)
 	if err == nil {
 		err = c.locked(ctx)
 	}
@@ -246,16 +227,16 @@ func (c *child) locked(ctx context.Context) error {
 func (c *child) attempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
 	if c.remote() {
-		return c.remoteRun().remoteSteps(ctx)
+		return runRemoteSteps(ctx, c)
 	}
 	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
-	if err := c.forkedStates().keepFork(ctx); err != nil {
+	if err := keepFork(ctx, c); err != nil {
 		return err
 	}
-	if err := c.stateLock().storeLeftovers(ctx); err != nil {
+	if err := storeLeftovers(ctx, c); err != nil {
 		return err
 	}
-	p, err := c.scratch().prepare(ctx)
+	p, err := prepareScratch(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -273,9 +254,9 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	p.env = append(p.env, server.Environment()...)
 	defer func() {
 		err = errors.Join(err, server.Close()) // it waits for a running write
-		c.stateLock().storeOwn(ctx)
+		storeOwnErrored(ctx, c)
 	}()
-	return c.toolRun().steps(ctx, p)
+	return runSteps(ctx, c, p)
 }
 
 // written is a state as it was stored.
@@ -357,7 +338,7 @@ func (c *child) finish(ctx context.Context, err error) {
 		}
 	}
 	if c.lock != nil && !c.remote() {
-		c.toolRun().collect(ctx)
+		collectResult(ctx, c)
 	}
 	c.log.end()
 	r.Ended = time.Now().UTC()

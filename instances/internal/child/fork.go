@@ -13,17 +13,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// heads returns the head and, if it is a takeover's copy, the versions it is a copy of:
-// they are all the same state. An empty list is no error.
-func (c forkedStates) heads(ctx context.Context) (list []statebackend.Version, err error) {
+// findHeads returns the head and, if it is a takeover's copy, the versions it is a copy
+// of: they are all the same state. An empty list is no error.
+func findHeads(ctx context.Context, c *child) (list []statebackend.Version, err error) {
 	err = c.persistently(ctx, func() (err error) {
-		list, err = c.readHeads(ctx)
+		list, err = readHeads(ctx, c)
 		return err
 	})
 	return list, err
 }
 
-func (c forkedStates) readHeads(ctx context.Context) ([]statebackend.Version, error) {
+func readHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
 	v, err := c.lock.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -53,15 +53,15 @@ const (
 // keepFork looks for the last state of an overtaken run. If its lock was forced while it
 // ran, that is a version beside the current one: it is restored if nothing was written
 // since; otherwise a person must decide.
-func (c forkedStates) keepFork(ctx context.Context) error {
-	heads, err := c.heads(ctx)
+func keepFork(ctx context.Context, c *child) error {
+	heads, err := findHeads(ctx, c)
 	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
 		return err
 	}
 	var fork statebackend.Version
 	fits := false
 	err = c.persistently(ctx, func() (err error) {
-		fork, fits, err = c.fork(ctx, heads)
+		fork, fits, err = findFork(ctx, c, heads)
 		return err
 	})
 	if err != nil || fork.N == 0 {
@@ -70,12 +70,12 @@ func (c forkedStates) keepFork(ctx context.Context) error {
 	if !fits {
 		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by another writer meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
 	}
-	return c.bringBack(ctx, fork)
+	return bringBackFork(ctx, c, fork)
 }
 
-// bringBack makes a version the current one. A write without an answer is repeated, since
-// the state is the same.
-func (c forkedStates) bringBack(ctx context.Context, fork statebackend.Version) error {
+// bringBackFork makes a version the current one. A write without an answer is repeated,
+// since the state is the same.
+func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) error {
 	var v statebackend.Version
 	err := c.persistently(ctx, func() error {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
@@ -92,9 +92,9 @@ func (c forkedStates) bringBack(ctx context.Context, fork statebackend.Version) 
 	return nil
 }
 
-// fork returns the newest version that a run stored beside the current one, and whether
-// nothing was written after the version it is based on.
-func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
+// findFork returns the newest version that a run stored beside the current one, and
+// whether nothing was written after the version it is based on.
+func findFork(ctx context.Context, c *child, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
 	same := map[int64]bool{}
 	for _, v := range heads {
 		same[v.N] = true
@@ -118,25 +118,26 @@ func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (f
 		if took == "" || v.LockID != format.ShownID(took) {
 			continue
 		}
-		if known, err := c.known(ctx, v, first, heads[0]); err != nil || !known {
+		if known, err := isKnownState(ctx, c, v, first, heads[0]); err != nil || !known {
 			return v, false, err
 		}
 	}
 	return fork, false, nil
 }
 
-// known reports whether the last state of a run is part of the current one: as an
+// isKnownState reports whether the last state of a run is part of the current one: as an
 // ancestor, or as the same state.
-func (c forkedStates) known(ctx context.Context, v, first, head statebackend.Version) (bool, error) {
-	if led, err := c.ancestor(ctx, v.N, first); err != nil || led {
+func isKnownState(ctx context.Context, c *child, v, first, head statebackend.Version) (bool, error) {
+	if led, err := isAncestor(ctx, c, v.N, first); err != nil || led {
 		return led, err
 	}
-	return c.equal(ctx, v, head)
+	return isEqualState(ctx, c, v, head)
 }
 
-// equal reports whether two versions are the same state: a write is repeated if it is not
-// known whether it took effect, and the next holder of the lock may have found the first.
-func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (bool, error) {
+// isEqualState reports whether two versions are the same state: a write is repeated if
+// it is not known whether it took effect, and the next holder of the lock may have
+// found the first.
+func isEqualState(ctx context.Context, c *child, a, b statebackend.Version) (bool, error) {
 	if a.Serial != b.Serial || a.Lineage != b.Lineage {
 		return false, nil
 	}
@@ -148,8 +149,8 @@ func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (boo
 	return err == nil && bytes.Equal(version, other), unlessPruned(err)
 }
 
-// ancestor reports whether version n is an ancestor of v.
-func (c forkedStates) ancestor(ctx context.Context, n int64, v statebackend.Version) (bool, error) {
+// isAncestor reports whether version n is an ancestor of v.
+func isAncestor(ctx context.Context, c *child, n int64, v statebackend.Version) (bool, error) {
 	for range maxForks {
 		if v.Parent == n {
 			return true, nil

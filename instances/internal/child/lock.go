@@ -24,7 +24,7 @@ import (
 
 // takeLock takes the lock of the state for the whole run. A lock of a lost attempt is
 // released; for any other holder it waits.
-func (c stateLock) takeLock(ctx context.Context) error {
+func takeLock(ctx context.Context, c *child) error {
 	spec := c.Order.Spec
 	info := statebackend.NewLockInfo(operation, c.UserAgent)
 	info.ID = run.LockID(spec.Ref)
@@ -68,13 +68,13 @@ func (c stateLock) takeLock(ctx context.Context) error {
 	}
 }
 
-func (c stateLock) writeNote(ctx context.Context, module string) error {
+func writeNote(ctx context.Context, c *child, module string) error {
 	if !c.Order.Changes() {
 		return nil
 	}
 	n := sandbox.Note{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
 	if !c.remote() {
-		heads, err := c.forkedStates().heads(ctx)
+		heads, err := findHeads(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c stateLock) writeNote(ctx context.Context, module string) error {
 // storeLeftovers stores the state that a killed attempt left on this machine, if it
 // follows the current one; otherwise the log says where it is. An error means that the
 // registry does not answer: without that state the tool would repeat what was done.
-func (c stateLock) storeLeftovers(ctx context.Context) error {
+func storeLeftovers(ctx context.Context, c *child) error {
 	parent := filepath.Dir(c.Order.Scratch)
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c stateLock) storeLeftovers(ctx context.Context) error {
 		if !e.IsDir() || dir == c.Order.Scratch {
 			continue
 		}
-		file, err := c.storeLeftover(ctx, dir)
+		file, err := storeLeftover(ctx, c, dir)
 		if err == nil {
 			continue
 		}
@@ -115,7 +115,7 @@ func (c stateLock) storeLeftovers(ctx context.Context) error {
 // errNewer reports that a newer state than the leftover exists.
 var errNewer = errors.New("another run stored a state since")
 
-func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, err error) {
+func storeLeftover(ctx context.Context, c *child, dir string) (file string, err error) {
 	left, note, err := sandbox.OpenErrored(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -124,7 +124,7 @@ func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, 
 		return dir, err
 	}
 	defer func() { err = errors.Join(err, left.Close()) }()
-	heads, err := c.forkedStates().heads(ctx)
+	heads, err := findHeads(ctx, c)
 	if err != nil {
 		return left.Name, err
 	}
@@ -139,11 +139,11 @@ func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, 
 	if !fits {
 		return left.Name, errNewer
 	}
-	return left.Name, c.storeErrored(ctx, left)
+	return left.Name, storeErrored(ctx, c, left)
 }
 
 // storeErrored stores a state that the tool could not store, and removes the file.
-func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) error {
+func storeErrored(ctx context.Context, c *child, left *sandbox.Errored) error {
 	state, err := left.Read(sandbox.MaxErrored)
 	if err != nil {
 		return err
@@ -170,11 +170,11 @@ func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) erro
 	return left.Remove()
 }
 
-// storeOwn does the same for this attempt, after its tool has ended.
-func (c stateLock) storeOwn(ctx context.Context) {
+// storeOwnErrored does the same for this attempt, after its tool has ended.
+func storeOwnErrored(ctx context.Context, c *child) {
 	left, _, err := sandbox.OpenErrored(c.Order.Scratch)
 	if err == nil {
-		err = errors.Join(c.storeErrored(ctx, left), left.Close())
+		err = errors.Join(storeErrored(ctx, c, left), left.Close())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		host, _ := os.Hostname() // as above

@@ -57,7 +57,7 @@ func TestTakeLockPauses(t *testing.T) {
 	tr.through(c, via)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // in case it never gives up
 	defer cancel()
-	err := c.stateLock().takeLock(ctx)
+	err := takeLock(ctx, c)
 	if stopped, ok := errors.AsType[*stopError](err); !ok || stopped.outcome != lifecycle.Held {
 		t.Errorf("%v after %d lists, want that it ends as held", err, via.lists)
 	}
@@ -106,7 +106,7 @@ func TestTakeLockAbandoned(t *testing.T) {
 			g.Add(repository, tag.String())
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				must.Succeed(t, c.stateLock().takeLock(t.Context()))
+				must.Succeed(t, takeLock(t.Context(), c))
 				if took := time.Since(begin); tc.soon != (took < time.Minute) {
 					t.Errorf("it took %s", took)
 				}

@@ -57,7 +57,7 @@ func openRepo(o *sandbox.Order, name, userAgent string) (*oci.Repo, error) {
 // openPackages opens the package cache that runs share, and the source that decides what
 // this run may use from it: the server from which its tool fetches providers, with the
 // run's token.
-func (c scratch) openPackages() (plugincache.Cache, plugincache.Source, error) {
+func openPackages(c *child) (plugincache.Cache, plugincache.Source, error) {
 	o := &c.Order
 	cache, err := plugincache.New(o.Packages.Dir)
 	if err != nil {

@@ -35,15 +35,15 @@ type toolError struct{ text string }
 
 func (e *toolError) Error() string { return e.text }
 
-// remoteSteps runs the tool on an uploaded configuration.
-func (c remoteRun) remoteSteps(ctx context.Context) error {
-	p, err := c.prepareRemote(ctx)
+// runRemoteSteps runs the tool on an uploaded configuration.
+func runRemoteSteps(ctx context.Context, c *child) error {
+	p, err := prepareRemote(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer c.leave()
+	defer removeUpload(c)
 	hidden := &lastBytes{}
-	code, err := c.toolRun().command(ctx, p, append([]string{"init", "-input=false", "-no-color"}, c.values()...), hidden, hidden)
+	code, err := runCommand(ctx, c, p, append([]string{"init", "-input=false", "-no-color"}, remoteValueFlags(c)...), hidden, hidden)
 	if err != nil || code != 0 {
 		_, _ = c.log.Write(hidden.bytes()) // the output is only in memory
 	}
@@ -57,34 +57,35 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 		return err
 	}
 	if b, err := c.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile); err == nil {
-		c.scratch().fillPackages(ctx, b)
+		fillPackages(ctx, c, b)
 	}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
-		return c.remotePlan(ctx, p, c.dir.Inside(sandbox.Tool, planFile))
+		return planRemote(ctx, c, p, c.dir.Inside(sandbox.Tool, planFile))
 	}
-	if err := c.toolRun().approvedPlan(ctx); err != nil {
+	if err := fetchApprovedPlan(ctx, c); err != nil {
 		return err
 	}
-	if err := c.persistently(ctx, func() error { return c.toolRun().stillHeld(ctx) }); err != nil {
+	if err := c.persistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
 		return err
 	}
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
-	return c.remoteApply(ctx, p, c.dir.Inside(sandbox.Given, planFile))
+	return applyRemote(ctx, c, p, c.dir.Inside(sandbox.Given, planFile))
 }
 
-// values gives the variables of the workspace to a command that evaluates the configuration.
-func (c remoteRun) values() []string {
+// remoteValueFlags gives the variables of the workspace to a command that evaluates the
+// configuration.
+func remoteValueFlags(c *child) []string {
 	if len(c.input.Variables) == 0 {
 		return nil
 	}
-	return []string{c.toolRun().valuesFlag()}
+	return []string{valuesFlag(c)}
 }
 
-// remotePlan makes a plan without locking the state: a concurrent write makes the plan
+// planRemote makes a plan without locking the state: a concurrent write makes the plan
 // stale.
-func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
+func planRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	r := c.Order.Spec.Remote
 	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + string(file)}
 	for flag, on := range map[string]bool{"-destroy": r.Destroy, "-refresh-only": r.RefreshOnly, "-refresh=false": r.NoRefresh} {
@@ -98,9 +99,9 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 	for _, address := range c.input.Replace {
 		args = append(args, "-replace="+address)
 	}
-	args = append(args, c.values()...)
+	args = append(args, remoteValueFlags(c)...)
 	out := &summary{log: c.log}
-	code, err := c.toolRun().command(ctx, p, args, out, c.log)
+	code, err := runCommand(ctx, c, p, args, out, c.log)
 	switch {
 	case err != nil:
 		return err
@@ -116,7 +117,7 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 	c.report.Plan = digest.FromBytes(b).String()
 	c.report.Counts = out.counts
 	if r.Save {
-		c.planJSON, err = planJSON(ctx, c.child, p, file)
+		c.planJSON, err = planJSON(ctx, c, p, file)
 	}
 	return err
 }
@@ -127,10 +128,10 @@ func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]b
 	outputs := [2]*text.Beginning{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
 		outputs[i] = &text.Beginning{Max: records.MaxPlanJSON}
-		code, err := c.toolRun().command(ctx, p, args, outputs[i], io.Discard)
-		if values := c.remoteRun().values(); err == nil && code != 0 && len(values) > 0 && i == 1 { // not all tools take them here
+		code, err := runCommand(ctx, c, p, args, outputs[i], io.Discard)
+		if values := remoteValueFlags(c); err == nil && code != 0 && len(values) > 0 && i == 1 { // not all tools take them here
 			outputs[i] = &text.Beginning{Max: records.MaxPlanJSON}
-			code, err = c.toolRun().command(ctx, p, append(args, values...), outputs[i], io.Discard)
+			code, err = runCommand(ctx, c, p, append(args, values...), outputs[i], io.Discard)
 		}
 		if code != 0 || err != nil {
 			return nil, c.stop.err()
@@ -195,8 +196,8 @@ type shownResource struct {
 	Provider string `json:"provider_name"`
 }
 
-func (c remoteRun) remoteApply(ctx context.Context, p prepared, file sandbox.Path) error {
-	code, err := c.toolRun().command(ctx, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
+func applyRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
+	code, err := runCommand(ctx, c, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
 	switch {
 	case err != nil:
 		return err
@@ -206,9 +207,9 @@ func (c remoteRun) remoteApply(ctx context.Context, p prepared, file sandbox.Pat
 	return nil
 }
 
-// leave removes the uploaded configuration and what the tool made of it, unless there is
-// a state that could not be stored, whose location is logged.
-func (c remoteRun) leave() {
+// removeUpload removes the uploaded configuration and what the tool made of it, unless
+// there is a state that could not be stored, whose location is logged.
+func removeUpload(c *child) {
 	if file := sandbox.FindErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still names the file
 		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
@@ -218,39 +219,39 @@ func (c remoteRun) leave() {
 }
 
 // prepareRemote fills the work folder with the uploaded configuration.
-func (c remoteRun) prepareRemote(ctx context.Context) (prepared, error) {
+func prepareRemote(ctx context.Context, c *child) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: moduleFolder}
 	if o.Spec.Remote == nil {
 		return p, errors.New("the order does not say which workspace this is")
 	}
-	if err := c.scratch().makeFolders(); err != nil {
+	if err := makeFolders(c); err != nil {
 		return p, err
 	}
-	if err := c.readInput(ctx); err != nil {
+	if err := readInput(ctx, c); err != nil {
 		return p, err
 	}
-	if err := c.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return c.fillUpload(ctx, dir) }); err != nil {
+	if err := c.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return fillUpload(ctx, c, dir) }); err != nil {
 		return p, err
 	}
-	if err := c.scratch().linkErrored(p.module); err != nil {
+	if err := linkErrored(c, p.module); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
 	o.Spec.Variables = c.input.Variables
-	if err := c.scratch().writeFiles(); err != nil {
+	if err := writeFiles(c); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
 	var err error
-	if p.env, err = c.scratch().environment(); err != nil {
+	if p.env, err = toolEnvironment(c); err != nil {
 		return p, err
 	}
-	return p, c.stateLock().writeNote(ctx, p.module)
+	return p, writeNote(ctx, c, p.module)
 }
 
 // fillUpload makes a folder the uploaded root module.
-func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
+func fillUpload(ctx context.Context, c *child, dir string) error {
 	o := &c.Order
-	if err := c.scratch().withArchive(ctx, func(f *os.File, size int64) error {
+	if err := withArchive(ctx, c, func(f *os.File, size int64) error {
 		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), dir, archive.Limits{})
 	}); err != nil {
 		return fmt.Errorf("the configuration that was uploaded: %w", err)
@@ -260,7 +261,7 @@ func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 			return fmt.Errorf("the configuration that was uploaded: %w", err)
 		}
 	}
-	if err := c.pointCloud(dir); err != nil {
+	if err := pointCloud(c, dir); err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
 	}
 	if o.Spec.Ref.Kind == lifecycle.RunApply {
@@ -268,12 +269,12 @@ func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 			return fmt.Errorf("preparing the run: %w", err)
 		}
 	}
-	c.scratch().sharePackages(ctx, dir)
+	sharePackages(ctx, c, dir)
 	return nil
 }
 
 // readInput reads the input of this run, which must match the digest in the ledger.
-func (c remoteRun) readInput(ctx context.Context) error {
+func readInput(ctx context.Context, c *child) error {
 	r := c.Order.Spec.Remote
 	if r.Input == "" {
 		return nil
@@ -298,7 +299,7 @@ func (c remoteRun) readInput(ctx context.Context) error {
 // file of this name with .tofu, OpenTofu reads only that one.
 const overrideFile = "okara_override.tf.json"
 
-func (c remoteRun) pointCloud(dir string) error {
+func pointCloud(c *child, dir string) error {
 	for _, name := range []string{overrideFile, strings.TrimSuffix(overrideFile, ".tf.json") + ".tofu.json"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
@@ -337,8 +338,8 @@ func cleanValues(dir string) error {
 	return nil
 }
 
-// environment returns the variables by which the tool finds its state.
-func (c remoteRun) environment() map[string]string {
+// remoteEnvironment returns the variables by which the tool finds its state.
+func remoteEnvironment(c *child) map[string]string {
 	r := c.Order.Spec.Remote
 	return map[string]string{
 		"TF_FORCE_LOCAL_BACKEND": "1", "TF_WORKSPACE": r.Workspace, "TFE_RUN_ID": r.RunID,

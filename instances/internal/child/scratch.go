@@ -56,34 +56,34 @@ type prepared struct {
 	locked bool // there is a dependency lock file, which must not change
 }
 
-// prepare fills the tool's folder.
-func (c scratch) prepare(ctx context.Context) (prepared, error) {
+// prepareScratch fills the tool's folder.
+func prepareScratch(ctx context.Context, c *child) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path)}
 	if !filepath.IsLocal(p.module) || p.module != moduleFolder && !strings.HasPrefix(p.module, moduleFolder+"/") {
 		return p, fmt.Errorf("path %q of the module leaves its archive", o.Spec.Source.Path)
 	}
-	if err := c.makeFolders(); err != nil {
+	if err := makeFolders(c); err != nil {
 		return p, err
 	}
-	if err := c.dir.Fill(sandbox.Tool, func(dir string) error { return c.fillModule(ctx, dir, &p) }); err != nil {
+	if err := c.dir.Fill(sandbox.Tool, func(dir string) error { return fillModule(ctx, c, dir, &p) }); err != nil {
 		return p, err
 	}
-	if err := c.linkErrored(p.module); err != nil {
+	if err := linkErrored(c, p.module); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
-	if err := c.writeFiles(); err != nil {
+	if err := writeFiles(c); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
 	var err error
-	if p.env, err = c.environment(); err != nil {
+	if p.env, err = toolEnvironment(c); err != nil {
 		return p, err
 	}
-	return p, c.stateLock().writeNote(ctx, p.module)
+	return p, writeNote(ctx, c, p.module)
 }
 
 // makeFolders makes the folders for the other files.
-func (c scratch) makeFolders() error {
+func makeFolders(c *child) error {
 	for _, name := range []string{sandbox.Tool + "/" + moduleFolder, sandbox.Tool + "/" + homeFolder, profileFolder, sandbox.Given + "/" + filesFolder} {
 		if err := c.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
 			return fmt.Errorf("preparing the run: %w", err)
@@ -93,7 +93,7 @@ func (c scratch) makeFolders() error {
 }
 
 // linkErrored makes a state that cannot be stored outlive the tool's folder.
-func (c scratch) linkErrored(module string) error {
+func linkErrored(c *child, module string) error {
 	if !c.Order.Changes() {
 		return nil
 	}
@@ -101,9 +101,9 @@ func (c scratch) linkErrored(module string) error {
 }
 
 // fillModule unpacks the module of an instance below a folder.
-func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error {
+func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	s := c.Order.Spec.Source
-	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+	if err := withArchive(ctx, c, func(f *os.File, size int64) error {
 		return archive.Unpack(ctx, f, size, filepath.Join(tool, moduleFolder), archive.Limits{})
 	}); err != nil {
 		return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
@@ -115,11 +115,11 @@ func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error
 	if err := clean(dir); err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
 	}
-	if err := c.putLockFile(ctx, dir); err != nil {
+	if err := putLockFile(ctx, c, dir); err != nil {
 		return err
 	}
 	p.locked = s.Lock != ""
-	c.sharePackages(ctx, dir)
+	sharePackages(ctx, c, dir)
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
 }
 
@@ -128,14 +128,14 @@ const shareTime = 2 * time.Minute
 
 // sharePackages links the root module to the shared providers. The tool fetches missing
 // ones itself.
-func (c scratch) sharePackages(ctx context.Context, dir string) {
+func sharePackages(ctx context.Context, c *child, dir string) {
 	o := &c.Order
 	if o.Packages.Dir == "" {
 		return
 	}
 	ctx, cancel := c.stop.context(ctx)
 	defer cancel()
-	cache, source, err := c.openPackages()
+	cache, source, err := openPackages(c)
 	if err == nil {
 		within, cancel := context.WithTimeout(ctx, shareTime)
 		defer cancel()
@@ -153,7 +153,7 @@ const fillTime = 30 * time.Second
 
 // fillPackages fetches, in parallel with the plan, the providers that init fetched, for
 // use by later runs.
-func (c scratch) fillPackages(ctx context.Context, lock []byte) {
+func fillPackages(ctx context.Context, c *child, lock []byte) {
 	o := &c.Order
 	if o.Packages.Dir == "" {
 		return
@@ -163,7 +163,7 @@ func (c scratch) fillPackages(ctx context.Context, lock []byte) {
 		defer cancel()
 		ctx, cancel := context.WithTimeout(ctx, fillTime)
 		defer cancel()
-		cache, source, err := c.openPackages()
+		cache, source, err := openPackages(c)
 		if err == nil {
 			err = cache.Fill(ctx, lock, source)
 		}
@@ -175,8 +175,8 @@ func (c scratch) fillPackages(ctx context.Context, lock []byte) {
 
 // withArchive fetches the archive of the source, by the digest in the ledger rather than
 // by the tag, and calls unpack with it; the file is removed afterwards.
-func (c scratch) withArchive(ctx context.Context, unpack func(f *os.File, size int64) error) error {
-	d, err := c.archive(ctx, c.Order.Spec.Source)
+func withArchive(ctx context.Context, c *child, unpack func(f *os.File, size int64) error) error {
+	d, err := findArchive(ctx, c, c.Order.Spec.Source)
 	if err != nil {
 		return err
 	}
@@ -205,9 +205,9 @@ func (c scratch) withArchive(ctx context.Context, unpack func(f *os.File, size i
 	return unpack(f, d.Size)
 }
 
-// archive returns the descriptor of a source's archive. Its size is looked up only if the
-// ledger does not have it: the content is checked against both.
-func (c scratch) archive(ctx context.Context, s template.Source) (d oci.Descriptor, err error) {
+// findArchive returns the descriptor of a source's archive. Its size is looked up only
+// if the ledger does not have it: the content is checked against both.
+func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descriptor, err error) {
 	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
 		return d, fmt.Errorf("%q is no digest of its archive", s.Archive)
@@ -244,7 +244,7 @@ func clean(dir string) error {
 }
 
 // putLockFile writes the dependency lock file of the source.
-func (c scratch) putLockFile(ctx context.Context, dir string) error {
+func putLockFile(ctx context.Context, c *child, dir string) error {
 	want := c.Order.Spec.Source.Lock
 	if want == "" {
 		return nil
@@ -264,7 +264,7 @@ func (c scratch) putLockFile(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, lockFileName), b, 0o600)
 }
 
-func (c scratch) writeFiles() error {
+func writeFiles(c *child) error {
 	o := &c.Order
 	values := o.Spec.Variables
 	if values == nil {
@@ -313,9 +313,9 @@ func systemTrust(getenv func(string) string) []byte {
 	return nil
 }
 
-// environment returns the complete environment of the tool: what it needs, proxies and
-// certificates of this process, and the variables of credentials.
-func (c scratch) environment() ([]string, error) {
+// toolEnvironment returns the complete environment of the tool: what it needs, proxies
+// and certificates of this process, and the variables of credentials.
+func toolEnvironment(c *child) ([]string, error) {
 	o := &c.Order
 	seen := func(elem ...string) string { return string(c.dir.Inside(elem...)) }
 	env := map[string]string{
@@ -332,7 +332,7 @@ func (c scratch) environment() ([]string, error) {
 		env["SSL_CERT_FILE"] = seen(sandbox.Given, trustFile)
 	}
 	if c.remote() {
-		maps.Copy(env, c.remoteRun().environment())
+		maps.Copy(env, remoteEnvironment(c))
 	}
 	for name, value := range o.Environment {
 		_, set := env[name]

@@ -29,44 +29,44 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// steps runs the commands of the tool.
-func (c toolRun) steps(ctx context.Context, p prepared) error {
+// runSteps runs the commands of the tool.
+func runSteps(ctx context.Context, c *child, p prepared) error {
 	spec := c.Order.Spec
-	if err := c.init(ctx, p); err != nil {
+	if err := initTool(ctx, c, p); err != nil {
 		return err
 	}
 	plan := c.dir.Inside(sandbox.Tool, planFile)
 	switch {
 	case spec.Ref.Kind == lifecycle.RunDrift:
-		return c.drift(ctx, p)
+		return findDrift(ctx, c, p)
 	case spec.Plan != "":
-		if err := c.approvedPlan(ctx); err != nil {
+		if err := fetchApprovedPlan(ctx, c); err != nil {
 			return err
 		}
 		plan = c.dir.Inside(sandbox.Given, planFile)
 	default:
-		if err := c.makePlan(ctx, p, plan); err != nil {
+		if err := makePlan(ctx, c, p, plan); err != nil {
 			return err
 		}
 		if spec.Approve || spec.Ref.Kind == lifecycle.RunPlan {
-			return c.keepPlan(ctx, p, plan)
+			return keepPlan(ctx, c, p, plan)
 		}
 	}
 	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
 	}
-	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
+	if err := c.persistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
 		return err
 	}
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
 	c.report.Untouched = false
-	return c.apply(ctx, p, plan)
+	return applyPlan(ctx, c, p, plan)
 }
 
-// stillHeld checks the lock, and notes whether its tag list has a result of the attempt.
-func (c toolRun) stillHeld(ctx context.Context) error {
+// checkLock checks the lock, and notes whether its tag list has a result of the attempt.
+func checkLock(ctx context.Context, c *child) error {
 	list, err := c.lock.List(ctx)
 	if err == nil {
 		c.unlisted = !list.Has(run.AttemptOf(c.Order.Spec.Ref).RunTag())
@@ -74,29 +74,31 @@ func (c toolRun) stillHeld(ctx context.Context) error {
 	return err
 }
 
-// valuesFlag gives the values of the variables to a command that evaluates the configuration:
-// in OpenTofu the source of a module may depend on them.
-func (c toolRun) valuesFlag() string {
+// valuesFlag gives the values of the variables to a command that evaluates the
+// configuration: in OpenTofu the source of a module may depend on them.
+func valuesFlag(c *child) string {
 	return "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))
 }
 
-// lockDiffers is in the tools' message that the configuration needs other providers than the
-// dependency lock file has, which a changed value of a module's source leads to.
+// lockDiffers is in the tools' message that the configuration needs other providers
+// than the dependency lock file has, which a changed value of a module's source leads
+// to.
 const lockDiffers = "Provider dependency changes detected"
 
-// init fetches modules and providers, and keeps the dependency lock file that it creates.
-func (c toolRun) init(ctx context.Context, p prepared) error {
-	args := []string{"init", "-input=false", "-no-color", c.valuesFlag()}
+// initTool fetches modules and providers, and keeps the dependency lock file that it
+// creates.
+func initTool(ctx context.Context, c *child, p prepared) error {
+	args := []string{"init", "-input=false", "-no-color", valuesFlag(c)}
 	locked := p.locked
 	if locked {
 		args = append(args, "-lockfile=readonly")
 	}
 	out := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, args, out, out)
+	code, err := runCommand(ctx, c, p, args, out, out)
 	if err == nil && code != 0 && locked && c.Order.Spec.Plan == "" && strings.Contains(out.text(), lockDiffers) {
 		locked = false
 		out = &lastLines{log: c.log}
-		code, err = c.command(ctx, p, args[:len(args)-1], out, out)
+		code, err = runCommand(ctx, c, p, args[:len(args)-1], out, out)
 	}
 	if err != nil {
 		return err
@@ -121,23 +123,23 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 	}
 	c.lockFile = b
 	c.report.Lock = digest.FromBytes(b).String()
-	c.scratch().fillPackages(ctx, b)
+	fillPackages(ctx, c, b)
 	return nil
 }
 
-func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
-	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), c.valuesFlag()}
+func makePlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
+	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), valuesFlag(c)}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
 		args = append(args, "-destroy")
 	}
-	_, err := c.jsonCommand(ctx, p, args, 0)
+	_, err := runJSON(ctx, c, p, args, 0)
 	return err
 }
 
-// drift looks for changes made outside; the tool's exit status is 2 if there are any.
-func (c toolRun) drift(ctx context.Context, p prepared) error {
-	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", c.valuesFlag()}
-	e, err := c.jsonCommand(ctx, p, args, 0, 2)
+// findDrift looks for changes made outside; the tool's exit status is 2 if there are any.
+func findDrift(ctx context.Context, c *child, p prepared) error {
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", valuesFlag(c)}
+	e, err := runJSON(ctx, c, p, args, 0, 2)
 	if err != nil {
 		return err
 	}
@@ -149,14 +151,14 @@ func (c toolRun) drift(ctx context.Context, p prepared) error {
 }
 
 // keepPlan keeps a plan for approval.
-func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
+func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	shown := &text.Beginning{Max: plantext.Max}
 	errs := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, shown, errs)
+	code, err := runCommand(ctx, c, p, []string{"show", "-no-color", string(file)}, shown, errs)
 	if err != nil {
 		return err
 	}
@@ -172,12 +174,12 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	if c.Order.Prices == nil {
 		return nil
 	}
-	return c.cost(ctx, p, file)
+	return estimateCost(ctx, c, p, file)
 }
 
-// cost computes the cost of a plan from the tool's streamed output: no value of a
+// estimateCost computes the cost of a plan from the tool's streamed output: no value of a
 // resource is kept. A failure does not affect the plan.
-func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error {
+func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	from, to := io.Pipe()
 	var cost *prices.Cost
 	var wrong error
@@ -188,7 +190,7 @@ func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error 
 		_, _ = io.Copy(io.Discard, from) // or the tool would block without a reader
 	}()
 	errs := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, []string{"show", "-json", string(file)}, to, errs)
+	code, err := runCommand(ctx, c, p, []string{"show", "-json", string(file)}, to, errs)
 	_ = to.Close()
 	<-read
 	if err == nil && code != 0 {
@@ -202,8 +204,8 @@ func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error 
 	return nil
 }
 
-// approvedPlan fetches exactly the approved plan.
-func (c toolRun) approvedPlan(ctx context.Context) error {
+// fetchApprovedPlan fetches exactly the approved plan.
+func fetchApprovedPlan(ctx context.Context, c *child) error {
 	spec := c.Order.Spec
 	var b []byte
 	err := c.persistently(ctx, func() (err error) {
@@ -222,8 +224,8 @@ func (c toolRun) approvedPlan(ctx context.Context) error {
 	return c.dir.Give(planFile, b)
 }
 
-func (c toolRun) apply(ctx context.Context, p prepared, file sandbox.Path) error {
-	e, err := c.jsonCommand(ctx, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
+func applyPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
+	e, err := runJSON(ctx, c, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
 	if err != nil && e != nil && e.stale() {
 		return &stopError{lifecycle.Stale, "the state changed since the plan was made"}
 	}
@@ -236,12 +238,12 @@ type ended struct {
 	code int
 }
 
-// jsonCommand runs a command whose output is events. An exit status not in codes is an
+// runJSON runs a command whose output is events. An exit status not in codes is an
 // error with the tool's messages.
-func (c toolRun) jsonCommand(ctx context.Context, p prepared, args []string, codes ...int) (*ended, error) {
+func runJSON(ctx context.Context, c *child, p prepared, args []string, codes ...int) (*ended, error) {
 	e := &ended{events: events{log: c.log}}
 	errs := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, args, e, errs)
+	code, err := runCommand(ctx, c, p, args, e, errs)
 	e.end()
 	e.code = code
 	if e.counts != nil {
@@ -268,9 +270,9 @@ func (c toolRun) jsonCommand(ctx context.Context, p prepared, args []string, cod
 	return e, errors.Join(list...)
 }
 
-// command runs the tool once. When the run should end, the tool is interrupted once, and
-// killed if it does not end in time; the error is the reason then.
-func (c toolRun) command(ctx context.Context, p prepared, args []string, out, errs io.Writer) (code int, err error) {
+// runCommand runs the tool once. When the run should end, the tool is interrupted once,
+// and killed if it does not end in time; the error is the reason then.
+func runCommand(ctx context.Context, c *child, p prepared, args []string, out, errs io.Writer) (code int, err error) {
 	if err := c.stop.err(); err != nil {
 		return 0, err
 	}
@@ -290,9 +292,9 @@ func (c toolRun) command(ctx context.Context, p prepared, args []string, out, er
 		select {
 		case err = <-ended:
 		case <-grace.C:
-			err = c.end(t, ended)
+			err = endTool(c, t, ended)
 		case <-c.stop.killed:
-			err = c.end(t, ended)
+			err = endTool(c, t, ended)
 		}
 	}
 	exit, failed := errors.AsType[*exec.ExitError](err)
@@ -309,7 +311,7 @@ func (c toolRun) command(ctx context.Context, p prepared, args []string, out, er
 	return exit.ExitCode(), nil
 }
 
-func (c toolRun) end(t startedTool, ended <-chan error) error {
+func endTool(c *child, t startedTool, ended <-chan error) error {
 	c.log.line("okara: the tool did not end in time and is killed")
 	if err := t.Kill(); err != nil {
 		c.log.line("okara: %v", err)
@@ -317,8 +319,8 @@ func (c toolRun) end(t startedTool, ended <-chan error) error {
 	return <-ended
 }
 
-// collect reads resources and outputs of the last state.
-func (c toolRun) collect(ctx context.Context) {
+// collectResult reads resources and outputs of the last state.
+func collectResult(ctx context.Context, c *child) {
 	var state []byte
 	err := c.persistently(ctx, func() error {
 		b, n, err := c.last(ctx)

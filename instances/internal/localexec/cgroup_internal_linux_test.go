@@ -51,7 +51,7 @@ func TestCleanUpCgroups(t *testing.T) {
 		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		must.Succeed(t, writeMarker(dir, m))
 	}
-	must.Succeed(t, l.folders().cleanUpCgroups(t.Context()))
+	must.Succeed(t, cleanUpCgroups(t.Context(), l.Local))
 	left, err := filepath.Glob(filepath.Join(l.cgroup, "*-*"))
 	if want := []string{busy, begun}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("left are %v, %v, want %v", left, err, want)

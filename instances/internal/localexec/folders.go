@@ -39,14 +39,14 @@ func makeFolders(mode fs.FileMode, names ...string) error {
 	return nil
 }
 
-// clean removes the folder of an ended attempt, unless it has a state that is stored
-// nowhere else. Such a folder keeps the files that say where the state belongs.
-func (l folders) clean(folder string) error {
+// cleanFolder removes the folder of an ended attempt, unless it has a state that is
+// stored nowhere else. Such a folder keeps the files that say where the state belongs.
+func cleanFolder(l *Local, folder string) error {
 	if folder == "" {
 		return nil
 	}
 	if m, err := readMarker(folder); err == nil && m.Cgroup != "" {
-		l.removeCgroup(m.Cgroup)
+		removeCgroup(l, m.Cgroup)
 	}
 	if sandbox.FindErrored(folder) != "" {
 		return nil
@@ -58,9 +58,9 @@ func (l folders) clean(folder string) error {
 	return nil
 }
 
-// cleanBefore removes what earlier attempts of an instance left here, once a later one
+// cleanEarlier removes what earlier attempts of an instance left here, once a later one
 // has ended: their states are stored by then, or keep their folders.
-func (l folders) cleanBefore(r lifecycle.Ref) error {
+func cleanEarlier(l *Local, r lifecycle.Ref) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), r.ID, "*-*"))
 	if err != nil {
 		return err
@@ -70,10 +70,10 @@ func (l folders) cleanBefore(r lifecycle.Ref) error {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
 		earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt
 		if m, err := readMarker(dir); ok && earlier && err == nil && !l.running(dir, m) {
-			errs = append(errs, l.clean(dir))
+			errs = append(errs, cleanFolder(l, dir))
 		}
 	}
-	return errors.Join(errors.Join(errs...), cleanErrored(l.Local, r.ID))
+	return errors.Join(errors.Join(errs...), cleanErrored(l, r.ID))
 }
 
 // cleanErrored removes the oldest states of an instance that could not be stored, once
@@ -117,11 +117,11 @@ func cleanErrored(l *Local, id string) error {
 
 // removeCgroup removes a control group and those that a tool made in it. The kernel
 // refuses to remove groups with processes.
-func (l folders) removeCgroup(dir string) {
+func removeCgroup(l *Local, dir string) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if e.IsDir() {
-			l.removeCgroup(filepath.Join(dir, e.Name()))
+			removeCgroup(l, filepath.Join(dir, e.Name()))
 		}
 	}
 	if err == nil {
@@ -181,7 +181,7 @@ func KillAll(ctx context.Context, l *Local) error {
 // cleanUpCgroups removes the control groups of attempts that do not run. Their folders
 // may be gone already: the name of a group identifies its attempt, and all groups below
 // the delegated one belong to the server. No attempt begins meanwhile.
-func (l folders) cleanUpCgroups(ctx context.Context) (err error) {
+func cleanUpCgroups(ctx context.Context, l *Local) (err error) {
 	if l.cgroup == "" {
 		return nil
 	}
@@ -203,13 +203,14 @@ func (l folders) cleanUpCgroups(ctx context.Context) (err error) {
 		if m, err := readMarker(dir); err == nil && l.running(dir, m) {
 			continue
 		}
-		l.removeCgroup(filepath.Join(l.cgroup, e.Name()))
+		removeCgroup(l, filepath.Join(l.cgroup, e.Name()))
 	}
 	return nil
 }
 
-// cleanUp removes the folders of interrupted starts and of attempts that ended long ago.
-func (l folders) cleanUp() error {
+// cleanUpFolders removes the folders of interrupted starts and of attempts that ended
+// long ago.
+func cleanUpFolders(l *Local) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
 		return err

@@ -43,8 +43,8 @@ type LocalOptions struct {
 	Program string
 	// Isolation is one of the modes; "": [sandbox.ModeSandbox].
 	Isolation string
-	// Wrap is the command that starts the tool in mode [sandbox.ModeWrap]: ${scratch} is the
-	// folder that it needs, ${program} the tool.
+	// Wrap is the command that starts the tool in mode [sandbox.ModeWrap]: ${scratch}
+	// is the folder that it needs, ${program} the tool.
 	Wrap []string
 	// Users are for mode [sandbox.ModeUser], one for each concurrent run.
 	Users []User
@@ -93,17 +93,6 @@ type Local struct {
 	observations map[lifecycle.Ref]*observation
 }
 
-// Parts of the executor besides starting runs.
-type (
-	// observer determines the status of attempts.
-	observer struct{ *Local }
-	// folders manages the folders of the runs and their control groups.
-	folders struct{ *Local }
-)
-
-func (l *Local) observer() observer { return observer{l} }
-func (l *Local) folders() folders   { return folders{l} }
-
 // NewLocal checks that the tool can be run as configured, and removes leftovers of
 // earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
@@ -145,7 +134,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if err := l.checkTool(ctx); err != nil {
 		return err
 	}
-	return errors.Join(l.folders().cleanUp(), l.folders().cleanUpCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // used by earlier versions
+	return errors.Join(cleanUpFolders(l), cleanUpCgroups(ctx, l), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // used by earlier versions
 }
 
 func findProgram(name string) (string, error) {

@@ -43,6 +43,8 @@ const (
 
 // observation is what this process has observed of an attempt, by its monotonic clock.
 type observation struct {
+	local *Local
+
 	mu        sync.Mutex // guards the fields below
 	alive     time.Time  // when the attempt was first looked for, or its claim last seen
 	asked     time.Time  // when the lock was last checked, or the attempt first looked for
@@ -54,21 +56,15 @@ type observation struct {
 }
 
 // observation returns the observation of an attempt.
-func (l observer) observation(r lifecycle.Ref) *observation {
+func (l *Local) observation(r lifecycle.Ref) *observation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.observations[r]
 	if g == nil {
-		g = &observation{alive: time.Now(), asked: time.Now()}
+		g = &observation{local: l, alive: time.Now(), asked: time.Now()}
 		l.observations[r] = g
 	}
 	return g
-}
-
-func (l observer) forget(r lifecycle.Ref) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.observations, r)
 }
 
 // Observe returns the status of an attempt. Its processes are checked before its result,
@@ -77,21 +73,23 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	if err := checkRef(s.Ref); err != nil {
 		return run.Status{}, err
 	}
-	at, err := l.observer().find(s, h)
+	at, err := l.findDir(s, h)
 	if err != nil {
 		return run.Status{}, err
 	}
-	g := l.observer().observation(s.Ref)
+	g := l.observation(s.Ref)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st, err := l.observer().observe(ctx, s, at, g)
+	st, err := g.observe(ctx, s, at)
 	if err != nil {
 		g.heartbeat = "" // the holder of the lock may have got no answer either
 		return run.Status{}, fmt.Errorf("looking at attempt %s: %w", attemptName(s.Ref), err)
 	}
 	if st.State != run.Running {
-		l.observer().forget(s.Ref)
-		if err := l.folders().cleanBefore(s.Ref); err != nil {
+		l.mu.Lock()
+		delete(l.observations, s.Ref)
+		l.mu.Unlock()
+		if err := cleanEarlier(l, s.Ref); err != nil {
 			l.o.Logger.WarnContext(ctx, "instances: folders of earlier attempts stay", "instance", s.Ref.ID, "error", err)
 		}
 	}
@@ -106,8 +104,8 @@ type workDir struct {
 	folder string // its scratch folder on this host; "": none
 }
 
-// find locates an attempt: by its folder, else by its handle.
-func (l observer) find(s run.Spec, h run.Handle) (workDir, error) {
+// findDir locates an attempt: by its folder, else by its handle.
+func (l *Local) findDir(s run.Spec, h run.Handle) (workDir, error) {
 	var p workDir
 	if h != "" {
 		at, err := parseHandle(h)
@@ -133,38 +131,39 @@ func (l observer) find(s run.Spec, h run.Handle) (workDir, error) {
 	return p, nil
 }
 
-func (l observer) observe(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
+func (g *observation) observe(ctx context.Context, s run.Spec, at workDir) (run.Status, error) {
+	l := g.local
 	if at.here && at.PID == 0 { // it waits for a credential
-		return l.startWaiting(ctx, s, g)
+		return g.startWaiting(ctx, s)
 	}
 	if at.here && l.running(l.scratch(s.Ref), at.marker) {
-		return l.observeRunning(ctx, s, at, g)
+		return g.observeRunning(ctx, s, at)
 	}
-	st, err := l.result(ctx, s)
+	st, err := readResult(ctx, l, s)
 	if err == nil && st.State != run.Ended && at.folder != "" {
-		st, err = l.storeResult(ctx, s, at.folder)
+		st, err = storeResult(ctx, l, s, at.folder)
 	}
 	switch {
 	case err != nil:
 		return run.Status{}, err
 	case st.State == run.Ended:
-		return st, l.folders().clean(at.folder)
+		return st, cleanFolder(l, at.folder)
 	case at.here, !at.known && l.o.Only:
-		return l.lost(at, "its processes are gone")
+		return reportLost(l, at, "its processes are gone")
 	}
-	why, err := l.abandoned(ctx, s, g)
+	why, err := g.findAbandoned(ctx, s)
 	if err != nil || why == "" {
 		return run.Status{State: run.Running}, err
 	}
-	return l.lost(at, why)
+	return reportLost(l, at, why)
 }
 
 // startWaiting starts an attempt that is waiting for a credential.
-func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) (run.Status, error) {
+func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status, error) {
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil
 	}
-	_, err := l.begin(ctx, s)
+	_, err := g.local.begin(ctx, s)
 	if _, ok := errors.AsType[*CredentialError](err); ok {
 		return run.Status{State: run.Running, Waiting: lifecycle.WaitCredentialMissing, Message: err.Error()}, nil
 	}
@@ -176,17 +175,17 @@ func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) 
 // child nothing more can be stored: the remaining processes are interrupted, and waited
 // for. A living child that lost its lock, for example because the machine slept, is
 // killed before another run takes the lock over.
-func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
+func (g *observation) observeRunning(ctx context.Context, s run.Spec, at workDir) (run.Status, error) {
 	if !at.Process.Alive() {
-		return l.endRest(at, g)
+		return g.endRest(at)
 	}
 	if time.Since(g.asked) < askTime {
 		return run.Status{State: run.Running}, nil
 	}
-	why, err := l.abandoned(ctx, s, g)
+	why, err := g.findAbandoned(ctx, s)
 	if err == nil && why != "" {
-		l.o.Logger.WarnContext(ctx, "instances: a run is ended whose lock is not its own any more", "attempt", attemptName(s.Ref), "reason", why)
-		err = l.kill(at)
+		g.local.o.Logger.WarnContext(ctx, "instances: a run is ended whose lock is not its own any more", "attempt", attemptName(s.Ref), "reason", why)
+		err = g.local.kill(at)
 	}
 	if errors.Is(err, oci.ErrUnavailable) {
 		// An outage ends no run.
@@ -197,7 +196,7 @@ func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g 
 }
 
 // endRest interrupts what a dead child left, once, and kills it later.
-func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
+func (g *observation) endRest(at workDir) (run.Status, error) {
 	mark := filepath.Join(at.folder, "interrupted") // so that a restarted server does not interrupt again
 	switch info, err := os.Stat(mark); {
 	case err == nil && g.interrupted.IsZero():
@@ -208,21 +207,21 @@ func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
 			return run.Status{}, err
 		}
 		g.interrupted = time.Now()
-		if err := l.Local.attempt(at.folder, at.marker).Interrupt(); err != nil {
+		if err := g.local.attempt(at.folder, at.marker).Interrupt(); err != nil {
 			return run.Status{}, err
 		}
 	}
 	if time.Since(g.interrupted) > killTime {
-		if err := l.kill(at); err != nil {
+		if err := g.local.kill(at); err != nil {
 			return run.Status{}, err
 		}
 	}
 	return run.Status{State: run.Running, Message: "the process that served its state is gone: waiting for the tool to end"}, nil
 }
 
-// result reads the result of an attempt, if there is one. A result that does not repeat
-// the nonce is ignored.
-func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
+// readResult reads the result of an attempt, if there is one. A result that does not
+// repeat the nonce is ignored.
+func readResult(ctx context.Context, l *Local, s run.Spec) (run.Status, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
 		return run.Status{}, err
@@ -237,13 +236,13 @@ func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 	case err != nil:
 		return run.Status{}, err
 	}
-	return run.Status{State: run.Ended, Result: r.Result()}, nil
+	return run.Status{State: run.Ended, Result: r.Result}, nil
 }
 
 // storeResult stores a result that a child wrote to its folder but could not store, since
 // the registry did not answer for too long. It contains no plan: the next attempt makes a
 // new one.
-func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
+func storeResult(ctx context.Context, l *Local, s run.Spec, folder string) (run.Status, error) {
 	b, err := files.ReadPrivate(filepath.Join(folder, sandbox.ResultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, nil
@@ -267,14 +266,14 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 	if err != nil && !errors.Is(err, oci.ErrExists) { // the last request of a killed child may have arrived meanwhile
 		return run.Status{}, err
 	}
-	return l.result(ctx, s)
+	return readResult(ctx, l, s)
 }
 
-// abandoned returns why an attempt will never end; "" while it may. A living child renews
-// its lock; a lock that was never taken, or was released without a result, means that the
-// child died.
-func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (why string, err error) {
-	store, err := l.o.State(ctx, s)
+// findAbandoned returns why an attempt will never end; "" while it may. A living child
+// renews its lock; a lock that was never taken, or was released without a result, means
+// that the child died.
+func (g *observation) findAbandoned(ctx context.Context, s run.Spec) (why string, err error) {
+	store, err := g.local.o.State(ctx, s)
 	if err != nil {
 		return "", err
 	}
@@ -306,9 +305,9 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (wh
 	return "", nil
 }
 
-// lost reports that an attempt has no result and will have none, and where a state is
-// that is newer than the stored one.
-func (l observer) lost(at workDir, why string) (run.Status, error) {
+// reportLost reports that an attempt has no result and will have none, and where a
+// state is that is newer than the stored one.
+func reportLost(l *Local, at workDir, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
 		if file := sandbox.FindErrored(at.folder); file != "" {
@@ -318,7 +317,7 @@ func (l observer) lost(at workDir, why string) (run.Status, error) {
 			reason += ": " + last
 		}
 	}
-	return run.Status{State: run.Gone, Message: reason}, l.folders().clean(at.folder)
+	return run.Status{State: run.Gone, Message: reason}, cleanFolder(l, at.folder)
 }
 
 // lastLine returns the last line that a child wrote before it died, cut for display.
@@ -343,12 +342,12 @@ func lastLine(file string) string {
 // Cancel asks an attempt on this host to end early; on another host its child reads that
 // from the ledger.
 func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
-	at, err := l.observer().find(s, h)
+	at, err := l.findDir(s, h)
 	if err != nil || !at.here {
 		return err
 	}
 	if at.PID == 0 {
-		g := l.observer().observation(s.Ref)
+		g := l.observation(s.Ref)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.cancelled = true
@@ -360,7 +359,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 // Kill kills the tool of an attempt on this host; on another host its child reads that
 // from the ledger.
 func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
-	at, err := l.observer().find(s, h)
+	at, err := l.findDir(s, h)
 	if err != nil || !at.here {
 		return err
 	}
@@ -376,7 +375,7 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 	if offset < 0 {
 		return nil, errors.New("a log has no byte " + strconv.FormatInt(offset, 10))
 	}
-	at, err := l.observer().find(s, h)
+	at, err := l.findDir(s, h)
 	if err != nil {
 		return nil, err
 	}
@@ -390,14 +389,14 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 			return nil, err
 		}
 	}
-	b, err := l.observer().storedLog(ctx, s)
+	b, err := readStoredLog(ctx, l, s)
 	if err != nil {
 		return nil, err
 	}
 	return io.NopCloser(bytes.NewReader(b[min(offset, int64(len(b))):])), nil
 }
 
-func (l observer) storedLog(ctx context.Context, s run.Spec) ([]byte, error) {
+func readStoredLog(ctx context.Context, l *Local, s run.Spec) ([]byte, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
 		return nil, err
