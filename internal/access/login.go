@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -97,13 +99,13 @@ func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	st := loginState{
 		Redirect: q.Get("redirect_uri"), Challenge: q.Get("code_challenge"), State: q.Get("state"),
-		Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.now().Add(stateTTL).Unix(),
+		Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.guard.now().Add(stateTTL).Unix(),
 	}
-	sealed, err := g.o.Keyring.Seal("login state", st)
+	sealed, err := g.guard.o.Keyring.Seal("login state", st)
 	if err != nil {
 		return err
 	}
-	to, err := dialog(g).redirect(r.Context(), client{id: g.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
+	to, err := g.dialog.redirect(r.Context(), client{id: g.guard.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return err
 	}
@@ -112,40 +114,49 @@ func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ToolLogins lets tools log in, see [Login].
-type ToolLogins struct{ *Guard }
+type ToolLogins struct {
+	guard  *Guard
+	dialog dialog
+}
 
 // ToolLogins returns the logins of tools; [ToolLogins.On] reports whether they are enabled.
-func (g *Guard) ToolLogins() ToolLogins { return ToolLogins{g} }
+func (g *Guard) ToolLogins() ToolLogins { return ToolLogins{g, newDialog(g)} }
 
 // dialog is the exchange between this server and the login issuer.
-type dialog struct{ *Guard }
+type dialog struct {
+	login *Login
+	rules *atomic.Pointer[rules]
+	log   *slog.Logger
+}
+
+func newDialog(g *Guard) dialog { return dialog{g.o.Login, &g.rules, g.log} }
 
 // client identifies this server to the login issuer.
 type client struct{ id, secret string }
 
 // redirect returns the URL at the issuer where the user logs in with a browser.
-func (g dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (string, error) {
-	c, err := g.config(ctx, by)
+func (d dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (string, error) {
+	c, err := d.config(ctx, by)
 	if err != nil {
 		return "", err
 	}
 	return c.AuthCodeURL(state, oauth2.SetAuthURLParam("nonce", nonce), oauth2.S256ChallengeOption(verifier)), nil
 }
 
-func (g dialog) config(ctx context.Context, by client) (*oauth2.Config, error) {
-	at, err := g.endpoint(ctx)
+func (d dialog) config(ctx context.Context, by client) (*oauth2.Config, error) {
+	at, err := d.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	scopes := slices.DeleteFunc(slices.Clone(g.o.Login.Scopes), func(s string) bool { return s == oidc.ScopeOpenID })
+	scopes := slices.DeleteFunc(slices.Clone(d.login.Scopes), func(s string) bool { return s == oidc.ScopeOpenID })
 	return &oauth2.Config{
-		ClientID: by.id, ClientSecret: by.secret, RedirectURL: g.callbackURL(), Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
+		ClientID: by.id, ClientSecret: by.secret, RedirectURL: d.callbackURL(), Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
 		Endpoint: oauth2.Endpoint{AuthURL: at.authorize, TokenURL: at.token, AuthStyle: oauth2.AuthStyleInParams},
 	}, nil
 }
 
-func (g dialog) callbackURL() string {
-	return strings.TrimSuffix(g.o.Login.PublicURL, "/") + "/login/callback"
+func (d dialog) callbackURL() string {
+	return strings.TrimSuffix(d.login.PublicURL, "/") + "/login/callback"
 }
 
 // checkRedirect accepts only the addresses on which the tools listen; otherwise the code
@@ -174,13 +185,13 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
 		"authz": base + "/login/authorize", "token": base + "/login/token",
 	}
-	l := g.o.Login
+	l := g.guard.o.Login
 	if !l.Direct {
 		return doc, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
-	at, err := dialog(g).endpoint(ctx)
+	at, err := g.dialog.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -193,10 +204,10 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 	return doc, nil
 }
 
-func (g dialog) endpoint(ctx context.Context) (endpoint, error) {
-	keys, err := g.rules.Load().issuers.keysFor(ctx, g.o.Login.Issuer, "")
+func (d dialog) endpoint(ctx context.Context) (endpoint, error) {
+	keys, err := d.rules.Load().issuers.keysFor(ctx, d.login.Issuer, "")
 	if err != nil {
-		g.log.Error("issuer of logins not reached", "issuer", g.o.Login.Issuer.URL, "reason", err)
+		d.log.Error("issuer of logins not reached", "issuer", d.login.Issuer.URL, "reason", err)
 		return endpoint{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
 	}
 	return keys.endpoint, nil
@@ -216,10 +227,10 @@ type loginCode struct {
 func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState
-	if err := g.o.Keyring.Open("login state", q.Get("state"), &st); err != nil || g.now().Unix() >= st.Expires {
+	if err := g.guard.o.Keyring.Open("login state", q.Get("state"), &st); err != nil || g.guard.now().Unix() >= st.Expires {
 		return badLogin(errors.New("this login was not begun here, or took too long; log in again"))
 	}
-	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
+	if iss := q.Get("iss"); iss != "" && iss != g.guard.o.Login.Issuer.URL { // RFC 9207, section 2.4
 		return badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
 	}
 	to, err := url.Parse(st.Redirect)
@@ -230,11 +241,11 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	if e := q.Get("error"); e != "" {
 		answer.Set("error", "access_denied")
 	} else {
-		id, _, err := dialog(g).identify(r.Context(), client{g.o.Login.ClientID, g.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
+		id, _, err := g.dialog.identify(r.Context(), client{g.guard.o.Login.ClientID, g.guard.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
 		if err != nil {
 			return err
 		}
-		code, err := g.o.Keyring.Seal("login code", loginCode{id.slim(), rand.Text(), st.Redirect, st.Challenge, g.now().Add(codeTTL).Unix()})
+		code, err := g.guard.o.Keyring.Seal("login code", loginCode{id.slim(), rand.Text(), st.Redirect, st.Challenge, g.guard.now().Add(codeTTL).Unix()})
 		if err != nil {
 			return err
 		}
@@ -246,29 +257,29 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // identify exchanges the issuer's code for an ID token and verifies it.
-func (g dialog) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
-	c, err := g.config(ctx, by)
+func (d dialog) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
+	c, err := d.config(ctx, by)
 	if err != nil {
 		return identity{}, "", err
 	}
-	token, err := g.idToken(ctx, c, code, verifier)
+	token, err := d.idToken(ctx, c, code, verifier)
 	var id identity
 	if err == nil {
-		now := g.rules.Load()
-		id, err = now.issuers.check(ctx, g.issuer(now, by), token)
+		now := d.rules.Load()
+		id, err = now.issuers.check(ctx, d.login.issuerFor(now, by), token)
 	}
 	if err == nil && subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
 		err = errors.New("the nonce is of another login")
 	}
 	if err != nil {
-		g.log.Warn("login refused", "issuer", g.o.Login.Issuer.URL, "reason", err)
+		d.log.Warn("login refused", "issuer", d.login.Issuer.URL, "reason", err)
 		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
 	}
 	return id, token, nil
 }
 
-func (g dialog) idToken(ctx context.Context, c *oauth2.Config, code, verifier string) (string, error) {
-	client := *g.rules.Load().issuers.client
+func (d dialog) idToken(ctx context.Context, c *oauth2.Config, code, verifier string) (string, error) {
+	client := *d.rules.Load().issuers.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the form has secrets in it
 	got, err := c.Exchange(context.WithValue(ctx, oauth2.HTTPClient, &client), code, oauth2.VerifierOption(verifier))
 	if no, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
@@ -311,19 +322,19 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 		return badLogin(errors.New("the form cannot be read"))
 	}
 	var code loginCode
-	err := g.o.Keyring.Open("login code", r.PostForm.Get("code"), &code)
+	err := g.guard.o.Keyring.Open("login code", r.PostForm.Get("code"), &code)
 	verified := subtle.ConstantTimeCompare([]byte(oauth2.S256ChallengeFromVerifier(r.PostForm.Get("code_verifier"))), []byte(code.Challenge)) == 1
-	if err != nil || g.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
+	if err != nil || g.guard.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
 		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	switch first, hasRoom := g.spent.first(code.ID, g.now(), time.Unix(code.Expires, 0)); {
+	switch first, hasRoom := g.guard.spent.first(code.ID, g.guard.now(), time.Unix(code.Expires, 0)); {
 	case !hasRoom:
 		return &Refusal{Status: http.StatusServiceUnavailable, Text: "too many logins at this moment"}
 	case !first:
-		g.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
+		g.guard.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
 		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	sealed, err := g.o.Keyring.Seal("login token", loginToken{code.identity, g.now().Unix()})
+	sealed, err := g.guard.o.Keyring.Seal("login token", loginToken{code.identity, g.guard.now().Unix()})
 	if err != nil {
 		return err
 	}

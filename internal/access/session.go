@@ -174,11 +174,11 @@ func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, erro
 		c.Until = until
 		return c.atPortal(), nil
 	}
-	by, ok := g.client()
+	by, ok := g.o.client()
 	if !ok {
 		return Caller{}, errEnded()
 	}
-	id, err := now.issuers.proof(ctx, g.issuer(now, by), v.Proof)
+	id, err := now.issuers.proof(ctx, g.o.Login.issuerFor(now, by), v.Proof)
 	if errors.Is(err, errIssuerDown) {
 		g.log.Error("session of a portal not checked", "issuer", g.o.Login.Issuer.URL, "reason", err)
 		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}

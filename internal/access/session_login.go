@@ -33,20 +33,23 @@ const (
 )
 
 // BrowserLogins begins and ends browser sessions, see [Sessions].
-type BrowserLogins struct{ *Guard }
+type BrowserLogins struct {
+	guard  *Guard
+	dialog dialog
+}
 
 // BrowserLogins returns the logins at the pages.
-func (g *Guard) BrowserLogins() BrowserLogins { return BrowserLogins{g} }
+func (g *Guard) BrowserLogins() BrowserLogins { return BrowserLogins{g, newDialog(g)} }
 
 // Way returns how users log in under the current policy.
 func (g BrowserLogins) Way() Way {
-	if g.o.Sessions == nil {
+	if g.guard.o.Sessions == nil {
 		return NoWay
 	}
-	if _, ok := g.client(); ok {
+	if _, ok := g.guard.o.client(); ok {
 		return ByIssuer
 	}
-	if g.o.Login != nil && g.o.Login.Direct || len(g.rules.Load().Tokens) > 0 {
+	if g.guard.o.Login != nil && g.guard.o.Login.Direct || len(g.guard.rules.Load().Tokens) > 0 {
 		return ByToken
 	}
 	return NoWay
@@ -59,23 +62,23 @@ func (g BrowserLogins) TakeTokens() bool {
 	case ByToken:
 		return true
 	case ByIssuer:
-		return g.o.Sessions.Tokens && len(g.rules.Load().Tokens) > 0
+		return g.guard.o.Sessions.Tokens && len(g.guard.rules.Load().Tokens) > 0
 	}
 	return false
 }
 
 // Issuer returns the URL of the login issuer, for logins [ByIssuer].
-func (g BrowserLogins) Issuer() string { return g.o.Login.Issuer.URL }
+func (g BrowserLogins) Issuer() string { return g.guard.o.Login.Issuer.URL }
 
 // On reports whether this server supports `tofu login`.
 func (g ToolLogins) On() bool {
-	return g.o.Login != nil && (g.o.Sessions == nil || !g.o.Sessions.Portal)
+	return g.guard.o.Login != nil && (g.guard.o.Sessions == nil || !g.guard.o.Sessions.Portal)
 }
 
 // client returns the OAuth client of the pages at the login issuer; false: none.
-func (g *Guard) client() (client, bool) {
-	l := g.o.Login
-	s := g.o.Sessions
+func (o Options) client() (client, bool) {
+	l := o.Login
+	s := o.Sessions
 	switch {
 	case l == nil || s == nil:
 		return client{}, false
@@ -85,11 +88,11 @@ func (g *Guard) client() (client, bool) {
 	return client{s.ClientID, s.ClientSecret}, s.ClientID != ""
 }
 
-// issuer returns the login issuer, with the client as the audience of its tokens. With
+// issuerFor returns the login issuer, with the client as the audience of its tokens. With
 // [Login].Direct the policy names the claim with the groups.
-func (g *Guard) issuer(now *rules, by client) Issuer {
-	i := g.o.Login.Issuer
-	if g.o.Login.Direct {
+func (l *Login) issuerFor(now *rules, by client) Issuer {
+	i := l.Issuer
+	if l.Direct {
 		for _, known := range now.Issuers {
 			if known.URL == i.URL {
 				i.GroupsClaim = known.GroupsClaim
@@ -112,20 +115,20 @@ type browserState struct {
 // The cookie binds the login to this browser, so that an attacker cannot make the
 // browser complete a login that the attacker began.
 func (g BrowserLogins) Begin(r *http.Request, back string) (to string, cookie *http.Cookie, err error) {
-	by, ok := g.client()
+	by, ok := g.guard.o.client()
 	if !ok {
 		return "", nil, badLogin(errors.New("there is no issuer of logins for browsers"))
 	}
-	st := browserState{Return: back, Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.now().Add(stateTTL).Unix()}
-	sealed, err := g.o.Sessions.Keyring.Seal(browserPurpose, st)
+	st := browserState{Return: back, Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.guard.now().Add(stateTTL).Unix()}
+	sealed, err := g.guard.o.Sessions.Keyring.Seal(browserPurpose, st)
 	if err != nil {
 		return "", nil, err
 	}
-	to, err = dialog(g).redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
+	to, err = g.dialog.redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return "", nil, err
 	}
-	return to, g.o.Sessions.Cookie(r, loginCookie, stateHash(sealed), stateTTL), nil
+	return to, g.guard.o.Sessions.Cookie(r, loginCookie, stateHash(sealed), stateTTL), nil
 }
 
 func stateHash(state string) string {
@@ -136,7 +139,7 @@ func stateHash(state string) string {
 // Owns reports whether a callback of the issuer belongs to a login at the pages, and not
 // to one of a tool.
 func (g BrowserLogins) Owns(r *http.Request) bool {
-	s := g.o.Sessions
+	s := g.guard.o.Sessions
 	var st browserState
 	return s != nil && s.Keyring.Open(browserPurpose, r.URL.Query().Get("state"), &st) == nil
 }
@@ -151,14 +154,14 @@ type LoggedIn struct {
 // Callback completes a login at the issuer.
 func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	q := r.URL.Query()
-	s := g.o.Sessions
-	by, ok := g.client()
+	s := g.guard.o.Sessions
+	by, ok := g.guard.o.client()
 	if !ok {
 		return LoggedIn{}, badLogin(errors.New("there is no issuer of logins for browsers"))
 	}
 	var st browserState
 	sealed := q.Get("state")
-	if err := s.Keyring.Open(browserPurpose, sealed, &st); err != nil || g.now().Unix() >= st.Expires {
+	if err := s.Keyring.Open(browserPurpose, sealed, &st); err != nil || g.guard.now().Unix() >= st.Expires {
 		return LoggedIn{}, badBrowserLogin("this login was not begun here, or took too long")
 	}
 	mine := r.CookiesNamed(s.name(r, loginCookie))
@@ -173,12 +176,12 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 		}
 		return LoggedIn{}, err
 	}
-	now := g.rules.Load()
-	v := session{identity: s.keep(id, now.Rules), Name: text.Clip(id.label(), maxName), Issued: g.now().Unix()}
+	now := g.guard.rules.Load()
+	v := session{identity: s.keep(id, now.Rules), Name: text.Clip(id.label(), maxName), Issued: g.guard.now().Unix()}
 	if s.Portal {
 		v.Proof = token
 	}
-	c, err := g.opened(now, v)
+	c, err := g.guard.opened(now, v)
 	if err != nil {
 		return LoggedIn{}, err
 	}
@@ -194,23 +197,23 @@ func badBrowserLogin(text string) error {
 
 // answered returns the identity, and the ID token, from the issuer's answer to a login.
 func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
-	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
+	if iss := q.Get("iss"); iss != "" && iss != g.guard.o.Login.Issuer.URL { // RFC 9207, section 2.4
 		return identity{}, "", badBrowserLogin("this answer is from another issuer than that of logins")
 	}
 	if q.Get("error") != "" {
 		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer of logins refused this one"}
 	}
-	return dialog(g).identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
+	return g.dialog.identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }
 
 // ByToken begins a session with a static token.
 func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) {
-	now := g.rules.Load()
-	s := g.o.Sessions
+	now := g.guard.rules.Load()
+	s := g.guard.o.Sessions
 	if !g.TakeTokens() {
 		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "login with a token is not enabled here"}
 	}
-	c, ok := now.static(token, g.now())
+	c, ok := now.static(token, g.guard.now())
 	if !ok {
 		g.record(r, Caller{Mode: "refused"}, "")
 		return LoggedIn{}, &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
@@ -219,7 +222,7 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 	if err != nil {
 		return LoggedIn{}, err
 	}
-	v := session{Token: id, Hash: hash[:], Issued: g.now().Unix()}
+	v := session{Token: id, Hash: hash[:], Issued: g.guard.now().Unix()}
 	if s.Portal {
 		v.Proof = token
 	}
@@ -228,7 +231,7 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 
 // open seals a session and records the login.
 func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, error) {
-	s := g.o.Sessions
+	s := g.guard.o.Sessions
 	c.Until = time.Unix(v.Issued, 0).Add(s.ttl())
 	sealed, err := s.Keyring.Seal(s.purpose(), v)
 	if err != nil {
@@ -246,23 +249,23 @@ func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, err
 // End records a logout and returns cookies that delete the session in the browser. A
 // copy of the session cookie stays valid.
 func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
-	if g.o.Sessions == nil {
+	if g.guard.o.Sessions == nil {
 		return nil
 	}
-	if c, found, err := g.session(r, g.rules.Load()); found && err == nil {
+	if c, found, err := g.guard.session(r, g.guard.rules.Load()); found && err == nil {
 		g.record(r, c, "logout")
 	}
-	return g.o.Sessions.Forget(r)
+	return g.guard.o.Sessions.Forget(r)
 }
 
 // record writes a login or logout to the audit log; "" stands for a refused login.
 func (g BrowserLogins) record(r *http.Request, c Caller, what rights.Action) {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind}
 	if what == "" {
-		g.Record(r, Record{Caller: c, Right: right})
+		g.guard.Record(r, Record{Caller: c, Right: right})
 		return
 	}
-	grant := Grant{Caller: c, guard: g.Guard, r: r, right: right, rule: "session"}
+	grant := Grant{Caller: c, guard: g.guard, r: r, right: right, rule: "session"}
 	grant.Record("", Change{Action: what, Status: http.StatusSeeOther})
 }
 
