@@ -14,11 +14,11 @@ import (
 
 // unreadable describes in e the lock of a claim that is listed but not found.
 func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.ClaimID) {
-	e.Held = abandonedInfo(x.claimTag(c), c.X)
-	g := x.s.observations.missing(x.workspace, c, x.date)
+	e.Held = abandonedInfo(x.names.claimTag(c), c.X)
+	g := x.s.observations.missing(x.names.workspace, c, x.date)
 	if g.Answers == protocol.AbandonedAnswers {
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
-			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
+			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
 	}
 	e.Unreadable = true
 	e.abandoned = g.Abandoned()
@@ -33,7 +33,7 @@ func abandonedInfo(tag, x string) LockInfo {
 // warnAbandoned logs which lock an attempt ends, and why.
 func (x *session) warnAbandoned(ctx context.Context, c protocol.ClaimID) {
 	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
-		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
+		"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
 }
 
 // maxDanglingVersions bounds how many versions a takeover goes back.
@@ -43,28 +43,28 @@ const maxDanglingVersions = 20
 // cannot be read was probably never acknowledged. If it was, going back to the one
 // before it silently would be wrong, so only an explicit takeover does that.
 func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManifest, error) {
-	m, err := x.s.manifests.fetchState(ctx, x.numbered(head), x.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.names.numbered(head), x.names.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {
 		return m, err
 	}
-	p, perr := x.s.manifests.fetchState(ctx, x.pointer(), x.workspace)
+	p, perr := x.s.manifests.fetchState(ctx, x.names.pointer(), x.names.workspace)
 	if perr == nil && p.N == head {
 		return p, nil // the same manifest under its other tag
 	}
-	if !x.takes || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
-		return m, x.s.manifests.unreadableVersion(x.tagNames, head, err)
+	if !x.terms.takeOver || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
+		return m, x.s.manifests.unreadableVersion(x.names, head, err)
 	}
 	old, err := x.readable(ctx, head)
 	if errors.Is(err, oci.ErrNotFound) { // all are dangling: use the state from before them
 		old = p
 		err = nil
 		if perr != nil {
-			old = format.StateManifest{Workspace: x.workspace, Empty: true}
+			old = format.StateManifest{Workspace: x.names.workspace, Empty: true}
 		}
 	}
 	if err == nil {
 		x.s.o.Logger.WarnContext(ctx, "the newest version is listed, but reading it answers 404; an older one is current now",
-			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.numbered(head), "current", old.N)
+			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.numbered(head), "current", old.N)
 	}
 	return old, err
 }
@@ -79,7 +79,7 @@ func (x *session) readable(ctx context.Context, head int64) (format.StateManifes
 		if tried++; tried > maxDanglingVersions {
 			return format.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxDanglingVersions, head, oci.ErrCorrupt)
 		}
-		m, err := x.s.manifests.fetchState(ctx, x.numbered(n), x.workspace)
+		m, err := x.s.manifests.fetchState(ctx, x.names.numbered(n), x.names.workspace)
 		if !errors.Is(err, oci.ErrNotFound) {
 			return m, err
 		}

@@ -190,12 +190,12 @@ func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64
 func (c copier) riseAbove(ctx context.Context, n int64) error {
 	s := c.src
 	info := NewLockInfo("replicate", s.o.Tool)
-	x := newSession(s, c.workspace, info)
+	x := newSession(s, c.workspace, info, terms{})
 	if n >= maxNumber {
 		return x.checkNumbers([]string{c.numbered(n)})
 	}
 	end := protocol.Request{Op: protocol.OpPutTombstone, Claim: protocol.ClaimID{Fence: n, X: format.ClaimX(info.ID, rand.Uint32())}, Forced: true, Reason: format.ReasonForced}
-	if r := x.perform(ctx, end); r.Err != nil {
+	if r := x.perform(ctx, end, nil); r.Err != nil {
 		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.Err)
 	}
 	return s.Hold(ctx, c.workspace, info, func(*Lock) error { return nil })

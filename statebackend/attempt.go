@@ -56,9 +56,10 @@ func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (
 
 // terms are the conditions of an attempt to lock.
 type terms struct {
-	takeOver bool // also if another client holds the lock
-	fit      func(context.Context, *Listing) error
-	known    *Listing // the list to begin with; nil: the attempt makes one
+	locks    bool                                  // lists must be fit for locking
+	takeOver bool                                  // also if another client holds the lock
+	fit      func(context.Context, *Listing) error // called with the first new list, and with known; nil: not called
+	known    *Listing                              // the list to begin with; nil: the attempt makes one
 }
 
 func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockInfo) (*Lock, error) {
@@ -92,21 +93,19 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 	if s.locks.wasEnded(workspace, info.ID, s.o.Now()) {
 		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, format.ShownID(info.ID), ErrLockEnded)
 	}
+	on.locks = true
 	over := protocol.Overdue{}
 	for try := 1; ; try++ {
-		x := newSession(s, workspace, info)
-		x.locks = true
-		x.takes = on.takeOver
-		x.fit = on.fit
-		x.known = on.known
+		x := newSession(s, workspace, info, on)
 		on.known = nil
 		a := newAcquirer(s, info.ID)
 		a.TakeOver = on.takeOver
 		a.Overdue = over
-		x.run(ctx, a)
+		var seal content
+		x.run(ctx, a, &seal)
 		s.findings.learn(a.Can)
 		if a.Result.Won {
-			return x.won(ctx, a)
+			return x.won(ctx, a, seal)
 		}
 		err := x.notWon(ctx, a.Result)
 		e, ok := errors.AsType[*LockedError](err)
@@ -138,36 +137,29 @@ func newAcquirer(s *Store, id string) *protocol.Acquirer {
 const maxTries = 4
 
 // won returns the lock that an acquirer won.
-func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) {
-	l := &Lock{writer: writer{s: x.s, x: x, hold: a.Hold()}}
+func (x *session) won(ctx context.Context, a *protocol.Acquirer, seal content) (*Lock, error) {
+	l := &Lock{s: x.s, x: x, hold: a.Hold()}
 	l.none = l.hold.Newest == 0 && !x.snapshot.Pointer
 	if a.Result.Sealed {
-		sealed, err := format.ParseState(x.sealed)
+		sealed, err := format.ParseState(seal.manifest)
 		if err != nil {
 			return nil, err
 		}
 		l.head = &sealed
 	}
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
-		l.startHeartbeats(ctx, protocol.Request{Op: protocol.OpPutClaim, Claim: a.Claim, Root: a.Root, Beside: a.Beside})
+		l.heartbeats = startHeartbeats(ctx, x, protocol.Request{Op: protocol.OpPutClaim, Claim: a.Claim, Root: a.Root, Beside: a.Beside})
 	}
 	x.s.locks.keep(l)
-	x.s.observations.forget(x.workspace)
+	x.s.observations.forget(x.names.workspace)
 	if x.first {
-		if err := x.withheld(ctx, a.Claim); err != nil {
-			return nil, errors.Join(err, l.Unlock(ctx))
+		// Once in the life of a repository: can pushed content be read? A registry with a
+		// signature policy accepts a state and then does not serve it.
+		if err := x.s.repo.CheckHandedOut(ctx, x.claims[a.Claim].Digest); err != nil {
+			return nil, errors.Join(fmt.Errorf("locking workspace %q in %s: %w", x.names.workspace, x.s.repo, err), l.Unlock(ctx))
 		}
 	}
 	return l, nil
-}
-
-// withheld checks, once in the life of a repository, whether pushed content can be
-// read: a registry with a signature policy accepts a state and then does not serve it.
-func (x *session) withheld(ctx context.Context, claim protocol.ClaimID) error {
-	if err := x.s.repo.CheckHandedOut(ctx, x.claims[claim].Digest); err != nil {
-		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, err)
-	}
-	return nil
 }
 
 // notWon returns the error that explains why a lock was not won.
@@ -176,12 +168,12 @@ func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
 		// Every claim met a number that another holder had just used: the lock is
 		// busy. A caller waits for it as for a holder that has just released it.
 		return &LockedError{
-			Workspace: x.workspace, Repository: x.s.repo.String(), gone: true,
+			Workspace: x.names.workspace, Repository: x.s.repo.String(), gone: true,
 			Held: LockInfo{Info: "other runs take and release it in quick succession"},
 		}
 	}
 	if !res.Held {
-		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, res.Err)
+		return fmt.Errorf("locking workspace %q in %s: %w", x.names.workspace, x.s.repo, res.Err)
 	}
 	err := error(x.lockedBy(ctx, res.By))
 	if res.Err != nil { // our own claim may still be there
@@ -192,24 +184,24 @@ func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
 
 // lockedBy reads the holder of a claim; the zero claim is an older tool's marker.
 func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError {
-	e := &LockedError{Workspace: x.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
+	e := &LockedError{Workspace: x.names.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
 	if c != (protocol.ClaimID{}) {
-		e.Tag = x.claimTag(c)
+		e.Tag = x.names.claimTag(c)
 		// A claim that is listed holds, whether or not it can be read.
-		l, err := x.s.manifests.fetchLock(ctx, x.claimTag(c), x.workspace)
+		l, err := x.s.manifests.fetchLock(ctx, x.names.claimTag(c), x.names.workspace)
 		if errors.Is(err, oci.ErrNotFound) {
 			x.unreadable(ctx, e, c)
 			return e
 		}
 		if err != nil {
-			x.s.observations.failed(x.workspace)
-			e.Held = LockInfo{ID: c.X, Info: "unknown, reading the claim " + x.claimTag(c) + ": " + err.Error()}
+			x.s.observations.failed(x.names.workspace)
+			e.Held = LockInfo{ID: c.X, Info: "unknown, reading the claim " + x.names.claimTag(c) + ": " + err.Error()}
 			return e
 		}
-		g := x.s.observations.read(x.workspace, c, l, x.date)
+		g := x.s.observations.read(x.names.workspace, c, l, x.date)
 		e.Held = l.Info
 		e.expired = g.Expired(l, x.s.o.Now())
-		root := x.named(l.Root)
+		root := x.names.named(l.Root)
 		e.orphan = root != protocol.ClaimID{} && !x.snapshot.Alive(root)
 	}
 	if !e.Held.Created.IsZero() {

@@ -142,14 +142,14 @@ func (h *holdings) find(workspace, id string) (*Lock, bool) {
 func (h *holdings) keep(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.held[l.x.workspace] = l
+	h.held[l.x.names.workspace] = l
 }
 
 func (h *holdings) forget(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held[l.x.workspace] == l {
-		delete(h.held, l.x.workspace)
+	if h.held[l.x.names.workspace] == l {
+		delete(h.held, l.x.names.workspace)
 	}
 }
 

@@ -57,15 +57,14 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startHeartbeats renews the claim every third of the lease until stopped. A heartbeat
 // carries the registry's time: the Date header of the last list.
-func (l *Lock) startHeartbeats(ctx context.Context, claim protocol.Request) {
+func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *heartbeats {
 	stopped := make(chan struct{})
-	b := &heartbeats{x: l.x.clone(), claim: claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
+	b := &heartbeats{x: x.clone(), claim: claim, ttl: x.s.o.LockTTL, confirmed: x.claimed, dated: x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
-	l.heartbeats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
 	// The claim itself was the first heartbeat, and a list after it won the lock, unless
 	// the repository was empty and the registry had not sent its time yet.
-	now := l.x.undated
+	now := x.undated
 	b.done.Go(func() {
 		t := time.NewTicker(b.ttl / protocol.HeartbeatsPerLease)
 		defer t.Stop()
@@ -77,6 +76,7 @@ func (l *Lock) startHeartbeats(ctx context.Context, claim protocol.Request) {
 			}
 		}
 	})
+	return b
 }
 
 // sendOne sends one heartbeat and checks whether the lock is still ours; false ends the
@@ -93,7 +93,7 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 		}
 	}
 	b.sent++
-	r := b.x.perform(ctx, b.claim)
+	r := b.x.perform(ctx, b.claim, nil)
 	b.uncertain = b.uncertain || r.Status == protocol.StatusUncertain
 	ours, err := b.look(ctx)
 	if err == nil && ours && r.Status == protocol.StatusDone {
@@ -152,7 +152,7 @@ func (l *Lock) Heartbeat() Heartbeat {
 
 // clone returns a session that may be used beside x.
 func (x *session) clone() *session {
-	c := newSession(x.s, x.workspace, x.info)
+	c := newSession(x.s, x.names.workspace, x.info, terms{})
 	c.date = x.date
 	return c
 }

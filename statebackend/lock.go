@@ -24,18 +24,9 @@ type LockInfo = format.LockInfo
 // Lock is a lock that this process won. It is safe for concurrent use, and
 // serializes its requests.
 type Lock struct {
-	writer
+	s          *Store
+	x          *session
 	heartbeats *heartbeats // nil without a lease
-
-	// Guarded by the mutex of writer:
-	leaves time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet
-	owner  string        // the owner that the record named when it was last checked; "": not checked
-}
-
-// writer reads and writes the versions of a workspace under its lock.
-type writer struct {
-	s *Store
-	x *session
 
 	mu       sync.Mutex            // guards the fields below
 	hold     protocol.Hold         // hold.Claim does not change
@@ -43,6 +34,8 @@ type writer struct {
 	wrote    bool
 	none     bool // the list by which the lock was won had neither versions nor state-W
 	released bool
+	leaves   time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet
+	owner    string        // the owner that the record named when it was last checked; "": not checked
 }
 
 // Info returns the description of the holder.
@@ -54,7 +47,7 @@ func (l *Lock) Fence() int64 { return l.hold.Claim.Fence }
 
 // Get returns the current state as the lock knows it, which may be newer than
 // what a reader without the lock sees.
-func (l *writer) Get(ctx context.Context) ([]byte, Version, error) {
+func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, err := l.readHead(ctx)
@@ -66,26 +59,26 @@ func (l *writer) Get(ctx context.Context) ([]byte, Version, error) {
 
 // readHead reads the manifest of the head. state-W points to it unless its writer
 // died before moving it, or a dead holder's write came late.
-func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
+func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
 	}
 	m := format.StateManifest{}
 	err := error(oci.ErrNotFound)
 	if !l.none && (l.hold.Newest == 0 || !l.s.findings.stuck()) {
-		m, err = l.s.manifests.fetchState(ctx, l.x.pointer(), l.x.workspace)
+		m, err = l.s.manifests.fetchState(ctx, l.x.names.pointer(), l.x.names.workspace)
 	}
 	switch {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
 		return m, err
 	case err == nil && m.N > l.hold.Newest:
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
-			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.hold.Newest, ErrLockLost)
+			l.x.names.workspace, l.s.repo, l.x.names.fragment, m.N, l.hold.Newest, ErrLockLost)
 	case err != nil || m.N < l.hold.Newest:
-		m, err = l.s.manifests.newest(ctx, l.x.tagNames, protocol.Snapshot{Newest: l.hold.Newest})
+		m, err = l.s.manifests.newest(ctx, l.x.names, protocol.Snapshot{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			// cached, so that it is not requested again
-			m = format.StateManifest{Workspace: l.x.workspace, Empty: true}
+			m = format.StateManifest{Workspace: l.x.names.workspace, Empty: true}
 			err = nil
 		}
 		if err != nil {
@@ -101,7 +94,7 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 // the message names the version that keeps the bytes. Writes after the first failed
 // one are kept, too: a run goes on for a while, and its last state is the most
 // complete.
-func (l *writer) Put(ctx context.Context, state []byte) (Version, error) {
+func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
 	}
@@ -111,57 +104,58 @@ func (l *writer) Put(ctx context.Context, state []byte) (Version, error) {
 
 // Delete deletes the workspace. Its history stays until it is pruned, and a
 // later Put restores the name.
-func (l *writer) Delete(ctx context.Context) error {
+func (l *Lock) Delete(ctx context.Context) error {
 	_, err := l.write(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
 	return err
 }
 
-func (l *writer) write(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
+func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
-		return Version{}, fmt.Errorf("workspace %q in %s: the lock was released: %w", l.x.workspace, l.s.repo, ErrLockLost)
+		return Version{}, fmt.Errorf("workspace %q in %s: the lock was released: %w", l.x.names.workspace, l.s.repo, ErrLockLost)
 	}
-	if err := l.prepare(ctx, state, &m); err != nil {
-		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, err)
+	c, err := l.prepare(ctx, state, &m)
+	if err != nil {
+		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.names.workspace, l.s.repo, err)
 	}
 	save := l.hold.Save()
-	l.x.run(ctx, save)
+	l.x.run(ctx, save, &c)
 	l.hold.Saved(save)
-	return l.settled(ctx, m, save.Result)
+	return l.settle(ctx, m, save.Result)
 }
 
-// settled turns the result of a save into the result of a write.
-func (l *writer) settled(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
+// settle turns the result of a save into the result of a write.
+func (l *Lock) settle(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
 	kept := int64(0)
 	if res.Written {
 		kept = m.N
 	}
 	switch {
 	case res.Lost && errors.Is(res.Err, protocol.ErrNumbersUsed):
-		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.workspace, l.s.repo, res.Err, ErrLockLost)
+		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.names.workspace, l.s.repo, res.Err, ErrLockLost)
 	case res.Lost && res.Stored: // just before the lock was ended; its holder reads what it wrote
 		l.head = &m
 		return newVersion(m), nil
 	case res.Lost:
-		return Version{}, l.overtaken(ctx, kept, res)
+		return Version{}, overtaken(ctx, l, kept, res)
 	case !res.Stored && res.Written:
-		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it counts: %w", l.x.workspace, l.s.repo, kept, res.Err)
+		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it counts: %w", l.x.names.workspace, l.s.repo, kept, res.Err)
 	case !res.Stored:
-		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.Err)
+		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.names.workspace, l.s.repo, res.Err)
 	case res.Behind:
-		l.s.pointers.left(ctx, l.x.tagNames, m.N, res.Err)
+		l.s.pointers.left(ctx, l.x.names, m.N, res.Err)
 	}
 	l.wrote = true
 	l.head = &m
 	v := newVersion(m)
 	v.Current = true
-	l.s.catalog.remember(l.x.tagNames, v)
+	l.s.catalog.remember(l.x.names, v)
 	return v, nil
 }
 
 // prepare encodes a state, pushes its blob and fills the manifest.
-func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManifest) error {
+func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifest) (c content, err error) {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are kept anyway, and whether the lock is lost is decided after
@@ -170,9 +164,9 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 		err = nil
 	}
 	if err != nil {
-		return err
+		return c, err
 	}
-	m.Workspace = l.x.workspace
+	m.Workspace = l.x.names.workspace
 	m.N = l.hold.Next
 	m.Fence = l.hold.Claim.Fence
 	m.LockID = l.x.info.ID
@@ -183,35 +177,34 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 	m.Run = runPage(l.x.info.Info)
 	m.Parent = parent.Manifest.Digest.String()
 	m.ParentN = parent.N
-	l.x.blobs = nil
 	blob, ok, err := l.s.vault.store(ctx, state, m)
 	if err != nil {
-		return err
+		return c, err
 	}
 	if ok {
 		if parent.Layer.Digest != blob.Digest { // else the registry has it
 			if err := l.s.repo.PushBlob(ctx, blob); err != nil {
-				return err
+				return c, err
 			}
 		}
-		l.x.blobs = []oci.Blob{blob}
+		c.blobs = []oci.Blob{blob}
 	}
-	l.x.head, err = format.NewStateManifest(*m)
-	m.Manifest = l.x.head.Descriptor
-	return err
+	c.manifest, err = format.NewStateManifest(*m)
+	m.Manifest = c.manifest.Descriptor
+	return c, err
 }
 
 // overtaken reads who ended our claim, and says which version keeps the bytes and whether
 // it is current.
-func (l *writer) overtaken(ctx context.Context, kept int64, res protocol.Saved) error {
-	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
-	by, err := l.s.manifests.fetchLock(ctx, tag.String(), l.x.workspace)
+func overtaken(ctx context.Context, l *Lock, kept int64, res protocol.Saved) error {
+	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.names.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
+	by, err := l.s.manifests.fetchLock(ctx, tag.String(), l.x.names.workspace)
 	how := endText(by)
 	if err != nil {
 		how = endText(format.LockManifest{}) // the message omits the details
 	}
 	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
-		how = l.missing()
+		how = explainMissing(l)
 	}
 	what := "and the next lock decides whether it is current"
 	switch {
@@ -220,12 +213,12 @@ func (l *writer) overtaken(ctx context.Context, kept int64, res protocol.Saved) 
 	case res.Next > 0:
 		what = fmt.Sprintf("from which version %d continues", res.Next)
 	}
-	return lostError(l.s.repo.String(), l.x.workspace, kept, how, what)
+	return lostError(l.s.repo.String(), l.x.names.workspace, kept, how, what)
 }
 
-// missing says why the last list may lack both the claim and its tombstone. The newest
+// explainMissing says why the last list may lack both the claim and its tombstone. The newest
 // version is never removed while the lock is held, so its absence shows a rollback.
-func (l *writer) missing() string {
+func explainMissing(l *Lock) string {
 	if l.hold.Newest > 0 && !slices.Contains(l.x.numbers, l.hold.Newest) {
 		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.Newest)
 	}
@@ -240,7 +233,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.unlock(ctx); err != nil || !joined {
 		return err
 	}
-	_, err := endLock(ctx, l.s, l.x.workspace, l.x.info.ID, sealed, true)
+	_, err := endLock(ctx, l.s, l.x.names.workspace, l.x.info.ID, sealed, true)
 	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, oci.ErrNotFound) {
 		return nil // they have been ended already
 	}
@@ -263,7 +256,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 		return nil
 	}
 	if l.wrote && !l.hold.Lost && !l.hold.Uncertain && ctx.Err() == nil {
-		l.cleanUp(ctx)
+		cleaner{l.s, l.x}.cleanUp(ctx)
 	}
 	e := l.hold.Release()
 	e.Can = l.s.findings.abilities()
@@ -273,17 +266,17 @@ func (l *Lock) unlock(ctx context.Context) error {
 		e.Late = b.uncertain
 	}
 	if !l.hold.Lost || l.x.snapshot.Ended[l.hold.Claim] == 0 {
-		l.x.run(ctx, e)
+		l.x.run(ctx, e, nil)
 		l.s.findings.learn(e.Can)
 	}
 	if e.Err != nil {
-		return fmt.Errorf("unlocking workspace %q in %s: %w", l.x.workspace, l.s.repo, e.Err)
+		return fmt.Errorf("unlocking workspace %q in %s: %w", l.x.names.workspace, l.s.repo, e.Err)
 	}
 	l.released = true
 	l.s.locks.forget(l)
 	if n := len(l.x.snapshot.Claims); n >= manyClaims {
 		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts anew",
-			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
+			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "locks", n)
 	}
 	return nil
 }
@@ -310,9 +303,15 @@ func (l *Lock) Versions() int {
 // bytes to every list.
 const manyClaims = 500
 
+// cleaner removes what ended locks left behind, and old versions, under a lock.
+type cleaner struct {
+	s *Store
+	x *session
+}
+
 // deletes reports whether it is worth trying to delete. Clean tombstones accumulate
 // only in a registry without DELETE, so such a registry is not asked again each time.
-func (l *Lock) deletes() bool {
+func (l cleaner) deletes() bool {
 	switch can := l.s.findings.abilities(); can {
 	case protocol.Abilities{}:
 		return !slices.Contains(slices.Collect(maps.Values(l.x.snapshot.Ended)), protocol.EndedClean)
@@ -322,7 +321,7 @@ func (l *Lock) deletes() bool {
 }
 
 // cleanUp removes ended claims and old versions, if the registry supports deleting.
-func (l *Lock) cleanUp(ctx context.Context) {
+func (l cleaner) cleanUp(ctx context.Context) {
 	if l.deletes() {
 		l.cleanUpClaims(ctx)
 		l.prune(ctx)
@@ -330,26 +329,26 @@ func (l *Lock) cleanUp(ctx context.Context) {
 	}
 	if n := len(l.x.numbers); l.tooMany() && l.s.findings.first("", keepsAll) {
 		l.s.o.Logger.WarnContext(ctx, "max_versions has no effect here: the registry does not delete",
-			"repository", l.s.repo.String(), "workspace", l.x.workspace, "max_versions", l.s.o.MaxVersions, "versions", n)
+			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "max_versions", l.s.o.MaxVersions, "versions", n)
 	}
 }
 
-func (l *Lock) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.s.o.MaxVersions }
+func (l cleaner) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.s.o.MaxVersions }
 
 // maxPruned bounds how many versions one lock removes.
 const maxPruned = 20
 
 // prune removes versions beyond the configured number. This is best effort: a failure
 // is logged, and the next lock tries again.
-func (l *Lock) prune(ctx context.Context) {
+func (l cleaner) prune(ctx context.Context) {
 	if !l.tooMany() {
 		return
 	}
 	tags, err := l.s.manifests.tags(ctx)
 	if err == nil {
-		_, err = pruner{l.s.manifests, l.x.tagNames}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+		_, err = pruner{l.s.manifests, l.x.names}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
-	l.s.catalog.unpruned(ctx, l.x.tagNames, err)
+	l.s.catalog.unpruned(ctx, l.x.names, err)
 }
 
 // refusal is the part of an error that does not depend on the object; "" for nil.
@@ -393,15 +392,15 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	if l, ok := s.Holding(workspace, id); ok {
 		return l, l.checkCaller(ctx)
 	}
-	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
-	x.locks = true
+	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)}, terms{locks: true})
 	a := newAcquirer(s, id)
 	a.Resume = true
-	x.run(ctx, a)
+	var seal content
+	x.run(ctx, a, &seal)
 	s.findings.learn(a.Can)
 	switch res := a.Result; {
 	case res.Won:
-		return x.won(ctx, a)
+		return x.won(ctx, a, seal)
 	case res.Held:
 		return nil, another(x.lockedBy(ctx, res.By))
 	case res.Ended:
@@ -472,7 +471,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 
 // Latest is [Lock.Head], read again with one request: a process that took the lock
 // over under the same id may have written since. Then the error is ErrLockLost.
-func (l *writer) Latest(ctx context.Context) (Version, error) {
+func (l *Lock) Latest(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	l.head = nil
 	l.none = false
@@ -492,11 +491,10 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	x := newSession(s, workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()})
-	x.locks = true
+	x := newSession(s, workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()}, terms{locks: true})
 	x.ttl = 2 * lockTime // if this process dies, nobody has to force its lock
 	c := &protocol.Sealer{LockID: x.info.ID, Base: rand.Uint32(), Floor: floor, Can: s.findings.abilities()}
-	x.run(ctx, c)
+	x.run(ctx, c, &content{})
 	s.findings.learn(c.Can)
 	if c.Err != nil {
 		s.o.Logger.WarnContext(ctx, "the lock was ended, but its state could not be copied: until the next lock, a write of its holder may still become current",
@@ -512,9 +510,9 @@ const sealerLockID = "force-unlock-"
 // first number that none of the others can write; 0: there are no others. With owned the
 // lock must be that of the caller, else the error is [ErrAnother].
 func endLock(ctx context.Context, s *Store, workspace, id string, sealed int64, owned bool) (floor int64, err error) {
-	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)})
+	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)}, terms{})
 	f := &protocol.Forcer{LockID: id, Sealed: sealed, Owned: owned && x.info.Caller != ""}
-	x.run(ctx, f)
+	x.run(ctx, f, nil)
 	res := f.Result
 	switch {
 	case res.Err != nil:
@@ -527,7 +525,7 @@ func endLock(ctx context.Context, s *Store, workspace, id string, sealed int64, 
 		}
 		return res.Floor, nil
 	case res.Asked && x.foreign.Info.ID == format.ShownID(id):
-		r := x.perform(ctx, protocol.Request{Op: protocol.OpPutUnlocked})
+		r := x.perform(ctx, protocol.Request{Op: protocol.OpPutUnlocked}, nil)
 		return 0, r.Err
 	case res.Asked:
 		return 0, x.lockedBy(ctx, protocol.ClaimID{})

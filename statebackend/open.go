@@ -193,17 +193,17 @@ func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest
 // seal prepares the version that a takeover writes under its first number: the content
 // of the head, sealed again, since a version is bound to its number. It is built once,
 // because a repeated write must send the same bytes.
-func (x *session) seal(ctx context.Context, req protocol.Request) error {
-	if x.sealed.Bytes != nil {
+func (x *session) seal(ctx context.Context, req protocol.Request, c *content) error {
+	if c.manifest.Bytes != nil {
 		return nil
 	}
-	head := format.StateManifest{Workspace: x.workspace, Empty: true}
+	head := format.StateManifest{Workspace: x.names.workspace, Empty: true}
 	var err error
 	switch {
 	case req.Head > 0:
 		head, err = x.headToSeal(ctx, req.Head)
 	case x.snapshot.Pointer: // written by a tool without versions
-		head, err = x.s.manifests.fetchState(ctx, x.pointer(), x.workspace)
+		head, err = x.s.manifests.fetchState(ctx, x.names.pointer(), x.names.workspace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading version %d to seal it: %w", req.Head, definiteRead(err))
@@ -218,18 +218,17 @@ func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	m.Tool = x.s.o.Tool
 	m.Who = x.info.Who
 	m.Operation = format.OperationTakeover
-	if err := x.renew(ctx, head, &m); err != nil {
+	if err := x.renew(ctx, head, &m, c); err != nil {
 		return fmt.Errorf("sealing version %d under another number: %w", req.Head, definiteRead(err))
 	}
-	x.sealed, err = format.NewStateManifest(m)
-	x.head = x.sealed
+	c.manifest, err = format.NewStateManifest(m)
 	return err
 }
 
 // renew stores the content of head for the place of m. Without keys the bytes are kept
 // unchanged. With [Options].Unsealed so are bytes that are not sealed, which must not
 // become sealed by a takeover.
-func (x *session) renew(ctx context.Context, head format.StateManifest, m *format.StateManifest) error {
+func (x *session) renew(ctx context.Context, head format.StateManifest, m *format.StateManifest, c *content) error {
 	s := x.s
 	if s.o.Sealer == nil {
 		if sealed(head) {
@@ -243,14 +242,14 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 	}
 	var kept error
 	_, err := s.vault.view(ctx, head, 0, func(state []byte, _ Version) error {
-		kept = x.keep(ctx, state, m)
+		kept = x.keep(ctx, state, m, c)
 		return nil
 	})
 	switch {
 	case unsealed && errors.Is(err, ErrUnsealed):
 		return nil
 	case errors.Is(err, oci.ErrNotFound):
-		return x.keep(ctx, nil, m)
+		return x.keep(ctx, nil, m, c)
 	case err != nil:
 		return err
 	}
@@ -258,7 +257,7 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 }
 
 // keep stores state for the place of m, and sets m's lineage and serial.
-func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifest) error {
+func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifest, c *content) error {
 	h := readHead(state)
 	m.Lineage = h.lineage
 	m.Serial = h.serial
@@ -266,7 +265,7 @@ func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifes
 	if err != nil || !ok {
 		return err
 	}
-	x.blobs = []oci.Blob{blob}
+	c.blobs = []oci.Blob{blob}
 	if err := x.s.repo.PushBlob(ctx, blob); err != nil {
 		return fmt.Errorf("%v: %w", err, definite(err))
 	}

@@ -231,13 +231,13 @@ func foreign(tags []string) (list []string) {
 // the key of that version, as [Lock.Push] does. Otherwise a sealed history could go on
 // in clear, or under a key that no other client has. With lostKey, any key that seals
 // is enough, and about the current version only its manifest is known.
-func (l *writer) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
+func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
 	head, err := l.Head(ctx)
 	if err == nil && head.Encrypted && l.s.o.Sealer == nil {
 		_, _, err = l.Get(ctx)
 	}
 	if err != nil && lostKey && l.s.o.Sealer != nil {
-		head, err = l.closedHead(ctx, err)
+		head, err = closedHead(ctx, l, err)
 	}
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return Version{}, err
@@ -253,7 +253,7 @@ func (l *writer) Restore(ctx context.Context, old []byte, lostKey bool) (Version
 
 // closedHead returns the current version from its manifest if it is sealed, else err,
 // the reason why it cannot be opened.
-func (l *writer) closedHead(ctx context.Context, err error) (Version, error) {
+func closedHead(ctx context.Context, l *Lock, err error) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m, rerr := l.readHead(ctx); rerr == nil && sealed(m) {

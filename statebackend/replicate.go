@@ -457,23 +457,23 @@ func (r *manifests) checkReplica(ctx context.Context, tags []string) error {
 // changes. The manifest that the old keys open is deleted, where the registry deletes.
 // A state that OpenTofu encrypted uses no key of ours and stays; one in clear is
 // ErrUnsealed.
-func (l *writer) Rekey(ctx context.Context, n int64) error {
+func (l *Lock) Rekey(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.rekey(ctx, n); err != nil {
-		return fmt.Errorf("sealing version %d of workspace %q in %s with other keys: %w", n, l.x.workspace, l.s.repo, err)
+	if err := rekey(ctx, l, n); err != nil {
+		return fmt.Errorf("sealing version %d of workspace %q in %s with other keys: %w", n, l.x.names.workspace, l.s.repo, err)
 	}
 	return nil
 }
 
-func (l *writer) rekey(ctx context.Context, n int64) error {
+func rekey(ctx context.Context, l *Lock, n int64) error {
 	if l.released {
 		return ErrLockLost
 	}
 	if l.s.o.Sealer == nil {
 		return errNoKey
 	}
-	m, err := l.s.manifests.fetchState(ctx, l.x.numbered(n), l.x.workspace)
+	m, err := l.s.manifests.fetchState(ctx, l.x.names.numbered(n), l.x.names.workspace)
 	if err != nil {
 		return err
 	}
@@ -499,11 +499,11 @@ func (l *writer) rekey(ctx context.Context, n int64) error {
 	if _, err := l.s.repo.EnsureBlob(ctx, blob); err != nil {
 		return err
 	}
-	return l.replace(ctx, n, old, next)
+	return replaceVersion(ctx, l, n, old, next)
 }
 
-// replace puts a new manifest in the place of the old one of version n.
-func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next oci.Manifest) error {
+// replaceVersion puts a new manifest in the place of the old one of version n.
+func replaceVersion(ctx context.Context, l *Lock, n int64, old oci.Descriptor, next oci.Manifest) error {
 	v, err := l.x.list(ctx)
 	if err != nil {
 		return err
@@ -511,12 +511,12 @@ func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next 
 	if !v.Has(l.hold.Claim) || v.Ended[l.hold.Claim] != 0 {
 		return ErrLockLost
 	}
-	if err := l.s.repo.PutTag(ctx, l.x.numbered(n), next); err != nil {
+	if err := l.s.repo.PutTag(ctx, l.x.names.numbered(n), next); err != nil {
 		return err
 	}
 	if n == v.Newest {
 		l.head = nil
-		if err := l.s.pointers.movePointer(ctx, l.x.tagNames, n); err != nil {
+		if err := l.s.pointers.movePointer(ctx, l.x.names, n); err != nil {
 			return err
 		}
 	}

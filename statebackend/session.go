@@ -25,36 +25,37 @@ type machine interface {
 // session performs the requests of the machines on the registry, for one
 // workspace and one lock.
 type session struct {
-	tagNames
-	s    *Store
-	info LockInfo
-	ttl  time.Duration // the lease of own claims; 0: none
+	s     *Store
+	names tagNames
+	info  LockInfo
+	terms terms
+	ttl   time.Duration // the lease of own claims; 0: none
 
-	snapshot protocol.Snapshot                     // the last list
-	numbers  []int64                               // the versions in it, newest first
-	date     time.Time                             // of the list, by the registry's clock
-	fresh    bool                                  // the repository is empty
-	first    bool                                  // the repository was empty until this lock
-	locks    bool                                  // lists must be fit for locking
-	takes    bool                                  // take the lock even if another client holds it
-	fit      func(context.Context, *Listing) error // called with the first new list, and with known; nil: not called
-	known    *Listing                              // the list to begin with; nil: make one
-	copy     copyCheck                             // whether the repository is a replica
-	claims   map[protocol.ClaimID]oci.Manifest     // own claims, as written
-	claimed  timestamp                             // taken before the last claim was sent
-	undated  bool                                  // the registry does not send its time
-	foreign  format.LockManifest                   // the marker an older tool wrote
-	sealed   oci.Manifest                          // the seal, as written
-	head     oci.Manifest                          // the version to write
-	blobs    []oci.Blob                            // what head refers to, pushed again if the registry lost it
+	snapshot protocol.Snapshot                 // the last list
+	numbers  []int64                           // the versions in it, newest first
+	date     time.Time                         // of the list, by the registry's clock
+	fresh    bool                              // the repository is empty
+	first    bool                              // the repository was empty until this lock
+	copy     copyCheck                         // whether the repository is a replica
+	claims   map[protocol.ClaimID]oci.Manifest // own claims, as written
+	claimed  timestamp                         // taken before the last claim was sent
+	undated  bool                              // the registry does not send its time
+	foreign  format.LockManifest               // the marker an older tool wrote
 }
 
-func newSession(s *Store, workspace string, info LockInfo) *session {
-	return &session{tagNames: tagNamesOf(workspace), s: s, info: info, ttl: s.o.LockTTL, claims: map[protocol.ClaimID]oci.Manifest{}}
+// content is a version to write.
+type content struct {
+	manifest oci.Manifest
+	blobs    []oci.Blob // what it refers to, pushed again if the registry lost it
 }
 
-// run performs requests until m is done.
-func (x *session) run(ctx context.Context, m machine) {
+func newSession(s *Store, workspace string, info LockInfo, on terms) *session {
+	return &session{s: s, names: tagNamesOf(workspace), info: info, terms: on, ttl: s.o.LockTTL, claims: map[protocol.ClaimID]oci.Manifest{}}
+}
+
+// run performs requests until m is done. c is the version that m writes; a seal is made
+// when m asks for it, and set in c.
+func (x *session) run(ctx context.Context, m machine, c *content) {
 	var r protocol.Reply
 	for {
 		req := m.Next(r)
@@ -64,7 +65,7 @@ func (x *session) run(ctx context.Context, m machine) {
 		if r.MayPass() && req.Op != protocol.OpWait {
 			_ = sleep(ctx, protocol.Again()) // a cancelled wait ends the requests as well
 		}
-		r = x.perform(ctx, req)
+		r = x.perform(ctx, req, c)
 	}
 }
 
@@ -72,7 +73,7 @@ func (x *session) run(ctx context.Context, m machine) {
 // given up.
 const cleanupTime = 10 * time.Second
 
-func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Reply {
+func (x *session) perform(ctx context.Context, req protocol.Request, c *content) protocol.Reply {
 	if ctx.Err() != nil && cleansUp(req.Op) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
@@ -92,13 +93,13 @@ func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Re
 	case protocol.OpReadTombstone:
 		r.Reason, r.Err = x.readTombstone(ctx, req.Claim)
 	case protocol.OpReadPointer:
-		r.Owner, r.Err = x.readPointer(ctx, req.N)
+		r.Owner, r.Err = x.readPointer(ctx, req.N, c)
 	case protocol.OpReadParent:
 		r.Parent, r.Final, r.Err = x.readParent(ctx, req.N)
 	case protocol.OpWait:
 		r.Err = sleep(ctx, req.Wait)
 	default:
-		r.Err = x.write(ctx, req)
+		r.Err = x.write(ctx, req, c)
 	}
 	r.Status = statusOf(r.Err)
 	if e, ok := errors.AsType[*oci.ResponseError](r.Err); ok {
@@ -139,9 +140,9 @@ func (x *session) list(ctx context.Context) (protocol.Snapshot, error) {
 // listToLock lists, and on the first list of a store decides whether the lists of
 // this repository are good enough for a lock.
 func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Duration, error) {
-	l := x.known
-	known := x.known != nil
-	x.known = nil
+	l := x.terms.known
+	known := l != nil
+	x.terms.known = nil
 	if !known {
 		var err error
 		if l, err = x.s.List(ctx); err != nil {
@@ -149,14 +150,14 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 		}
 	}
 	tags := l.tags
-	if x.locks {
+	if x.terms.locks {
 		if err := x.checkNumbers(tags); err != nil {
 			return protocol.Snapshot{}, 0, err
 		}
 	}
 	x.date = l.date
 	var j judgement
-	if x.locks {
+	if x.terms.locks {
 		var err error
 		if j, err = x.s.findings.judge(ctx, x.s.manifests, tags); err != nil {
 			return protocol.Snapshot{}, 0, err
@@ -165,17 +166,17 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 			return protocol.Snapshot{}, 0, err
 		}
 	}
-	if fit := x.fit; fit != nil {
+	if fit := x.terms.fit; fit != nil {
 		if !known {
-			x.fit = nil
+			x.terms.fit = nil
 		}
 		if err := fit(ctx, l); err != nil {
 			return protocol.Snapshot{}, 0, err
 		}
 	}
 	x.fresh = len(tags) == 0
-	x.snapshot = protocol.NewSnapshot(tags, x.fragment)
-	x.numbers = numbers(tags, x.fragment)
+	x.snapshot = protocol.NewSnapshot(tags, x.names.fragment)
+	x.numbers = numbers(tags, x.names.fragment)
 	return x.snapshot, j.settle, nil
 }
 
@@ -187,7 +188,7 @@ const maxNumber = 1_000_000_000_000 - 2*protocol.Jump
 // next number would no longer sort above it, or not fit.
 func (x *session) checkNumbers(tags []string) error {
 	for _, tag := range tags {
-		if t, ok := format.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
+		if t, ok := format.ParseStateTag(tag); ok && t.Fragment == x.names.fragment && t.N >= maxNumber {
 			return fmt.Errorf("tag %s of %s has a number that okara did not write, and that leaves no room for the next: %w\nhint: find out who wrote it, and remove the tag", tag, x.s.repo, oci.ErrCorrupt)
 		}
 	}
@@ -211,17 +212,17 @@ func (x *session) checkCopy(ctx context.Context, tags []string) error {
 	}
 	x.copy = copyNone
 	err := x.s.manifests.checkReplica(ctx, tags)
-	if !errors.Is(err, ErrReplica) || !x.takes {
+	if !errors.Is(err, ErrReplica) || !x.terms.takeOver {
 		return err
 	}
 	x.copy = copyPromoted
 	return x.s.manifests.promote(ctx)
 }
 
-func (x *session) write(ctx context.Context, req protocol.Request) error {
+func (x *session) write(ctx context.Context, req protocol.Request, c *content) error {
 	repo := x.s.repo
 	tag := func(k format.StateTagKind) string {
-		return format.StateTag{Kind: k, Fragment: x.fragment, N: req.Claim.Fence, X: req.Claim.X}.String()
+		return format.StateTag{Kind: k, Fragment: x.names.fragment, N: req.Claim.Fence, X: req.Claim.X}.String()
 	}
 	switch req.Op {
 	case protocol.OpPutClaim:
@@ -237,7 +238,7 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 			x.first = true
 		}
 		x.claimed = newTimestamp(x.s.o)
-		return x.s.manifests.put(ctx, tag(format.LockClaim), m, x.blobs...)
+		return x.s.manifests.put(ctx, tag(format.LockClaim), m)
 	case protocol.OpPutTombstone:
 		kind := format.LockTombstone
 		if req.Forced {
@@ -247,18 +248,18 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 		if err != nil {
 			return err
 		}
-		err = x.s.manifests.put(ctx, tag(kind), m, x.blobs...)
+		err = x.s.manifests.put(ctx, tag(kind), m)
 		if refusesForGood(err) && x.s.manifests.there(ctx, tag(kind)) {
 			return nil // an earlier attempt whose answer was lost
 		}
 		return err
 	case protocol.OpPutSeal:
-		if err := x.seal(ctx, req); err != nil {
+		if err := x.seal(ctx, req, c); err != nil {
 			return err
 		}
-		return x.s.manifests.put(ctx, x.numbered(req.N), x.sealed, x.blobs...)
+		return x.s.manifests.put(ctx, x.names.numbered(req.N), c.manifest, c.blobs...)
 	case protocol.OpPutMarker:
-		return x.s.manifests.put(ctx, tag(format.LockMarker), x.claims[req.Claim], x.blobs...)
+		return x.s.manifests.put(ctx, tag(format.LockMarker), x.claims[req.Claim])
 	case protocol.OpPutUnlocked:
 		return x.putUnlocked(ctx, tag(format.LockMarker), tag(format.UnlockMarker))
 	case protocol.OpDelete:
@@ -268,9 +269,9 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 	case protocol.OpUntagClaim:
 		return repo.Untag(ctx, tag(format.LockClaim))
 	case protocol.OpPutVersion:
-		return x.s.manifests.putOnce(ctx, x.numbered(req.N), x.head, x.blobs...)
+		return x.s.manifests.putOnce(ctx, x.names.numbered(req.N), c.manifest, c.blobs...)
 	case protocol.OpPutPointer:
-		return x.s.manifests.put(ctx, x.pointer(), x.head, x.blobs...)
+		return x.s.manifests.put(ctx, x.names.pointer(), c.manifest, c.blobs...)
 	}
 	return fmt.Errorf("unknown request %d", req.Op)
 }
@@ -326,13 +327,17 @@ func (x *session) claim(req protocol.Request) (oci.Manifest, error) {
 	x.undated = x.date.IsZero()
 	info := x.info
 	if say := x.s.o.Claim; say != nil {
-		info = say(x.claimTag(c), info)
+		info = say(x.names.claimTag(c), info)
 		info.ID = x.info.ID
 		info.Caller = x.info.Caller
 	}
+	heartbeat := x.date
+	if x.ttl <= 0 {
+		heartbeat = time.Time{}
+	}
 	m, err := format.NewLockManifest(format.LockManifest{
-		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
-		Heartbeat: x.heartbeatTime(), TTL: x.ttl, Root: x.nameOf(req.Root), Beside: x.nameOf(req.Beside),
+		Kind: format.KindClaim, Workspace: x.names.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
+		Heartbeat: heartbeat, TTL: x.ttl, Root: x.names.nameOf(req.Root), Beside: x.names.nameOf(req.Beside),
 	})
 	if err == nil {
 		x.claims[c] = m
@@ -361,7 +366,7 @@ func (l tagNames) named(tag string) (c protocol.ClaimID) {
 // that claim joined another one, beside which one it was made, and whether it has another
 // owner.
 func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, beside protocol.ClaimID, foreign bool, err error) {
-	l, err := x.s.manifests.fetchLock(ctx, x.claimTag(c), x.workspace)
+	l, err := x.s.manifests.fetchLock(ctx, x.names.claimTag(c), x.names.workspace)
 	if err != nil {
 		return false, beside, false, err
 	}
@@ -371,27 +376,19 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 		x.info = l.Info
 		x.info.ID = id
 	}
-	return x.named(l.Root) != protocol.ClaimID{}, x.named(l.Beside), foreign, nil
+	return x.names.named(l.Root) != protocol.ClaimID{}, x.names.named(l.Beside), foreign, nil
 }
 
 // readTombstone returns why a claim was ended by force.
 func (x *session) readTombstone(ctx context.Context, c protocol.ClaimID) (format.LockReason, error) {
-	t := format.StateTag{Kind: format.ForceTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
-	l, err := x.s.manifests.fetchLock(ctx, t.String(), x.workspace)
+	t := format.StateTag{Kind: format.ForceTombstone, Fragment: x.names.fragment, N: c.Fence, X: c.X}
+	l, err := x.s.manifests.fetchLock(ctx, t.String(), x.names.workspace)
 	return l.Reason, err
-}
-
-// heartbeatTime returns the registry's time; zero without a lease.
-func (x *session) heartbeatTime() time.Time {
-	if x.ttl <= 0 {
-		return time.Time{}
-	}
-	return x.date
 }
 
 func (x *session) tombstone(req protocol.Request) (oci.Manifest, error) {
 	return format.NewLockManifest(format.LockManifest{
-		Kind: format.KindTombstone, Workspace: x.workspace, Fence: req.Claim.Fence, Nonce: req.Claim.X,
+		Kind: format.KindTombstone, Workspace: x.names.workspace, Fence: req.Claim.Fence, Nonce: req.Claim.X,
 		Reason: req.Reason, Who: x.info.Who, Created: x.s.o.Now(),
 	})
 }
@@ -399,20 +396,20 @@ func (x *session) tombstone(req protocol.Request) (oci.Manifest, error) {
 // putUnlocked sets the marker for human readers and older tools to unlocked;
 // unlocked-W is written only if it is not there yet.
 func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) error {
-	m, err := format.NewLockManifest(format.LockManifest{Kind: format.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
+	m, err := format.NewLockManifest(format.LockManifest{Kind: format.KindUnlocked, Workspace: x.names.workspace, Nonce: "0"})
 	if err != nil {
 		return err
 	}
-	if err := x.s.manifests.put(ctx, locked, m, x.blobs...); err != nil || x.snapshot.Written {
+	if err := x.s.manifests.put(ctx, locked, m); err != nil || x.snapshot.Written {
 		return err
 	}
-	return x.s.manifests.put(ctx, unlocked, m, x.blobs...)
+	return x.s.manifests.put(ctx, unlocked, m)
 }
 
 // readMarker reports whether locked-W is an older tool's lock. A tool that cannot
 // delete it unlocks by giving it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
-	l, err := x.s.manifests.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)
+	l, err := x.s.manifests.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.names.fragment}.String(), x.names.workspace)
 	if err != nil {
 		return protocol.OwnerNobody, err
 	}
@@ -420,7 +417,7 @@ func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 		return protocol.OwnerOurs, nil
 	}
 	if x.snapshot.Written {
-		d, err := x.s.repo.Resolve(ctx, format.StateTag{Kind: format.UnlockMarker, Fragment: x.fragment}.String())
+		d, err := x.s.repo.Resolve(ctx, format.StateTag{Kind: format.UnlockMarker, Fragment: x.names.fragment}.String())
 		if err == nil && d.Digest == l.Manifest.Digest {
 			return protocol.OwnerOurs, nil
 		}
@@ -433,12 +430,12 @@ func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 }
 
 // readPointer reports who wrote state-W after an uncertain write of n.
-func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, error) {
-	m, err := x.s.manifests.fetchState(ctx, x.pointer(), x.workspace)
+func (x *session) readPointer(ctx context.Context, n int64, c *content) (protocol.Owner, error) {
+	m, err := x.s.manifests.fetchState(ctx, x.names.pointer(), x.names.workspace)
 	switch {
 	case err != nil:
 		return protocol.OwnerNobody, err
-	case m.Manifest.Digest == x.head.Digest:
+	case m.Manifest.Digest == c.manifest.Digest:
 		return protocol.OwnerOurs, nil
 	case m.N > n:
 		return protocol.OwnerForeign, nil
@@ -449,7 +446,7 @@ func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, err
 // readParent returns the version from which version n was made, and whether n is the copy
 // that a force-unlock made.
 func (x *session) readParent(ctx context.Context, n int64) (parent int64, final bool, err error) {
-	m, err := x.s.manifests.fetchState(ctx, x.numbered(n), x.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.names.numbered(n), x.names.workspace)
 	return m.ParentN, strings.HasPrefix(m.LockID, sealerLockID), err
 }
 

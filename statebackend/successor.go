@@ -41,7 +41,7 @@ func CheckState(state []byte) error {
 // read only where its manifest does not decide, and where it is encrypted: a caller
 // that cannot open it has the wrong key. If the store seals and the current version is
 // in clear, equal bytes in clear are not the same.
-func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
+func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
 	head, err = l.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return Version{}, false, nil
@@ -74,7 +74,7 @@ func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same 
 
 // Push stores next unless it equals the current state. With force it also stores a state
 // that Succeeds refuses as stale, and seals one above a state in clear.
-func (l *writer) Push(ctx context.Context, next []byte, force bool) (Version, error) {
+func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, error) {
 	head, same, err := l.Succeeds(ctx, next)
 	if same {
 		return head, nil
@@ -93,7 +93,7 @@ func (s *vault) clear(v Version, state []byte) bool {
 // Head returns the current version without its state; oci.ErrNotFound if there
 // is no state or the workspace was deleted. With a Sealer the state is opened, since
 // its description in the manifest is not sealed.
-func (l *writer) Head(ctx context.Context) (Version, error) {
+func (l *Lock) Head(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, err := l.readHead(ctx)
@@ -110,7 +110,7 @@ func (l *writer) Head(ctx context.Context) (Version, error) {
 	v := newVersion(m)
 	v.Current = true
 	if m.Empty {
-		return v, l.s.manifests.noState(l.x.workspace)
+		return v, l.s.manifests.noState(l.x.names.workspace)
 	}
 	return v, nil
 }
@@ -128,7 +128,7 @@ const (
 // may still write can become the highest. The claim is removed first: without its
 // tombstone it would be live again, while a holder that finds its claim gone knows that
 // it is fenced. This is best effort: the next lock tries again.
-func (l *Lock) cleanUpClaims(ctx context.Context) {
+func (l cleaner) cleanUpClaims(ctx context.Context) {
 	v := l.x.snapshot
 	cleaned := 0
 	for _, c := range slices.SortedFunc(maps.Keys(v.Ended), protocol.CompareClaims) {
@@ -140,7 +140,7 @@ func (l *Lock) cleanUpClaims(ctx context.Context) {
 		}
 		if err := l.cleanUpClaim(ctx, v, c); err != nil {
 			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.first(c.X, refusal(err)) {
-				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
+				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.names.workspace, "error", err)
 			}
 			return
 		}
@@ -151,12 +151,12 @@ func (l *Lock) cleanUpClaims(ctx context.Context) {
 // errYoung says that a tombstone is too young to be removed.
 var errYoung = errors.New("too young")
 
-func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol.ClaimID) error {
-	t := format.StateTag{Kind: format.LockTombstone, Fragment: l.x.fragment, N: c.Fence, X: c.X}
+func (l cleaner) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol.ClaimID) error {
+	t := format.StateTag{Kind: format.LockTombstone, Fragment: l.x.names.fragment, N: c.Fence, X: c.X}
 	if v.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
-	end, err := l.s.manifests.fetchLock(ctx, t.String(), l.x.workspace)
+	end, err := l.s.manifests.fetchLock(ctx, t.String(), l.x.names.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		// The tag is dangling. A registry may drop it on restart, and the claim would
 		// be live again. So write the tombstone; it is removed when it is old enough. Its
@@ -165,7 +165,7 @@ func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol
 		if v.Ended[c] == protocol.EndedForced {
 			reason = format.ReasonForced
 		}
-		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: reason}).Err
+		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: reason}, nil).Err
 	}
 	if err != nil {
 		return err

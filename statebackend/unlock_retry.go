@@ -30,7 +30,7 @@ func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	for next := unlockRetryPause; err != nil && oci.Passing(err) && l.s.o.Uptime() < until; next = min(2*next, maxUnlockRetryPause) {
 		if next == unlockRetryPause {
 			l.s.o.Logger.WarnContext(ctx, "the registry is away; the release of the lock is tried for a minute",
-				"repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
+				"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "error", err)
 		}
 		if text.Wait(ctx, next) != nil {
 			break
@@ -39,7 +39,7 @@ func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	}
 	if err != nil {
 		return &RemediedError{
-			Remedy{Kind: RemedyUnlock, Repository: l.s.repo.String(), Workspace: l.x.workspace, Lock: l.x.info.ID},
+			Remedy{Kind: RemedyUnlock, Repository: l.s.repo.String(), Workspace: l.x.names.workspace, Lock: l.x.info.ID},
 			fmt.Errorf("releasing the lock: %w", err),
 		}
 	}

@@ -291,8 +291,8 @@ func (s *Store) Check(ctx context.Context, workspace, id string) error {
 
 // Check is [Store.Check] from this list, for a lock that was taken before the list.
 func (l *Listing) Check(ctx context.Context, workspace, id string) error {
-	x := newSession(l.s, workspace, LockInfo{})
-	x.snapshot = protocol.NewSnapshot(l.tags, x.fragment)
+	x := newSession(l.s, workspace, LockInfo{}, terms{})
+	x.snapshot = protocol.NewSnapshot(l.tags, x.names.fragment)
 	x.date = l.date
 	var own protocol.ClaimID
 	var known int64
@@ -330,16 +330,16 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
-		return nil, fmt.Errorf("workspace %q in %s: the lock was released: %w", l.x.workspace, l.s.repo, ErrLockLost)
+		return nil, fmt.Errorf("workspace %q in %s: the lock was released: %w", l.x.names.workspace, l.s.repo, ErrLockLost)
 	}
 	list, err := l.s.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.workspace, l.s.repo, err)
+		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.names.workspace, l.s.repo, err)
 	}
-	if !l.hold.Lost && l.hold.Stands(protocol.NewSnapshot(list.tags, l.x.fragment)) {
+	if !l.hold.Lost && l.hold.Stands(protocol.NewSnapshot(list.tags, l.x.names.fragment)) {
 		return list, nil
 	}
-	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.workspace, l.s.repo, ErrLockLost)
+	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.names.workspace, l.s.repo, ErrLockLost)
 }
 
 // top is hold.Known; for a lock that is lost or released it is below every version.
@@ -360,20 +360,20 @@ func (x *session) refusal(ctx context.Context, id string, how protocol.Standing,
 	case protocol.StandsOther:
 		return x.lockedBy(ctx, c)
 	case protocol.StandsLost:
-		return fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", x.workspace, x.s.repo, ErrLockLost)
+		return fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", x.names.workspace, x.s.repo, ErrLockLost)
 	case protocol.StandsEnded:
-		return fmt.Errorf("workspace %q in %s: %s: %w", x.workspace, x.s.repo, endText(x.endOf(ctx, c)), ErrLockEnded)
+		return fmt.Errorf("workspace %q in %s: %s: %w", x.names.workspace, x.s.repo, endText(x.endOf(ctx, c)), ErrLockEnded)
 	}
-	return fmt.Errorf("workspace %q in %s: lock %s is %w: lock first", x.workspace, x.s.repo, format.ShownID(id), ErrNotHeld)
+	return fmt.Errorf("workspace %q in %s: lock %s is %w: lock first", x.names.workspace, x.s.repo, format.ShownID(id), ErrNotHeld)
 }
 
 // endOf reads the tombstone of a claim; the zero value if it cannot be read.
 func (x *session) endOf(ctx context.Context, c protocol.ClaimID) format.LockManifest {
-	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
+	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.names.fragment, N: c.Fence, X: c.X}
 	if x.snapshot.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
-	by, err := x.s.manifests.fetchLock(ctx, t.String(), x.workspace)
+	by, err := x.s.manifests.fetchLock(ctx, t.String(), x.names.workspace)
 	if err != nil {
 		return format.LockManifest{} // the message omits the details
 	}

@@ -210,7 +210,7 @@ func (s *catalog) dropRecords(ctx context.Context, tags []format.WorkspaceTag, s
 func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, by string) error {
 	if records == nil {
 		records = l.s
-		workspace = l.x.workspace
+		workspace = l.x.names.workspace
 	}
 	if err := l.Check(ctx); err != nil {
 		return err
