@@ -121,16 +121,14 @@ func (s *Server) force(ctx context.Context, t target, id string) error {
 
 // forceHeld ends the lock of the workspace, whichever client holds it.
 func (s *Server) forceHeld(ctx context.Context, t target) error {
-	locks, err := t.store.Locks(ctx)
+	held, err := t.store.Held(ctx, t.workspace)
 	if err != nil {
 		return err
 	}
-	for _, h := range locks {
-		if h.Workspace == t.workspace {
-			return s.force(ctx, t, h.Info.ID)
-		}
+	if held == nil {
+		return fmt.Errorf("workspace %q is not locked: %w", t.workspace, oci.ErrNotFound)
 	}
-	return fmt.Errorf("workspace %q is not locked: %w", t.workspace, oci.ErrNotFound)
+	return s.force(ctx, t, held.Info.ID)
 }
 
 // readLockInfo reads the body of LOCK and UNLOCK, which may be empty.

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) error {
+func (f *lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodPut:
 		return f.lock(w, r, p)
@@ -32,7 +32,7 @@ func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) er
 
 // lock takes the lock. If another client holds it, that holder is remembered, since
 // the tool requests it next.
-func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
+func (f *lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	body, err := readBody(r, format.MaxLockInfo)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 		return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 	}
 	f.annotate(&info)
-	s, err := f.store(r.Context(), p)
+	s, err := f.open(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 		return err
 	}
 	f.mu.Lock()
-	f.locks[p] = l
+	f.own[p] = l
 	delete(f.heldBy, p)
 	delete(f.shown, p)
 	f.mu.Unlock()
@@ -71,7 +71,7 @@ const unknownLock = "unknown"
 
 // acquire takes a lock, waits for it as the options say, and stores the error if it
 // does not get the lock.
-func (f lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Ref, info statebackend.LockInfo) (*statebackend.Lock, error) {
+func (f *lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Ref, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.LockWithin(ctx, p.Workspace, info, f.o.LockWait, f.o.Done)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Ref, 
 	return l, err
 }
 
-func (f lockObjects) annotate(info *statebackend.LockInfo) {
+func (f *lockObjects) annotate(info *statebackend.LockInfo) {
 	note := f.o.LockNote()
 	if info.Info != "" && note != "" {
 		note = "; " + note
@@ -94,7 +94,7 @@ func (f lockObjects) annotate(info *statebackend.LockInfo) {
 // showLock answers with the holder: this run itself, the holder that the last
 // attempt found, or, for force-unlock, the one in the registry. A following DELETE
 // releases the lock that was shown.
-func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) error {
+func (f *lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	info, err := f.holder(r.Context(), p)
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) err
 	return nil
 }
 
-func (f lockObjects) holder(ctx context.Context, p Ref) (statebackend.LockInfo, error) {
+func (f *lockObjects) holder(ctx context.Context, p Ref) (statebackend.LockInfo, error) {
 	f.mu.Lock()
-	own := f.locks[p]
+	own := f.own[p]
 	heldBy, ok := f.heldBy[p]
 	delete(f.heldBy, p)
 	if ok {
@@ -122,31 +122,29 @@ func (f lockObjects) holder(ctx context.Context, p Ref) (statebackend.LockInfo, 
 	if ok {
 		return heldBy, nil
 	}
-	s, err := f.store(ctx, p)
+	s, err := f.open(ctx, p)
 	if err != nil {
 		return statebackend.LockInfo{}, err
 	}
-	held, err := s.Locks(ctx)
+	held, err := s.Held(ctx, p.Workspace)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return statebackend.LockInfo{}, err
 	}
-	for _, h := range held {
-		if h.Workspace == p.Workspace {
-			f.mu.Lock()
-			f.shown[p] = h.Info
-			f.mu.Unlock()
-			return h.Info, nil
-		}
+	if held == nil {
+		return statebackend.LockInfo{}, &s3Error{http.StatusNotFound, "NoSuchKey",
+			fmt.Sprintf("workspace %q of %s is not locked", p.Workspace, p.Repository)}
 	}
-	return statebackend.LockInfo{}, &s3Error{http.StatusNotFound, "NoSuchKey",
-		fmt.Sprintf("workspace %q of %s is not locked", p.Workspace, p.Repository)}
+	f.mu.Lock()
+	f.shown[p] = held.Info
+	f.mu.Unlock()
+	return held.Info, nil
 }
 
 // unlock releases the lock of this run, or forces the one last shown. As in
 // S3, deleting a missing object is not an error.
-func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error {
+func (f *lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.mu.Lock()
-	own := f.locks[p]
+	own := f.own[p]
 	shown := f.shown[p]
 	f.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
@@ -155,7 +153,7 @@ func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error
 			return fmt.Errorf("workspace %q: %w", p.Workspace, err)
 		}
 	} else if shown.ID != "" {
-		s, err := f.store(ctx, p)
+		s, err := f.open(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -164,8 +162,8 @@ func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error
 		}
 	}
 	f.mu.Lock()
-	if f.locks[p] == own {
-		delete(f.locks, p)
+	if f.own[p] == own {
+		delete(f.own, p)
 	}
 	delete(f.shown, p)
 	f.mu.Unlock()
@@ -175,14 +173,14 @@ func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error
 
 // withLock runs do under the lock of this run. If the tool took none
 // (-lock=false, workspace delete), it takes a lock for this write alone.
-func (f lockObjects) withLock(ctx context.Context, p Ref, operation string, do func(*statebackend.Lock) error) error {
+func (f *lockObjects) withLock(ctx context.Context, p Ref, operation string, do func(*statebackend.Lock) error) error {
 	f.mu.Lock()
-	own := f.locks[p]
+	own := f.own[p]
 	f.mu.Unlock()
 	if own != nil {
 		return do(own)
 	}
-	s, err := f.store(ctx, p)
+	s, err := f.open(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -72,20 +72,25 @@ type Facade struct {
 	o       Options
 	read    snapshots
 	uploads uploads
+	locks   *lockObjects
 
 	mu      sync.Mutex // guards the fields below
 	stores  map[storeKey]*statebackend.Store
-	locks   map[Ref]*statebackend.Lock    // taken by this run and not released
-	heldBy  map[Ref]statebackend.LockInfo // by the last attempt, until it is shown
-	refused map[Ref]error                 // why the last attempt got no lock
-	shown   map[Ref]statebackend.LockInfo // what a DELETE of the lock object releases
-	written map[Ref]bool                  // what Written lists
+	written map[Ref]bool // what Written lists
 }
 
 // lockObjects serves the object that the tool uses as a lock.
-type lockObjects struct{ *Facade }
+type lockObjects struct {
+	o    Options
+	open func(context.Context, Ref) (*statebackend.Store, error)
+	read *snapshots
 
-func (f *Facade) lockObjects() lockObjects { return lockObjects{f} }
+	mu      sync.Mutex                    // guards the fields below
+	own     map[Ref]*statebackend.Lock    // taken by this run and not released
+	heldBy  map[Ref]statebackend.LockInfo // by the last attempt, until it is shown
+	refused map[Ref]error                 // why the last attempt got no lock
+	shown   map[Ref]statebackend.LockInfo // what a DELETE of the lock object releases
+}
 
 type storeKey struct {
 	repository string
@@ -110,17 +115,17 @@ func New(o Options) *Facade {
 		o:       o,
 		read:    snapshots{last: make(map[Ref]snapshot)},
 		stores:  make(map[storeKey]*statebackend.Store),
-		locks:   make(map[Ref]*statebackend.Lock),
-		heldBy:  make(map[Ref]statebackend.LockInfo),
-		refused: make(map[Ref]error),
-		shown:   make(map[Ref]statebackend.LockInfo),
 		written: make(map[Ref]bool),
+	}
+	f.locks = &lockObjects{
+		o: o, open: f.store, read: &f.read,
+		own: map[Ref]*statebackend.Lock{}, heldBy: map[Ref]statebackend.LockInfo{}, refused: map[Ref]error{}, shown: map[Ref]statebackend.LockInfo{},
 	}
 	if o.Stored == nil {
 		f.o.Stored = func(statebackend.Version, []byte) {}
 	}
 	if o.Taken != nil {
-		f.locks[o.takenRef()] = o.Taken
+		f.locks.own[o.takenRef()] = o.Taken
 	}
 	f.uploads = uploads{o: o, write: f.write, open: make(map[string]*upload)}
 	return f
@@ -134,10 +139,10 @@ type Held struct {
 
 // Held lists the locks that the run took and did not release, as after a killed tool.
 func (f *Facade) Held() []Held {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.locks.mu.Lock()
+	defer f.locks.mu.Unlock()
 	var held []Held
-	for p, l := range f.locks {
+	for p, l := range f.locks.own {
 		held = append(held, Held{Ref: p, Info: l.Info()})
 	}
 	return held
@@ -145,17 +150,17 @@ func (f *Facade) Held() []Held {
 
 // Refused returns the errors of the locks that the run requested last and did not get.
 func (f *Facade) Refused() []error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Collect(maps.Values(f.refused))
+	f.locks.mu.Lock()
+	defer f.locks.mu.Unlock()
+	return slices.Collect(maps.Values(f.locks.refused))
 }
 
 // Lease returns the age and the duration of the lease that expires first among the
 // locks of this run; 0, 0 if none has a lease.
 func (f *Facade) Lease() (age, ttl time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, l := range f.locks {
+	f.locks.mu.Lock()
+	defer f.locks.mu.Unlock()
+	for _, l := range f.locks.own {
 		a, t := l.Lease()
 		if t > 0 && (ttl == 0 || t-a < ttl-age) {
 			age = a
@@ -223,7 +228,7 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 	case o.lock && f.o.Taken != nil:
 		return f.serveTakenLock(w, r, o.Ref)
 	case o.lock:
-		return f.lockObjects().serveLock(w, r, o.Ref)
+		return f.locks.serveLock(w, r, o.Ref)
 	case r.URL.Query().Has("uploads") || r.URL.Query().Has("uploadId"):
 		return f.uploads.serve(w, r, o.Ref)
 	}

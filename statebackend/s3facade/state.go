@@ -96,9 +96,9 @@ func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Ref) error {
 }
 
 func (f *Facade) load(ctx context.Context, p Ref) ([]byte, error) {
-	f.mu.Lock()
-	own := f.locks[p]
-	f.mu.Unlock()
+	f.locks.mu.Lock()
+	own := f.locks.own[p]
+	f.locks.mu.Unlock()
 	if own != nil {
 		data, _, err := own.Get(ctx)
 		return data, err
@@ -128,7 +128,7 @@ func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Ref) error {
 func (f *Facade) write(ctx context.Context, p Ref, data []byte) error {
 	f.read.forget(p)
 	ctx = context.WithoutCancel(ctx)
-	return f.lockObjects().withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
+	return f.locks.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
 		v, err := Persist(ctx, l, data, f.o.Persist)
 		f.wrote(p, err)
 		if err == nil {
@@ -151,7 +151,7 @@ func (f *Facade) wrote(p Ref, err error) {
 func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.read.forget(p)
 	ctx := context.WithoutCancel(r.Context())
-	err := f.lockObjects().withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
+	err := f.locks.withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
 		err := l.Delete(ctx)
 		f.wrote(p, err)
 		return err

@@ -44,15 +44,15 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 		if err != nil || info.ID == "" {
 			return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 		}
-		f.mu.Lock()
-		f.shown[p] = info
-		f.mu.Unlock()
+		f.locks.mu.Lock()
+		f.locks.shown[p] = info
+		f.locks.mu.Unlock()
 		w.Header().Set("ETag", etag(body))
 		return nil
 	case http.MethodGet, http.MethodHead:
-		f.mu.Lock()
-		info, ok := f.shown[p]
-		f.mu.Unlock()
+		f.locks.mu.Lock()
+		info, ok := f.locks.shown[p]
+		f.locks.mu.Unlock()
 		if !ok {
 			return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("the tool holds no lock of %s", p.Repository)}
 		}
@@ -63,9 +63,9 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 		serveBytes(w, r, body)
 		return nil
 	case http.MethodDelete:
-		f.mu.Lock()
-		delete(f.shown, p)
-		f.mu.Unlock()
+		f.locks.mu.Lock()
+		delete(f.locks.shown, p)
+		f.locks.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}

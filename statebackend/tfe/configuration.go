@@ -87,10 +87,11 @@ const (
 	statusErrored     = "errored"
 )
 
-func (c configurationID) resource(status string) resource {
-	return resource{Type: configurationKind, ID: c.String(), Attributes: configurationAttributes{
-		Status: status, Source: "tfe-api", Speculative: c.speculative(), Provisional: c.provisional(),
-	}}
+func (c configurationID) resource(a configurationAttributes) resource {
+	a.Source = "tfe-api"
+	a.Speculative = c.speculative()
+	a.Provisional = c.provisional()
+	return resource{Type: configurationKind, ID: c.String(), Attributes: a}
 }
 
 // configurations are the routes of configurations to run.
@@ -102,17 +103,13 @@ type configurations struct {
 }
 
 func (s configurations) addTo(t table) {
-	t.add("POST", "workspaces/{id}/configuration-versions", s.createConfiguration)
+	t.onWorkspace("POST", "workspaces/{id}/configuration-versions", rights.Run, s.createConfiguration)
 	t.add("GET", "configuration-versions/{id}", s.showConfiguration)
 }
 
 // createConfiguration answers with the address to which a configuration is uploaded. It
 // stores nothing.
-func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.gate.allowWorkspace(r, rights.Run)
-	if err != nil {
-		return err
-	}
+func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
 	var body configurationBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
@@ -137,10 +134,7 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		return err
 	}
-	d := c.resource(statusPending)
-	attributes, _ := d.Attributes.(configurationAttributes)
-	attributes.Upload = s.signer.address(r, "uploads/"+token)
-	d.Attributes = attributes
+	d := c.resource(configurationAttributes{Status: statusPending, Upload: s.signer.address(r, "uploads/"+token)})
 	return answer(w, http.StatusCreated, document{Data: d})
 }
 
@@ -210,20 +204,16 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	d := c.resource(statusPending)
+	a := configurationAttributes{Status: statusPending}
 	switch {
 	case len(its) == 1:
-		d = c.resource(statusUploaded)
+		a.Status = statusUploaded
 	case len(its) > 1:
-		d = c.resource(statusErrored)
-		attributes, _ := d.Attributes.(configurationAttributes)
-		attributes.Error = "uploaded twice"
-		attributes.Message = errTwice(c).Error()
-		d.Attributes = attributes
+		a = configurationAttributes{Status: statusErrored, Error: "uploaded twice", Message: errTwice(c).Error()}
 	case s.gate.now().After(c.made().Add(configurationAge)):
 		return absent("configuration version %s is not there any more", c)
 	}
-	return answer(w, http.StatusOK, document{Data: d})
+	return answer(w, http.StatusOK, document{Data: c.resource(a)})
 }
 
 func errTwice(c configurationID) error {

@@ -74,18 +74,14 @@ type versionWrites struct {
 }
 
 func (s versionWrites) addTo(t table) {
-	t.addLong("POST", "workspaces/{id}/state-versions", t.sendSnapshots(s.createVersion))
-	t.add("PATCH", "workspaces/{id}/state-versions", s.rollback)
+	t.addLong("POST", "workspaces/{id}/state-versions", t.sendSnapshots(t.gate.workspaceHandler(rights.Write, s.createVersion)))
+	t.onWorkspace("PATCH", "workspaces/{id}/state-versions", manage, s.rollback)
 }
 
 // createVersion begins the write of a state, or completes it if the state is in the
 // body. The tools print the text of this answer but not that of a failed upload, so
 // every check that is possible here is made here.
-func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, rights.Write)
-	if err != nil {
-		return err
-	}
+func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var d announcementDoc
 	release, err := s.readAnnouncement(w, r, g, &d)
 	if err != nil {
@@ -242,11 +238,7 @@ type rollbackDoc struct {
 
 // rollback stores an earlier state again, under the lock of the request if it has
 // one, else under a temporary lock.
-func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, manage)
-	if err != nil {
-		return err
-	}
+func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var d rollbackDoc
 	if err := s.gate.readBody(w, r, smallBody, &d); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,27 +20,14 @@ import (
 
 // deletions are the routes that delete workspaces.
 type deletions struct {
-	gate   *gate
 	books  *books
 	locker locker
 	wrote  func(ctx context.Context, name string) <-chan struct{}
 }
 
-func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request) error {
-	return s.remove(w, r, func(context.Context, *statebackend.Lock) error { return nil })
-}
-
-// safeDelete deletes a workspace that manages no resources.
-func (s deletions) safeDelete(w http.ResponseWriter, r *http.Request) error {
-	return s.remove(w, r, managesNothing)
-}
-
-// remove deletes a workspace under a temporary lock, if may returns nil for it.
-func (s deletions) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
-	p, h, g, err := s.gate.findNamed(r, manage)
-	if err != nil {
-		return err
-	}
+// deleteWorkspace deletes a workspace under a temporary lock; by safe-delete only one that
+// manages no resources.
+func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, err := s.books.stores.locate(r.Context(), p)
 	if err != nil {
 		return err
@@ -48,7 +36,7 @@ func (s deletions) remove(w http.ResponseWriter, r *http.Request, may func(conte
 	switch {
 	case err != nil:
 		return err
-	case !ok && at.deletedBy(g, s.gate.now()):
+	case !ok && at.deletedBy(g, s.books.gate.now()):
 		return noContent(w)
 	case !ok:
 		return noWorkspace(p)
@@ -65,8 +53,10 @@ func (s deletions) remove(w http.ResponseWriter, r *http.Request, may func(conte
 	info.ID = uuid.NewString()
 	info.Operation = "delete"
 	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
-		if err := may(ctx, l); err != nil {
-			return err
+		if strings.HasSuffix(r.URL.Path, "/actions/safe-delete") {
+			if err := checkManagesNothing(ctx, l); err != nil {
+				return err
+			}
 		}
 		if s.books.runs != nil {
 			if err := s.books.runs.End(ctx, p.asWorkspace(), g.Caller); err != nil {
@@ -119,8 +109,8 @@ func (at located) remove(ctx context.Context, info statebackend.LockInfo, by str
 	})
 }
 
-// managesNothing refuses a state with resources, and one that cannot be read.
-func managesNothing(ctx context.Context, l *statebackend.Lock) error {
+// checkManagesNothing refuses a state with resources, and one that cannot be read.
+func checkManagesNothing(ctx context.Context, l *statebackend.Lock) error {
 	state, _, err := l.Get(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil

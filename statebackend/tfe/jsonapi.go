@@ -49,6 +49,14 @@ type ref struct {
 
 func to(kind, id string) relation { return relation{ref{kind, id}} }
 
+func toAll(list []resource) relation {
+	refs := []ref{}
+	for _, r := range list {
+		refs = append(refs, ref{r.Type, r.ID})
+	}
+	return relation{refs}
+}
+
 // answer sends a document. It is encoded before the status is written, and never cached,
 // since tools act on its content.
 func answer(w http.ResponseWriter, status int, d any) error {

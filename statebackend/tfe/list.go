@@ -37,11 +37,7 @@ func (s *stores) readable(ctx context.Context, organization string, g access.Gra
 	}), nil
 }
 
-func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.gate.allowOrganization(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request, organization string, g access.Grant) error {
 	q := r.URL.Query()
 	f, err := newFilter(organization, q)
 	if err != nil {

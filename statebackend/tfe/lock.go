@@ -39,9 +39,9 @@ type locks struct {
 }
 
 func (s locks) addTo(t table) {
-	t.add("POST", "workspaces/{id}/actions/lock", s.lock)
-	t.add("POST", "workspaces/{id}/actions/unlock", s.unlock)
-	t.add("POST", "workspaces/{id}/actions/force-unlock", s.forceUnlock)
+	t.onWorkspace("POST", "workspaces/{id}/actions/lock", rights.Write, s.lock)
+	t.onWorkspace("POST", "workspaces/{id}/actions/unlock", rights.Write, s.unlock)
+	t.onWorkspace("POST", "workspaces/{id}/actions/force-unlock", manage, s.forceUnlock)
 }
 
 // locker takes locks of workspaces.
@@ -54,11 +54,7 @@ type locker struct {
 
 // lock takes the lock of a workspace. If it is held the answer is 409 and not 423: at
 // 423 the tools do not wait, whatever their timeout is.
-func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, rights.Write)
-	if err != nil {
-		return err
-	}
+func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var body lockBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
@@ -202,11 +198,7 @@ func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef
 // request may find the next lock, of another client. For a command that is a success,
 // since no other client has its lock id. A script gets a refusal, since its lock cannot
 // be distinguished from that of another script of the same subject.
-func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, rights.Write)
-	if err != nil {
-		return err
-	}
+func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, err := s.locker.findLocked(r.Context(), p)
 	if err != nil {
 		return err
@@ -257,11 +249,7 @@ func (s locks) checkNotExecuting(ctx context.Context, p workspaceRef) error {
 
 // forceUnlock ends the lock of the workspace, whichever client holds it. The holder's
 // next write is refused.
-func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, manage)
-	if err != nil {
-		return err
-	}
+func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	if err := s.checkNotExecuting(r.Context(), p); err != nil {
 		return err
 	}

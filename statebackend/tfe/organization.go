@@ -23,8 +23,8 @@ func (s organizations) addTo(t table) {
 	t.add("GET", "ping", s.ping)
 	t.add("GET", "account/details", s.account)
 	t.add("GET", "organizations", s.listOrganizations)
-	t.add("GET", "organizations/{organization}", s.showOrganization)
-	t.add("GET", "organizations/{organization}/entitlement-set", s.entitlements)
+	t.onOrganization("GET", "organizations/{organization}", rights.Read, s.showOrganization)
+	t.onOrganization("GET", "organizations/{organization}/entitlement-set", rights.Read, s.entitlements)
 }
 
 type organizationAttributes struct {
@@ -66,21 +66,13 @@ func (s *gate) allowOrganization(r *http.Request, action rights.Action) (string,
 
 // showOrganization answers for every name that a state can have: organizations are not
 // created before they are used.
-func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) error {
-	name, g, err := s.gate.allowOrganization(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request, name string, g access.Grant) error {
 	return answer(w, http.StatusOK, document{Data: s.resource(name, g)})
 }
 
 // entitlements reports what an organization can do. Without operations the tools run
 // where they are started.
-func (s organizations) entitlements(w http.ResponseWriter, r *http.Request) error {
-	name, _, err := s.gate.allowOrganization(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s organizations) entitlements(w http.ResponseWriter, r *http.Request, name string, _ access.Grant) error {
 	can := map[string]bool{"state-storage": true, "operations": s.operations}
 	for _, cannot := range []string{
 		"agents", "audit-logging", "cost-estimation", "global-run-tasks", "private-module-registry", "private-run-tasks",

@@ -67,7 +67,7 @@ type outputRoutes struct {
 }
 
 func (s outputRoutes) addTo(t table) {
-	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.currentOutputs)
+	t.onWorkspace("GET", "workspaces/{id}/current-state-version-outputs", rights.Read, s.currentOutputs)
 	t.add("GET", "state-versions/{id}/outputs", s.versionOutputs)
 	t.add("GET", "state-version-outputs/{id}", s.showOutput)
 }
@@ -136,11 +136,7 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 // currentOutputs answers with the outputs of the newest version, all on one page, since
 // the tools read only one. Without a state the list is empty: the tools would treat not
 // found as an error.
-func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, v, err := s.stores.current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return answer(w, http.StatusOK, document{Data: []resource{}})
@@ -246,15 +242,6 @@ func (o outputs) resource(name string, showSensitive bool) resource {
 		a.DetailedType = output.Type
 	}
 	return resource{Type: outputKind, ID: o.of.outputID(o.n, name), Attributes: a}
-}
-
-// refs returns the outputs as members of a relationship.
-func (o outputs) refs() relation {
-	refs := []ref{}
-	for _, r := range o.list() {
-		refs = append(refs, ref{r.Type, r.ID})
-	}
-	return relation{refs}
 }
 
 // simpleType returns the JSON name of a type that cty encoded.

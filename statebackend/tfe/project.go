@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -23,8 +24,8 @@ type projects struct {
 }
 
 func (p projects) addTo(t table) {
-	t.add("GET", "organizations/{organization}/projects", p.list)
-	t.add("POST", "organizations/{organization}/projects", p.create)
+	t.onOrganization("GET", "organizations/{organization}/projects", rights.Read, p.list)
+	t.onOrganization("POST", "organizations/{organization}/projects", manage, p.create)
 	t.add("GET", "projects/{id}", p.show)
 	t.add("PATCH", "projects/{id}", p.update)
 	t.add("DELETE", "projects/{id}", p.delete)
@@ -40,11 +41,7 @@ func project(organization, name string) resource {
 }
 
 // list lists the labels of the workspaces that the caller may read.
-func (p projects) list(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := p.gate.allowOrganization(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (p projects) list(w http.ResponseWriter, r *http.Request, organization string, g access.Grant) error {
 	all, err := p.stores.readable(r.Context(), organization, g)
 	if err != nil {
 		return err
@@ -79,11 +76,7 @@ type projectBody struct {
 
 // create stores nothing: the tools create a project before its first workspace, whose
 // record then holds the label.
-func (p projects) create(w http.ResponseWriter, r *http.Request) error {
-	organization, _, err := p.gate.allowOrganization(r, manage)
-	if err != nil {
-		return err
-	}
+func (p projects) create(w http.ResponseWriter, r *http.Request, organization string, _ access.Grant) error {
 	var body projectBody
 	if err := p.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err

@@ -110,7 +110,7 @@ func (s runRoutes) addTo(t table) {
 	for _, action := range []RunAction{RunConfirm, RunDiscard, RunCancel, RunForceCancel} {
 		t.add("POST", "runs/{id}/actions/"+string(action), s.act(action))
 	}
-	t.add("GET", "workspaces/{id}/runs", s.listRuns)
+	t.onWorkspace("GET", "workspaces/{id}/runs", rights.Read, s.listRuns)
 	t.add("GET", "organizations/{organization}/runs/queue", s.runQueue)
 	t.add("GET", "organizations/{organization}/capacity", s.capacity)
 }
@@ -232,17 +232,27 @@ func (s runReader) findRun(r *http.Request, prefix string, action rights.Action)
 	return id, g, err
 }
 
+// open reads the run that the id in the path names.
+func (s runReader) open(r *http.Request, prefix string) (runID, Run, access.Grant, error) {
+	id, g, err := s.findRun(r, prefix, rights.Read)
+	if err != nil {
+		return id, Run{}, g, err
+	}
+	run, err := s.readRun(r.Context(), id)
+	return id, run, g, err
+}
+
 // readRun reads a run.
-func (s runReader) readRun(ctx context.Context, id runID) (Run, RunView, error) {
+func (s runReader) readRun(ctx context.Context, id runID) (Run, error) {
 	view, err := s.runs.View(ctx, id.asWorkspace())
 	if err != nil {
-		return Run{}, view, runError(err)
+		return Run{}, runError(err)
 	}
 	at := slices.IndexFunc(view.Runs, func(r Run) bool { return r.N == id.n })
 	if view.Record != id.record || at < 0 {
-		return Run{}, view, absent("workspace %q has no run %s, or not any more", id.workspaceRef, id)
+		return Run{}, absent("workspace %q has no run %s, or not any more", id.workspaceRef, id)
 	}
-	return view.Runs[at], view, nil
+	return view.Runs[at], nil
 }
 
 type runAttributes struct {
@@ -291,11 +301,7 @@ func (s runReader) resource(id runID, run Run, g access.Grant) resource {
 }
 
 func (s runRoutes) showRun(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.reader.findRun(r, runPrefix, rights.Read)
-	if err != nil {
-		return err
-	}
-	run, _, err := s.reader.readRun(r.Context(), id)
+	id, run, g, err := s.reader.open(r, runPrefix)
 	if err != nil {
 		return err
 	}
@@ -324,11 +330,7 @@ func (s runRoutes) showRun(w http.ResponseWriter, r *http.Request) error {
 
 // listRunEvents answers with an empty list: the tools look for warnings in it.
 func (s runRoutes) listRunEvents(w http.ResponseWriter, r *http.Request) error {
-	id, _, err := s.reader.findRun(r, runPrefix, rights.Read)
-	if err != nil {
-		return err
-	}
-	if _, _, err := s.reader.readRun(r.Context(), id); err != nil {
+	if _, _, _, err := s.reader.open(r, runPrefix); err != nil {
 		return err
 	}
 	return answerPage[resource](w, r, nil, nil)
@@ -348,7 +350,7 @@ func (s runRoutes) act(action RunAction) func(http.ResponseWriter, *http.Request
 		if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 			return err
 		}
-		run, _, err := s.reader.readRun(r.Context(), id)
+		run, err := s.reader.readRun(r.Context(), id)
 		if err != nil {
 			return err
 		}
@@ -370,11 +372,7 @@ func (s runRoutes) act(action RunAction) func(http.ResponseWriter, *http.Request
 
 // listRuns lists the runs of a workspace. The tools only count from it what their own run
 // waits for, and would also count runs that only plan, so these are left out for a tool.
-func (s runRoutes) listRuns(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.gate.allowWorkspace(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s runRoutes) listRuns(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
 	view, err := s.reader.runs.View(r.Context(), p.asWorkspace())
 	if err != nil {
 		return runError(err)

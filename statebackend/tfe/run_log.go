@@ -69,8 +69,8 @@ type phases struct {
 
 func (s phases) addTo(t table) {
 	t.add("GET", "plans/{id}", s.showPhase(PhasePlan))
-	t.add("GET", "plans/{id}/json-output", s.whole)
-	t.add("GET", "plans/{id}/json-output-redacted", s.redacted)
+	t.add("GET", "plans/{id}/json-output", s.showPlan(func(d PlanDocument) (any, error) { return d.Plan, nil }))
+	t.add("GET", "plans/{id}/json-output-redacted", s.showPlan(PlanDocument.forTool))
 	t.add("GET", "applies/{id}", s.showPhase(PhaseApply))
 	t.add("GET", "logs/{token}", s.readLog)
 }
@@ -96,11 +96,7 @@ func (s phases) phase(r *http.Request, id runID, run Run, g access.Grant, p Phas
 // showPhase returns the handler of plans or of applies.
 func (s phases) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, g, err := s.reader.findRun(r, prefixOf(p), rights.Read)
-		if err != nil {
-			return err
-		}
-		run, _, err := s.reader.readRun(r.Context(), id)
+		id, run, g, err := s.reader.open(r, prefixOf(p))
 		if err != nil {
 			return err
 		}
@@ -202,37 +198,30 @@ func (s phases) part(r *http.Request, id runID, p Phase, offset, limit int64) ([
 	return out, nil
 }
 
-// whole answers with the output of `show -json` for a plan.
-func (p phases) whole(w http.ResponseWriter, r *http.Request) error {
-	return p.show(w, r, func(d PlanDocument) (any, error) { return d.Plan, nil })
-}
-
-// redacted answers with a plan and its schemas, in the form that the tools show.
-func (p phases) redacted(w http.ResponseWriter, r *http.Request) error {
-	return p.show(w, r, PlanDocument.forTool)
-}
-
-func (p phases) show(w http.ResponseWriter, r *http.Request, as func(PlanDocument) (any, error)) error {
-	id, _, err := p.reader.findRun(r, planPrefix, rights.Read)
-	if err != nil {
-		return err
+// showPlan returns the handler of the JSON of plans, in a form that as makes.
+func (s phases) showPlan(as func(PlanDocument) (any, error)) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, _, err := s.reader.findRun(r, planPrefix, rights.Read)
+		if err != nil {
+			return err
+		}
+		b, err := s.reader.runs.PlanJSON(r.Context(), id.asWorkspace(), id.record, id.n)
+		if err != nil {
+			return runError(err)
+		}
+		if b == nil {
+			return absent("of this plan no JSON is kept: only of one that is saved, by -out")
+		}
+		var d PlanDocument
+		if err := json.Unmarshal(b, &d); err != nil {
+			return fmt.Errorf("the JSON of a plan: %w", err)
+		}
+		doc, err := as(d)
+		if err != nil {
+			return fmt.Errorf("the JSON of a plan: %w", err)
+		}
+		return service.WriteJSON(w, http.StatusOK, doc)
 	}
-	b, err := p.reader.runs.PlanJSON(r.Context(), id.asWorkspace(), id.record, id.n)
-	if err != nil {
-		return runError(err)
-	}
-	if b == nil {
-		return absent("of this plan no JSON is kept: only of one that is saved, by -out")
-	}
-	var d PlanDocument
-	if err := json.Unmarshal(b, &d); err != nil {
-		return fmt.Errorf("the JSON of a plan: %w", err)
-	}
-	doc, err := as(d)
-	if err != nil {
-		return fmt.Errorf("the JSON of a plan: %w", err)
-	}
-	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
 // forTool returns a plan in the form that the tools accept for display. Sensitive values

@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -100,12 +101,8 @@ func New(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxState == 0 {
-		o.MaxState = defaultMaxState
-	}
-	if o.Memory == 0 {
-		o.Memory = defaultMemory
-	}
+	o.MaxState = cmp.Or(o.MaxState, defaultMaxState)
+	o.Memory = cmp.Or(o.Memory, defaultMemory)
 	if o.Split == nil {
 		o.Split = func(string) (reserved, fresh bool) { return false, false }
 	}
@@ -151,7 +148,7 @@ func newTable(o Options) table {
 	orgs.addTo(t)
 	projects{gate: g, stores: st}.addTo(t)
 	workspaces{gate: g, stores: st, docs: docs, recent: last, outputs: out}.addTo(t)
-	workspaceWrites{gate: g, docs: docs, records: records, deletions: deletions{gate: g, books: b, locker: lock, wrote: o.Wrote}}.addTo(t)
+	workspaceWrites{gate: g, docs: docs, records: records, deletions: deletions{books: b, locker: lock, wrote: o.Wrote}}.addTo(t)
 	tags{gate: g, stores: st, records: records}.addTo(t)
 	variableRoutes{gate: g, finder: f, stores: st, books: b, sets: sets}.addTo(t)
 	sets.addTo(t)
@@ -322,4 +319,38 @@ func (s *gate) reserved(name string) bool {
 		}
 	}
 	return false
+}
+
+// onWorkspace adds a route with a workspace in its path, for callers that have the right to
+// the action there.
+func (t table) onWorkspace(method, path string, action rights.Action, h workspaceHandler) {
+	t.add(method, path, t.gate.workspaceHandler(action, h))
+}
+
+// onOrganization adds a route with an organization in its path.
+func (t table) onOrganization(method, path string, action rights.Action, h func(http.ResponseWriter, *http.Request, string, access.Grant) error) {
+	t.add(method, path, func(w http.ResponseWriter, r *http.Request) error {
+		name, g, err := t.gate.allowOrganization(r, action)
+		if err != nil {
+			return err
+		}
+		return h(w, r, name, g)
+	})
+}
+
+// workspaceHandler handles requests for a workspace, with the command ID in its id.
+type workspaceHandler func(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error
+
+func (s *gate) workspaceHandler(action rights.Action, do workspaceHandler) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		p, h, err := s.namedWorkspace(r)
+		if err != nil {
+			return err
+		}
+		g, err := s.allow(r, action, p)
+		if err != nil {
+			return err
+		}
+		return do(w, r, p, h, g)
+	}
 }

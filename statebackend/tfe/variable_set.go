@@ -31,9 +31,9 @@ const (
 )
 
 func (s setRoutes) addTo(t table) {
-	t.add("GET", "organizations/{organization}/varsets", s.list)
+	t.onOrganization("GET", "organizations/{organization}/varsets", rights.Read, s.list)
 	t.add("POST", "organizations/{organization}/varsets", s.create)
-	t.add("GET", "workspaces/{id}/varsets", s.listOfWorkspace)
+	t.onWorkspace("GET", "workspaces/{id}/varsets", rights.Read, s.listOfWorkspace)
 	t.add("GET", "projects/{id}/varsets", s.listOfProject)
 	t.add("GET", "varsets/{set}", s.show)
 	t.add("PATCH", "varsets/{set}", s.update)
@@ -144,11 +144,7 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 	}}
 }
 
-func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.gate.allowOrganization(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s setRoutes) list(w http.ResponseWriter, r *http.Request, organization string, g access.Grant) error {
 	all := s.gate.mayAll(g, rights.Read, organization)
 	q := r.URL.Query().Get("q")
 	return s.answerSets(w, r, g, organization, func(set variables.Set, _ []variables.Use) bool {
@@ -157,11 +153,7 @@ func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // listOfWorkspace lists the sets that a workspace uses.
-func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.gate.allowWorkspace(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
 	if _, err := s.stores.openWorkspace(r.Context(), p); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type versions struct {
 }
 
 func (s versions) addTo(t table) {
-	t.add("GET", "workspaces/{id}/current-state-version", t.sendSnapshots(s.currentVersion))
+	t.add("GET", "workspaces/{id}/current-state-version", t.sendSnapshots(t.gate.workspaceHandler(rights.Read, s.currentVersion)))
 	t.add("GET", "state-versions", s.listVersions)
 	t.add("GET", "state-versions/{id}", s.showVersion)
 	t.addLong("GET", "state-versions/{id}/download", s.downloadVersion)
@@ -213,11 +213,7 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 	return v, nil
 }
 
-func (s versions) currentVersion(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.allowWorkspace(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s versions) currentVersion(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, v, err := s.stores.current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return absent("workspace %q has no state yet", p)
@@ -237,8 +233,8 @@ func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access
 			return err
 		}
 		defer release()
-		data.Relationships["outputs"] = o.refs()
 		d.Included = o.list()
+		data.Relationships["outputs"] = toAll(d.Included)
 	}
 	return answer(w, http.StatusOK, d)
 }

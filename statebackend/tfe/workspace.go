@@ -61,9 +61,9 @@ type workspaces struct {
 }
 
 func (s workspaces) addTo(t table) {
-	t.add("GET", "organizations/{organization}/workspaces", s.listWorkspaces)
+	t.onOrganization("GET", "organizations/{organization}/workspaces", rights.Read, s.listWorkspaces)
 	for _, at := range workspacePaths {
-		t.add("GET", at, s.showWorkspace)
+		t.onWorkspace("GET", at, rights.Read, s.showWorkspace)
 	}
 }
 
@@ -169,14 +169,11 @@ func date(t time.Time) string {
 // a command ID. Scripts and providers keep ids, so they get stable ones.
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
-func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.findNamed(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	command := r.PathValue("id") == "" && ofTool(r)
 	listed := s.gate.now()
 	var at located
+	var err error
 	if command {
 		at, listed, err = s.openFor(r.Context(), readerOf(r, p, g))
 	} else {
@@ -198,11 +195,7 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 	doc := document{Data: s.docs.forClient(r, d)}
 	if includes(r, "effective_tag_bindings") {
 		bound := bindings("effective-tag-bindings", at.live())
-		refs := []ref{}
-		for _, b := range bound {
-			refs = append(refs, ref{b.Type, b.ID})
-		}
-		d.Relationships["effective-tag-bindings"] = relation{refs}
+		d.Relationships["effective-tag-bindings"] = toAll(bound)
 		doc.Included = bound
 	}
 	if includes(r, "outputs") {
@@ -212,11 +205,7 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 		}
 		defer release()
 		doc.Included = append(doc.Included, included...)
-		refs := make([]ref, len(included))
-		for i, o := range included {
-			refs[i] = ref{o.Type, o.ID}
-		}
-		d.Relationships["outputs"] = relation{refs}
+		d.Relationships["outputs"] = toAll(included)
 	}
 	return answer(w, http.StatusOK, doc)
 }
@@ -334,34 +323,24 @@ type tags struct {
 }
 
 func (s tags) addTo(t table) {
-	t.add("POST", "workspaces/{id}/relationships/tags", s.addTags)
-	t.add("DELETE", "workspaces/{id}/relationships/tags", s.removeTags)
-	t.add("GET", "workspaces/{id}/tag-bindings", s.listTagBindings)
-	t.add("PATCH", "workspaces/{id}/tag-bindings", s.addTagBindings)
-	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.listTagBindings)
+	t.onWorkspace("POST", "workspaces/{id}/relationships/tags", manage, s.changeTags(tagList.addTo))
+	t.onWorkspace("DELETE", "workspaces/{id}/relationships/tags", manage, s.changeTags(tagList.removeFrom))
+	t.onWorkspace("GET", "workspaces/{id}/tag-bindings", rights.Read, s.listTagBindings)
+	t.onWorkspace("PATCH", "workspaces/{id}/tag-bindings", manage, s.addTagBindings)
+	t.onWorkspace("GET", "workspaces/{id}/effective-tag-bindings", rights.Read, s.listTagBindings)
 }
 
-func (s tags) addTags(w http.ResponseWriter, r *http.Request) error {
-	return s.changeTags(w, r, tagList.addTo)
-}
-
-func (s tags) removeTags(w http.ResponseWriter, r *http.Request) error {
-	return s.changeTags(w, r, tagList.removeFrom)
-}
-
-func (s tags) changeTags(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) error {
-	if _, err := s.editTags(w, r, change); err != nil {
-		return err
+func (s tags) changeTags(change func(tagList, *statebackend.Record) error) workspaceHandler {
+	return func(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
+		if _, err := s.editTags(w, r, p, h, g, change); err != nil {
+			return err
+		}
+		return noContent(w)
 	}
-	return noContent(w)
 }
 
 // editTags changes the tags of a workspace according to the body of the request.
-func (s tags) editTags(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
-	p, h, g, err := s.gate.findNamed(r, manage)
-	if err != nil {
-		return statebackend.Record{}, err
-	}
+func (s tags) editTags(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
 	var body tagList
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return statebackend.Record{}, err
@@ -387,11 +366,7 @@ func bindings(kind string, r *statebackend.Record) []resource {
 	return list
 }
 
-func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
-	p, _, _, err := s.gate.findNamed(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, _ access.Grant) error {
 	kind := "tag-bindings"
 	if strings.HasSuffix(r.URL.Path, "/effective-tag-bindings") {
 		kind = "effective-tag-bindings"
@@ -403,8 +378,8 @@ func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: bindings(kind, at.live())})
 }
 
-func (s tags) addTagBindings(w http.ResponseWriter, r *http.Request) error {
-	record, err := s.editTags(w, r, tagList.addTo)
+func (s tags) addTagBindings(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
+	record, err := s.editTags(w, r, p, h, g, tagList.addTo)
 	if err != nil {
 		return err
 	}

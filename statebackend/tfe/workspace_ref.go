@@ -249,16 +249,6 @@ type finder struct {
 	renewed time.Time
 }
 
-// allowWorkspace is allow for the routes with the id of a workspace in the path.
-func (s *gate) allowWorkspace(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
-	p, h, err := s.parseWorkspace(r, r.PathValue("id"))
-	if err != nil {
-		return workspaceRef{}, "", access.Grant{}, err
-	}
-	g, err := s.allow(r, action, p)
-	return p, h, g, err
-}
-
 // parseWorkspace returns the workspace of an id in any form.
 func (s *gate) parseWorkspace(r *http.Request, id string) (workspaceRef, commandID, error) {
 	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
@@ -268,18 +258,17 @@ func (s *gate) parseWorkspace(r *http.Request, id string) (workspaceRef, command
 	return parseWorkspaceID(id, s.now())
 }
 
-// findNamed returns the workspace that a request names, by its id or by its name, and the
-// command ID in the id.
-func (s *gate) findNamed(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
-	if r.PathValue("id") != "" {
-		return s.allowWorkspace(r, action)
+// namedWorkspace returns the workspace that a request names, by its id or by its name, and
+// the command ID in the id.
+func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) {
+	if id := r.PathValue("id"); id != "" {
+		return s.parseWorkspace(r, id)
 	}
 	p := workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 	if p.organization == "" || p.workspace == "" {
-		return workspaceRef{}, "", access.Grant{}, absent("no workspace is named")
+		return p, "", absent("no workspace is named")
 	}
-	g, err := s.allow(r, action, p)
-	return p, "", g, err
+	return p, "", nil
 }
 
 // maxFound bounds how many ids a finder remembers.

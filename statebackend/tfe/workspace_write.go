@@ -151,11 +151,11 @@ type workspaceWrites struct {
 }
 
 func (s workspaceWrites) addTo(t table) {
-	t.add("POST", "organizations/{organization}/workspaces", s.createWorkspace)
+	t.onOrganization("POST", "organizations/{organization}/workspaces", manage, s.createWorkspace)
 	for _, at := range workspacePaths {
-		t.add("PATCH", at, s.updateWorkspace)
-		t.add("DELETE", at, s.deletions.deleteWorkspace)
-		t.add("POST", at+"/actions/safe-delete", s.deletions.safeDelete)
+		t.onWorkspace("PATCH", at, manage, s.updateWorkspace)
+		t.onWorkspace("DELETE", at, manage, s.deletions.deleteWorkspace)
+		t.onWorkspace("POST", at+"/actions/safe-delete", manage, s.deletions.deleteWorkspace)
 	}
 }
 
@@ -170,11 +170,7 @@ type workspaceRecords struct {
 
 // createWorkspace creates a workspace, also one that was deleted. Its name is in the body,
 // so the right is checked first for the path, and then for the name.
-func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request) error {
-	organization, _, err := s.gate.allowOrganization(r, manage)
-	if err != nil {
-		return err
-	}
+func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request, organization string, _ access.Grant) error {
 	var body workspaceBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
@@ -315,11 +311,7 @@ func (s workspaceRecords) made(ctx context.Context, at located, g access.Grant, 
 	return *r, s.decide(ctx, &at, *r)
 }
 
-func (s workspaceWrites) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.gate.findNamed(r, manage)
-	if err != nil {
-		return err
-	}
+func (s workspaceWrites) updateWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var body workspaceBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
