@@ -54,7 +54,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 	if !x.terms.takeOver || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
 		return m, x.s.manifests.unreadableVersion(x.names, head, err)
 	}
-	old, err := x.readable(ctx, head)
+	old, err := x.findReadable(ctx, head)
 	if errors.Is(err, oci.ErrNotFound) { // all are dangling: use the state from before them
 		old = p
 		err = nil
@@ -69,8 +69,8 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 	return old, err
 }
 
-// readable returns the newest version below head that can be read.
-func (x *session) readable(ctx context.Context, head int64) (format.StateManifest, error) {
+// findReadable returns the newest version below head that can be read.
+func (x *session) findReadable(ctx context.Context, head int64) (format.StateManifest, error) {
 	tried := 0
 	for _, n := range x.numbers {
 		if n >= head {

@@ -54,7 +54,7 @@ func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if err := c.free(ctx, to); err != nil {
+	if err := c.checkFree(ctx, to); err != nil {
 		return nil, false, err
 	}
 	if kept, err = c.own(ctx, mark, from, to); err != nil {
@@ -69,7 +69,7 @@ func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
 	list := from.Numbers(c.workspace)
 	there := to.Numbers(c.workspace)
-	kept, err := c.diverged(ctx, list, there)
+	kept, err := c.findDiverged(ctx, list, there)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *List
 // takeMark writes that dst is a copy of the source, unless its mark already says so. The
 // kept versions of an older mark are carried over.
 func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
-	mark, err := c.dst.manifests.replica(ctx)
+	mark, err := c.dst.manifests.readMark(ctx)
 	absent := errors.Is(err, oci.ErrNotFound)
 	switch {
 	case err != nil && !absent:
@@ -103,7 +103,7 @@ func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	if err := c.dst.manifests.putReplicaMark(ctx, mark); err != nil {
 		return mark, err
 	}
-	return mark, c.apart(ctx)
+	return mark, c.checkApart(ctx)
 }
 
 // mayTake makes the checks that would fail later, before anything is written.
@@ -122,10 +122,10 @@ func (c copier) mayTake(ctx context.Context) error {
 	return c.checkResealed(ctx, numbers(to, c.fragment))
 }
 
-// apart makes sure that source and dst are not one repository under two names: then the
+// checkApart makes sure that source and dst are not one repository under two names: then the
 // source has the mark, too, and the mark is taken back. The same happens if another
 // process made the source a copy at the same time.
-func (c copier) apart(ctx context.Context) error {
+func (c copier) checkApart(ctx context.Context) error {
 	tags, err := c.src.manifests.tags(ctx)
 	if err != nil {
 		return err
@@ -134,14 +134,14 @@ func (c copier) apart(ctx context.Context) error {
 	if err == nil || !errors.Is(err, ErrReplica) {
 		return err
 	}
-	if mark, _ := c.src.manifests.replica(ctx); mark.Source == c.src.repo.String() {
+	if mark, _ := c.src.manifests.readMark(ctx); mark.Source == c.src.repo.String() {
 		err = fmt.Errorf("both are one repository: %w", ErrReplica)
 	}
 	return errors.Join(err, c.dst.manifests.promote(ctx))
 }
 
-// free is nil if the workspace is not locked in dst, which accepts no new locks any more.
-func (c copier) free(ctx context.Context, to *Listing) error {
+// checkFree is nil if the workspace is not locked in dst, which accepts no new locks any more.
+func (c copier) checkFree(ctx context.Context, to *Listing) error {
 	held, err := to.Held(ctx, c.workspace)
 	if err != nil || held == nil {
 		return err
@@ -151,9 +151,9 @@ func (c copier) free(ctx context.Context, to *Listing) error {
 	}
 }
 
-// diverged returns the versions of dst, above the newest that both have, which the
+// findDiverged returns the versions of dst, above the newest that both have, which the
 // source lacks or has with other content under the same number.
-func (c copier) diverged(ctx context.Context, list, there []int64) (found []int64, err error) {
+func (c copier) findDiverged(ctx context.Context, list, there []int64) (found []int64, err error) {
 	for _, n := range there {
 		if slices.Contains(list, n) {
 			if same, err := c.same(ctx, n); err != nil || same {

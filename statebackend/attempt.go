@@ -105,9 +105,9 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		x.run(ctx, a, &seal)
 		s.findings.learn(a.Can)
 		if a.Result.Won {
-			return x.won(ctx, a, seal)
+			return x.makeLock(ctx, a, seal)
 		}
-		err := x.notWon(ctx, a.Result)
+		err := x.explainNotWon(ctx, a.Result)
 		e, ok := errors.AsType[*LockedError](err)
 		switch {
 		case !ok:
@@ -136,8 +136,8 @@ func newAcquirer(s *Store, id string) *protocol.Acquirer {
 // in its way was released before it could be read.
 const maxTries = 4
 
-// won returns the lock that an acquirer won.
-func (x *session) won(ctx context.Context, a *protocol.Acquirer, seal content) (*Lock, error) {
+// makeLock returns the lock that an acquirer won.
+func (x *session) makeLock(ctx context.Context, a *protocol.Acquirer, seal content) (*Lock, error) {
 	l := &Lock{s: x.s, x: x, hold: a.Hold()}
 	l.none = l.hold.Newest == 0 && !x.snapshot.Pointer
 	if a.Result.Sealed {
@@ -162,8 +162,8 @@ func (x *session) won(ctx context.Context, a *protocol.Acquirer, seal content) (
 	return l, nil
 }
 
-// notWon returns the error that explains why a lock was not won.
-func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
+// explainNotWon returns the error that explains why a lock was not won.
+func (x *session) explainNotWon(ctx context.Context, res protocol.Acquired) error {
 	if errors.Is(res.Err, protocol.ErrCrowded) {
 		// Every claim met a number that another holder had just used: the lock is
 		// busy. A caller waits for it as for a holder that has just released it.

@@ -65,7 +65,7 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	}
 	m := format.StateManifest{}
 	err := error(oci.ErrNotFound)
-	if !l.none && (l.hold.Newest == 0 || !l.s.findings.stuck()) {
+	if !l.none && (l.hold.Newest == 0 || !l.s.findings.isStuck()) {
 		m, err = l.s.manifests.fetchState(ctx, l.x.names.pointer(), l.x.names.workspace)
 	}
 	switch {
@@ -144,7 +144,7 @@ func (l *Lock) settle(ctx context.Context, m format.StateManifest, res protocol.
 	case !res.Stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.names.workspace, l.s.repo, res.Err)
 	case res.Behind:
-		l.s.pointers.left(ctx, l.x.names, m.N, res.Err)
+		l.s.pointers.reportBehind(ctx, l.x.names, m.N, res.Err)
 	}
 	l.wrote = true
 	l.head = &m
@@ -348,7 +348,7 @@ func (l cleaner) prune(ctx context.Context) {
 	if err == nil {
 		_, err = pruner{l.s.manifests, l.x.names}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
-	l.s.catalog.unpruned(ctx, l.x.names, err)
+	l.s.catalog.warnUnpruned(ctx, l.x.names, err)
 }
 
 // refusal is the part of an error that does not depend on the object; "" for nil.
@@ -363,8 +363,8 @@ func refusal(err error) string {
 	return ""
 }
 
-// unpruned logs why old versions stay, unless the last warning gave the same reason.
-func (s *catalog) unpruned(ctx context.Context, l tagNames, err error) {
+// warnUnpruned logs why old versions stay, unless the last warning gave the same reason.
+func (s *catalog) warnUnpruned(ctx context.Context, l tagNames, err error) {
 	if s.findings.first(l.fragment, refusal(err)) {
 		s.manifests.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.manifests.repo.String(), "workspace", l.workspace, "error", err)
 	}
@@ -400,7 +400,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	s.findings.learn(a.Can)
 	switch res := a.Result; {
 	case res.Won:
-		return x.won(ctx, a, seal)
+		return x.makeLock(ctx, a, seal)
 	case res.Held:
 		return nil, another(x.lockedBy(ctx, res.By))
 	case res.Ended:

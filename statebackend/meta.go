@@ -243,7 +243,7 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 			case missing && i > 0:
 				continue // pruned meanwhile
 			case missing: // the version may be being written
-				if m, err = s.manifests.listed(ctx, tagNamesOf(workspace)); err == nil {
+				if m, err = s.manifests.readListed(ctx, tagNamesOf(workspace)); err == nil {
 					n = m.N
 				}
 			}

@@ -22,36 +22,36 @@ type pointers struct {
 	findings  *findings
 }
 
-// pointed reads the current state by state-W. Only a verdict on the registry tells
+// readPointed reads the current state by state-W. Only a verdict on the registry tells
 // whether that tag follows the writes. Without a verdict the versions are listed too,
 // and the newest is read; where the tag cannot move, only the versions are used.
-func (s *pointers) pointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
-	if s.manifests.o.StrictReads || s.findings.stuck() {
-		return s.manifests.listed(ctx, l)
+func (s *pointers) readPointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
+	if s.manifests.o.StrictReads || s.findings.isStuck() {
+		return s.manifests.readListed(ctx, l)
 	}
 	m, err := s.manifests.fetchState(ctx, l.pointer(), l.workspace)
 	if errors.Is(err, oci.ErrNotFound) { // the writer may have died between version and state-W
-		return s.manifests.listed(ctx, l)
+		return s.manifests.readListed(ctx, l)
 	}
 	if err != nil || s.findings.pointerIs() == format.PointerMoves {
 		return m, err
 	}
-	behind, err := s.behind(ctx, l, m)
+	behind, err := s.isBehind(ctx, l, m)
 	if err != nil || !behind {
 		return m, err
 	}
 	n := m.N
-	if m, err = s.manifests.listed(ctx, l); err == nil && !s.findings.stuck() {
+	if m, err = s.manifests.readListed(ctx, l); err == nil && !s.findings.isStuck() {
 		s.manifests.o.Logger.WarnContext(ctx, l.pointer()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
 			"repository", s.manifests.repo.String(), "workspace", l.workspace, "tag", n, "version", m.N)
 	}
 	return m, err
 }
 
-// behind reports whether there is a version above the one that state-W names, and
+// isBehind reports whether there is a version above the one that state-W names, and
 // learns from the verdict on the registry, if there is one. It waits briefly for a
 // version that is just being written.
-func (s *pointers) behind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
+func (s *pointers) isBehind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
 	tags, err := s.manifests.tags(ctx)
 	if err != nil {
 		return false, err
@@ -64,7 +64,7 @@ func (s *pointers) behind(ctx context.Context, l tagNames, m format.StateManifes
 		return false, err
 	}
 	newest := protocol.NewSnapshot(tags, l.fragment).Newest
-	if newest <= m.N || s.findings.stuck() {
+	if newest <= m.N || s.findings.isStuck() {
 		return newest > m.N, nil
 	}
 	if err := text.Wait(ctx, listedPause*5); err != nil {
@@ -74,9 +74,9 @@ func (s *pointers) behind(ctx context.Context, l tagNames, m format.StateManifes
 	return err != nil || again.N < newest, nil
 }
 
-// left logs that state-W could not be moved to version n. Where the registry refuses
+// reportBehind logs that state-W could not be moved to version n. Where the registry refuses
 // that permanently, it also records this in the verdict for every later reader.
-func (s *pointers) left(ctx context.Context, l tagNames, n int64, cause error) {
+func (s *pointers) reportBehind(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
 		s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
 			"repository", s.manifests.repo.String(), "version", n, "error", cause)

@@ -130,7 +130,7 @@ func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil, nil
 	}
-	mark, err := p.manifests.replica(ctx)
+	mark, err := p.manifests.readMark(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}

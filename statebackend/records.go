@@ -120,11 +120,11 @@ const (
 	listedPause = 50 * time.Millisecond
 )
 
-// listed reads the manifest of the newest version that the registry lists. A
+// readListed reads the manifest of the newest version that the registry lists. A
 // version can be listed before it can be read, since distribution makes the
 // folder of a tag first and its link last. A listed version may also have been pruned
 // since. Neither is dangling, so it lists again.
-func (r *manifests) listed(ctx context.Context, l tagNames) (format.StateManifest, error) {
+func (r *manifests) readListed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
 		if err != nil {

@@ -24,7 +24,7 @@ func (s *Store) Replicas() Replicas { return Replicas{s} }
 // Mark returns the mark that makes this repository a copy of another one; oci.ErrNotFound
 // if it has no mark.
 func (r Replicas) Mark(ctx context.Context) (format.ReplicaMark, error) {
-	return r.s.manifests.replica(ctx)
+	return r.s.manifests.readMark(ctx)
 }
 
 // Workspaces lists the workspaces that [Replicas.Replicate] can copy: those with a
@@ -56,7 +56,7 @@ func (r Replicas) Since(ctx context.Context, workspace string, n int64) (count i
 	return count, nil
 }
 
-func (r *manifests) replica(ctx context.Context) (format.ReplicaMark, error) {
+func (r *manifests) readMark(ctx context.Context) (format.ReplicaMark, error) {
 	m, err := r.repo.Fetch(ctx, format.TagReplica)
 	if err != nil {
 		return format.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", r.repo, err)
@@ -230,12 +230,12 @@ func (c copier) pruneCopies(ctx context.Context) {
 	}
 	tags, err := s.manifests.tags(ctx)
 	if err != nil {
-		s.catalog.unpruned(ctx, c.tagNames, err)
+		s.catalog.warnUnpruned(ctx, c.tagNames, err)
 		return
 	}
 	if list := numbers(tags, c.fragment); len(list) > s.o.MaxVersions {
 		_, err = pruner{s.manifests, c.tagNames}.prune(ctx, tags, list, s.o.MaxVersions, maxPruned)
-		s.catalog.unpruned(ctx, c.tagNames, err)
+		s.catalog.warnUnpruned(ctx, c.tagNames, err)
 	}
 }
 
@@ -292,7 +292,7 @@ func (s *pointers) movePointer(ctx context.Context, l tagNames, n int64) error {
 	}
 	err = s.manifests.repo.PutTag(ctx, l.pointer(), m)
 	if refusesForGood(err) {
-		s.left(ctx, l, n, err)
+		s.reportBehind(ctx, l, n, err)
 		return nil
 	}
 	return err
@@ -371,7 +371,7 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 // mark marks dst on the first run and checks the mark on later ones.
 func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, error) {
 	if slices.Contains(tags, format.TagReplica) {
-		mark, err := c.dst.manifests.replica(ctx)
+		mark, err := c.dst.manifests.readMark(ctx)
 		switch {
 		case err != nil:
 			return mark, err
@@ -419,7 +419,7 @@ func (r *manifests) putReplicaMark(ctx context.Context, mark format.ReplicaMark)
 // promote makes a replica an independent repository, before a takeover. The tag
 // stays, since not every registry deletes.
 func (r *manifests) promote(ctx context.Context) error {
-	mark, err := r.replica(ctx)
+	mark, err := r.readMark(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil
 	}
@@ -439,7 +439,7 @@ func (r *manifests) checkReplica(ctx context.Context, tags []string) error {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil
 	}
-	mark, err := r.replica(ctx)
+	mark, err := r.readMark(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil
 	}

@@ -249,7 +249,7 @@ func (x *session) write(ctx context.Context, req protocol.Request, c *content) e
 			return err
 		}
 		err = x.s.manifests.put(ctx, tag(kind), m)
-		if refusesForGood(err) && x.s.manifests.there(ctx, tag(kind)) {
+		if refusesForGood(err) && x.s.manifests.hasTag(ctx, tag(kind)) {
 			return nil // an earlier attempt whose answer was lost
 		}
 		return err
@@ -293,7 +293,7 @@ func (r *manifests) put(ctx context.Context, tag string, m oci.Manifest, blobs .
 	return r.repo.PutTag(ctx, tag, m)
 }
 
-func (r *manifests) there(ctx context.Context, tag string) bool {
+func (r *manifests) hasTag(ctx context.Context, tag string) bool {
 	_, err := r.repo.Resolve(ctx, tag)
 	return err == nil
 }

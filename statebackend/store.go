@@ -111,7 +111,7 @@ func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, err
 // View is Get for servers: the state counts against the budget until use returns,
 // and must not be kept after that.
 func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
-	m, err := s.pointers.pointed(ctx, tagNamesOf(workspace))
+	m, err := s.pointers.readPointed(ctx, tagNamesOf(workspace))
 	if err != nil {
 		return Version{}, err
 	}
@@ -124,7 +124,7 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 // not known whether that tag moves, the versions are listed once a minute.
 func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	l := tagNamesOf(workspace)
-	look := s.pointers.pointed
+	look := s.pointers.readPointed
 	if s.findings.trustsPointer(s.o.Now()) {
 		look = func(ctx context.Context, l tagNames) (format.StateManifest, error) {
 			return s.manifests.fetchState(ctx, l.pointer(), l.workspace)

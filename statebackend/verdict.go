@@ -145,8 +145,8 @@ func (f *findings) first(subject, warning string) bool {
 	return first
 }
 
-// stuck reports whether state-W is known to stay at the first version.
-func (f *findings) stuck() bool { return f.pointerIs() == format.PointerStuck }
+// isStuck reports whether state-W is known to stay at the first version.
+func (f *findings) isStuck() bool { return f.pointerIs() == format.PointerStuck }
 
 func (f *findings) pointerIs() format.Pointer {
 	f.mu.Lock()

@@ -103,7 +103,7 @@ func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) 
 		}
 	}
 	for _, t := range append(own, old...)[:min(1, len(own)+len(old))] {
-		head, err := l.s.catalog.cachedHead(ctx, t)
+		head, err := l.s.catalog.readHeadCached(ctx, t)
 		if err != nil {
 			return nil, fmt.Errorf("the state of workspace %q in %s: %w", workspace, l.s.repo, err)
 		}
@@ -173,7 +173,7 @@ func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
 	}
 	for i, t := range newest {
 		g.Go(func() (err error) {
-			heads[i], err = l.s.catalog.cachedHead(ctx, t)
+			heads[i], err = l.s.catalog.readHeadCached(ctx, t)
 			return err
 		})
 	}
@@ -208,7 +208,7 @@ func (l *Listing) View(ctx context.Context, workspace string, use func(state []b
 	names := tagNamesOf(workspace)
 	m, err := l.s.manifests.newest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
 	if _, gone := errors.AsType[*unreadableError](err); gone {
-		m, err = l.s.manifests.listed(ctx, names)
+		m, err = l.s.manifests.readListed(ctx, names)
 	}
 	if err != nil {
 		return Version{}, err
@@ -247,7 +247,7 @@ var errNoRecord = errors.New("no workspace record")
 func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false
 	for _, t := range tags[:min(len(tags), maxBadRecords)] {
-		r, err := l.s.catalog.cachedRecord(ctx, t.String())
+		r, err := l.s.catalog.readRecordCached(ctx, t.String())
 		switch {
 		case errors.Is(err, errNoRecord):
 			continue
@@ -271,8 +271,8 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 	return nil, nil
 }
 
-// cachedRecord reads a record through the cache; the content of its tag never changes.
-func (s *catalog) cachedRecord(ctx context.Context, tag string) (*Record, error) {
+// readRecordCached reads a record through the cache; the content of its tag never changes.
+func (s *catalog) readRecordCached(ctx context.Context, tag string) (*Record, error) {
 	if r, ok := recall[*Record](&s.heads, tag); ok {
 		return r, nil
 	}
@@ -288,9 +288,9 @@ func (s *catalog) cachedRecord(ctx context.Context, tag string) (*Record, error)
 	return &r, nil
 }
 
-// cachedHead is head with a cache of versions. A version is only ever rewritten with
+// readHeadCached is head with a cache of versions. A version is only ever rewritten with
 // the same content.
-func (s *catalog) cachedHead(ctx context.Context, t format.StateTag) (Head, error) {
+func (s *catalog) readHeadCached(ctx context.Context, t format.StateTag) (Head, error) {
 	if h, ok := recall[Head](&s.heads, t.String()); ok {
 		return h, nil
 	}

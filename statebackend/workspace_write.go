@@ -143,7 +143,7 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 	if len(tags) < maxRecords {
 		return nil
 	}
-	r, err := l.s.catalog.cachedRecord(ctx, tags[maxRecords-1].String())
+	r, err := l.s.catalog.readRecordCached(ctx, tags[maxRecords-1].String())
 	switch {
 	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrNotFound):
 		return nil
@@ -184,7 +184,7 @@ func (s *catalog) dropRecords(ctx context.Context, tags []format.WorkspaceTag, s
 		if dropped == maxCleaned || t.Seq >= seq || can.ByTag == protocol.Unable && can.ByDigest == protocol.Unable {
 			return
 		}
-		r, err := s.cachedRecord(ctx, t.String())
+		r, err := s.readRecordCached(ctx, t.String())
 		if err != nil || s.age(r) < age {
 			continue
 		}
