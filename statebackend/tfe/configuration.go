@@ -174,7 +174,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	cleaned := 0
 	for _, t := range all {
 		waits, known := used[t.ID]
-		if announced(t.ID).Before(s.gate.now().Add(-configurationAge)) {
+		if timeOfUpload(t.ID).Before(s.gate.now().Add(-configurationAge)) {
 			if !waits && cleaned < maxCleaned {
 				cleaned++
 				_ = repo.Delete(ctx, oci.Descriptor{Digest: t.Manifest}) // if the registry can; otherwise it is tried again later
@@ -210,8 +210,8 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 		a.Status = statusUploaded
 	case len(its) > 1:
 		a = configurationAttributes{Status: statusErrored, Error: "uploaded twice", Message: errTwice(c).Error()}
-	case s.gate.now().After(c.made().Add(configurationAge)):
-		return absent("configuration version %s is not there any more", c)
+	case s.gate.now().After(c.createdAt().Add(configurationAge)):
+		return errAbsent("configuration version %s is not there any more", c)
 	}
 	return answer(w, http.StatusOK, document{Data: c.resource(a)})
 }

@@ -106,7 +106,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 	if s.signer.publicURL(r) == "" { // without it the tools send the state in the body
 		return refuse(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 	}
-	r, cancel := within(r)
+	r, cancel := limitTime(r)
 	defer cancel()
 	if err := s.mayUpload(r.Context(), p, h, t); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 		return conflict("workspace not locked", "lock the workspace first")
 	case !errors.Is(err, statebackend.ErrNotHeld):
 		return err
-	case s.gate.now().Sub(h.made()) > maxCommandAge:
+	case s.gate.now().Sub(h.createdAt()) > maxCommandAge:
 		return conflict("lock lost", "this command began days ago and holds no lock: run it again")
 	}
 	return nil

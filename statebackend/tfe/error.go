@@ -32,14 +32,14 @@ func refuse(status int, title, format string, args ...any) error {
 	return &refusal{status, title, fmt.Errorf(format, args...)}
 }
 
-// absent is for a resource that certainly does not exist: the tools create a resource
+// errAbsent is for a resource that certainly does not exist: the tools create a resource
 // that is reported missing, and plan from nothing. A failed lookup is another error.
-func absent(format string, args ...any) error {
+func errAbsent(format string, args ...any) error {
 	return refuse(http.StatusNotFound, "not found", format, args...)
 }
 
 // errNoID says that no resource has the id.
-func errNoID() error { return absent("no resource with this ID") }
+func errNoID() error { return errAbsent("no resource with this ID") }
 
 func malformed(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, "bad request", format, args...)

@@ -68,11 +68,11 @@ func parseCommandID(s string, now time.Time) (commandID, bool) {
 		return "", false
 	}
 	h := commandID(s)
-	return h, !h.made().After(now.Add(commandIDAhead))
+	return h, !h.createdAt().After(now.Add(commandIDAhead))
 }
 
-// made returns when the command began, to the second.
-func (h commandID) made() time.Time {
+// createdAt returns when the command began, to the second.
+func (h commandID) createdAt() time.Time {
 	b, err := commandIDEncoding().DecodeString(string(h))
 	if err != nil || len(b) < timeBytes {
 		return time.Time{}

@@ -21,7 +21,7 @@ func TestCommandID(t *testing.T) {
 	if h == other || len(h) != 26 || strings.ToLower(string(h)) != string(h) {
 		t.Errorf("handles %q and %q", h, other)
 	}
-	if got := h.made(); !got.Equal(now) {
+	if got := h.createdAt(); !got.Equal(now) {
 		t.Errorf("made at %s, want %s", got, now)
 	}
 	if got, ok := parseCommandID(string(h), now); !ok || got != h {
@@ -174,8 +174,8 @@ func FuzzRunID(f *testing.F) {
 	p := workspaceRef{"acme", "prod"}
 	r := runID{p, "abcdefgh23", 7}
 	c := newConfigurationID(p, r.record, testNow(), true, false)
-	if !c.speculative() || c.provisional() || !c.made().Equal(testNow()) {
-		f.Fatalf("%s is %v", c, c.made())
+	if !c.speculative() || c.provisional() || !c.createdAt().Equal(testNow()) {
+		f.Fatalf("%s is %v", c, c.createdAt())
 	}
 	for _, id := range []string{r.String(), r.of(planPrefix), r.of(applyPrefix), c.String(), "run-.a.1", r.String() + ".1", "cv-" + p.key() + ".abcdefgh23.00000000ff000000"} {
 		f.Add(id)

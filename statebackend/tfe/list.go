@@ -55,7 +55,7 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request, organ
 	return answerPage(w, r, all, func(w statebackend.Workspace) resource {
 		item := s.docs.resource(workspaceRef{organization, w.Name}, "", g, w.Live())
 		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // the lock of a split workspace is in another repository
-			item = item.held(w.Held)
+			item = item.withLock(w.Held)
 		}
 		return s.docs.forClient(r, item)
 	})
@@ -73,7 +73,7 @@ func (s *books) settleAll(ctx context.Context, organization string, all []stateb
 	decisions, err := book.Settings(ctx, "")
 	for i, w := range all {
 		if w.Live() != nil {
-			r := decided(*w.Record, decisions[w.Name])
+			r := applyDecisions(*w.Record, decisions[w.Name])
 			all[i].Record = &r
 		}
 	}
@@ -95,7 +95,7 @@ const maxFilters = 64
 func newFilter(organization string, q url.Values) (filter, error) {
 	f := filter{
 		name: q.Get("search[name]"), wildcard: q.Get("search[wildcard-name]"),
-		tags: words(q.Get("search[tags]")), without: words(q.Get("search[exclude-tags]")),
+		tags: splitWords(q.Get("search[tags]")), without: splitWords(q.Get("search[exclude-tags]")),
 	}
 	if id := q.Get("filter[project][id]"); id != "" {
 		of, name, err := parseProjectID(id)
@@ -124,8 +124,8 @@ func newFilter(organization string, q url.Values) (filter, error) {
 	return f, nil
 }
 
-// words splits a comma-separated list.
-func words(list string) []string {
+// splitWords splits a comma-separated list.
+func splitWords(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
 }
 

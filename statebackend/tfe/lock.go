@@ -183,13 +183,13 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 	if err != nil || held == nil {
 		return err
 	}
-	return conflict("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), date(held.Info.Created), held.Info.ID)
+	return conflict("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), formatTime(held.Info.Created), held.Info.ID)
 }
 
 // answerLock answers with the workspace and its lock only. Clients that lock or unlock
 // need no more, and it sends no request.
 func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, held *statebackend.Held) error {
-	d := s.docs.resource(p, h, g, nil).held(held)
+	d := s.docs.resource(p, h, g, nil).withLock(held)
 	delete(d.Relationships, "project")
 	return answer(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }

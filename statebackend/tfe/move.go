@@ -66,7 +66,7 @@ func move(ctx context.Context, o Options, store *statebackend.Store, log *slog.L
 	var settings []string
 	for _, w := range all {
 		r := w.Live()
-		if _, has := known[w.Name]; !has && r != nil && decides(decisions(*r)) {
+		if _, has := known[w.Name]; !has && r != nil && hasDecisions(decisions(*r)) {
 			if err := list.PutSettings(ctx, decisions(*r), r.By); err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	o.names = slices.Sorted(maps.Keys(all))
 	o.typed = true
 	for _, output := range all {
-		if output.Type == nil || !exact(output.Value) {
+		if output.Type == nil || !isExact(output.Value) {
 			o.typed = false
 		}
 	}
@@ -68,7 +68,7 @@ type outputRoutes struct {
 
 func (s outputRoutes) addTo(t table) {
 	t.onWorkspace("GET", "workspaces/{id}/current-state-version-outputs", rights.Read, s.currentOutputs)
-	t.add("GET", "state-versions/{id}/outputs", s.versionOutputs)
+	t.add("GET", "state-versions/{id}/outputs", on(s.gate.findVersion, rights.Read, s.versionOutputs))
 	t.add("GET", "state-version-outputs/{id}", s.showOutput)
 }
 
@@ -153,15 +153,11 @@ func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request, p w
 }
 
 // versionOutputs answers with the outputs of one version, in pages.
-func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.gate.allowVersion(r)
-	if err != nil {
-		return err
-	}
+func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request, id namedVersion) error {
 	if id.pending {
-		return absent("this version is being uploaded")
+		return errAbsent("this version is being uploaded")
 	}
-	o, release, err := s.openOutputs(r, g, id.workspaceRef, id.n)
+	o, release, err := s.openOutputs(r, id.g, id.workspaceRef, id.n)
 	if err != nil {
 		return err
 	}
@@ -268,9 +264,9 @@ func simpleType(t json.RawMessage) string {
 	return "string"
 }
 
-// exact reports whether every number in a JSON value survives a client that parses
+// isExact reports whether every number in a JSON value survives a client that parses
 // numbers as 64-bit floats and encodes them again.
-func exact(value json.RawMessage) bool {
+func isExact(value json.RawMessage) bool {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
 	for {

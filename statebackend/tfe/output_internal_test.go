@@ -20,7 +20,7 @@ func TestExact(t *testing.T) {
 		`1e400`: false, `1e-400`: false, `1e99999999999999999999`: false, `1e-99999999999999999999`: false,
 		`"12345678901234567890"`: true, `[1,{"a":[12345678901234567890]}]`: false, `{"12345678901234567890":1}`: true, `null`: true, `true`: true,
 	} {
-		if got := exact(json.RawMessage(value)); got != want {
+		if got := isExact(json.RawMessage(value)); got != want {
 			t.Errorf("%s: %t, want %t", value, got, want)
 		}
 	}

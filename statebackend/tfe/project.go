@@ -26,9 +26,24 @@ type projects struct {
 func (p projects) addTo(t table) {
 	t.onOrganization("GET", "organizations/{organization}/projects", rights.Read, p.list)
 	t.onOrganization("POST", "organizations/{organization}/projects", manage, p.create)
-	t.add("GET", "projects/{id}", p.show)
-	t.add("PATCH", "projects/{id}", p.update)
-	t.add("DELETE", "projects/{id}", p.delete)
+	t.add("GET", "projects/{id}", on(p.gate.findProject, rights.Read, p.show))
+	t.add("PATCH", "projects/{id}", on(p.gate.findProject, manage, p.update))
+	t.add("DELETE", "projects/{id}", on(p.gate.findProject, manage, p.delete))
+}
+
+// namedProject is a project that a request names.
+type namedProject struct {
+	organization, name string
+	g                  access.Grant
+}
+
+// findProject is allow for the routes with the id of a project in the path.
+func (s *gate) findProject(r *http.Request, action rights.Action) (p namedProject, err error) {
+	if p.organization, p.name, err = parseProjectID(r.PathValue("id")); err != nil {
+		return p, err
+	}
+	p.g, err = s.allow(r, action, workspaceRef{organization: p.organization})
+	return p, err
 }
 
 // project returns a label as a resource; organization "" means that none was named.
@@ -55,7 +70,7 @@ func (p projects) list(w http.ResponseWriter, r *http.Request, organization stri
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if want := r.URL.Query().Get("filter[names]"); want != "" {
-		wanted := words(want)
+		wanted := splitWords(want)
 		if len(wanted) > maxFilters {
 			return invalid("more than %d names", maxFilters)
 		}
@@ -96,28 +111,14 @@ func validProject(name string) bool {
 }
 
 // show answers for every label, since there is no list of the labels in use.
-func (p projects) show(w http.ResponseWriter, r *http.Request) error {
-	organization, name, err := parseProjectID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if _, err := p.gate.allow(r, rights.Read, workspaceRef{organization: organization}); err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, document{Data: project(organization, name)})
+func (projects) show(w http.ResponseWriter, _ *http.Request, named namedProject) error {
+	return answer(w, http.StatusOK, document{Data: project(named.organization, named.name)})
 }
 
 // delete has nothing to delete: it refuses labels that workspaces still have.
-func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
-	organization, name, err := parseProjectID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	g, err := p.gate.allow(r, manage, workspaceRef{organization: organization})
-	if err != nil {
-		return err
-	}
-	all, err := p.stores.readable(r.Context(), organization, g)
+func (p projects) delete(w http.ResponseWriter, r *http.Request, named namedProject) error {
+	name := named.name
+	all, err := p.stores.readable(r.Context(), named.organization, named.g)
 	if err != nil {
 		return err
 	}
@@ -130,20 +131,13 @@ func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
 }
 
 // update refuses a new name, since each workspace stores the name.
-func (p projects) update(w http.ResponseWriter, r *http.Request) error {
-	organization, name, err := parseProjectID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if _, err := p.gate.allow(r, manage, workspaceRef{organization: organization}); err != nil {
-		return err
-	}
+func (p projects) update(w http.ResponseWriter, r *http.Request, named namedProject) error {
 	var body projectBody
 	if err := p.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
-	if a := body.Data.Attributes; a.Name != "" && a.Name != name || a.Description != "" {
+	if a := body.Data.Attributes; a.Name != "" && a.Name != named.name || a.Description != "" {
 		return invalid("a project is a label of workspaces: it has no description, and no other name\nhint: make another project, and give it to the workspaces")
 	}
-	return answer(w, http.StatusOK, document{Data: project(organization, name)})
+	return answer(w, http.StatusOK, document{Data: project(named.organization, named.name)})
 }

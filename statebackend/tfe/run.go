@@ -63,16 +63,16 @@ type runBody struct {
 func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions, error) {
 	a := b.Data.Attributes
 	o := RunOptions{
-		Speculative: a.PlanOnly || c.speculative(), AutoApply: on(r, settingAutoApply) && !a.SavePlan, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
+		Speculative: a.PlanOnly || c.speculative(), AutoApply: isOn(r, settingAutoApply) && !a.SavePlan, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
 		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: printable(a.Message),
 	}
 	if a.AutoApply != nil {
 		o.AutoApply = *a.AutoApply
 	}
 	switch {
-	case o.Destroy && !o.Speculative && !on(r, settingAllowDestroy):
+	case o.Destroy && !o.Speculative && !isOn(r, settingAllowDestroy):
 		return o, invalid("allow-destroy-plan is off: this workspace cannot be destroyed")
-	case o.Speculative && !on(r, settingSpeculative):
+	case o.Speculative && !isOn(r, settingSpeculative):
 		return o, invalid("speculative-enabled is off: no run of this workspace only plans\nhint: save the plan by -out, or ask for a run that waits to be confirmed")
 	case a.AllowConfig:
 		return o, invalid("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
@@ -250,7 +250,7 @@ func (s runReader) readRun(ctx context.Context, id runID) (Run, error) {
 	}
 	at := slices.IndexFunc(view.Runs, func(r Run) bool { return r.N == id.n })
 	if view.Record != id.record || at < 0 {
-		return Run{}, absent("workspace %q has no run %s, or not any more", id.workspaceRef, id)
+		return Run{}, errAbsent("workspace %q has no run %s, or not any more", id.workspaceRef, id)
 	}
 	return view.Runs[at], nil
 }
@@ -286,7 +286,7 @@ func (s runReader) resource(id runID, run Run, g access.Grant) resource {
 	may := s.gate.may(g, rights.Run, id.organization, id.workspace)
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
 	return resource{Type: "runs", ID: id.String(), Attributes: runAttributes{
-		Status: run.Status, Message: run.Message, Created: date(run.Created), HasChanges: run.HasChanges,
+		Status: run.Status, Message: run.Message, Created: formatTime(run.Created), HasChanges: run.HasChanges,
 		AutoApply: run.AutoApply, IsDestroy: run.Destroy, PlanOnly: run.Speculative, Refresh: !run.NoRefresh, RefreshOnly: run.RefreshOnly,
 		SavePlan: run.SavePlan, Targets: run.Targets, Replace: run.Replace, Source: "tfe-api", ErrorMessage: run.Error,
 		Actions: map[string]bool{

@@ -120,11 +120,11 @@ func (c configurationID) flags() int64 { return hexDigits(c.hex[8:9]) }
 func (c configurationID) speculative() bool { return c.flags()&flagSpeculative != 0 }
 func (c configurationID) provisional() bool { return c.flags()&flagProvisional != 0 }
 
-// made returns when the upload was announced, to the second.
-func (c configurationID) made() time.Time { return announced(c.hex) }
+// createdAt returns when the upload was announced, to the second.
+func (c configurationID) createdAt() time.Time { return timeOfUpload(c.hex) }
 
-// announced returns when the upload with this id was announced.
-func announced(hex string) time.Time { return time.Unix(hexDigits(hex[:8]), 0) }
+// timeOfUpload returns when the upload with this id was announced.
+func timeOfUpload(hex string) time.Time { return time.Unix(hexDigits(hex[:8]), 0) }
 
 // hexDigits returns the number that hex digits of an id encode.
 func hexDigits(s string) int64 {

@@ -210,7 +210,7 @@ func (s phases) showPlan(as func(PlanDocument) (any, error)) service.Handler {
 			return runError(err)
 		}
 		if b == nil {
-			return absent("of this plan no JSON is kept: only of one that is saved, by -out")
+			return errAbsent("of this plan no JSON is kept: only of one that is saved, by -out")
 		}
 		var d PlanDocument
 		if err := json.Unmarshal(b, &d); err != nil {

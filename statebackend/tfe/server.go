@@ -178,7 +178,7 @@ type table struct {
 // add adds a route whose work at the registry is bounded by requestTime.
 func (t table) add(method, path string, h service.Handler) {
 	t.addLong(method, path, func(w http.ResponseWriter, r *http.Request) error {
-		r, cancel := within(r)
+		r, cancel := limitTime(r)
 		defer cancel()
 		return h(w, r)
 	})
@@ -197,11 +197,11 @@ func (t table) handler() http.Handler {
 	for path, methods := range t.methods {
 		t.mux.Handle(prefix+path, t.gate.wrap(wrongMethod(methods)))
 	}
-	unknown := t.gate.wrap(func(http.ResponseWriter, *http.Request) error { return absent("there is no such route") })
+	unknown := t.gate.wrap(func(http.ResponseWriter, *http.Request) error { return errAbsent("there is no such route") })
 	t.mux.Handle(prefix, unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeader(w.Header())
-		if !clean(r.URL.EscapedPath()) { // the mux would redirect, which changes a POST into a GET
+		if !isClean(r.URL.EscapedPath()) { // the mux would redirect, which changes a POST into a GET
 			unknown.ServeHTTP(w, r)
 			return
 		}
@@ -218,8 +218,8 @@ func setHeader(h http.Header) {
 	h.Set(service.NoSniff, "nosniff")
 }
 
-// clean reports whether an escaped path has no "." or "..", and no empty segment but the last.
-func clean(path string) bool {
+// isClean reports whether an escaped path has no "." or "..", and no empty segment but the last.
+func isClean(path string) bool {
 	rest, _ := strings.CutPrefix(path, "/")
 	segments := strings.Split(rest, "/")
 	for i, segment := range segments {
@@ -240,8 +240,8 @@ func wrongMethod(allowed []string) service.Handler {
 	}
 }
 
-// within bounds the time of a request at the registry.
-func within(r *http.Request) (*http.Request, context.CancelFunc) {
+// limitTime bounds the time of a request at the registry.
+func limitTime(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	return r.WithContext(ctx), cancel
 }
@@ -283,7 +283,7 @@ func (s *gate) allow(r *http.Request, action rights.Action, p workspaceRef) (acc
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
 	if noOrganization || noWorkspace {
-		return access.Grant{}, absent("no organization or workspace can have this name")
+		return access.Grant{}, errAbsent("no organization or workspace can have this name")
 	}
 	manages := action == manage
 	if manages {
@@ -319,6 +319,17 @@ func (s *gate) reserved(name string) bool {
 		}
 	}
 	return false
+}
+
+// on makes a handler of one for what resolve finds and allows.
+func on[T any](resolve func(*http.Request, rights.Action) (T, error), action rights.Action, do func(http.ResponseWriter, *http.Request, T) error) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		found, err := resolve(r, action)
+		if err != nil {
+			return err
+		}
+		return do(w, r, found)
+	}
 }
 
 // onWorkspace adds a route with a workspace in its path, for callers that have the right to

@@ -67,12 +67,14 @@ func decisions(r statebackend.Record) variables.Settings {
 	return d
 }
 
-// decides reports whether any of the decisions is not the usual one.
-func decides(d variables.Settings) bool { return d.Project != "" || d.Mode != "" || len(d.Options) > 0 }
+// hasDecisions reports whether any of the decisions is not the usual one.
+func hasDecisions(d variables.Settings) bool {
+	return d.Project != "" || d.Mode != "" || len(d.Options) > 0
+}
 
-// decided returns a record in which decisions replace what it says about runs: whoever may
+// applyDecisions returns a record in which decisions replace what it says about runs: whoever may
 // write states may write records.
-func decided(r statebackend.Record, d variables.Settings) statebackend.Record {
+func applyDecisions(r statebackend.Record, d variables.Settings) statebackend.Record {
 	r.Project = d.Project
 	r.Mode = d.Mode
 	r.Settings = maps.Clone(r.Settings)
@@ -99,7 +101,7 @@ func (s *books) settle(ctx context.Context, at *located) (err error) {
 	}
 	all, err := at.book.Settings(ctx, at.workspaceRef.workspace)
 	if err == nil && at.live() != nil {
-		r := decided(*at.record, all[at.workspaceRef.workspace])
+		r := applyDecisions(*at.record, all[at.workspaceRef.workspace])
 		at.record = &r
 	}
 	return err
@@ -116,8 +118,8 @@ func (s *books) settleRemote(ctx context.Context, at *located) error {
 // usual returns the default of a setting.
 func usual(name string) bool { return name != settingAutoApply }
 
-// on returns a setting of a workspace.
-func on(r *statebackend.Record, name string) bool {
+// isOn returns a setting of a workspace.
+func isOn(r *statebackend.Record, name string) bool {
 	if r != nil && r.Settings[name] != "" {
 		return r.Settings[name] == "true"
 	}
@@ -163,8 +165,8 @@ func (a requestedSettings) checkTool() error {
 
 // sameRuns reports whether two records agree in the settings that affect runs.
 func sameRuns(a, b *statebackend.Record) bool {
-	return on(a, settingAutoApply) == on(b, settingAutoApply) && on(a, settingAllowDestroy) == on(b, settingAllowDestroy) &&
-		on(a, settingSpeculative) == on(b, settingSpeculative)
+	return isOn(a, settingAutoApply) == isOn(b, settingAutoApply) && isOn(a, settingAllowDestroy) == isOn(b, settingAllowDestroy) &&
+		isOn(a, settingSpeculative) == isOn(b, settingSpeculative)
 }
 
 // keep stores the settings in a record.

@@ -30,20 +30,20 @@ type variableRoutes struct {
 
 func (v variableRoutes) addTo(t table) {
 	for _, path := range []string{"workspaces/{id}/vars", "varsets/{set}/relationships/vars"} {
-		t.add("GET", path, v.list)
-		t.add("POST", path, v.create)
-		t.add("GET", path+"/{variable}", v.show)
-		t.add("PATCH", path+"/{variable}", v.update)
-		t.add("DELETE", path+"/{variable}", v.delete)
+		t.add("GET", path, on(v.holder, rights.Read, v.list))
+		t.add("POST", path, on(v.holder, manage, v.create))
+		t.add("GET", path+"/{variable}", on(v.find, rights.Read, v.show))
+		t.add("PATCH", path+"/{variable}", on(v.find, manage, v.update))
+		t.add("DELETE", path+"/{variable}", on(v.find, manage, v.delete))
 	}
-	t.add("GET", "workspaces/{id}/all-vars", v.listAll)
+	t.add("GET", "workspaces/{id}/all-vars", on(v.holder, rights.Read, v.listAll))
 	// The routes of older clients: the workspace is in the filter, in the body, or is
 	// found by the variable.
-	t.add("GET", "vars", v.list)
+	t.add("GET", "vars", on(v.holder, rights.Read, v.list))
 	t.add("POST", "vars", v.createNamed)
-	t.add("GET", "vars/{variable}", v.show)
-	t.add("PATCH", "vars/{variable}", v.update)
-	t.add("DELETE", "vars/{variable}", v.delete)
+	t.add("GET", "vars/{variable}", on(v.find, rights.Read, v.show))
+	t.add("PATCH", "vars/{variable}", on(v.find, manage, v.update))
+	t.add("DELETE", "vars/{variable}", on(v.find, manage, v.delete))
 }
 
 // books read and write what decides about the runs of organizations.
@@ -208,11 +208,7 @@ func (h holder) resource(one variables.Variable) resource {
 	return d
 }
 
-func (v variableRoutes) list(w http.ResponseWriter, r *http.Request) error {
-	h, err := v.holder(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (v variableRoutes) list(w http.ResponseWriter, r *http.Request, h holder) error {
 	all, err := h.variables(r.Context())
 	if err != nil {
 		return err
@@ -225,20 +221,16 @@ func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.V
 }
 
 // listAll lists the variables in effect for a workspace: its own, and those of its sets.
-func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
-	h, err := v.holder(r, rights.Read)
-	if err != nil {
-		return err
-	}
-	own, sets, err := v.applied(r.Context(), h)
+func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request, h holder) error {
+	own, sets, err := v.listApplied(r.Context(), h)
 	if err != nil {
 		return err
 	}
 	return h.answer(w, r, variables.Counting(own, sets))
 }
 
-// applied returns the variables of a workspace and of the sets that it uses.
-func (v variableRoutes) applied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
+// listApplied returns the variables of a workspace and of the sets that it uses.
+func (v variableRoutes) listApplied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
 	set, err := h.book.Settings(ctx, h.workspace)
 	if err != nil {
 		return nil, nil, err
@@ -306,14 +298,14 @@ func (v variableRoutes) check(one variables.Variable, others []variables.Variabl
 	if one.Sensitive && v.books.sealer == nil {
 		return invalid("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
 	}
-	if taken(one, others) {
+	if isTaken(one, others) {
 		return invalid("Key has already been taken")
 	}
 	return nil
 }
 
-// taken reports whether another variable has the key.
-func taken(one variables.Variable, others []variables.Variable) bool {
+// isTaken reports whether another variable has the key.
+func isTaken(one variables.Variable, others []variables.Variable) bool {
 	return slices.ContainsFunc(others, func(o variables.Variable) bool {
 		return o.ID != one.ID && o.Key == one.Key && o.Category == one.Category
 	})
@@ -324,11 +316,7 @@ func newID(organization string) string {
 	return organizationLetters(organization) + rand.Text()[:variables.IDLength-lettersOfOrganization]
 }
 
-func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
-	h, err := v.holder(r, manage)
-	if err != nil {
-		return err
-	}
+func (v variableRoutes) create(w http.ResponseWriter, r *http.Request, h holder) error {
 	var body variableBody
 	if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
@@ -365,7 +353,7 @@ func (v variableRoutes) make(w http.ResponseWriter, r *http.Request, h holder, b
 	if err := v.keep(r, h, one, "create"); err != nil {
 		return err
 	}
-	if err := v.alone(r, h, one); err != nil {
+	if err := v.keepAlone(r, h, one); err != nil {
 		return err
 	}
 	return answer(w, http.StatusCreated, document{Data: h.resource(one)})
@@ -384,21 +372,21 @@ func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, 
 		return nil
 	}
 	if err := h.book.PutVariable(r.Context(), one, false, authorOf(h.g.Caller)); err != nil {
-		return full(err)
+		return explainFull(err)
 	}
 	h.record(one, action, http.StatusOK)
 	return nil
 }
 
-// alone removes a new variable if another client created one with the same key meanwhile:
+// keepAlone removes a new variable if another client created one with the same key meanwhile:
 // if neither saw the other before, each sees it now.
-func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable) error {
+func (v variableRoutes) keepAlone(r *http.Request, h holder, one variables.Variable) error {
 	var err error
 	if h.book, err = v.books.open(r.Context(), h.organization); err != nil {
 		return err
 	}
 	others, err := h.variables(r.Context())
-	if err != nil || !taken(one, others) {
+	if err != nil || !isTaken(one, others) {
 		return err
 	}
 	if err := h.book.PutVariable(r.Context(), one, true, authorOf(h.g.Caller)); err != nil {
@@ -417,8 +405,8 @@ func (h holder) record(one variables.Variable, action string, status int) {
 	h.g.Record(h.String(), access.Change{Action: rights.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
 }
 
-// full turns an error of a book into an answer.
-func full(err error) error {
+// explainFull turns an error of a book into an answer.
+func explainFull(err error) error {
 	if errors.Is(err, variables.ErrFull) {
 		return invalid("%w", err)
 	}
@@ -433,63 +421,54 @@ func (h holder) has(one variables.Variable) bool {
 	return one.Set == "" && one.Workspace == h.workspace
 }
 
-// named returns the variable that a request names, which must belong to the holder.
-func (h holder) named(r *http.Request) (variables.Variable, error) {
+// heldVariable is a variable and its holder.
+type heldVariable struct {
+	holder
+	one variables.Variable
+}
+
+// find returns the variable that a request names, which must belong to the holder.
+func (v variableRoutes) find(r *http.Request, action rights.Action) (heldVariable, error) {
+	h, err := v.holder(r, action)
+	if err != nil {
+		return heldVariable{}, err
+	}
 	id, ok := cutID(r.PathValue("variable"), variablePrefix)
 	if !ok || !shortRE().MatchString(id) {
-		return variables.Variable{}, errNoID()
+		return heldVariable{}, errNoID()
 	}
 	one, err := h.book.Variable(r.Context(), id)
 	if err != nil {
-		return variables.Variable{}, err
+		return heldVariable{}, err
 	}
 	if one == nil || !h.has(*one) {
-		return variables.Variable{}, errNoID()
+		return heldVariable{}, errNoID()
 	}
-	return *one, nil
+	return heldVariable{h, *one}, nil
 }
 
-// each finds the variable that a request names, and calls do with it.
-func (v variableRoutes) each(r *http.Request, action rights.Action, do func(*http.Request, holder, variables.Variable) error) error {
-	h, err := v.holder(r, action)
-	if err != nil {
+func (v variableRoutes) show(w http.ResponseWriter, _ *http.Request, h heldVariable) error {
+	return answer(w, http.StatusOK, document{Data: h.resource(h.one)})
+}
+
+func (v variableRoutes) update(w http.ResponseWriter, r *http.Request, h heldVariable) error {
+	var body variableBody
+	if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	one, err := h.named(r)
-	if err != nil {
+	if err := body.apply(&h.one); err != nil {
 		return err
 	}
-	return do(r, h, one)
+	if err := v.keep(r, h.holder, h.one, "update"); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: h.resource(h.one)})
 }
 
-func (v variableRoutes) show(w http.ResponseWriter, r *http.Request) error {
-	return v.each(r, rights.Read, func(_ *http.Request, h holder, one variables.Variable) error {
-		return answer(w, http.StatusOK, document{Data: h.resource(one)})
-	})
-}
-
-func (v variableRoutes) update(w http.ResponseWriter, r *http.Request) error {
-	return v.each(r, manage, func(r *http.Request, h holder, one variables.Variable) error {
-		var body variableBody
-		if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
-			return err
-		}
-		if err := body.apply(&one); err != nil {
-			return err
-		}
-		if err := v.keep(r, h, one, "update"); err != nil {
-			return err
-		}
-		return answer(w, http.StatusOK, document{Data: h.resource(one)})
-	})
-}
-
-func (v variableRoutes) delete(w http.ResponseWriter, r *http.Request) error {
-	return v.each(r, manage, func(r *http.Request, h holder, one variables.Variable) error {
-		if err := h.book.PutVariable(r.Context(), one, true, authorOf(h.g.Caller)); err != nil {
-			return err
-		}
-		h.record(one, "delete", http.StatusNoContent)
-		return noContent(w)
-	})
+func (v variableRoutes) delete(w http.ResponseWriter, r *http.Request, h heldVariable) error {
+	if err := h.book.PutVariable(r.Context(), h.one, true, authorOf(h.g.Caller)); err != nil {
+		return err
+	}
+	h.record(h.one, "delete", http.StatusNoContent)
+	return noContent(w)
 }

@@ -34,13 +34,13 @@ func (s setRoutes) addTo(t table) {
 	t.onOrganization("GET", "organizations/{organization}/varsets", rights.Read, s.list)
 	t.add("POST", "organizations/{organization}/varsets", s.create)
 	t.onWorkspace("GET", "workspaces/{id}/varsets", rights.Read, s.listOfWorkspace)
-	t.add("GET", "projects/{id}/varsets", s.listOfProject)
-	t.add("GET", "varsets/{set}", s.show)
-	t.add("PATCH", "varsets/{set}", s.update)
-	t.add("DELETE", "varsets/{set}", s.delete)
+	t.add("GET", "projects/{id}/varsets", on(s.gate.findProject, rights.Read, s.listOfProject))
+	t.add("GET", "varsets/{set}", on(s.holder, rights.Read, s.show))
+	t.add("PATCH", "varsets/{set}", on(s.holder, manage, s.update))
+	t.add("DELETE", "varsets/{set}", on(s.holder, manage, s.delete))
 	for _, kind := range []string{"workspaces", "projects"} {
-		t.add("POST", "varsets/{set}/relationships/"+kind, s.use(false))
-		t.add("DELETE", "varsets/{set}/relationships/"+kind, s.use(true))
+		t.add("POST", "varsets/{set}/relationships/"+kind, on(s.holder, manage, s.use(false)))
+		t.add("DELETE", "varsets/{set}/relationships/"+kind, on(s.holder, manage, s.use(true)))
 	}
 }
 
@@ -170,18 +170,10 @@ func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request, p wor
 	})
 }
 
-func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
-	organization, name, err := parseProjectID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	g, err := s.gate.allow(r, rights.Read, workspaceRef{organization: organization})
-	if err != nil {
-		return err
-	}
-	all := s.gate.mayAll(g, rights.Read, organization)
-	return s.answerSets(w, r, g, organization, func(set variables.Set, uses []variables.Use) bool {
-		return (all || set.Global) && len(variables.Applying([]variables.Set{set}, uses, "", name)) > 0
+func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request, p namedProject) error {
+	all := s.gate.mayAll(p.g, rights.Read, p.organization)
+	return s.answerSets(w, r, p.g, p.organization, func(set variables.Set, uses []variables.Use) bool {
+		return (all || set.Global) && len(variables.Applying([]variables.Set{set}, uses, "", p.name)) > 0
 	})
 }
 
@@ -325,7 +317,7 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 	}
 	if !slices.Contains(sets, set) {
 		if err := h.book.PutSet(r.Context(), set, false, authorOf(h.g.Caller)); err != nil {
-			return full(err)
+			return explainFull(err)
 		}
 	}
 	next = slices.DeleteFunc(next, func(u variables.Use) bool { return slices.Contains(uses, u) })
@@ -347,7 +339,7 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error {
 	for _, u := range uses {
 		if err := h.book.PutUse(r.Context(), u, gone, authorOf(h.g.Caller)); err != nil {
-			return full(err)
+			return explainFull(err)
 		}
 	}
 	return nil
@@ -357,11 +349,7 @@ func (h holder) recordSet(action string, status int) {
 	h.g.Record(h.String(), access.Change{Action: rights.Action("variables-" + action), Version: h.id, Detail: "set " + printable(h.set.Name), Status: status})
 }
 
-func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
-	h, err := s.holder(r, rights.Read)
-	if err != nil {
-		return err
-	}
+func (s setRoutes) show(w http.ResponseWriter, r *http.Request, h holder) error {
 	_, uses, err := h.book.Sets(r.Context())
 	if err != nil {
 		return err
@@ -379,11 +367,7 @@ func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: d})
 }
 
-func (s setRoutes) update(w http.ResponseWriter, r *http.Request) error {
-	h, err := s.holder(r, manage)
-	if err != nil {
-		return err
-	}
+func (s setRoutes) update(w http.ResponseWriter, r *http.Request, h holder) error {
 	var body setBody
 	if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
@@ -395,11 +379,7 @@ func (s setRoutes) update(w http.ResponseWriter, r *http.Request) error {
 	return s.keepSet(w, r, h, set, body, "update", http.StatusOK)
 }
 
-func (s setRoutes) delete(w http.ResponseWriter, r *http.Request) error {
-	h, err := s.holder(r, manage)
-	if err != nil {
-		return err
-	}
+func (s setRoutes) delete(w http.ResponseWriter, r *http.Request, h holder) error {
 	if err := h.book.PutSet(r.Context(), *h.set, true, authorOf(h.g.Caller)); err != nil {
 		return err
 	}
@@ -408,12 +388,8 @@ func (s setRoutes) delete(w http.ResponseWriter, r *http.Request) error {
 }
 
 // use returns the handler that adds a set to workspaces or projects, or removes it.
-func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		h, err := s.holder(r, manage)
-		if err != nil {
-			return err
-		}
+func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request, holder) error {
+	return func(w http.ResponseWriter, r *http.Request, h holder) error {
 		var body refs
 		if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 			return err

@@ -54,8 +54,8 @@ type versions struct {
 func (s versions) addTo(t table) {
 	t.add("GET", "workspaces/{id}/current-state-version", t.sendSnapshots(t.gate.workspaceHandler(rights.Read, s.currentVersion)))
 	t.add("GET", "state-versions", s.listVersions)
-	t.add("GET", "state-versions/{id}", s.showVersion)
-	t.addLong("GET", "state-versions/{id}/download", s.downloadVersion)
+	t.add("GET", "state-versions/{id}", on(s.gate.findVersion, rights.Read, s.showVersion))
+	t.addLong("GET", "state-versions/{id}/download", on(s.gate.findVersion, rights.Read, s.downloadVersion))
 }
 
 // versionOf returns a stored version as a resource. h is the command ID in the
@@ -63,7 +63,7 @@ func (s versions) addTo(t table) {
 func (k signer) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
-		Serial: v.Serial, Lineage: v.Lineage, Created: date(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
+		Serial: v.Serial, Lineage: v.Lineage, Created: formatTime(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
 		Download: k.address(r, versionKind+"/"+id+"/download"),
 	}
 	if h != "" {
@@ -155,7 +155,7 @@ func (s *stores) current(ctx context.Context, p workspaceRef, h commandID) (loca
 // deletedSince reports whether there is no state because it was deleted after a
 // command began, or in the second before.
 func deletedSince(h commandID, v statebackend.Version, err error) bool {
-	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.made())
+	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.createdAt())
 }
 
 // deletedUnder is the error for a command whose workspace was deleted.
@@ -216,7 +216,7 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 func (s versions) currentVersion(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, v, err := s.stores.current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
-		return absent("workspace %q has no state yet", p)
+		return errAbsent("workspace %q has no state yet", p)
 	}
 	if err != nil {
 		return err
@@ -246,13 +246,9 @@ func includes(r *http.Request, name string) bool {
 
 // showVersion answers for stored versions and for versions that are being uploaded, whose
 // result the tools ask for.
-func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.gate.allowVersion(r)
-	if err != nil {
-		return err
-	}
+func (s versions) showVersion(w http.ResponseWriter, r *http.Request, id namedVersion) error {
 	if id.pending {
-		data, err := s.uploaded(r, g, id)
+		data, err := s.findUploaded(r, id.g, id.stateVersion)
 		if err != nil {
 			return err
 		}
@@ -266,17 +262,22 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerVersion(w, r, g, at, s.signer.versionOf(r, id.workspaceRef, "", v), v)
+	return s.answerVersion(w, r, id.g, at, s.signer.versionOf(r, id.workspaceRef, "", v), v)
 }
 
-// allowVersion is allow for the routes with the id of a version in the path.
-func (s *gate) allowVersion(r *http.Request) (stateVersion, access.Grant, error) {
-	id, err := parseVersionID(r.PathValue("id"), s.now())
-	if err != nil {
-		return stateVersion{}, access.Grant{}, err
+// namedVersion is a version that a request names.
+type namedVersion struct {
+	stateVersion
+	g access.Grant
+}
+
+// findVersion is allow for the routes with the id of a version in the path.
+func (s *gate) findVersion(r *http.Request, action rights.Action) (v namedVersion, err error) {
+	if v.stateVersion, err = parseVersionID(r.PathValue("id"), s.now()); err != nil {
+		return v, err
 	}
-	g, err := s.allow(r, rights.Read, id.workspaceRef)
-	return id, g, err
+	v.g, err = s.allow(r, action, v.workspaceRef)
+	return v, err
 }
 
 // describe reads version n without its state; 0 is the version of a tool without versions.
@@ -286,7 +287,7 @@ func (at located) describe(ctx context.Context, n int64) (statebackend.Version, 
 	}
 	v, err := at.store.Describe(ctx, at.workspace, n)
 	if errors.Is(err, oci.ErrNotFound) {
-		return v, absent("workspace %q has no version %d", at.workspaceRef, n)
+		return v, errAbsent("workspace %q has no version %d", at.workspaceRef, n)
 	}
 	return v, err
 }
@@ -295,7 +296,7 @@ func (at located) describe(ctx context.Context, n int64) (statebackend.Version, 
 func (at located) view(ctx context.Context, n int64, use func(state []byte) error) (statebackend.Version, error) {
 	use2 := func(state []byte, v statebackend.Version) error {
 		if v.N != n {
-			return absent("workspace %q has no version %d any more", at.workspaceRef, n)
+			return errAbsent("workspace %q has no version %d any more", at.workspaceRef, n)
 		}
 		return use(state)
 	}
@@ -309,9 +310,9 @@ func (at located) view(ctx context.Context, n int64, use func(state []byte) erro
 // newest, unless others were stored at once.
 const maxLooked = 32
 
-// uploaded returns the result of an announced version: the newest version that its lock
+// findUploaded returns the result of an announced version: the newest version that its lock
 // stored with its serial.
-func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
+func (s versions) findUploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
 	ctx := r.Context()
 	lock := lockIDOf(id.commandID, g.Caller)
 	mine := func(v statebackend.Version) bool {
@@ -388,15 +389,11 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 
 // downloadVersion sends the bytes of a state. There is no address that needs no
 // token, since it would end up in logs.
-func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.gate.allowVersion(r)
-	if err != nil {
-		return err
-	}
+func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request, id namedVersion) error {
 	if id.pending {
-		return absent("this version is being uploaded")
+		return errAbsent("this version is being uploaded")
 	}
-	state, release, err := s.stateOf(r, g, id)
+	state, release, err := s.stateOf(r, id.g, id.stateVersion)
 	if err != nil {
 		return err
 	}
@@ -409,7 +406,7 @@ func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request) error 
 // does not use the read budget of the store, so that a slow download blocks no other
 // reader.
 func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (state []byte, release func(), err error) {
-	r, cancel := within(r)
+	r, cancel := limitTime(r)
 	defer cancel()
 	if state, err = s.fromLock(r, id); err != nil {
 		return nil, nil, err
@@ -433,7 +430,7 @@ func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (sta
 // absentState turns not found into the error that a version has no state.
 func absentState(p workspaceRef, n int64, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		return absent("version %d of workspace %q has no state", n, p)
+		return errAbsent("version %d of workspace %q has no state", n, p)
 	}
 	return err
 }

@@ -94,13 +94,13 @@ func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *
 		Name: p.workspace, Description: r.Description,
 		Mode:       mode, // the mode in effect, whatever the record says if runs are not executed here
 		Operations: mode == modeRemote,
-		AutoApply:  on(r, settingAutoApply), Destroy: on(r, settingAllowDestroy), Files: on(r, settingFileTriggers), Queue: on(r, settingQueueAll),
-		Speculative: on(r, settingSpeculative), Global: true, Folder: r.Settings[settingFolder],
+		AutoApply:  isOn(r, settingAutoApply), Destroy: isOn(r, settingAllowDestroy), Files: isOn(r, settingFileTriggers), Queue: isOn(r, settingQueueAll),
+		Speculative: isOn(r, settingSpeculative), Global: true, Folder: r.Settings[settingFolder],
 		Tool:       cmp.Or(r.Tool, anyTool),
 		Tags:       append([]string{}, slices.Sorted(maps.Keys(r.Tags))...),
-		Structured: on(r, settingStructured),
-		Values:     valued(r.Tags),
-		Created:    date(r.Created), Updated: date(r.Updated),
+		Structured: isOn(r, settingStructured),
+		Values:     tagsWithValue(r.Tags),
+		Created:    formatTime(r.Created), Updated: formatTime(r.Updated),
 		Actions: map[string]bool{"is-destroyable": write},
 		Permissions: map[string]bool{
 			"can-read-settings": true, "can-read-state-outputs": true, "can-read-state-versions": true, "can-create-state-versions": write,
@@ -116,8 +116,8 @@ func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *
 	}}
 }
 
-// valued returns the tags that have a value.
-func valued(tags map[string]string) map[string]string {
+// tagsWithValue returns the tags that have a value.
+func tagsWithValue(tags map[string]string) map[string]string {
 	all := maps.Clone(tags)
 	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
 	return all
@@ -143,8 +143,8 @@ func (s workspaceDocs) forClient(r *http.Request, w resource) resource {
 	return w
 }
 
-// held adds the lock to a workspace.
-func (w resource) held(l *statebackend.Held) resource {
+// withLock adds the lock to a workspace.
+func (w resource) withLock(l *statebackend.Held) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
 		return w
@@ -157,8 +157,8 @@ func (w resource) held(l *statebackend.Held) resource {
 	return w
 }
 
-// date formats a time for documents; "" for the zero time.
-func date(t time.Time) string {
+// formatTime formats a time for documents; "" for the zero time.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -239,7 +239,7 @@ func (s workspaceDocs) describe(ctx context.Context, at located, h commandID, g 
 	if err != nil {
 		return resource{}, err
 	}
-	d := s.resource(at.workspaceRef, h, g, at.live()).held(held)
+	d := s.resource(at.workspaceRef, h, g, at.live()).withLock(held)
 	if !s.books.runsHere(at.live()) {
 		return d, nil
 	}

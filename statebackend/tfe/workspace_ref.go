@@ -111,7 +111,7 @@ func (s *stores) findSplit(ctx context.Context, at *located) error {
 func (s *stores) store(ctx context.Context, name string) (*statebackend.Store, error) {
 	store, err := s.open(ctx, name)
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil, absent("no state can have the name %q", name)
+		return nil, errAbsent("no state can have the name %q", name)
 	}
 	return store, err
 }
@@ -155,7 +155,7 @@ func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, er
 }
 
 func noWorkspace(p workspaceRef) error {
-	return absent("organization %q has no workspace %q", p.organization, p.workspace)
+	return errAbsent("organization %q has no workspace %q", p.organization, p.workspace)
 }
 
 // since returns when the workspace was created or, if it is deleted, when that happened.
@@ -199,7 +199,7 @@ func (at located) began(ctx context.Context) (time.Time, error) {
 // again, since what it has read is outdated.
 func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 	// A command ID has whole seconds.
-	if h == "" || !h.made().Before(since(r).Truncate(time.Second)) {
+	if h == "" || !h.createdAt().Before(since(r).Truncate(time.Second)) {
 		return nil
 	}
 	return conflict("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
@@ -266,7 +266,7 @@ func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) 
 	}
 	p := workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 	if p.organization == "" || p.workspace == "" {
-		return p, "", absent("no workspace is named")
+		return p, "", errAbsent("no workspace is named")
 	}
 	return p, "", nil
 }
@@ -313,7 +313,7 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	if ok {
 		return p, f.checkVisible(g, p)
 	}
-	r, cancel := within(r)
+	r, cancel := limitTime(r)
 	defer cancel()
 	var found []workspaceRef
 	if err := f.each(r.Context(), g, id[:lettersOfOrganization], func(name string) (err error) {

@@ -198,7 +198,7 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 	if ofTool(r) && s.docs.hasCommandIDs(g, &record) {
 		h = s.docs.commandIDFor(&record, s.gate.now())
 	}
-	return answer(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.resource(p, h, g, &record).held(nil))})
+	return answer(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.resource(p, h, g, &record).withLock(nil))})
 }
 
 // endFormer deletes the variables that are left of a deleted workspace of this name: they
@@ -247,7 +247,7 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 		return statebackend.Record{}, err
 	}
 	if exists {
-		return s.made(ctx, at, g, apply)
+		return s.repeatCreation(ctx, at, g, apply)
 	}
 	record, err := at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
@@ -270,23 +270,23 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 func (s workspaceRecords) decide(ctx context.Context, at *located, r statebackend.Record) (err error) {
 	d := decisions(r)
 	if at.book == nil {
-		if !decides(d) {
+		if !hasDecisions(d) {
 			return nil
 		}
 		if at.book, err = s.books.open(ctx, at.organization); err != nil {
 			return err
 		}
 	}
-	return full(at.book.PutSettings(ctx, d, r.By))
+	return explainFull(at.book.PutSettings(ctx, d, r.By))
 }
 
-// made returns the record of an existing workspace, if this request repeats the one that
+// repeatCreation returns the record of an existing workspace, if this request repeats the one that
 // has just created it.
-func (s workspaceRecords) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
-	taken := invalid("workspace %q has already been taken", at.workspaceRef)
+func (s workspaceRecords) repeatCreation(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+	isTaken := invalid("workspace %q has already been taken", at.workspaceRef)
 	r := at.live()
 	if r == nil || r.By != authorOf(g.Caller) || s.stores.gate.now().Sub(r.Created) > repeated {
-		return statebackend.Record{}, taken
+		return statebackend.Record{}, isTaken
 	}
 	if err := s.books.settle(ctx, &at); err != nil {
 		return statebackend.Record{}, err
@@ -299,14 +299,14 @@ func (s workspaceRecords) made(ctx context.Context, at located, g access.Grant, 
 	}
 	sameFields := again.Description == r.Description && again.Project == r.Project && again.Mode == r.Mode && again.Tool == r.Tool
 	if !sameFields || !maps.Equal(again.Tags, r.Tags) || !maps.Equal(again.Settings, r.Settings) {
-		return statebackend.Record{}, taken
+		return statebackend.Record{}, isTaken
 	}
 	states, err := at.states(ctx)
 	if err != nil {
 		return statebackend.Record{}, err
 	}
 	if len(states.Numbers(at.workspace)) > 0 {
-		return statebackend.Record{}, taken
+		return statebackend.Record{}, isTaken
 	}
 	return *r, s.decide(ctx, &at, *r)
 }
@@ -360,7 +360,7 @@ func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandI
 	defer s.recent.forget(p)
 	record, err := at.list.Change(ctx, p.workspace, func(r *statebackend.Record) error {
 		if deciding {
-			*r = decided(*r, known[p.workspace])
+			*r = applyDecisions(*r, known[p.workspace])
 		}
 		r.By = authorOf(g.Caller)
 		if at.live() == nil {
