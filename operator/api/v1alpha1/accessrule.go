@@ -75,6 +75,7 @@ type AccessRule struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec AccessRuleSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status AccessRuleStatus `json:"status,omitempty"`
 }

@@ -123,6 +123,7 @@ type Approval struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ApprovalSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status ApprovalStatus `json:"status,omitempty"`
 }

@@ -164,6 +164,7 @@ type Depot struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec DepotSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status DepotStatus `json:"status,omitempty"`
 }

@@ -235,6 +235,7 @@ type Instance struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec InstanceSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status InstanceStatus `json:"status,omitempty"`
 }

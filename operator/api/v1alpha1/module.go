@@ -71,6 +71,7 @@ type Module struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ModuleSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status EntryStatus `json:"status,omitempty"`
 }

@@ -356,6 +356,7 @@ type ModuleKind struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ModuleKindSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status ModuleKindStatus `json:"status,omitempty"`
 }

@@ -58,6 +58,7 @@ type Provider struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ProviderSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status EntryStatus `json:"status,omitempty"`
 }

@@ -482,6 +482,7 @@ type Template struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec TemplateSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status TemplateStatus `json:"status,omitempty"`
 }

@@ -214,6 +214,7 @@ type Version struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec VersionSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status VersionStatus `json:"status,omitempty"`
 }

@@ -109,7 +109,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 	conditions := list(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
 	conditions.XListType = new("map")
 	conditions.XListMapKeys = []string{"type"}
-	return object("Status of the object.", map[string]apiextensions.JSONSchemaProps{
+	status := object("Status of the object.", map[string]apiextensions.JSONSchemaProps{
 		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status describes."},
 		"lastHandledRequest": text(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
 		"conditions":         conditions,
@@ -137,6 +137,8 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that every reader of the object may see."},
 		"outputsSecret": text(253, "Secret beside this object that has the outputs."),
 	})
+	status.Default = &apiextensions.JSON{Raw: []byte(`{"observedGeneration":-1}`)} // kstatus: not reconciled yet
+	return status
 }
 
 func object(description string, properties map[string]apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
