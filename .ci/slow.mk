@@ -47,7 +47,7 @@ interop-kube: build $(TOFU) # ten minutes of builds at first
 		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig ./internal/pages
 core-alone: tools # the tests of the core, in a tree without the folder instances
 	OKARA_TEST_CORE=1 go test -count=1 -timeout 2h -run TestCoreAlone -v ./internal/repotest
-mutants: # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it and of publishers
+mutants: $(REG) # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it and of publishers
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend/internal/protocol
 	OKARA_TEST_SCHEDULES=2000000 go test -count=1 -timeout 1h -run TestSimulate -v ./statebackend/internal/protocol
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/internal/localexec
@@ -55,6 +55,8 @@ mutants: # one guard after another is taken from the lock, the sandbox of runs a
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./instances/lifecycle
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 2h -run TestWalkFindsMutants ./registry
 	GOGC=400 OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 2h -run TestWalkOfNumbers -v ./registry
+	printf 'version: 0.1\nstorage: {inmemory: {}, delete: {enabled: true}}\nhttp: {addr: "127.0.0.1:5871"}\nlog: {level: error}\n' | $(REG) serve /dev/stdin 2>/dev/null >&2 & trap "kill $$!" EXIT; sleep 2; \
+		OKARA_TEST_REGISTRY=127.0.0.1:5871 OKARA_TEST_STEPS=3000 go test -count=1 -timeout 1h -run TestWalkOfNumbers -v ./registry
 year: # a year of hourly applies and daily publishes, with kill -9
 	OKARA_TEST_DAYS=365 go test -count=1 -timeout 3h -run TestYear -v ./internal/embedded
 vuln: # asks vuln.go.dev; not part of lint, which needs no network
