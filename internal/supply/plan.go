@@ -404,7 +404,7 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 		st.Action = actionAdopt
 		st.Reason = "another process or user published an edition"
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
-	case it.editions && st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
+	case it.editions && !it.Approval.Required && st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
 		st.Action = ActionPublish
 		st.Reason = fmt.Sprintf("tag %s of the origin moved to %s, which becomes an edition", o.ref, o.commit)
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }

@@ -283,6 +283,7 @@ func TestSyncPublishesEditions(t *testing.T) {
 	r.want(r.apply(file), "publish 1.0.0 published")
 	r.want(r.apply(file), "present 1.0.0")
 	o.tag("v1.0.0", "# other")
+	r.want(r.plan(moduleEntry(o, "policy = \"editions\"\napproval {\n required = true\n}")), "drift 1.0.0") // nobody approved other content
 	r.want(r.apply(file), "publish 1.0.0 published")
 	r.want(r.apply(file), "present 1.0.0")
 	m := addr.ModuleVersion{Module: depottest.VPC(), Version: depottest.MustVersion(t, "1.0.0")}
