@@ -183,7 +183,7 @@ func claimMember(tx *tx, r *Record, e Create) Answer {
 	r.Reason = ""
 	r.ClaimedAt = tx.now
 	r.Since = tx.now
-	r.TTL = lifetimeOf(tx, e)
+	r.TTL = lifetimeOf(e)
 	assignOwner(tx, r, e)
 	tx.recordEvent(r, "claimed", e.Template.Name)
 	setEndAfter(tx, r, r.TTL)
@@ -215,7 +215,7 @@ func makeInstance(tx *tx, id string, e Create) Answer {
 	assignOwner(tx, r, e)
 	r.Parameters = maps.Clone(e.Parameters)
 	r.Sensitive = e.Sensitive
-	r.TTL = lifetimeOf(tx, e)
+	r.TTL = lifetimeOf(e)
 	setEndAfter(tx, r, r.TTL+runTime(e.Template))
 	tx.recordEvent(r, "created", e.Template.Name)
 	if e.Template.Approval == template.ApprovalRequest {

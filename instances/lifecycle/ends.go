@@ -47,7 +47,7 @@ func checkTTL(tx *tx, t *template.Template, ttl time.Duration) error {
 }
 
 // lifetimeOf returns the lifetime of an instance that a caller launches.
-func lifetimeOf(tx *tx, e Create) time.Duration {
+func lifetimeOf(e Create) time.Duration {
 	switch {
 	case e.Template.TTL == nil:
 		return 0

@@ -36,7 +36,8 @@ type Adopter struct {
 
 // Find reads what is needed to adopt the state in a repository: its last sealed result,
 // and the source and template that the result names. The repository is named with or
-// without its host; the id is needed where instances share it. The admin becomes the owner.
+// without its host; the id is needed where instances share it. The admin becomes the
+// owner.
 func (a Adopter) Find(ctx context.Context, repository, id string, owner template.Owner) (lifecycle.Adopt, error) {
 	if a.Sealer == nil && !a.Trusted {
 		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so any account with write access to the registry could have made it", template.ErrInvalid)
@@ -145,9 +146,9 @@ func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s record
 	return t, nil
 }
 
-// adopt creates a record for an instance that the ledger lost. The requesting admin owns
-// it, and may transfer it.
-func (s launches) adopt(w http.ResponseWriter, r call[struct{}]) error {
+// adoptInstance creates a record for an instance that the ledger lost. The requesting
+// admin owns it, and may transfer it.
+func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Adopt
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {
@@ -167,7 +168,7 @@ func (s launches) adopt(w http.ResponseWriter, r call[struct{}]) error {
 		return fmt.Errorf("adopting %q: %w", body.Repository, err)
 	}
 	e.Record.CreatedBy = r.actor
-	e.Record.Sensitive = s.lostSensitive(e)
+	e.Record.Sensitive = lostSensitive(s, e)
 	c := r.caller
 	c.actor.Admin = true
 	answer, err := s.do(r.Request, c, "adopt", recordAddress(&e.Record), a, e)
@@ -179,7 +180,7 @@ func (s launches) adopt(w http.ResponseWriter, r call[struct{}]) error {
 
 // lostSensitive names the parameters of an adopted instance whose values are hidden:
 // all of them if the schema of the module is not available.
-func (s launches) lostSensitive(e lifecycle.Adopt) []string {
+func lostSensitive(s *server, e lifecycle.Adopt) []string {
 	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
 		return sensitive(now, e.Record.Parameters)
 	}

@@ -67,13 +67,13 @@ const (
 	issuerAnonymous = "okara:anonymous" // callers without a token, where they have rights
 )
 
-// caller identifies the caller of a request.
-func (s callers) caller(r *http.Request) (caller, error) {
+// identifyCaller identifies the caller of a request.
+func identifyCaller(s *server, r *http.Request) (caller, error) {
 	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: addr.KindInstance})
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{Grant: g, server: s.server, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
+	c := caller{Grant: g, server: s, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
 	switch g.Mode {
 	case "anonymous":
 		c.actor.Issuer = issuerAnonymous
@@ -243,35 +243,35 @@ func (c caller) unknown() error {
 	return nil
 }
 
-// anybodyIn admits every caller; the answer depends on the caller's rights.
-func (s callers) anybodyIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+// allowAnybody admits every caller; the answer depends on the caller's rights.
+func allowAnybody(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	return struct{}{}, c, nil
 }
 
-// knownIn admits callers with a token, and all callers where anonymous has rights to
+// requireUser admits callers with a token, and all callers where anonymous has rights to
 // instances.
-func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+func requireUser(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	if c.mayAny(rights.Read) || c.mayAny(rights.Use) {
 		return struct{}{}, c, nil
 	}
 	return struct{}{}, c, c.unknown()
 }
 
-// canLaunchIn admits callers that may launch some template: which one is only known from
-// the body.
-func (s callers) canLaunchIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+// requireLauncher admits callers that may launch some template: which one is only known
+// from the body.
+func requireLauncher(s *server, r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
 	return struct{}{}, c, err
 }
 
-// adminIn admits admins of all instances.
-func (s callers) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+// requireAdmin admits admins of all instances.
+func requireAdmin(s *server, r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything})
 	return struct{}{}, c, err
 }
 
-// templateIn finds a template that the caller may see, whether or not it still exists.
-func (s callers) templateIn(r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
+// findTemplate finds a template that the caller may see, whether or not it still exists.
+func findTemplate(_ *server, r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
 	if c.mayRead(name) {
 		return name, c, nil
@@ -287,9 +287,9 @@ func noTemplate() error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no such template that you may see"}
 }
 
-// pausableIn is templateIn for callers that may pause the template.
-func (s callers) pausableIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
-	name, c, err := s.templateIn(r, c, v)
+// findPausable is findTemplate for callers that may pause the template.
+func findPausable(s *server, r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
+	name, c, err := findTemplate(s, r, c, v)
 	if err != nil {
 		return "", c, err
 	}
@@ -298,18 +298,18 @@ func (s callers) pausableIn(r *http.Request, c caller, v lifecycle.View) (string
 	return name, c, err
 }
 
-// launchIn finds a template that the caller may launch.
-func (s callers) launchIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
-	name, c, err := s.templateIn(r, c, v)
+// findLaunchable finds a template that the caller may launch.
+func findLaunchable(s *server, r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
+	name, c, err := findTemplate(s, r, c, v)
 	if err != nil {
 		return "", c, err
 	}
-	c, err = s.launch(r, c, name)
+	c, err = checkLaunch(s, r, c, name)
 	return name, c, err
 }
 
-// launch decides whether the caller may launch a template.
-func (s callers) launch(r *http.Request, c caller, name string) (caller, error) {
+// checkLaunch decides whether the caller may launch a template.
+func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, error) {
 	if !c.mayRead(name) {
 		return c, noTemplate()
 	}
@@ -319,11 +319,11 @@ func (s callers) launch(r *http.Request, c caller, name string) (caller, error) 
 	return c, err
 }
 
-// instanceIn finds an instance for which the caller has one of the needed roles. An
+// findInstance finds an instance for which the caller has one of the needed roles. An
 // instance that the caller may not see is reported as missing, and so is one that is
 // only offered to the caller, unless the offer is enough for the request.
-func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
-	return func(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
+func findInstance(needed role) finder[*lifecycle.Record] {
+	return func(s *server, r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 		if c.anonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {
 			return nil, c, c.unknown()
 		}
@@ -340,14 +340,15 @@ func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 			}
 			return nil, c, missingIn(v, id)
 		}
-		c, err := s.act(r, c, record, have, needed)
+		c, err := checkAct(s, r, c, record, have, needed)
 		return record, c, err
 	}
 }
 
-// act decides whether the caller has one of the roles that a request needs, and records
-// the decision. A caller that may see the instance gets the reason of a refusal.
-func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
+// checkAct decides whether the caller has one of the roles that a request needs, and
+// records the decision. A caller that may see the instance gets the reason of a
+// refusal.
+func checkAct(s *server, r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
 	right := rights.Right{Kind: addr.KindInstance, Address: record.Template}
 	if have&needed == 0 {
 		right.Action = rights.Use
@@ -390,10 +391,10 @@ func (r role) words() string {
 	return strings.Join(words, " or ")
 }
 
-// ownIn finds the caller's own instance of a template: the newest live one, else the
-// newest.
-func (s callers) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
-	name, c, err := s.templateIn(r, c, v)
+// findOwnInstance finds the caller's own instance of a template: the newest live one,
+// else the newest.
+func findOwnInstance(s *server, r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
+	name, c, err := findTemplate(s, r, c, v)
 	if err != nil {
 		return nil, c, err
 	}
@@ -416,7 +417,7 @@ func (s callers) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.
 	if found == nil {
 		return nil, c, &service.Error{Status: http.StatusNotFound, Text: "you have no instance of " + name}
 	}
-	c, err = s.act(r, c, found, reads|owns, owns)
+	c, err = checkAct(s, r, c, found, reads|owns, owns)
 	return found, c, err
 }
 

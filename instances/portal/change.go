@@ -209,7 +209,7 @@ func decode(body []byte, to any) error {
 }
 
 // acceptClock lets expiry continue after clocks that disagree have suspended it.
-func (s *server) acceptClock(w http.ResponseWriter, r call[struct{}]) error {
+func acceptClock(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	a, err := readBody(r.Request, r.caller, &struct{}{})
 	if err != nil {
 		return err

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// events streams what happens to the instances that the caller may see. The id of an
-// event is its time: after a break the stream resumes there, on any replica. A record
-// keeps its ten newest events, so a client that was away for long has to reload.
-func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
+// streamEvents streams what happens to the instances that the caller may see. The id of
+// an event is its time: after a break the stream resumes there, on any replica. A
+// record keeps its ten newest events, so a client that was away for long has to reload.
+func streamEvents(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	since, resumed, err := service.LastEvent(r.Request)
 	if err != nil {
 		return err
@@ -31,9 +31,9 @@ func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 		f.remember(r.view.Document)
 	}
 	again := func(ctx context.Context) error {
-		c, err := s.callers().caller(r.Request)
+		c, err := identifyCaller(s, r.Request)
 		if err == nil {
-			_, c, err = s.callers().knownIn(r.Request, c, r.view)
+			_, c, err = requireUser(s, r.Request, c, r.view)
 			f.c = c
 		}
 		return err

@@ -21,9 +21,9 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portal"
-	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // TestForward forwards a request unchanged, once, and returns its answer.

@@ -19,7 +19,7 @@ import (
 )
 
 // showInstance answers one instance.
-func (s *server) showInstance(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	doc := s.whole(r.caller, r.view, r.at)
 	if p := doc.Pending; p != nil && p.Was != nil && p.Was.Digest != p.Source.Digest {
 		if err := compare(r.Context(), s.o.Catalog, p); err != nil {
@@ -29,8 +29,8 @@ func (s *server) showInstance(w http.ResponseWriter, r call[*lifecycle.Record]) 
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// destroy ends an instance.
-func (s *server) destroy(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+// destroyInstance ends an instance.
+func destroyInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
 }
 

@@ -18,22 +18,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// create launches a template that the body names.
-func (s launches) create(w http.ResponseWriter, r call[struct{}]) error {
+// createInstance launches a template that the body names.
+func createInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Create
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {
 		return err
 	}
-	c, err := s.callers().launch(r.Request, r.caller, body.Template)
+	c, err := checkLaunch(s, r.Request, r.caller, body.Template)
 	if err != nil {
 		return err
 	}
-	return s.launchOne(w, r.Request, c, r.view, a, body, false)
+	return launchOne(s, w, r.Request, c, r.view, a, body, false)
 }
 
-// run creates, claims or returns the caller's single instance of a template.
-func (s launches) run(w http.ResponseWriter, r call[string]) error {
+// runTemplate creates, claims or returns the caller's single instance of a template.
+func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	var body api.Create
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {
@@ -43,15 +43,15 @@ func (s launches) run(w http.ResponseWriter, r call[string]) error {
 		return field("/template", "the path says %s", r.at)
 	}
 	body.Template = r.at
-	return s.launchOne(w, r.Request, r.caller, r.view, a, body, true)
+	return launchOne(s, w, r.Request, r.caller, r.view, a, body, true)
 }
 
 // launchOne is create for a template that is known.
-func (s launches) launchOne(w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, single bool) error {
+func launchOne(s *server, w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, single bool) error {
 	had, ok, err := repeated(c, v, a)
 	if err == nil && !ok {
 		var event lifecycle.Create
-		if event, err = s.creation(r.Context(), c, body); err == nil {
+		if event, err = readCreation(r.Context(), s, c, body); err == nil {
 			event.One = single
 			had, err = s.do(r, c, "create", body.Template, a, event)
 		}
@@ -62,8 +62,8 @@ func (s launches) launchOne(w http.ResponseWriter, r *http.Request, c caller, v 
 	return s.answer(w, r, c, had)
 }
 
-// creation makes the event of a request to launch a template.
-func (s launches) creation(ctx context.Context, c caller, body api.Create) (lifecycle.Create, error) {
+// readCreation makes the event of a request to launch a template.
+func readCreation(ctx context.Context, s *server, c caller, body api.Create) (lifecycle.Create, error) {
 	e, err := s.o.Catalog.Pin(ctx, body.Template, body.Version)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotFound):

@@ -57,17 +57,17 @@ func parseCursor(s string) (*lifecycle.Record, error) {
 }
 
 // listInstances answers the instances that the caller may see.
-func (s launches) listInstances(w http.ResponseWriter, r call[struct{}]) error {
-	doc, err := s.list(r, reads)
+func listInstances(s *server, w http.ResponseWriter, r call[struct{}]) error {
+	doc, err := selectInstances(s, r, reads)
 	if err != nil {
 		return err
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// list returns the requested page of the instances for which the caller has one of the
-// needed roles.
-func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
+// selectInstances returns the requested page of the instances for which the caller has
+// one of the needed roles.
+func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, error) {
 	p, err := pageOf(r.Request)
 	if err != nil {
 		return api.Instances{}, err
@@ -95,7 +95,7 @@ func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 	slices.SortFunc(found, listed)
 	doc := api.Instances{Count: len(found)}
 	doc.Used, doc.Shared = r.counts(d)
-	doc.Limit = s.userLimit(r.caller, d)
+	doc.Limit = userLimit(s, r.caller, d)
 	if p.after != "" {
 		last, err := parseCursor(p.after)
 		if err != nil {
@@ -198,7 +198,7 @@ func anyTemplate() *template.Template { return &template.Template{Name: "-/-"} }
 
 // userLimit returns the limit on the caller's own live instances of all templates; 0:
 // no limit.
-func (s launches) userLimit(c caller, d *lifecycle.Document) int {
+func userLimit(s *server, c caller, d *lifecycle.Document) int {
 	for _, q := range s.o.Machine.Quotas(d, anyTemplate(), c.owner(), c.actor) {
 		return q.Limit
 	}
@@ -239,8 +239,8 @@ func (s *server) kinds(c caller) []api.Kind {
 	return slices.DeleteFunc(s.o.Kinds.Kinds(), func(k api.Kind) bool { return !c.mayRead(kindsNamespace + "/" + k.Name) })
 }
 
-// kindIn finds the kind that a path names, if the caller may see it.
-func (s *server) kindIn(r *http.Request, c caller, _ lifecycle.View) (api.Kind, caller, error) {
+// findKind finds the kind that a path names, if the caller may see it.
+func findKind(s *server, r *http.Request, c caller, _ lifecycle.View) (api.Kind, caller, error) {
 	all := s.kinds(c)
 	i := slices.IndexFunc(all, func(k api.Kind) bool { return k.Name == r.PathValue("name") })
 	if i >= 0 {
@@ -252,6 +252,6 @@ func (s *server) kindIn(r *http.Request, c caller, _ lifecycle.View) (api.Kind, 
 	return api.Kind{}, c, &service.Error{Status: http.StatusNotFound, Text: "there is no such kind that you may see"}
 }
 
-func (s *server) showKind(w http.ResponseWriter, r call[api.Kind]) error {
+func showKind(_ *server, w http.ResponseWriter, r call[api.Kind]) error {
 	return service.WriteJSON(w, http.StatusOK, r.at)
 }

@@ -128,7 +128,8 @@ const (
 )
 
 // compare adds the differences between the two versions of the module. Those who see
-// them may also read the plan and log of the run, so they learn nothing else of the module.
+// them may also read the plan and log of the run, so they learn nothing else of the
+// module.
 func compare(ctx context.Context, c Catalog, p *api.Pending) error {
 	by, ok := c.(Comparer)
 	if !ok {

@@ -18,8 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// outputs answers the outputs that the template lists; sensitive ones without a value.
-func (s *server) outputs(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+// showOutputs answers the outputs that the template lists; sensitive ones without a
+// value.
+func showOutputs(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return service.WriteJSON(w, http.StatusOK, api.Outputs{Outputs: shownOutputs(r.view.Document, r.at), Connection: connectionDoc(r.at.Connection)})
 }
 
@@ -37,7 +38,7 @@ func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.Ra
 }
 
 // showSensitive answers one output of the state to the owner, and records that.
-func (s *server) showSensitive(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+func showSensitive(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	var body api.ShowSensitive
 	if _, err := readBody(r.Request, r.caller, &body); err != nil {
 		return err
@@ -76,8 +77,8 @@ func (s *server) output(r call[*lifecycle.Record], name string) (states.Output, 
 	return output, nil
 }
 
-// resources answers the resources in the last state of an instance.
-func (s *server) resources(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+// showResources answers the resources in the last state of an instance.
+func showResources(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	if s.o.Results == nil {
 		return notHere("states")
 	}

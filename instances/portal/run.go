@@ -24,11 +24,11 @@ type runOf struct {
 	run    *lifecycle.Run
 }
 
-// runIn finds a run of an instance for which the caller has one of the needed roles.
-func (s runRoutes) runIn(needed role) finder[runOf] {
-	find := s.callers().instanceIn(needed)
-	return func(r *http.Request, c caller, v lifecycle.View) (runOf, caller, error) {
-		record, c, err := find(r, c, v)
+// findRunOf finds a run of an instance for which the caller has one of the needed roles.
+func findRunOf(needed role) finder[runOf] {
+	find := findInstance(needed)
+	return func(s *server, r *http.Request, c caller, v lifecycle.View) (runOf, caller, error) {
+		record, c, err := find(s, r, c, v)
 		if err != nil {
 			return runOf{}, c, err
 		}
@@ -62,7 +62,7 @@ func runs(r *lifecycle.Record) []*lifecycle.Run {
 	return all
 }
 
-func (s runRoutes) listRuns(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+func listRuns(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	have := r.role(r.view.Document, r.at)
 	doc := api.Runs{Runs: []api.Run{}}
 	for _, u := range runs(r.at) {
@@ -71,7 +71,7 @@ func (s runRoutes) listRuns(w http.ResponseWriter, r call[*lifecycle.Record]) er
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-func (s runRoutes) showRun(w http.ResponseWriter, r call[runOf]) error {
+func showRun(_ *server, w http.ResponseWriter, r call[runOf]) error {
 	return service.WriteJSON(w, http.StatusOK, runDoc(r.at.record, r.at.run, r.role(r.view.Document, r.at.record)))
 }
 
@@ -105,8 +105,8 @@ func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 	return doc
 }
 
-// plan answers the plan of a run as text.
-func (s runRoutes) plan(w http.ResponseWriter, r call[runOf]) error {
+// showPlan answers the plan of a run as text.
+func showPlan(s *server, w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("plans")
 	}
@@ -130,20 +130,20 @@ func notHere(what string) error {
 // maxLog bounds how much of one log is sent: as much as may be stored.
 const maxLog = 64 << 20
 
-// log answers the log of a run: as text what exists now, as events also what follows.
-func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
+// showLog answers the log of a run: as text what exists now, as events also what follows.
+func showLog(s *server, w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("logs")
 	}
 	if !wantsEvents(r.Request) {
-		return s.logText(w, r)
+		return showLogText(s, w, r)
 	}
 	at, err := lastPosition(r.Request)
 	if err != nil {
 		return err
 	}
 	q := r.URL.Query() // set by the page that embeds the stream
-	tail := &tail{s: s.server, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
+	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.run(ctx, true)
 		return err
@@ -177,8 +177,8 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// logText sends the existing part of a log.
-func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
+// showLogText sends the existing part of a log.
+func showLogText(s *server, w http.ResponseWriter, r call[runOf]) error {
 	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
 	if err != nil {
 		return absent(err, "log")
@@ -208,9 +208,9 @@ type waiting struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// waits returns why the run of an instance does not progress; zero: it does, or it is not
-// the pending one.
-func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
+// waitOf returns why the run of an instance does not progress; zero: it does, or it is
+// not the pending one.
+func waitOf(d *lifecycle.Document, of runOf) waiting {
 	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
 	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
 		return waiting{}
@@ -228,11 +228,11 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 	}
 	c := t.r.caller
 	if ask {
-		if c, err = t.s.callers().caller(t.r.Request); err != nil {
+		if c, err = identifyCaller(t.s, t.r.Request); err != nil {
 			return runOf{}, v, err
 		}
 	}
-	of, _, err := t.s.runRoutes().runIn(readsLogs)(t.r.Request, c, v)
+	of, _, err := findRunOf(readsLogs)(t.s, t.r.Request, c, v)
 	return of, v, err
 }
 
@@ -243,7 +243,7 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	if now := t.s.runRoutes().waits(v.Document, of); now != t.waits {
+	if now := waitOf(v.Document, of); now != t.waits {
 		t.waits = now
 		if now.Reason != t.known || now.Reason == "" {
 			out.Send("", "wait", now)

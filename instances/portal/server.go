@@ -43,8 +43,8 @@ type Catalog interface {
 	Current(name string) (*template.Entry, bool)
 	All() []template.Entry
 	// Pin returns the template with a version of its module that a caller names; "" is
-	// the version of [Catalog.Current]. The error is [lifecycle.ErrNotFound] if there is no
-	// such template, and [template.ErrInvalid] if it does not take the version.
+	// the version of [Catalog.Current]. The error is [lifecycle.ErrNotFound] if there
+	// is no such template, and [template.ErrInvalid] if it does not take the version.
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
 	// Versions returns the versions that [Catalog.Pin] takes, the highest first, as far
 	// as they are shown to users.
@@ -66,7 +66,8 @@ type Results interface {
 	Plan(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run) ([]byte, error)
 	// Outputs returns all outputs of the last state.
 	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]states.Output, error)
-	// Resources returns the addresses of the last state's resources, without data sources.
+	// Resources returns the addresses of the last state's resources, without data
+	// sources.
 	Resources(ctx context.Context, r *lifecycle.Record) ([]string, error)
 }
 
@@ -77,21 +78,6 @@ type server struct {
 	rate    *service.Rate
 	streams *service.Streams
 }
-
-// Groups of routes.
-type (
-	callers   struct{ *server } // identity and rights of callers
-	templates struct{ *server } // what can be launched
-	launches  struct{ *server } // making and listing instances
-	verbs     struct{ *server } // changes of one instance
-	runRoutes struct{ *server } // runs of one instance, and their logs
-)
-
-func (s *server) callers() callers     { return callers{s} }
-func (s *server) templates() templates { return templates{s} }
-func (s *server) launches() launches   { return launches{s} }
-func (s *server) verbs() verbs         { return verbs{s} }
-func (s *server) runRoutes() runRoutes { return runRoutes{s} }
 
 // New returns the API of templates and instances, to be served below /api/v1/. It
 // makes no request.
@@ -120,51 +106,51 @@ func (s *server) routes() http.Handler {
 	destroy := func(path string, h service.Handler) { mux.Handle("DELETE /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	stream := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(h)) }
 
-	get("templates", to(s, s.callers().anybodyIn, s.templates().listTemplates))
-	get("templates/{namespace}/{name}", to(s, s.callers().templateIn, s.templates().showTemplate))
-	post("templates/{namespace}/{name}/pause", to(s, s.callers().pausableIn, s.verbs().pause))
-	post("templates/{namespace}/{name}/resume", to(s, s.callers().pausableIn, s.verbs().resume))
+	get("templates", to(s, allowAnybody, listTemplates))
+	get("templates/{namespace}/{name}", to(s, findTemplate, showTemplate))
+	post("templates/{namespace}/{name}/pause", to(s, findPausable, pauseTemplate))
+	post("templates/{namespace}/{name}/resume", to(s, findPausable, resumeTemplate))
 
-	get("kinds/{name}", to(s, s.kindIn, s.showKind))
+	get("kinds/{name}", to(s, findKind, showKind))
 
-	post("instances", to(s, s.callers().canLaunchIn, s.launches().create))
-	get("instances", to(s, s.callers().knownIn, s.launches().listInstances))
-	get("instances/{id}", to(s, s.callers().instanceIn(reads|receives), s.showInstance))
-	destroy("instances/{id}", to(s, s.callers().instanceIn(owns|administers), s.destroy))
-	post("instances/{id}/extend", to(s, s.callers().instanceIn(owns|administers), s.verbs().extend))
-	post("instances/{id}/update", to(s, s.callers().instanceIn(owns|administers), s.verbs().update))
-	post("instances/{id}/approve", to(s, s.callers().instanceIn(approves), s.verbs().approve))
-	post("instances/{id}/reject", to(s, s.callers().instanceIn(approves), s.verbs().reject))
-	post("instances/{id}/retry", to(s, s.callers().instanceIn(owns|administers), s.verbs().retry))
-	post("instances/{id}/cancel", to(s, s.callers().instanceIn(owns|administers), s.verbs().cancel))
-	post("instances/{id}/stop", to(s, s.callers().instanceIn(owns|administers), s.verbs().stop))
-	post("instances/{id}/start", to(s, s.callers().instanceIn(owns|administers), s.verbs().start))
-	post("instances/{id}/protect", to(s, s.callers().instanceIn(owns|administers), s.verbs().protect))
-	post("instances/{id}/unprotect", to(s, s.callers().instanceIn(owns|administers), s.verbs().unprotect))
-	post("instances/{id}/transfer", to(s, s.callers().instanceIn(owns|administers), s.verbs().transfer))
-	post("instances/{id}/take", to(s, s.callers().instanceIn(receives|owns), s.verbs().take))
-	post("instances/{id}/decline", to(s, s.callers().instanceIn(receives|owns), s.verbs().decline))
-	post("instances/{id}/orphan", to(s, s.callers().instanceIn(administers), s.verbs().orphan))
+	post("instances", to(s, requireLauncher, createInstance))
+	get("instances", to(s, requireUser, listInstances))
+	get("instances/{id}", to(s, findInstance(reads|receives), showInstance))
+	destroy("instances/{id}", to(s, findInstance(owns|administers), destroyInstance))
+	post("instances/{id}/extend", to(s, findInstance(owns|administers), extendInstance))
+	post("instances/{id}/update", to(s, findInstance(owns|administers), updateInstance))
+	post("instances/{id}/approve", to(s, findInstance(approves), approveInstance))
+	post("instances/{id}/reject", to(s, findInstance(approves), rejectInstance))
+	post("instances/{id}/retry", to(s, findInstance(owns|administers), retryInstance))
+	post("instances/{id}/cancel", to(s, findInstance(owns|administers), cancelInstance))
+	post("instances/{id}/stop", to(s, findInstance(owns|administers), stopInstance))
+	post("instances/{id}/start", to(s, findInstance(owns|administers), startInstance))
+	post("instances/{id}/protect", to(s, findInstance(owns|administers), protectInstance))
+	post("instances/{id}/unprotect", to(s, findInstance(owns|administers), unprotectInstance))
+	post("instances/{id}/transfer", to(s, findInstance(owns|administers), transferInstance))
+	post("instances/{id}/take", to(s, findInstance(receives|owns), takeOffer))
+	post("instances/{id}/decline", to(s, findInstance(receives|owns), declineOffer))
+	post("instances/{id}/orphan", to(s, findInstance(administers), orphanInstance))
 
-	get("instances/{id}/runs", to(s, s.callers().instanceIn(reads), s.runRoutes().listRuns))
-	get("instances/{id}/runs/{n}", to(s, s.runRoutes().runIn(reads), s.runRoutes().showRun))
-	get("instances/{id}/runs/{n}/plan", to(s, s.runRoutes().runIn(readsLogs), s.runRoutes().plan))
-	stream("instances/{id}/runs/{n}/log", to(s, s.runRoutes().runIn(readsLogs), s.runRoutes().log))
-	get("instances/{id}/outputs", to(s, s.callers().instanceIn(owns|administers), s.outputs))
-	get("instances/{id}/resources", to(s, s.callers().instanceIn(owns|approves|administers), s.resources))
-	post("instances/{id}/outputs/reveal", to(s, s.callers().instanceIn(owns), s.showSensitive))
+	get("instances/{id}/runs", to(s, findInstance(reads), listRuns))
+	get("instances/{id}/runs/{n}", to(s, findRunOf(reads), showRun))
+	get("instances/{id}/runs/{n}/plan", to(s, findRunOf(readsLogs), showPlan))
+	stream("instances/{id}/runs/{n}/log", to(s, findRunOf(readsLogs), showLog))
+	get("instances/{id}/outputs", to(s, findInstance(owns|administers), showOutputs))
+	get("instances/{id}/resources", to(s, findInstance(owns|approves|administers), showResources))
+	post("instances/{id}/outputs/reveal", to(s, findInstance(owns), showSensitive))
 
-	post("run/{namespace}/{name}", to(s, s.callers().launchIn, s.launches().run))
-	get("run/{namespace}/{name}/status", to(s, s.callers().ownIn, s.showInstance))
-	post("run/{namespace}/{name}/extend", to(s, s.callers().ownIn, s.verbs().extend))
-	destroy("run/{namespace}/{name}", to(s, s.callers().ownIn, s.destroy))
+	post("run/{namespace}/{name}", to(s, findLaunchable, runTemplate))
+	get("run/{namespace}/{name}/status", to(s, findOwnInstance, showInstance))
+	post("run/{namespace}/{name}/extend", to(s, findOwnInstance, extendInstance))
+	destroy("run/{namespace}/{name}", to(s, findOwnInstance, destroyInstance))
 
-	get("me", to(s, s.callers().knownIn, s.templates().me))
-	stream("events", to(s, s.callers().knownIn, s.events))
-	get("admin/instances", to(s, s.callers().adminIn, s.templates().adminInstances))
-	get("admin/templates", to(s, s.callers().adminIn, s.templates().adminTemplates))
-	post("admin/clock", to(s, s.callers().adminIn, s.acceptClock))
-	post("admin/adopt", to(s, s.callers().adminIn, s.launches().adopt))
+	get("me", to(s, requireUser, showUser))
+	stream("events", to(s, requireUser, streamEvents))
+	get("admin/instances", to(s, requireAdmin, listAdminInstances))
+	get("admin/templates", to(s, requireAdmin, listAdminTemplates))
+	post("admin/clock", to(s, requireAdmin, acceptClock))
+	post("admin/adopt", to(s, requireAdmin, adoptInstance))
 	mux.Handle("/api/v1/", s.wrap(unknown))
 	return mux
 }
@@ -179,14 +165,14 @@ type call[A any] struct {
 
 // finder reads from the path what a request is about, and decides whether the caller
 // may make it. The body has not been read by then.
-type finder[A any] func(r *http.Request, c caller, v lifecycle.View) (A, caller, error)
+type finder[A any] func(s *server, r *http.Request, c caller, v lifecycle.View) (A, caller, error)
 
 // to handles every request: it identifies the caller, reads the document, finds what the
 // request is about, checks the rights, and answers.
-func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[A]) error) service.Handler {
+func to[A any](s *server, find finder[A], answer func(*server, http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		c, err := s.callers().caller(r)
+		c, err := identifyCaller(s, r)
 		if err != nil {
 			return err
 		}
@@ -194,7 +180,7 @@ func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[
 		if err != nil {
 			return err
 		}
-		at, c, err := find(r, c, v)
+		at, c, err := find(s, r, c, v)
 		if err != nil {
 			return err
 		}
@@ -203,7 +189,7 @@ func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[
 				return err
 			}
 		}
-		return answer(w, call[A]{r, c, v, at})
+		return answer(s, w, call[A]{r, c, v, at})
 	}
 }
 

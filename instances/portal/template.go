@@ -18,7 +18,7 @@ import (
 )
 
 // listTemplates answers the templates that the caller may see, without the hidden ones.
-func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
+func listTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	p, err := pageOf(r.Request)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error 
 		case len(doc.Templates) == p.limit:
 			doc.Next = last
 		default:
-			listed := s.entryDoc(r.caller, r.view.Document, &e)
+			listed := entryDoc(s, r.caller, r.view.Document, &e)
 			// a list is for choosing
 			listed.Schema = nil
 			listed.Parameters = nil
@@ -66,9 +66,9 @@ func (c caller) mayReadTemplates() bool {
 	return c.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
 }
 
-// templateFilter selects the templates that the query asks for: q are words in its texts,
-// module is the address of its module, and use selects those that are enabled and that the
-// caller may launch.
+// templateFilter selects the templates that the query asks for: q are words in its
+// texts, module is the address of its module, and use selects those that are enabled
+// and that the caller may launch.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.URL.Query()
 	words := q.Get("q")
@@ -98,8 +98,8 @@ func contains(words string, texts ...string) bool {
 	return true
 }
 
-func (s templates) showTemplate(w http.ResponseWriter, r call[string]) error {
-	doc, ok := s.templateDoc(r.caller, r.view.Document, r.at)
+func showTemplate(s *server, w http.ResponseWriter, r call[string]) error {
+	doc, ok := templateDoc(s, r.caller, r.view.Document, r.at)
 	if !ok {
 		return noTemplate()
 	}
@@ -113,15 +113,15 @@ func (s templates) showTemplate(w http.ResponseWriter, r call[string]) error {
 }
 
 // templateDoc is a template as the caller sees it; false: it does not exist.
-func (s templates) templateDoc(c caller, d *lifecycle.Document, name string) (api.Template, bool) {
+func templateDoc(s *server, c caller, d *lifecycle.Document, name string) (api.Template, bool) {
 	e, ok := s.o.Catalog.Current(name)
 	if !ok {
 		return api.Template{}, false
 	}
-	return s.entryDoc(c, d, e), true
+	return entryDoc(s, c, d, e), true
 }
 
-func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) api.Template {
+func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api.Template {
 	t := e.Template
 	doc := api.Template{
 		Name: t.Name, Title: t.Title, Description: t.Description, Icon: t.Icon, Category: t.Category, Enabled: t.Enabled, Visible: t.Visible, Digest: e.Digest,
@@ -162,7 +162,7 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 		}
 	}
 	if c.may(rights.Use, t.Name) {
-		s.own(c, d, t, &doc)
+		addOwn(s, c, d, t, &doc)
 	} else {
 		doc.Closed = "you may view it, but not launch it"
 	}
@@ -185,8 +185,9 @@ func paused(d *lifecycle.Document, template string) string {
 	return ""
 }
 
-// own adds what remains of the caller's limits, and the owners that the caller can name.
-func (s templates) own(c caller, d *lifecycle.Document, t *template.Template, doc *api.Template) {
+// addOwn adds what remains of the caller's limits, and the owners that the caller can
+// name.
+func addOwn(s *server, c caller, d *lifecycle.Document, t *template.Template, doc *api.Template) {
 	owners, err := c.owners(t)
 	if err != nil {
 		doc.Closed = err.Error()
@@ -245,12 +246,13 @@ func poolDoc(d *lifecycle.Document, t *template.Template) *api.Pool {
 	return doc
 }
 
-// adminTemplates answers all templates, including removed ones that still have instances.
-func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
+// listAdminTemplates answers all templates, including removed ones that still have
+// instances.
+func listAdminTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	d := r.view.Document
 	byName := map[string]*api.AdminTemplate{}
 	for _, e := range s.o.Catalog.All() {
-		byName[e.Template.Name] = &api.AdminTemplate{Template: s.entryDoc(r.caller, d, &e)}
+		byName[e.Template.Name] = &api.AdminTemplate{Template: entryDoc(s, r.caller, d, &e)}
 	}
 	for _, record := range d.Records {
 		if reserved(record.Template) {
@@ -282,9 +284,9 @@ func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// adminInstances answers all instances, with what an admin has to know of them.
-func (s templates) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
-	list, err := s.launches().list(r, administers)
+// listAdminInstances answers all instances, with what an admin has to know of them.
+func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) error {
+	list, err := selectInstances(s, r, administers)
 	if err != nil {
 		return err
 	}
@@ -297,14 +299,14 @@ func (s templates) adminInstances(w http.ResponseWriter, r call[struct{}]) error
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// me answers how the server identified the caller.
-func (s templates) me(w http.ResponseWriter, r call[struct{}]) error {
+// showUser answers how the server identified the caller.
+func showUser(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	used, shared := r.counts(r.view.Document)
 	doc := api.Me{
 		Mode: r.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
 		Admin:    r.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}),
 		Approver: r.mayAny(rights.Approve),
-		Quota:    &api.Quota{Limit: s.launches().userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
+		Quota:    &api.Quota{Limit: userLimit(s, r.caller, r.view.Document), Used: used}, Shared: shared,
 		AsOf: r.view.AsOf,
 	}
 	doc.Server.Rate = s.o.Rate

@@ -24,17 +24,17 @@ import (
 // none is the body of a verb that needs no body.
 type none struct{}
 
-func (s verbs) extend(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
+func extendInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
 		return lifecycle.Extend{ID: r.at.ID, By: time.Duration(b.By), Why: b.Reason}, optionalReason(b.Reason)
 	})
 }
 
-// update changes only the name, or starts another apply.
-func (s verbs) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
+// updateInstance changes only the name, or starts another apply.
+func updateInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
 		if b.Name == nil {
-			return s.updating(r, b)
+			return readUpdate(s, r, b)
 		}
 		if b.Parameters != nil || b.Version != "" {
 			return nil, field("/name", "a name changes alone")
@@ -46,9 +46,9 @@ func (s verbs) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 // newest is the version that means the newest one that the template takes.
 const newest = "newest"
 
-// updating makes the event of an update: with the current source, or with another one and
-// the current template.
-func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
+// readUpdate makes the event of an update: with the current source, or with another one
+// and the current template.
+func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
 	e := lifecycle.Update{ID: r.at.ID, Why: b.Reason}
 	if err := optionalReason(b.Reason); err != nil {
 		return nil, err
@@ -90,9 +90,9 @@ func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []strin
 	return names
 }
 
-// approve approves a request, or exactly one plan.
-func (s verbs) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
+// approveInstance approves a request, or exactly one plan.
+func approveInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
 		if b.Plan == "" {
 			return nil, field("/plan", "name the plan that you reviewed, as the instance shows it")
 		}
@@ -100,8 +100,8 @@ func (s verbs) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	})
 }
 
-func (s verbs) reject(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
+func rejectInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Reject{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
 	})
 }
@@ -121,39 +121,39 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func (s verbs) retry(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "retry", func(none) (lifecycle.Event, error) { return lifecycle.Retry{ID: r.at.ID}, nil })
+func retryInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "retry", func(none) (lifecycle.Event, error) { return lifecycle.Retry{ID: r.at.ID}, nil })
 }
 
-func (s verbs) cancel(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
+func cancelInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
 }
 
-// stop switches an instance off by hand; start switches it on.
-func (s verbs) stop(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "stop", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID, Stop: true}, nil })
+// stopInstance switches an instance off by hand; start switches it on.
+func stopInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "stop", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID, Stop: true}, nil })
 }
 
-func (s verbs) start(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "start", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID}, nil })
+func startInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "start", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID}, nil })
 }
 
-func (s verbs) protect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
+func protectInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
 }
 
-func (s verbs) unprotect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "unprotect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID}, nil })
+func unprotectInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "unprotect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID}, nil })
 }
 
-func (s verbs) orphan(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
+func orphanInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Orphan{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
 	})
 }
 
-// pause stops new instances of a template; resume allows them again.
-func (s verbs) pause(w http.ResponseWriter, r call[string]) error {
+// pauseTemplate stops new instances of a template; resume allows them again.
+func pauseTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	var body api.Reason
 	a, err := readBody(r.Request, r.caller, &body)
 	if err == nil && body.Reason != "" {
@@ -162,18 +162,18 @@ func (s verbs) pause(w http.ResponseWriter, r call[string]) error {
 	if err != nil {
 		return err
 	}
-	return s.switched(w, r, a, "pause", lifecycle.Pause{Template: r.at, Reason: body.Reason})
+	return changeTemplate(s, w, r, a, "pause", lifecycle.Pause{Template: r.at, Reason: body.Reason})
 }
 
-func (s verbs) resume(w http.ResponseWriter, r call[string]) error {
+func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	a, err := readBody(r.Request, r.caller, &none{})
 	if err != nil {
 		return err
 	}
-	return s.switched(w, r, a, "resume", lifecycle.Resume{Template: r.at})
+	return changeTemplate(s, w, r, a, "resume", lifecycle.Resume{Template: r.at})
 }
 
-func (s verbs) switched(w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
+func changeTemplate(s *server, w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
 	_, done, err := repeated(r.caller, r.view, a)
 	if err == nil && !done {
 		_, err = s.do(r.Request, r.caller, rights.Action(word), r.at, a, e)
@@ -184,34 +184,34 @@ func (s verbs) switched(w http.ResponseWriter, r call[string], a ask, word strin
 	if r.view, err = s.o.Store.View(r.Context()); err != nil {
 		return err
 	}
-	doc, ok := s.templates().templateDoc(r.caller, r.view.Document, r.at)
+	doc, ok := templateDoc(s, r.caller, r.view.Document, r.at)
 	if !ok { // the template is gone, but it still has instances
 		doc = api.Template{Name: r.at}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// transfer gives an instance to another owner: the owner may choose between themselves and
-// their groups that the template admits, an admin may choose any owner. To other users and
-// groups of the same issuer an owner only offers it.
-func (s verbs) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
-		to, err := s.recipient(r, b)
+// transferInstance gives an instance to another owner: the owner may choose between
+// themselves and their groups that the template admits, an admin may choose any owner.
+// To other users and groups of the same issuer an owner only offers it.
+func transferInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
+		to, err := findRecipient(r, b)
 		return lifecycle.Transfer{ID: r.at.ID, To: to}, err
 	})
 }
 
-// take accepts an offer and decline refuses it. The owner is admitted as well: a caller
-// that took the instance may repeat that, and any other owner is refused.
-func (s verbs) take(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "take", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID}, nil })
+// takeOffer accepts an offer and decline refuses it. The owner is admitted as well: a
+// caller that took the instance may repeat that, and any other owner is refused.
+func takeOffer(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "take", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID}, nil })
 }
 
-func (s verbs) decline(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "decline", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID, No: true}, nil })
+func declineOffer(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "decline", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID, No: true}, nil })
 }
 
-func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, error) {
+func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, error) {
 	own := []template.Owner{r.owner()}
 	if t := r.view.Document.Templates[r.at.Snapshot]; t != nil && r.stale == nil {
 		own = append(own, r.groups(t)...)
