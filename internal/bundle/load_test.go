@@ -16,9 +16,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -176,6 +179,29 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	}
 	if latest, want := depottest.MustFetch(t, l.Repository, "latest"), depottest.MustFetch(t, l.Repository, "1.2.0"); latest.Digest != want.Digest {
 		t.Errorf("latest is %s, want 1.2.0", latest.Digest)
+	}
+}
+
+// TestLoadBundleRestores loads a bundle again after the registry lost the zip of a
+// provider.
+func TestLoadBundleRestores(t *testing.T) {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	host := ocitest.New(t, ocitest.Quirks{})
+	inside, key := newLoader(t, host, "inside"), depottest.NewKey(t, signing.KeyOptions{ECC: true})
+	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: key}))(t)
+	item := must.Get(bundle.Select(t.Context(), d, addr.Selection{Item: depottest.DNS().Item()}))(t)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	must.Get(bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}))(t)
+	b := mustOpenBundle(t, file)
+	must.Get(bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}))(t)
+	s := must.Get(inside.Subject(t.Context(), depottest.DNS().Item(), depottest.MustVersion(t, "1.2.3")))(t)
+	zip := must.Get(artifact.ParseProviderIndex(s.Manifest))(t).Platforms[0].Zh
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+s.Repository.Name()+"/blobs/sha256:"+zip, nil))(t)
+	must.Get(http.DefaultClient.Do(req))(t).Body.Close()
+	for _, want := range []int{1, 0} {
+		if report, err := bundle.Load(t.Context(), newLoader(t, host, "inside"), b, bundle.LoadOptions{}); err != nil || report.Pushed != want {
+			t.Errorf("%+v, %v, want %d blobs", report, err, want)
+		}
 	}
 }
 
