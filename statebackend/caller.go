@@ -20,12 +20,22 @@ type callerKey struct{}
 // are ErrAnother. [Store.ForceUnlock] ends it for any. A context without caller, and a lock
 // that was taken without one, go by the id alone.
 func WithCaller(ctx context.Context, identity string) context.Context {
-	return context.WithValue(ctx, callerKey{}, identity)
+	return context.WithValue(ctx, callerKey{}, &identity)
+}
+
+// SetCaller sets the caller of a context of [WithCaller], for a server that knows it only
+// when it has decided about the request. It is called before the context has other users.
+func SetCaller(ctx context.Context, identity string) {
+	if of, ok := ctx.Value(callerKey{}).(*string); ok {
+		*of = identity
+	}
 }
 
 func callerOf(ctx context.Context) string {
-	identity, _ := ctx.Value(callerKey{}).(string)
-	return identity
+	if of, ok := ctx.Value(callerKey{}).(*string); ok {
+		return *of
+	}
+	return ""
 }
 
 // isAnother reports whether two callers are known and differ.

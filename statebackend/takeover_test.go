@@ -197,7 +197,8 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 }
 
 // TestUnreadableTombstone ends a lock by a tombstone that is listed and cannot be read. It
-// counts as one of another client, also after the next holder has written it again.
+// counts as one of another client, also after the next holder has written it again with
+// the reason that it was forced.
 func TestUnreadableTombstone(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	s := func() *statebackend.Store { return newStore(t, abandonedHost, direct{g}, statebackend.Options{}) }
@@ -222,8 +223,9 @@ func TestUnreadableTombstone(t *testing.T) {
 	mustUnlock(t, l)
 	late.X = format.ClaimX("a", math.MaxUint32-1)
 	ended()
-	if _, err := a.Repo().Fetch(t.Context(), tag.String()); err != nil {
-		t.Errorf("the tombstone after the next holder: %v", err)
+	left := must.Get(a.Repo().Fetch(t.Context(), tag.String()))(t)
+	if l, err := format.ParseLock(left); err != nil || l.Reason != format.ReasonForced {
+		t.Errorf("the tombstone that the next holder cleaned up: reason %q, %v", l.Reason, err)
 	}
 }
 

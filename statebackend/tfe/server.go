@@ -257,8 +257,13 @@ type gate struct {
 	finder *finder // of the workspaces of short ids
 }
 
-// wrap makes an http.Handler of h, whose errors become documents.
-func (s *gate) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
+// wrap makes an http.Handler of h, whose errors become documents. [gate.allow] fills in
+// the caller.
+func (s *gate) wrap(h service.Handler) http.Handler {
+	return s.kit.Handle(func(w http.ResponseWriter, r *http.Request) error {
+		return h(w, r.WithContext(statebackend.WithCaller(r.Context(), "")))
+	}, s.writeError)
+}
 
 // may reports whether a caller has a right.
 func (s *gate) may(g access.Grant, action rights.Action, organization, workspace string) bool {
@@ -291,7 +296,7 @@ func (s *gate) allow(r *http.Request, action rights.Action, p workspaceRef) (acc
 	}
 	g, err := s.ask(r, action, p.organization, p.workspace)
 	if err == nil {
-		*r = *r.WithContext(statebackend.WithCaller(r.Context(), g.Identity()))
+		statebackend.SetCaller(r.Context(), g.Identity())
 	}
 	if err == nil && manages && g.Mode == modeOfRuns {
 		return access.Grant{}, refuse(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")

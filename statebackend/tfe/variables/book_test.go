@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -105,6 +106,23 @@ func TestBeingWritten(t *testing.T) {
 	if got := values(t, b); got != "a=2" {
 		t.Errorf("there are %q, want the newest", got)
 	}
+}
+
+// TestFull: a workspace takes 500 variables; another one beside it takes its own, and what is
+// there can be changed.
+func TestFull(t *testing.T) {
+	b := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil)
+	numbered := func(n int, workspace string) variables.Variable {
+		return variables.Variable{ID: fmt.Sprintf("%0*d", variables.IDLength, n), Workspace: workspace, Key: fmt.Sprintf("k%d", n), Category: variables.Terraform}
+	}
+	for n := range 500 {
+		mustPut(t, b, numbered(n, "prod"))
+	}
+	if err := list(t, b).PutVariable(t.Context(), numbered(500, "prod"), false, "test"); !errors.Is(err, variables.ErrFull) || !strings.Contains(err.Error(), "at most 500 variables") {
+		t.Errorf("one more: %v", err)
+	}
+	mustPut(t, b, numbered(499, "prod"))
+	mustPut(t, b, numbered(501, "dev"))
 }
 
 // TestDeleted: a deleted variable is gone, even if the registry does not delete.
