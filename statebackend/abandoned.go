@@ -15,7 +15,7 @@ import (
 // unreadable describes in e the lock of a claim that is listed but not found.
 func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.ClaimID) {
 	e.Held = abandonedInfo(x.names.claimTag(c), c.X)
-	g := x.s.observations.missing(x.names.workspace, c, x.date)
+	g := x.s.observations.read(x.names.workspace, c, format.LockManifest{}, x.date)
 	if g.Answers == protocol.AbandonedAnswers {
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
@@ -28,12 +28,6 @@ func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.Cla
 // the last part of the tag, which ForceUnlock accepts for such a claim.
 func abandonedInfo(tag, x string) LockInfo {
 	return LockInfo{ID: x, Info: "unknown: listed, but reading it answers 404: " + tag}
-}
-
-// warnAbandoned logs which lock an attempt ends, and why.
-func (x *session) warnAbandoned(ctx context.Context, c protocol.ClaimID) {
-	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
-		"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
 }
 
 // maxDanglingVersions bounds how many versions a takeover goes back.

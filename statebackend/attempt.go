@@ -120,7 +120,8 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		case e.orphan:
 			over[a.Result.By] = format.ReasonOrphan
 		case e.abandoned:
-			x.warnAbandoned(ctx, a.Result.By)
+			x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
+				"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(a.Result.By))
 			over[a.Result.By] = format.ReasonAbandoned
 		case !e.Unreadable && !e.gone || sleep(ctx, protocol.Again()) != nil:
 			return nil, err
@@ -212,5 +213,11 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 
 // Holding returns the lock of that id if this process won it. It sends no request.
 func (s *Store) Holding(workspace, id string) (*Lock, bool) {
-	return s.locks.find(workspace, id)
+	s.locks.mu.Lock()
+	defer s.locks.mu.Unlock()
+	l, ok := s.locks.held[workspace]
+	if !ok || l.x.info.ID != id {
+		return nil, false
+	}
+	return l, true
 }

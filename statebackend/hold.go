@@ -129,16 +129,6 @@ func (h *holdings) begin(ctx context.Context, workspace, id string) (done func()
 	}
 }
 
-func (h *holdings) find(workspace, id string) (*Lock, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, ok := h.held[workspace]
-	if !ok || l.x.info.ID != id {
-		return nil, false
-	}
-	return l, true
-}
-
 func (h *holdings) keep(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

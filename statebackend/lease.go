@@ -169,12 +169,8 @@ type observations struct {
 // maxObservations bounds the observations of one workspace.
 const maxObservations = 64
 
-// missing notes a 404 for a claim that the list with that date shows.
-func (s *observations) missing(workspace string, c protocol.ClaimID, date time.Time) protocol.Observation {
-	return s.read(workspace, c, format.LockManifest{}, date)
-}
-
-// read notes the content of a claim that the list with that date shows.
+// read notes the content of a claim that the list with that date shows; the zero value for
+// a 404.
 func (s *observations) read(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,12 +26,7 @@ type vault struct {
 // read returns the state of a manifest; head is the current version, 0 if not
 // known. The bytes no longer count against the budget once it has returned.
 func (s *vault) read(ctx context.Context, m format.StateManifest, head int64) ([]byte, Version, error) {
-	var state []byte
-	v, err := s.view(ctx, m, head, func(b []byte, _ Version) error {
-		state = b
-		return nil
-	})
-	return state, v, err
+	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.view(ctx, m, head, use) })
 }
 
 // view passes the state of a manifest to use. Any account with write access to the

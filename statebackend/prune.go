@@ -91,7 +91,7 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 		return nil, err
 	}
 	for _, n := range old {
-		if err := p.remove(ctx, n, shared); err != nil {
+		if err := p.manifests.drop(ctx, p.names.numbered(n), shared); err != nil {
 			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, p.names.workspace, err)
 		}
 		gone = append(gone, n)
@@ -147,14 +147,8 @@ func jumped(list []int64) bool {
 	return false
 }
 
-// remove deletes a version: its tag, and its manifest if no other tag points to
-// it, since many registries never collect untagged manifests. Where tags cannot
-// be deleted, only the manifest is deleted.
-func (p pruner) remove(ctx context.Context, n int64, shared func(oci.Descriptor) bool) error {
-	return p.manifests.drop(ctx, p.names.numbered(n), shared)
-}
-
-// drop deletes a tag, and its manifest unless other tags share it.
+// drop deletes a tag, and its manifest unless other tags share it, since many registries
+// never collect untagged manifests. Where tags cannot be deleted, only the manifest is.
 func (r *manifests) drop(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
 	d, err := r.repo.Resolve(ctx, tag)
 	if err == nil {

@@ -41,21 +41,6 @@ func (r Replicas) Workspaces(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// Since counts the versions of a workspace above n. A replica whose current
-// version is n lacks that many versions of its source.
-func (r Replicas) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
-	for v, err := range r.s.History(ctx, workspace) {
-		if err != nil {
-			return count, err
-		}
-		if v.N <= n {
-			break
-		}
-		count++
-	}
-	return count, nil
-}
-
 func (r *manifests) readMark(ctx context.Context) (format.ReplicaMark, error) {
 	m, err := r.repo.Fetch(ctx, format.TagReplica)
 	if err != nil {

@@ -249,8 +249,10 @@ func (x *session) write(ctx context.Context, req protocol.Request, c *content) e
 			return err
 		}
 		err = x.s.manifests.put(ctx, tag(kind), m)
-		if refusesForGood(err) && x.s.manifests.hasTag(ctx, tag(kind)) {
-			return nil // an earlier attempt whose answer was lost
+		if refusesForGood(err) {
+			if _, rerr := repo.Resolve(ctx, tag(kind)); rerr == nil {
+				return nil // an earlier attempt whose answer was lost
+			}
 		}
 		return err
 	case protocol.OpPutSeal:
@@ -291,11 +293,6 @@ func (r *manifests) put(ctx context.Context, tag string, m oci.Manifest, blobs .
 		}
 	}
 	return r.repo.PutTag(ctx, tag, m)
-}
-
-func (r *manifests) hasTag(ctx context.Context, tag string) bool {
-	_, err := r.repo.Resolve(ctx, tag)
-	return err == nil
 }
 
 // putOnce is put for a tag with a single writer that stays: a registry with immutable

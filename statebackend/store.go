@@ -100,8 +100,12 @@ func (s *Store) Repo() *oci.Repo { return s.repo }
 // Get returns the current state, without a lock. If no state was stored yet,
 // or the workspace was deleted, the error is oci.ErrNotFound.
 func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
-	var state []byte
-	v, err := s.View(ctx, workspace, func(b []byte, _ Version) error {
+	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.View(ctx, workspace, use) })
+}
+
+// keepState returns the state that view passes, which no longer counts against the budget.
+func keepState(view func(use func([]byte, Version) error) (Version, error)) (state []byte, v Version, err error) {
+	v, err = view(func(b []byte, _ Version) error {
 		state = b
 		return nil
 	})
@@ -152,12 +156,7 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 // GetVersion returns version n of a workspace; a [*VersionError] if the workspace
 // has only others.
 func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
-	var state []byte
-	v, err := s.ViewVersion(ctx, workspace, n, func(b []byte, _ Version) error {
-		state = b
-		return nil
-	})
-	return state, v, err
+	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.ViewVersion(ctx, workspace, n, use) })
 }
 
 // ViewVersion is GetVersion for servers, as [Store.View] is Get.

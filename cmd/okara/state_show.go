@@ -159,8 +159,10 @@ func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *stateb
 	if err != nil {
 		return nil, err
 	}
-	if r.Behind, err = src.Replicas().Since(ctx, ws, v.N); err != nil {
+	if l, err = src.List(ctx); err != nil {
 		r.Error = states.Remedy(err)
+		return r, nil
 	}
+	r.Behind = len(slices.DeleteFunc(l.Numbers(ws), func(n int64) bool { return n <= v.N }))
 	return r, nil
 }

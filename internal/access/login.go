@@ -150,13 +150,9 @@ func (d dialog) config(ctx context.Context, by client) (*oauth2.Config, error) {
 	}
 	scopes := slices.DeleteFunc(slices.Clone(d.login.Scopes), func(s string) bool { return s == oidc.ScopeOpenID })
 	return &oauth2.Config{
-		ClientID: by.id, ClientSecret: by.secret, RedirectURL: d.callbackURL(), Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
+		ClientID: by.id, ClientSecret: by.secret, RedirectURL: strings.TrimSuffix(d.login.PublicURL, "/") + "/login/callback", Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
 		Endpoint: oauth2.Endpoint{AuthURL: at.authorize, TokenURL: at.token, AuthStyle: oauth2.AuthStyleInParams},
 	}, nil
-}
-
-func (d dialog) callbackURL() string {
-	return strings.TrimSuffix(d.login.PublicURL, "/") + "/login/callback"
 }
 
 // checkRedirect accepts only the addresses on which the tools listen; otherwise the code

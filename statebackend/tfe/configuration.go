@@ -60,16 +60,6 @@ func (s *books) openRemote(ctx context.Context, p workspaceRef) (located, error)
 
 func (p workspaceRef) asWorkspace() Workspace { return Workspace{p.organization, p.workspace} }
 
-// configurationBody describes a configuration before it is uploaded.
-type configurationBody struct {
-	Data struct {
-		Attributes struct {
-			Speculative bool
-			Provisional bool
-		}
-	}
-}
-
 type configurationAttributes struct {
 	Status      string `json:"status"`
 	Error       string `json:"error,omitempty"`
@@ -110,7 +100,11 @@ func (s configurations) addTo(t table) {
 // createConfiguration answers with the address to which a configuration is uploaded. It
 // stores nothing.
 func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
-	var body configurationBody
+	var body struct {
+		Data struct {
+			Attributes struct{ Speculative, Provisional bool }
+		}
+	}
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}

@@ -227,19 +227,16 @@ func checksum(state []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// rollbackDoc requests that an earlier version becomes the current one.
-type rollbackDoc struct {
-	Data struct {
-		Relationships struct {
-			To struct{ Data ref } `json:"rollback-state-version"`
-		}
-	}
-}
-
 // rollback stores an earlier state again, under the lock of the request if it has
 // one, else under a temporary lock.
 func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
-	var d rollbackDoc
+	var d struct {
+		Data struct {
+			Relationships struct {
+				To struct{ Data ref } `json:"rollback-state-version"`
+			}
+		}
+	}
 	if err := s.gate.readBody(w, r, smallBody, &d); err != nil {
 		return err
 	}

@@ -18,17 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// deletions are the routes that delete workspaces.
-type deletions struct {
-	books  *books
-	locker locker
-	wrote  func(ctx context.Context, name string) <-chan struct{}
-}
-
 // deleteWorkspace deletes a workspace under a temporary lock; by safe-delete only one that
 // manages no resources.
-func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
-	at, err := s.books.stores.locate(r.Context(), p)
+func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
+	at, err := s.records.books.stores.locate(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -36,7 +29,7 @@ func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request, p wor
 	switch {
 	case err != nil:
 		return err
-	case !ok && at.deletedBy(g, s.books.gate.now()):
+	case !ok && at.deletedBy(g, s.gate.now()):
 		return noContent(w)
 	case !ok:
 		return noWorkspace(p)
@@ -44,7 +37,7 @@ func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request, p wor
 	if err := notOlder(h, p, at.record); err != nil {
 		return err
 	}
-	end, err := s.books.endVariables(r, p, g)
+	end, err := s.records.books.endVariables(r, p, g)
 	if err != nil {
 		return err
 	}
@@ -58,8 +51,8 @@ func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request, p wor
 				return err
 			}
 		}
-		if s.books.runs != nil {
-			if err := s.books.runs.End(ctx, p.asWorkspace(), g.Caller); err != nil {
+		if s.records.books.runs != nil {
+			if err := s.records.books.runs.End(ctx, p.asWorkspace(), g.Caller); err != nil {
 				return runError(err)
 			}
 		}
@@ -70,7 +63,7 @@ func (s deletions) deleteWorkspace(w http.ResponseWriter, r *http.Request, p wor
 		}
 		return err
 	}
-	s.wrote(r.Context(), at.name)
+	s.records.wrote(r.Context(), at.name)
 	g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent})
 	return noContent(w)
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -122,15 +124,11 @@ func orUnknown(name string) string {
 
 // titleOf returns the title of a refusal by access control or by the server itself.
 func titleOf(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "unauthorized"
-	case http.StatusForbidden:
-		return "forbidden"
-	case http.StatusServiceUnavailable:
-		return "service unavailable"
+	title := http.StatusText(status)
+	if slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}, status) {
+		title = strings.ToLower(title)
 	}
-	return http.StatusText(status)
+	return title
 }
 
 // problem is a JSON:API error object (section 11.2).

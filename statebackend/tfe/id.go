@@ -300,7 +300,7 @@ func validOrganization(name string) bool {
 }
 
 // validWorkspace reports whether a store can have a workspace of this name. Names of new
-// workspaces are more restricted: [newWorkspaceName].
+// workspaces are more restricted: [newName].
 func validWorkspace(name string) bool {
 	return validText(name, maxWorkspace) && name != "." && name != ".."
 }

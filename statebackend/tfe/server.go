@@ -142,15 +142,15 @@ func newTable(o Options) table {
 	out := outputRoutes{gate: g, stores: st, memory: memory}
 	orgs := organizations{gate: g, list: o.Organizations, mode: o.Mode, operations: o.Runs != nil}
 	configs := configurations{gate: g, books: b, signer: sign, spooled: newLimiter(maxSpooled)}
-	sets := setRoutes{gate: g, finder: f, stores: st, books: b, wrote: o.Wrote}
+	sets := setRoutes{gate: g, finder: f, books: b, wrote: o.Wrote}
 
 	t := table{gate: g, mux: o.Kit.Mux(), methods: map[string][]string{}, snapshots: o.SnapshotInterval}
 	orgs.addTo(t)
 	projects{gate: g, stores: st}.addTo(t)
 	workspaces{gate: g, stores: st, docs: docs, recent: last, outputs: out}.addTo(t)
-	workspaceWrites{gate: g, docs: docs, records: records, deletions: deletions{books: b, locker: lock, wrote: o.Wrote}}.addTo(t)
+	workspaceWrites{gate: g, docs: docs, records: records, locker: lock}.addTo(t)
 	tags{gate: g, stores: st, records: records}.addTo(t)
-	variableRoutes{gate: g, finder: f, stores: st, books: b, sets: sets}.addTo(t)
+	variableRoutes{gate: g, finder: f, books: b, sets: sets}.addTo(t)
 	sets.addTo(t)
 	locks{gate: g, docs: docs, locker: lock, runs: o.Runs}.addTo(t)
 	versions{gate: g, stores: st, signer: sign, outputs: out}.addTo(t)

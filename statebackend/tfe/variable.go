@@ -23,7 +23,6 @@ import (
 type variableRoutes struct {
 	gate   *gate
 	finder *finder
-	stores *stores
 	books  *books
 	sets   setRoutes
 }
@@ -163,7 +162,7 @@ func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, 
 			return h, err
 		}
 	}
-	if _, err := v.stores.openWorkspace(r.Context(), p); err != nil {
+	if _, err := v.books.stores.openWorkspace(r.Context(), p); err != nil {
 		return h, err
 	}
 	h.book, err = v.books.open(r.Context(), p.organization)

@@ -18,7 +18,6 @@ import (
 type setRoutes struct {
 	gate   *gate
 	finder *finder
-	stores *stores
 	books  *books
 	wrote  func(ctx context.Context, name string) <-chan struct{}
 }
@@ -154,7 +153,7 @@ func (s setRoutes) list(w http.ResponseWriter, r *http.Request, organization str
 
 // listOfWorkspace lists the sets that a workspace uses.
 func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
-	if _, err := s.stores.openWorkspace(r.Context(), p); err != nil {
+	if _, err := s.books.stores.openWorkspace(r.Context(), p); err != nil {
 		return err
 	}
 	book, err := s.books.open(r.Context(), p.organization)
@@ -250,7 +249,7 @@ func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []
 			if err != nil || p.organization != organization {
 				return nil, invalid("%s: there is no such workspace in organization %q", kind, organization)
 			}
-			if _, err := s.stores.openWorkspace(r.Context(), p); err != nil {
+			if _, err := s.books.stores.openWorkspace(r.Context(), p); err != nil {
 				return nil, err
 			}
 			uses = append(uses, variables.Use{Set: set, Workspace: p.workspace})

@@ -316,8 +316,13 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	r, cancel := limitTime(r)
 	defer cancel()
 	var found []workspaceRef
-	if err := f.each(r.Context(), g, id[:lettersOfOrganization], func(name string) (err error) {
-		found, err = f.look(r.Context(), g, name, id, found)
+	if err := f.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+		all, err := f.stores.readable(r.Context(), name, g)
+		for _, w := range all {
+			if p := (workspaceRef{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
+				found = append(found, p)
+			}
+		}
 		return err
 	}, func() bool { return len(found) > 0 }); err != nil {
 		return workspaceRef{}, err
@@ -338,18 +343,6 @@ func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 		return errNoID()
 	}
 	return nil
-}
-
-// look adds the workspaces of an organization that have the id and that the caller may
-// read.
-func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []workspaceRef) ([]workspaceRef, error) {
-	all, err := f.stores.readable(ctx, name, g)
-	for _, w := range all {
-		if p := (workspaceRef{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
-			found = append(found, p)
-		}
-	}
-	return found, err
 }
 
 // renewTime is the minimum time between two renewals of the list of organizations.

@@ -134,28 +134,24 @@ func (s workspaceWrites) allowMode(r *http.Request, p workspaceRef, b workspaceB
 // newName matches the names of new workspaces. A store may have others.
 var newName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
-func newWorkspaceName(name string) bool {
-	return newName().MatchString(name) && name != "." && name != ".."
-}
-
 // repeated is how long a repeated POST is treated as the repetition of one whose answer
 // was lost.
 const repeated = 10 * time.Minute
 
 // workspaceWrites are the routes that create, change and delete workspaces.
 type workspaceWrites struct {
-	gate      *gate
-	docs      workspaceDocs
-	records   workspaceRecords
-	deletions deletions
+	gate    *gate
+	docs    workspaceDocs
+	records workspaceRecords
+	locker  locker
 }
 
 func (s workspaceWrites) addTo(t table) {
 	t.onOrganization("POST", "organizations/{organization}/workspaces", manage, s.createWorkspace)
 	for _, at := range workspacePaths {
 		t.onWorkspace("PATCH", at, manage, s.updateWorkspace)
-		t.onWorkspace("DELETE", at, manage, s.deletions.deleteWorkspace)
-		t.onWorkspace("POST", at+"/actions/safe-delete", manage, s.deletions.deleteWorkspace)
+		t.onWorkspace("DELETE", at, manage, s.deleteWorkspace)
+		t.onWorkspace("POST", at+"/actions/safe-delete", manage, s.deleteWorkspace)
 	}
 }
 
@@ -176,7 +172,7 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	name := body.Data.Attributes.Name
-	if name == nil || !newWorkspaceName(*name) {
+	if name == nil || !newName().MatchString(*name) || *name == "." || *name == ".." {
 		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
 	}
 	body.ofTool(r)

@@ -43,14 +43,11 @@ func (l *Listing) PutVariable(ctx context.Context, v Variable, deleted bool, by 
 // PutSettings stores the settings of a workspace, if they are new.
 func (l *Listing) PutSettings(ctx context.Context, s Settings, by string) error {
 	known, err := l.Settings(ctx, s.Workspace)
-	if err != nil || equalSettings(known[s.Workspace], s) {
+	old := known[s.Workspace]
+	if err != nil || old.Project == s.Project && old.Mode == s.Mode && maps.Equal(old.Options, s.Options) {
 		return err
 	}
 	return l.write(ctx, record{Settings: &s, By: by})
-}
-
-func equalSettings(a, b Settings) bool {
-	return a.Project == b.Project && a.Mode == b.Mode && maps.Equal(a.Options, b.Options)
 }
 
 // PutSet stores a set, or deletes it with its variables and uses. These are deleted first,
