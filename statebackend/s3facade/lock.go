@@ -33,13 +33,9 @@ func (f *lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) e
 // lock takes the lock. If another client holds it, that holder is remembered, since
 // the tool requests it next.
 func (f *lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
-	body, err := readBody(r, format.MaxLockInfo)
+	info, body, err := readLockInfo(r)
 	if err != nil {
 		return err
-	}
-	info, err := format.ParseLockInfo(body)
-	if err != nil || info.ID == "" {
-		return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 	}
 	f.annotate(&info)
 	s, err := f.open(r.Context(), p)
@@ -99,9 +95,24 @@ func (f *lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) er
 	if err != nil {
 		return err
 	}
+	return serveLockInfo(w, r, info)
+}
+
+func readLockInfo(r *http.Request) (info statebackend.LockInfo, body []byte, err error) {
+	if body, err = readBody(r, format.MaxLockInfo); err != nil {
+		return info, nil, err
+	}
+	info, err = format.ParseLockInfo(body)
+	if err != nil || info.ID == "" {
+		err = &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
+	}
+	return info, body, err
+}
+
+func serveLockInfo(w http.ResponseWriter, r *http.Request, info statebackend.LockInfo) error {
 	body, err := json.Marshal(info)
 	if err != nil {
-		return fmt.Errorf("encoding the lock of workspace %q: %w", p.Workspace, err)
+		return fmt.Errorf("encoding the information about a lock: %w", err)
 	}
 	serveBytes(w, r, body)
 	return nil

@@ -4,7 +4,6 @@ package s3facade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // takenRef is the only workspace that a lock taken beforehand is served as, whatever
@@ -36,13 +34,9 @@ func (f *Facade) checkTaken(r *http.Request, p object) error {
 func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodPut:
-		body, err := readBody(r, format.MaxLockInfo)
+		info, body, err := readLockInfo(r)
 		if err != nil {
 			return err
-		}
-		info, err := format.ParseLockInfo(body)
-		if err != nil || info.ID == "" {
-			return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 		}
 		f.locks.mu.Lock()
 		f.locks.shown[p] = info
@@ -56,12 +50,7 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 		if !ok {
 			return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("the tool holds no lock of %s", p.Repository)}
 		}
-		body, err := json.Marshal(info)
-		if err != nil {
-			return fmt.Errorf("encoding the lock of %s: %w", p.Repository, err)
-		}
-		serveBytes(w, r, body)
-		return nil
+		return serveLockInfo(w, r, info)
 	case http.MethodDelete:
 		f.locks.mu.Lock()
 		delete(f.locks.shown, p)
