@@ -147,6 +147,22 @@ func TestCommandIDElsewhere(t *testing.T) {
 	tool.unlock(http.StatusOK, prod)
 }
 
+// TestLockOfAnotherCaller: whoever sends the ID with which another caller holds a lock
+// holds nothing, at any server; the caller itself does.
+func TestLockOfAnotherCaller(t *testing.T) {
+	host := newRegistry(t)
+	one, two := newTool(t, newServer(t, host, setup{})), newTool(t, newServer(t, host, setup{}))
+	one.create("prod")
+	id := one.read("prod")
+	one.lock(http.StatusOK, id)
+	for _, c := range []client{one.as("runner"), two.as("runner")} {
+		c.lock(http.StatusConflict, id)
+		c.want(http.StatusForbidden, http.MethodPost, "workspaces/"+id+"/actions/unlock", nil)
+	}
+	two.unlock(http.StatusOK, id)
+	two.as("runner").lock(http.StatusOK, id)
+}
+
 // TestOneLock: this API and another one share one lock.
 //
 // Shows: cloud 4
