@@ -205,3 +205,17 @@ func stripClaims(glob string) string {
 	}
 	return b.String()
 }
+
+// TestMayNot names the right that is missing, and where states have rights of their own.
+func TestMayNot(t *testing.T) {
+	for right, want := range map[rights.Right][]string{
+		rights.Server(): {rights.Lacks + "admin:*:**", "write:state:NAME, and is at state/NAME"},
+		{Action: rights.Write, Kind: rights.Kind("state"), Address: "shop"}: {"may not write state shop: " + rights.Lacks + "write:state:shop"},
+	} {
+		for _, part := range want {
+			if got := mayNot(right); !strings.Contains(got, part) {
+				t.Errorf("%q lacks %q", got, part)
+			}
+		}
+	}
+}
