@@ -23,9 +23,9 @@ import (
 // attemptsAtOnce bounds how many attempts are advanced at the same time.
 const attemptsAtOnce = 8
 
-// attempts advances the attempts that are running according to the statuses, and reports
+// advanceAttempts advances the attempts that are running according to the statuses, and reports
 // their progress to the machine. Other attempts are not touched.
-func (p runAttempts) attempts(ctx context.Context) {
+func advanceAttempts(ctx context.Context, p *reconciliation) {
 	found := make(chan lifecycle.Event)
 	slots := make(chan struct{}, attemptsAtOnce)
 	var working sync.WaitGroup
@@ -38,7 +38,7 @@ func (p runAttempts) attempts(ctx context.Context) {
 		working.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if e := p.attempt(ctx, r); e != nil {
+			if e := advanceAttempt(ctx, p, r); e != nil {
 				found <- e
 			}
 		})
@@ -52,13 +52,13 @@ func (p runAttempts) attempts(ctx context.Context) {
 	}
 }
 
-// attempt advances one attempt and returns its news, or nil.
-func (p runAttempts) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event {
-	a, err := p.attemptOf(r)
+// advanceAttempt advances one attempt and returns its news, or nil.
+func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record) lifecycle.Event {
+	a, err := newAttempt(p, r)
 	if err != nil {
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}
 	}
-	st, err := p.carry(ctx, a, r)
+	st, err := executeAttempt(ctx, p, a, r)
 	over := !p.inbox.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
 	switch {
 	case ctx.Err() != nil:
@@ -72,13 +72,13 @@ func (p runAttempts) attempt(ctx context.Context, r *lifecycle.Record) lifecycle
 	case st.State == run.Gone:
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}}
 	case over:
-		return p.overdue(ctx, a, st)
+		return endOverdue(ctx, p, a, st)
 	}
 	return lifecycle.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
 }
 
-// carry calls the executor.
-func (p runAttempts) carry(ctx context.Context, a Attempt, r *lifecycle.Record) (run.Status, error) {
+// executeAttempt calls the executor.
+func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecycle.Record) (run.Status, error) {
 	if a.Kind == lifecycle.RunDestroy {
 		if err := p.c.untaken(ctx, a.Namespace, a.UID); err != nil {
 			return run.Status{}, err
@@ -96,8 +96,8 @@ func (p runAttempts) carry(ctx context.Context, a Attempt, r *lifecycle.Record) 
 	return p.c.Executor.Run(ctx, a)
 }
 
-// overdue ends an attempt that has run into its timeout.
-func (p runAttempts) overdue(ctx context.Context, a Attempt, st run.Status) lifecycle.Event {
+// endOverdue ends an attempt that has run into its timeout.
+func endOverdue(ctx context.Context, p *reconciliation, a Attempt, st run.Status) lifecycle.Event {
 	text := fmt.Sprintf("it did not end within %s", a.Template.Timeout)
 	if st.Message != "" {
 		text += ": " + st.Message
@@ -116,8 +116,8 @@ func final(err error) bool {
 	return taken
 }
 
-// attemptOf returns the attempt that a record names.
-func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
+// newAttempt returns the attempt that a record names.
+func newAttempt(p *reconciliation, r *lifecycle.Record) (Attempt, error) {
 	n := r.Run
 	o := p.byName[r.ID]
 	a := Attempt{

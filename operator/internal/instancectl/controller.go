@@ -108,7 +108,7 @@ func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.runAttempts().attempts(ctx)
+	advanceAttempts(ctx, p)
 	p.news = p.inbox.hearAll(p.objects)
 	p.decide()
 	p.decidePending()
@@ -135,17 +135,6 @@ type reconciliation struct {
 	retry     time.Duration                      // until the next try of what failed; 0: nothing did
 }
 
-// These types group what a reconcile does besides changing and writing the document.
-type (
-	// runAttempts advance attempts and report their progress.
-	runAttempts struct{ *reconciliation }
-	// restores bring lost statuses back from records.
-	restores struct{ *reconciliation }
-)
-
-func (p *reconciliation) runAttempts() runAttempts { return runAttempts{p} }
-func (p *reconciliation) restores() restores       { return restores{p} }
-
 func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
 	p := &reconciliation{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, restored: map[string]bool{}, unkept: map[string]bool{}}
 	in := client.InNamespace(c.Namespace)
@@ -160,7 +149,7 @@ func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
 	p.objects = c.overlay.over(instances.Items)
 	p.templates = templates.Items
 	p.approvals = approvals.Items
-	p.restores().restore(ctx)
+	restoreStatuses(ctx, p)
 	for i := range p.objects {
 		p.byName[p.objects[i].Name] = &p.objects[i]
 	}
@@ -171,7 +160,7 @@ func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
 	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
 	p.before = d
 	p.broken = broken
-	p.restores().keepRecords(ctx)
+	keepRecords(ctx, p)
 	p.inbox = &inbox{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
 	return p, nil
 }

@@ -29,14 +29,14 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 	return records.Of{Plural: "instances", Key: client.ObjectKeyFromObject(o)}
 }
 
-// restore restores Instances that lost their status from their records. An Instance whose
+// restoreStatuses restores Instances that lost their status from their records. An Instance whose
 // record cannot be read is skipped in this reconcile.
-func (p restores) restore(ctx context.Context) {
+func restoreStatuses(ctx context.Context, p *reconciliation) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
 		if o.Status.Record == nil && !p.c.unrecorded[o.UID] {
-			if err := p.restoreOne(ctx, &o); err != nil {
-				p.waits(ctx, &o, err)
+			if err := restoreStatus(ctx, p, &o); err != nil {
+				reportRestore(ctx, p, &o, err)
 				continue
 			}
 			p.c.unrecorded[o.UID] = !p.restored[o.Name]
@@ -46,7 +46,7 @@ func (p restores) restore(ctx context.Context) {
 	p.objects = readable
 }
 
-func (p restores) restoreOne(ctx context.Context, o *v1alpha1.Instance) error {
+func restoreStatus(ctx context.Context, p *reconciliation, o *v1alpha1.Instance) error {
 	var k kept
 	uid, err := p.c.records.Load(ctx, recordOf(o), &k)
 	if err != nil || uid == "" {
@@ -66,8 +66,8 @@ func (p restores) restoreOne(ctx context.Context, o *v1alpha1.Instance) error {
 	return nil
 }
 
-// waits writes to the status of an Instance that an error of its record stops it.
-func (p restores) waits(ctx context.Context, o *v1alpha1.Instance, err error) {
+// reportRestore writes to the status of an Instance that an error of its record stops it.
+func reportRestore(ctx context.Context, p *reconciliation, o *v1alpha1.Instance, err error) {
 	p.failed(o.UID, o, err)
 	why := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}
 	if ctx.Err() == nil && p.stuck(ctx, o, why) != nil {
@@ -93,16 +93,16 @@ type saved struct {
 
 // keepRecords updates the stored records of Instances from their statuses, before anything
 // begins that these name. An instance that has ended needs no record.
-func (p restores) keepRecords(ctx context.Context) {
+func keepRecords(ctx context.Context, p *reconciliation) {
 	there := map[types.UID]saved{}
 	for i := range p.objects {
 		o := &p.objects[i]
 		had := p.c.saved[o.UID]
 		if r := p.before.Records[o.Name]; r != nil && r.Phase.Live() && had.version != o.ResourceVersion {
-			now, err := p.keepRecord(ctx, o, had)
+			now, err := keepRecord(ctx, p, o, had)
 			if err != nil {
 				p.unkept[o.Name] = true
-				p.waits(ctx, o, err)
+				reportRestore(ctx, p, o, err)
 				continue
 			}
 			had = now
@@ -114,7 +114,7 @@ func (p restores) keepRecords(ctx context.Context) {
 	maps.DeleteFunc(p.c.unrecorded, func(uid types.UID, _ bool) bool { _, is := there[uid]; return !is })
 }
 
-func (p restores) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
+func keepRecord(ctx context.Context, p *reconciliation, o *v1alpha1.Instance, had saved) (saved, error) {
 	s := &o.Status
 	k := kept{s.Record, s.Snapshots, s.Handled}
 	b, err := json.Marshal(k)

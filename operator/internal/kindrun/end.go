@@ -30,8 +30,8 @@ const (
 	nextDestroy = 24 * time.Hour
 )
 
-// end takes the next step of the deletion of an object.
-func (x ending) end(ctx context.Context) (time.Duration, error) {
+// endObject takes the next step of the deletion of an object.
+func endObject(ctx context.Context, x *object) (time.Duration, error) {
 	if x.status.Phase != phaseDestroyFailed {
 		x.status.Phase = phaseDestroying
 	}
@@ -39,30 +39,30 @@ func (x ending) end(ctx context.Context) (time.Duration, error) {
 	x.status.Plan = nil
 	x.status.say(verdict.UnderWay, x.o.GetGeneration(), v1alpha1.ReasonDestroying, "the infrastructure of the object is destroyed first")
 	if x.o.GetAnnotations()[v1alpha1.AnnotationAbandon] == x.o.GetName() {
-		return x.abandon(ctx)
+		return abandonObject(ctx, x)
 	}
 	run := x.asked()
-	run.Hold = x.tries
+	run.Hold = func(ctx context.Context, now fluxexec.Status) error { return destroyAgain(ctx, x, now) }
 	gone, _, err := x.runner.End(ctx, run)
 	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
 		x.status.Destroy = nil
-		return 0, x.failed(kept.Error())
+		return 0, destroyProblem(x, kept.Error())
 	}
 	if err != nil || !gone {
 		return pending, err
 	}
-	return x.clean(ctx)
+	return cleanUp(ctx, x)
 }
 
-// failed returns the problem that the infrastructure could not be destroyed.
-func (x ending) failed(why string) error {
+// destroyProblem returns the problem that the infrastructure could not be destroyed.
+func destroyProblem(x *object, why string) error {
 	x.status.Phase = phaseDestroyFailed
 	return &verdict.Problem{Reason: v1alpha1.ReasonDestroyFailed, Message: why, After: time.Hour}
 }
 
-// tries counts the failed tries of a destroy. After manyFailures it stops for a day, or
+// destroyAgain counts the failed tries of a destroy. After manyFailures it stops for a day, or
 // until a user requests it: tofu-controller would go on forever.
-func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
+func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	if now.Failure != (fluxexec.Failure{}) {
 		x.status.say(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
 	}
@@ -87,23 +87,23 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 		return nil
 	}
 	line, _, _ := strings.Cut(now.Message, "\n")
-	return errors.Join(x.failed(fmt.Sprintf("destroying failed %d times, next try in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
+	return errors.Join(destroyProblem(x, fmt.Sprintf("destroying failed %d times, next try in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
-// abandon gives up what was made outside: the Terraform is deleted without a run, and the
+// abandonObject gives up what was made outside: the Terraform is deleted without a run, and the
 // state stays.
-func (x ending) abandon(ctx context.Context) (time.Duration, error) {
+func abandonObject(ctx context.Context, x *object) (time.Duration, error) {
 	if gone, err := x.runner.Abandon(ctx, x.asked()); err != nil || !gone {
 		return pending, err
 	}
 	x.event("Abandoned", "the state %s/%s and its resources stay", x.Access.StateName(x.access.Namespace), x.access.Workspace)
-	return x.clean(ctx)
+	return cleanUp(ctx, x)
 }
 
-// clean removes what users were shown and the namespace of the run, then the object.
-func (x ending) clean(ctx context.Context) (time.Duration, error) {
-	for _, step := range []func(context.Context) (bool, error){x.published().withdraw, x.release} {
-		gone, err := step(ctx)
+// cleanUp removes what users were shown and the namespace of the run, then the object.
+func cleanUp(ctx context.Context, x *object) (time.Duration, error) {
+	for _, step := range []func(context.Context, *object) (bool, error){withdrawResults, releaseNamespace} {
+		gone, err := step(ctx, x)
 		if err != nil || !gone {
 			return time.Second, err
 		}
@@ -119,16 +119,16 @@ func (x ending) clean(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// release removes the namespace of the run, or its label if other runs may be there.
-func (x ending) release(ctx context.Context) (gone bool, err error) {
+// releaseNamespace removes the namespace of the run, or its label if other runs may be there.
+func releaseNamespace(ctx context.Context, x *object) (gone bool, err error) {
 	if x.dedicated() {
 		return fluxobj.DeleteNamespace(ctx, x.Client, x.runNamespace(), x.uid())
 	}
-	return true, x.unmark(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.runNamespace()}})
+	return true, unmarkNamespace(ctx, x, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.runNamespace()}})
 }
 
-// unmark removes the label of runs from a namespace that has no runs.
-func (x ending) unmark(ctx context.Context, ns *corev1.Namespace) error {
+// unmarkNamespace removes the label of runs from a namespace that has no runs.
+func unmarkNamespace(ctx context.Context, x *object, ns *corev1.Namespace) error {
 	err := x.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; err != nil || !marked {
 		return client.IgnoreNotFound(err)

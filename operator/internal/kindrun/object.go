@@ -81,17 +81,6 @@ type object struct {
 	status status // to be written
 }
 
-// These types group what is done for an object besides its run.
-type (
-	// ending removes what a deleted object had.
-	ending struct{ *object }
-	// published shows outputs and plans to users.
-	published struct{ *object }
-)
-
-func (x *object) ending() ending       { return ending{x} }
-func (x *object) published() published { return published{x} }
-
 func (c *Objects) look(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (*object, error) {
 	x := &object{Objects: c, def: def, o: o.DeepCopy()}
 	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
@@ -155,7 +144,7 @@ func (x *object) step(ctx context.Context) (time.Duration, error) {
 	x.want = want
 	x.locate()
 	if x.ends() {
-		return x.ending().end(ctx)
+		return endObject(ctx, x)
 	}
 	return x.run(ctx)
 }
@@ -201,7 +190,7 @@ func (x *object) run(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	x.status.project(now.Status, now.Changed, sum, x.o.GetGeneration(), x.now())
-	if err := x.published().publish(ctx, now.Status); err != nil {
+	if err := publishResults(ctx, x, now.Status); err != nil {
 		return 0, err
 	}
 	if now.Phase != fluxexec.Applied && now.Phase != fluxexec.Suspended {

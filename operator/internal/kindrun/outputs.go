@@ -26,7 +26,7 @@ import (
 // planKey is the key of a ConfigMap with the text of a plan.
 const planKey = "tfplan"
 
-func (x published) secretName() string { return OutputsSecret(x.def, x.o) }
+func outputsSecretName(x *object) string { return OutputsSecret(x.def, x.o) }
 
 // OutputsSecret is the name of the Secret for users, beside the object.
 func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
@@ -35,28 +35,28 @@ func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	return strings.NewReplacer("{name}", o.GetName(), "{singular}", singular).Replace(name)
 }
 
-// planName contains the kind, because two kinds may have the same prefix, or none.
-func (x published) planName() string {
+// planConfigMapName contains the kind, because two kinds may have the same prefix, or none.
+func planConfigMapName(x *object) string {
 	return x.def.Spec.Names.Plural + "-" + x.o.GetName() + "-okara-plan"
 }
 
-// publish writes for users what they may see: outputs, and the text of a waiting plan.
-func (x published) publish(ctx context.Context, now fluxexec.Status) error {
-	if err := x.publishOutputs(ctx, now); err != nil {
+// publishResults writes for users what they may see: outputs, and the text of a waiting plan.
+func publishResults(ctx context.Context, x *object, now fluxexec.Status) error {
+	if err := publishOutputs(ctx, x, now); err != nil {
 		return err
 	}
 	plan := ""
 	if x.status.Plan != nil {
-		plan = x.planName()
+		plan = planConfigMapName(x)
 		x.status.Plan.ConfigMap = plan
 	}
-	if err := x.publishPlan(ctx, now); err != nil {
+	if err := publishPlan(ctx, x, now); err != nil {
 		return err
 	}
-	return x.publishRole(ctx, x.status.OutputsSecret, plan)
+	return publishRole(ctx, x, x.status.OutputsSecret, plan)
 }
 
-func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) error {
+func publishOutputs(ctx context.Context, x *object, now fluxexec.Status) error {
 	include := x.def.Spec.Outputs.Include
 	if len(include) == 0 || now.Phase != fluxexec.Applied {
 		return nil // earlier outputs stay while a run is under way
@@ -71,8 +71,8 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 			data[string(name)] = []byte(out.Text())
 		}
 	}
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.secretName()}}
-	err = show(ctx, x.object, s, func(s *corev1.Secret) error {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: outputsSecretName(x)}}
+	err = show(ctx, x, s, func(s *corev1.Secret) error {
 		for key, value := range x.def.Spec.Outputs.Labels {
 			s.Labels = with(s.Labels, key, value)
 		}
@@ -100,8 +100,8 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 }
 
 // publishPlan copies the text of a waiting plan, and removes the copy if no plan waits.
-func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.planName()}}
+func publishPlan(ctx context.Context, x *object, now fluxexec.Status) error {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: planConfigMapName(x)}}
 	if now.Plan == nil {
 		_, err := fluxobj.Delete(ctx, x.Client, m, x.uid())
 		return err
@@ -110,20 +110,20 @@ func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.runNamespace(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return show(ctx, x.object, m, func(m *corev1.ConfigMap) error {
+	return show(ctx, x, m, func(m *corev1.ConfigMap) error {
 		m.Data = map[string]string{planKey: from.Data[planKey]}
 		return nil
 	})
 }
 
 // publishRole lets the readers of the definition read exactly this Secret and ConfigMap.
-func (x published) publishRole(ctx context.Context, secret, plan string) error {
+func publishRole(ctx context.Context, x *object, secret, plan string) error {
 	role, bound := x.Readers(x.def, x.o, secret, plan)
 	if role == nil {
 		return nil
 	}
 	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
-	if err := show(ctx, x.object, r, func(r *rbacv1.Role) error {
+	if err := show(ctx, x, r, func(r *rbacv1.Role) error {
 		r.Labels = role.Labels
 		r.Rules = role.Rules
 		return nil
@@ -131,7 +131,7 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 		return err
 	}
 	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
-	return show(ctx, x.object, b, func(b *rbacv1.RoleBinding) error {
+	return show(ctx, x, b, func(b *rbacv1.RoleBinding) error {
 		b.Labels = bound.Labels
 		b.RoleRef = bound.RoleRef
 		b.Subjects = bound.Subjects
@@ -164,13 +164,13 @@ func show[T client.Object](ctx context.Context, x *object, o T, set func(T) erro
 	return write(anew)
 }
 
-// withdraw removes what publish wrote.
-func (x published) withdraw(ctx context.Context) (gone bool, err error) {
+// withdrawResults removes what publishResults wrote.
+func withdrawResults(ctx context.Context, x *object) (gone bool, err error) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: name}
 	}
-	all := []client.Object{&corev1.ConfigMap{ObjectMeta: meta(x.planName())}, &corev1.Secret{ObjectMeta: meta(x.secretName())}}
-	if role, bound := x.Readers(x.def, x.o, x.secretName(), ""); role != nil {
+	all := []client.Object{&corev1.ConfigMap{ObjectMeta: meta(planConfigMapName(x))}, &corev1.Secret{ObjectMeta: meta(outputsSecretName(x))}}
+	if role, bound := x.Readers(x.def, x.o, outputsSecretName(x), ""); role != nil {
 		all = append(all, &rbacv1.RoleBinding{ObjectMeta: meta(bound.Name)}, &rbacv1.Role{ObjectMeta: meta(role.Name)})
 	}
 	gone = true

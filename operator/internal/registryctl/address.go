@@ -55,8 +55,8 @@ func notAllowed(namespace string, may []string) string {
 	return fmt.Sprintf("namespace %s may use %s only: an administrator can set %s on it", namespace, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)
 }
 
-// owns checks that an entry holds its address. If not, the error is a *verdict.Problem.
-func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetadata, error) {
+// claimAddress checks that an entry holds its address. If not, the error is a *verdict.Problem.
+func claimAddress(ctx context.Context, r *entries, e *entry) (*metav1.PartialObjectMetadata, error) {
 	ns, err := fluxobj.Namespace(ctx, r.reader, e.GetNamespace())
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetada
 	if may := r.addresses(ns); !permitted(may, e.item) {
 		return nil, &verdict.Problem{Reason: v1alpha1.ReasonAddressNotAllowed, Message: notAllowed(ns.Name, may)}
 	}
-	holder, err := r.holder(ctx, e)
+	holder, err := addressHolder(ctx, r, e)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +74,11 @@ func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetada
 	return ns, nil
 }
 
-// holder returns the object that holds the address instead of an entry, or nil. That is
+// addressHolder returns the object that holds the address instead of an entry, or nil. That is
 // the oldest object that may have the address. If the entry may share the address with it
 // (see beside), only an older Version of the same namespace and version counts.
-func (r owners) holder(ctx context.Context, e *entry) (*entry, error) {
-	others, err := r.sharing(ctx, e)
+func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
+	others, err := sameAddress(ctx, r, e)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func (r owners) holder(ctx context.Context, e *entry) (*entry, error) {
 	return nil, nil
 }
 
-// sharing lists the other entries that have the address of e.
-func (r owners) sharing(ctx context.Context, e *entry) ([]*entry, error) {
+// sameAddress lists the other entries that have the address of e.
+func sameAddress(ctx context.Context, r *entries, e *entry) ([]*entry, error) {
 	var all []*entry
 	for _, list := range entryLists() {
 		if err := r.List(ctx, list, client.MatchingFields{addressIndex: e.key}); err != nil {

@@ -30,8 +30,8 @@ func approvalOf(o client.Object) []string {
 	return []string{a.Spec.Target.Kind + "/" + a.Spec.Target.Name}
 }
 
-// approved wakes the entry of a Version that an Approval is about.
-func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconcile.Request {
+// approvedEntries wakes the entry of a Version that an Approval is about.
+func approvedEntries(ctx context.Context, r *entries, o client.Object) []reconcile.Request {
 	a, ok := o.(*v1alpha1.Approval)
 	if !ok || a.Spec.Target.Kind != kindVersion || a.Status.Result != "" {
 		return nil
@@ -50,10 +50,10 @@ func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{requestFor(&v)}
 }
 
-// approvals carries out the Approvals of the held-back versions of an entry, and reports
+// applyApprovals carries out the Approvals of the held-back versions of an entry, and reports
 // whether one was published. The caller has checked that the entry holds its address.
-func (r approvalObjects) approvals(ctx context.Context, e *entry) (bool, error) {
-	have, err := r.versionObjects().versionsOf(ctx, client.ObjectKeyFromObject(e))
+func applyApprovals(ctx context.Context, r *entries, e *entry) (bool, error) {
+	have, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (r approvalObjects) approvals(ctx context.Context, e *entry) (bool, error) 
 			return published, err
 		}
 		for i := range list.Items {
-			did, err := r.decide(ctx, e, v, &list.Items[i])
+			did, err := applyApproval(ctx, r, e, v, &list.Items[i])
 			published = published || did
 			if err != nil {
 				return published, err
@@ -77,8 +77,8 @@ func (r approvalObjects) approvals(ctx context.Context, e *entry) (bool, error) 
 	return published, nil
 }
 
-// decide carries out one Approval, and reports whether it published a version.
-func (r approvalObjects) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *v1alpha1.Approval) (bool, error) {
+// applyApproval carries out one Approval, and reports whether it published a version.
+func applyApproval(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version, a *v1alpha1.Approval) (bool, error) {
 	switch {
 	case !a.DeletionTimestamp.IsZero():
 		return false, nil
@@ -87,7 +87,7 @@ func (r approvalObjects) decide(ctx context.Context, e *entry, v *v1alpha1.Versi
 	case a.Status.Result != "":
 		return false, nil
 	}
-	status, err := r.publish(ctx, e, v, a.Spec)
+	status, err := publishApproved(ctx, r, e, v, a.Spec)
 	if err != nil {
 		return false, err
 	}
@@ -99,8 +99,8 @@ func (r approvalObjects) decide(ctx context.Context, e *entry, v *v1alpha1.Versi
 	return did, quiet(r.Status().Update(ctx, a))
 }
 
-// publish publishes the approved candidate as its version.
-func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
+// publishApproved publishes the approved candidate as its version.
+func publishApproved(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
 	if a.Decision == v1alpha1.DecisionReject {
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
 	}
@@ -117,7 +117,7 @@ func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Vers
 	}
 	_, err = r.Depot.Approve(ctx, repo, version, a.Plan)
 	if errors.Is(err, oci.ErrNotFound) {
-		return r.missing(ctx, e.item.Kind, repo, version, a.Plan)
+		return missingVersion(ctx, r, e.item.Kind, repo, version, a.Plan)
 	}
 	if errors.Is(err, oci.ErrExists) {
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: err.Error()}, nil
@@ -125,9 +125,9 @@ func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Vers
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}, err
 }
 
-// missing decides about an Approval without a waiting candidate: either an operator that
+// missingVersion decides about an Approval without a waiting candidate: either an operator that
 // then ended published the version before, or another content waits by now.
-func (r approvalObjects) missing(ctx context.Context, kind string, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
+func missingVersion(ctx context.Context, r *entries, kind string, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
 	l, err := depot.ReadListing(ctx, repo, kind, nil)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return v1alpha1.ApprovalStatus{}, err

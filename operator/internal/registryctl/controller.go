@@ -113,7 +113,7 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 		})).
-		Watches(&v1alpha1.Approval{}, handler.EnqueueRequestsFromMapFunc(r.approvalObjects().approved), builder.WithPredicates(predicate.Funcs{
+		Watches(&v1alpha1.Approval{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return approvedEntries(ctx, r, o) }), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: no[event.UpdateEvent], DeleteFunc: no[event.DeleteEvent],
 		})).
 		WatchesMetadata(fluxobj.NamespaceMeta(""), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
@@ -143,7 +143,7 @@ func made(o client.Object) bool { _, ok := o.GetLabels()[v1alpha1.LabelManaged];
 
 // freed wakes the entries that waited for the address of a deleted entry.
 func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Request {
-	others, err := r.owners().sharing(ctx, entryOf(o))
+	others, err := sameAddress(ctx, r, entryOf(o))
 	if err != nil {
 		return nil // the cache has stopped
 	}

@@ -42,20 +42,6 @@ type entries struct {
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// These types group the methods of entries that do more than fill the registry.
-type (
-	// owners decide which object holds an address of the registry.
-	owners struct{ *entries }
-	// approvalObjects decide what may be published.
-	approvalObjects struct{ *entries }
-	// versionObjects report what is published.
-	versionObjects struct{ *entries }
-)
-
-func (r *entries) owners() owners                   { return owners{r} }
-func (r *entries) approvalObjects() approvalObjects { return approvalObjects{r} }
-func (r *entries) versionObjects() versionObjects   { return versionObjects{r} }
-
 // Reconcile brings the registry and the status of one entry up to date.
 func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, req)
@@ -73,7 +59,7 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	o := entryKinds()[r.kind]
 	if err := r.Get(ctx, req.NamespacedName, o); apierrors.IsNotFound(err) {
 		r.schedule.forget(req.NamespacedName)
-		return ctrl.Result{}, r.versionObjects().untargeted(ctx, req.NamespacedName)
+		return ctrl.Result{}, deleteOrphans(ctx, r, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -149,7 +135,7 @@ func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) 
 			return 0, errQueued
 		}
 	}
-	ns, err := r.owners().owns(ctx, e)
+	ns, err := claimAddress(ctx, r, e)
 	if err == nil && due {
 		err = e.scanWith(r.Scanner)
 	}
@@ -214,7 +200,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	if err != nil {
 		return err
 	}
-	approved, err := r.approvalObjects().approvals(ctx, e)
+	approved, err := applyApprovals(ctx, r, e)
 	if err == nil && approved {
 		plan, err = s.Plan(ctx)
 	}
@@ -231,7 +217,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	}
 	found, err := r.after(ctx, e, plan)
 	if err == nil {
-		found, err = r.versionObjects().versions(ctx, e, found)
+		found, err = writeVersions(ctx, r, e, found)
 	}
 	if err != nil || e.list == nil { // a Version has its own status
 		return cmp.Or(err, failed)
@@ -326,7 +312,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if e.err != nil || !e.withdraws() {
 		return nil
 	}
-	ns, err := r.owners().owns(ctx, e)
+	ns, err := claimAddress(ctx, r, e)
 	if _, ok := asProblem(err); ok {
 		return nil
 	}

@@ -29,11 +29,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// versions updates the Versions of an entry: it announces the state that each asks for in
+// writeVersions updates the Versions of an entry: it announces the state that each asks for in
 // the registry, creates missing ones, deletes those that are too old, and writes to each
 // status what the registry has. It returns what it found in the registry last.
-func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*found, error) {
-	have, err := r.versionsOf(ctx, client.ObjectKeyFromObject(e))
+func writeVersions(ctx context.Context, r *entries, e *entry, f *found) (*found, error) {
+	have, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*foun
 	failures := map[types.UID]error{}
 	asked := false
 	for _, v := range have {
-		did, err := r.announce(ctx, e, f, v)
+		did, err := applyListing(ctx, r, e, f, v)
 		asked = asked || did
 		if err != nil {
 			failures[v.UID] = err
@@ -54,13 +54,13 @@ func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*foun
 			return nil, err
 		}
 	}
-	have, err = r.makeVersions(ctx, e, f, have)
+	have, err = makeVersions(ctx, r, e, f, have)
 	if err != nil {
 		return nil, err
 	}
 	var first error
 	for _, v := range have {
-		if err := quiet(r.describe(ctx, e, f, v, failures[v.UID])); err != nil && first == nil {
+		if err := quiet(describeVersion(ctx, r, e, f, v, failures[v.UID])); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -72,8 +72,8 @@ func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*foun
 	return f, first
 }
 
-// versionsOf lists the Versions whose target is the entry of that name.
-func (r versionObjects) versionsOf(ctx context.Context, name types.NamespacedName) ([]*v1alpha1.Version, error) {
+// listVersions lists the Versions whose target is the entry of that name.
+func listVersions(ctx context.Context, r *entries, name types.NamespacedName) ([]*v1alpha1.Version, error) {
 	var list v1alpha1.VersionList
 	if err := r.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{targetIndex: r.kind + "/" + name.Name}); err != nil {
 		return nil, err
@@ -88,14 +88,14 @@ func (r versionObjects) versionsOf(ctx context.Context, name types.NamespacedNam
 
 // makeVersions creates a Version for each of the newest versions, and deletes those it
 // created for older ones unless their spec.state is set. It returns the remaining ones.
-func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
+func makeVersions(ctx context.Context, r *entries, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
 	newest := f.all[:min(number(e.run.VersionObjects), len(f.all))]
 	var stay []*v1alpha1.Version
 	for _, v := range have {
 		wanted := slices.ContainsFunc(newest, func(s v1alpha1.VersionSummary) bool { return s.Version == v.Spec.Version })
 		own := made(v) && v.Labels[v1alpha1.LabelUID] == string(e.GetUID())
 		if own && wanted {
-			if err := r.label(ctx, e, v); err != nil {
+			if err := labelVersion(ctx, r, e, v); err != nil {
 				return nil, err
 			}
 		}
@@ -109,7 +109,7 @@ func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, ha
 		if slices.ContainsFunc(stay, func(v *v1alpha1.Version) bool { return v.Spec.Version == s.Version }) {
 			continue
 		}
-		v, err := r.makeVersion(ctx, e, s.Version)
+		v, err := makeVersion(ctx, r, e, s.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, ha
 }
 
 // makeVersion creates one Version. It returns nil if the name is taken.
-func (r versionObjects) makeVersion(ctx context.Context, e *entry, version string) (*v1alpha1.Version, error) {
+func makeVersion(ctx context.Context, r *entries, e *entry, version string) (*v1alpha1.Version, error) {
 	v := &v1alpha1.Version{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.GetNamespace(), Name: objectName(strings.ToLower(e.kind), e.GetName(), version),
@@ -161,8 +161,8 @@ func (e *entry) labels() map[string]string {
 	return all
 }
 
-// label updates the labels of a Version to those of labels.
-func (r versionObjects) label(ctx context.Context, e *entry, v *v1alpha1.Version) error {
+// labelVersion updates the labels of a Version.
+func labelVersion(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version) error {
 	before := v.DeepCopy()
 	maps.Copy(v.Labels, e.labels())
 	if maps.Equal(v.Labels, before.Labels) || !v.DeletionTimestamp.IsZero() {
@@ -192,9 +192,9 @@ func objectName(parts ...string) string {
 	return strings.TrimRight(name[:min(len(name), limit)], "-.") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// announce makes the registry list a version with the state in its object's spec, and
+// applyListing makes the registry list a version with the state in its object's spec, and
 // reports whether that changed anything.
-func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
+func applyListing(ctx context.Context, r *entries, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil || v.Spec.State == "" || !v.DeletionTimestamp.IsZero() {
 		return false, err
@@ -253,8 +253,8 @@ func actor(o client.Object) string {
 	return name[:min(len(name), limit)]
 }
 
-// describe writes the status of a Version, if it changed.
-func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.Version, failed error) error {
+// describeVersion writes the status of a Version, if it changed.
+func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1alpha1.Version, failed error) error {
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1a
 	s := f.summary(version)
 	there := s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != ""
 	if there && (v.Status.Digest != s.Digest || scannedSince(&v.Status, f.known[s.Version].Scanned)) {
-		if err := r.measure(ctx, f, s.Digest, &v.Status); err != nil {
+		if err := measureVersion(ctx, r, f, s.Digest, &v.Status); err != nil {
 			return err
 		}
 	}
@@ -292,8 +292,8 @@ func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1a
 	return r.Status().Update(ctx, v)
 }
 
-// measure reads the content, size, platforms and scans of a version into its status.
-func (r versionObjects) measure(ctx context.Context, f *found, digest string, s *v1alpha1.VersionStatus) error {
+// measureVersion reads the content, size, platforms and scans of a version into its status.
+func measureVersion(ctx context.Context, r *entries, f *found, digest string, s *v1alpha1.VersionStatus) error {
 	m, err := f.listing.Repository.Fetch(ctx, digest)
 	if err != nil {
 		return err
@@ -324,9 +324,9 @@ func (r versionObjects) measure(ctx context.Context, f *found, digest string, s 
 	return nil
 }
 
-// untargeted writes to the Versions of an entry that the entry does not exist.
-func (r versionObjects) untargeted(ctx context.Context, name types.NamespacedName) error {
-	have, err := r.versionsOf(ctx, name)
+// deleteOrphans writes to the Versions of an entry that the entry does not exist.
+func deleteOrphans(ctx context.Context, r *entries, name types.NamespacedName) error {
+	have, err := listVersions(ctx, r, name)
 	if err != nil {
 		return err
 	}
