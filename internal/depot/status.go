@@ -87,9 +87,6 @@ func (l *Listing) after(e evidence.StatusEvent) *Listing {
 // may belong to another registry.
 func replaces(ctx context.Context, d *Depot, l *Listing, an Announcement) (warning string, err error) {
 	replacement := an.Replacement
-	if replacement == "" {
-		return "", nil
-	}
 	if v, err := addr.ParseVersion(replacement); err == nil {
 		if !slices.Contains(l.Versions, v) {
 			return "", l.NoVersion(v)
