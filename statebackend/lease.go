@@ -59,7 +59,9 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 // carries the registry's time: the Date header of the last list.
 func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *heartbeats {
 	stopped := make(chan struct{})
-	b := &heartbeats{x: x.clone(), claim: claim, ttl: x.s.o.LockTTL, confirmed: x.claimed, dated: x.dated(), sent: 1}
+	beside := newSession(x.s, x.names.workspace, x.info, terms{}) // may be used beside x
+	beside.date = x.date
+	b := &heartbeats{x: beside, claim: claim, ttl: x.s.o.LockTTL, confirmed: x.claimed, dated: x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	ctx = context.WithoutCancel(ctx) // ends by stop
 	// The claim itself was the first heartbeat, and a list after it won the lock, unless
@@ -106,7 +108,7 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 
 // look reports whether the claim is still live.
 func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
-	v, err := b.x.list(ctx)
+	v, _, err := b.x.listToLock(ctx)
 	if err == nil && !b.x.date.IsZero() {
 		b.mu.Lock()
 		b.dated = b.x.dated()
@@ -148,13 +150,6 @@ func (l *Lock) Heartbeat() Heartbeat {
 	l.heartbeats.mu.Lock()
 	defer l.heartbeats.mu.Unlock()
 	return l.heartbeats.dated
-}
-
-// clone returns a session that may be used beside x.
-func (x *session) clone() *session {
-	c := newSession(x.s, x.names.workspace, x.info, terms{})
-	c.date = x.date
-	return c
 }
 
 // observations keeps what was observed of the claims of each workspace, across the

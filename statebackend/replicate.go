@@ -489,7 +489,7 @@ func rekey(ctx context.Context, l *Lock, n int64) error {
 
 // replaceVersion puts a new manifest in the place of the old one of version n.
 func replaceVersion(ctx context.Context, l *Lock, n int64, old oci.Descriptor, next oci.Manifest) error {
-	v, err := l.x.list(ctx)
+	v, _, err := l.x.listToLock(ctx)
 	if err != nil {
 		return err
 	}

@@ -132,11 +132,6 @@ func statusOf(err error) protocol.Status {
 	return protocol.StatusRefused
 }
 
-func (x *session) list(ctx context.Context) (protocol.Snapshot, error) {
-	v, _, err := x.listToLock(ctx)
-	return v, err
-}
-
 // listToLock lists, and on the first list of a store decides whether the lists of
 // this repository are good enough for a lock.
 func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Duration, error) {
