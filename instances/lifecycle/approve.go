@@ -262,7 +262,7 @@ func declineRequest(tx *tx, r *Record, result, why string) {
 // does not propose the same update again.
 func dropPending(tx *tx, r *Record, why string) {
 	if u := r.Pending.Update; u != nil && u.Auto {
-		r.Declined = revisionOf(u.Snapshot, u.Source)
+		r.Declined = updateOf(u.Snapshot, u.Source)
 		r.setCondition(UpdateAvailable, "Rejected", "version "+u.Source.Version+" was "+why)
 	}
 	r.Pending = nil

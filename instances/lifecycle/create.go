@@ -162,7 +162,7 @@ func findMember(tx *tx, e Create) *Record {
 	if e.Template.Pool == nil {
 		return nil
 	}
-	revision := revisionOf(e.Digest, e.Source)
+	revision := revisionOf(e.Template, e.Source)
 	members := tx.doc.poolMembers(e.Template.Name, func(r *Record) bool {
 		_, over := tx.doc.firstPending(r, tx.now)
 		return r.Phase == Available && !over
@@ -170,7 +170,7 @@ func findMember(tx *tx, e Create) *Record {
 	if len(members) == 0 {
 		return nil
 	}
-	if i := slices.IndexFunc(members, func(r *Record) bool { return r.revision() == revision }); i >= 0 {
+	if i := slices.IndexFunc(members, func(r *Record) bool { return tx.doc.revision(r) == revision }); i >= 0 {
 		return members[i]
 	}
 	return members[0]

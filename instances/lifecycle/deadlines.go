@@ -202,8 +202,9 @@ func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 
 // Templates is what is known of the templates at present.
 type Templates interface {
-	// Known returns the templates, by name, and whether all of them could be read. If
-	// not, a missing template may only be unreadable, so its pool stays.
+	// Known returns the templates, by name, and whether the names of all are known. If
+	// not, a missing template may only be unreadable, so its pool stays; so does that of a
+	// template without a digest.
 	Known() (all []template.Entry, complete bool)
 	Current(name string) (*template.Entry, bool)
 }
@@ -236,6 +237,7 @@ func (d *Document) fillEvents(t Templates) []Event {
 	for i := range all {
 		e := &all[i]
 		if e.Template.Pool == nil {
+			pooled[e.Template.Name] = e.Digest == "" // it could not be read, and may have one
 			continue
 		}
 		pooled[e.Template.Name] = true

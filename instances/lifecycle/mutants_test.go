@@ -75,7 +75,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"the template that it has counts", "approve.go", "return tx.doc.template(r.Snapshot).Approval == kind || ", "return "},
 	{"a change is not replaced", "approve.go", "had != nil && had.By.Subject != \"\"", "had != nil && false"},
 	{"a salt", "approve.go", "p.Salt = tx.newNonce()", ""},
-	{"a declined version", "pool.go", " || r.Declined == revisionOf(e.Digest, e.Source)", ""},
+	{"a declined version", "pool.go", " || r.Declined == updateOf(e.Digest, e.Source)", ""},
 	{"a change waits for a week", "deadlines.go", "if r.Pending != nil {", "if false {"},
 	{"an end beyond the template's is approved", "ends.go", "if isEndUnapproved(tx, r, end) {", "if false {"},
 	{"an end within the template's is not", "ends.go", "return end.After(from.Add(max(t.TTL.Default, template.MinTTL)))", "return true"},

@@ -4,6 +4,9 @@ package lifecycle
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,10 +19,26 @@ const (
 	poolMaximum  = time.Hour
 )
 
-// revisionOf identifies what a pool member is made of.
-func revisionOf(snapshot string, s template.Source) string { return snapshot + " " + s.Digest }
+// updateOf identifies an update: a template and a version of its module.
+func updateOf(snapshot string, s template.Source) string { return snapshot + " " + s.Digest }
 
-func (r *Record) revision() string { return revisionOf(r.Snapshot, r.Source) }
+// revisionOf identifies what the runs of a pool member are made of. Other changes of a
+// template, as of its title or the size of its pool, leave the members as they are.
+func revisionOf(t *template.Template, s template.Source) string {
+	b, err := json.Marshal(struct {
+		Path        string
+		Chart       json.RawMessage `json:",omitempty"`
+		Executor    string
+		Inputs      json.RawMessage `json:",omitempty"`
+		Credentials []string
+	}{t.Module.Path, t.Chart, t.Executor, t.Inputs, t.Credentials})
+	if err != nil {
+		return "unreadable inputs " + s.Digest
+	}
+	return fmt.Sprintf("sha256:%x %s", sha256.Sum256(b), s.Digest)
+}
+
+func (d *Document) revision(r *Record) string { return revisionOf(d.template(r.Snapshot), r.Source) }
 
 // isUnclaimed reports whether a pool made the instance and nobody owns it yet.
 func (r *Record) isUnclaimed() bool { return r.Pooled && r.Owner.ID == "" }
@@ -51,7 +70,7 @@ func fillPool(tx *tx, e Fill) {
 		emptyPool(tx, e.Name)
 		return
 	}
-	revision := revisionOf(e.Digest, e.Source)
+	revision := revisionOf(t, e.Source)
 	revisePool(tx, t.Name, revision)
 	drainPool(tx, t, revision)
 	refillPool(tx, e, revision)
@@ -80,7 +99,7 @@ func refillPool(tx *tx, e Fill, revision string) {
 		return
 	}
 	short := t.Pool.Size - len(tx.doc.poolMembers(t.Name, func(r *Record) bool {
-		return r.revision() == revision && (r.Phase == Available || r.Phase == Provisioning)
+		return tx.doc.revision(r) == revision && (r.Phase == Available || r.Phase == Provisioning)
 	}))
 	if limit := t.Limit(); limit > 0 {
 		short = min(short, limit-tx.doc.countOf(t.Name))
@@ -104,7 +123,7 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 		return
 	}
 	members := func(current bool) []*Record {
-		return tx.doc.poolMembers(t.Name, func(r *Record) bool { return r.Phase == Available && (r.revision() == revision) == current })
+		return tx.doc.poolMembers(t.Name, func(r *Record) bool { return r.Phase == Available && (tx.doc.revision(r) == revision) == current })
 	}
 	available := slices.Concat(members(false), members(true))
 	surplus := len(available) - t.Pool.Size
@@ -119,7 +138,7 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 // isPoolStuck reports whether no successor of an old member can be made, because the
 // template's limit is used up and no member is being made or destroyed.
 func isPoolStuck(tx *tx, t *template.Template, available []*Record, revision string) bool {
-	if len(available) == 0 || available[0].revision() == revision || t.Limit() == 0 || tx.doc.countOf(t.Name) < t.Limit() {
+	if len(available) == 0 || tx.doc.revision(available[0]) == revision || t.Limit() == 0 || tx.doc.countOf(t.Name) < t.Limit() {
 		return false
 	}
 	if p := tx.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(tx.now)) {
@@ -210,7 +229,7 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 	switch {
 	case same && was.Type != "":
 		tx.edit(r).unsetCondition(UpdateAvailable)
-	case same || r.hasTried(e) || r.Declined == revisionOf(e.Digest, e.Source):
+	case same || r.hasTried(e) || r.Declined == updateOf(e.Digest, e.Source):
 	case canUpdateItself(tx, r):
 		r = tx.edit(r)
 		run := newRun(tx, r, RunApply)

@@ -300,6 +300,37 @@ func TestPoolPauses(t *testing.T) {
 	}
 }
 
+// A changed title or size leaves the members of a pool as they are; other inputs do not.
+//
+// Shows: instances 10
+func TestPoolKeepsMembers(t *testing.T) {
+	w := newWorld(t)
+	w.fill(pooled())
+	w.runAll(good)
+	before := w.all(lifecycle.Available)
+	larger := pooled()
+	larger.Title = "another title"
+	larger.Pool = &template.PoolSize{Size: 3, Max: 6, WhenEmpty: "refuse"}
+	w.fill(larger)
+	w.runAll(good)
+	if now := w.all(lifecycle.Available); len(before) != 2 || len(now) != 3 || !containsAll(now, before) {
+		t.Errorf("of %v there are %v", before, now)
+	}
+	other := *larger
+	other.Inputs = json.RawMessage(`{"zone":"b"}`)
+	for range 3 {
+		w.fill(&other)
+		w.runAll(good)
+	}
+	if now := w.all(lifecycle.Available); len(now) != 3 || containsAll(now, before[:1]) || containsAll(now, before[1:]) {
+		t.Errorf("with other inputs, of %v there are %v", before, now)
+	}
+}
+
+func containsAll(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}
+
 // A pool never exceeds the limit of its template, and makes room for successors if the
 // limit is used up.
 //

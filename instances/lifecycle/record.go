@@ -89,7 +89,7 @@ type Record struct {
 	// Pending is what waits for approval before anything runs: the launch of a
 	// requested instance, or a change of an existing one. nil: nothing.
 	Pending  *Pending `json:"pending,omitempty"`
-	Declined string   `json:"declined,omitempty"` // the automatic update that was not approved: see revisionOf
+	Declined string   `json:"declined,omitempty"` // the automatic update that was not approved: see updateOf
 
 	Offer    *Gift          `json:"offer,omitempty"`   // to whom the owner offers it; nil: no offer
 	Approved template.Owner `json:"approved,omitzero"` // owner for whom a launch or update was approved; zero: the present owner, or none
@@ -217,7 +217,7 @@ type Pool struct {
 	By       string    `json:"by,omitempty"`     // who paused it; "": the machine
 	Failures int       `json:"failures,omitempty"`
 	Backoff  time.Time `json:"backoff,omitzero"`   // no member is made before this time
-	Revision string    `json:"revision,omitempty"` // template and module digest of the newest members
+	Revision string    `json:"revision,omitempty"` // of the newest members: see revisionOf
 	Notices  []Notice  `json:"notices,omitempty"`  // not yet handed to the queue
 }
 

@@ -457,7 +457,7 @@ type PoolStatus struct {
 	// +optional
 	Backoff *metav1.Time `json:"backoff,omitempty"`
 
-	// Digests of the template and module of the newest instances.
+	// Digests of what the runs of the newest instances are made of.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 }

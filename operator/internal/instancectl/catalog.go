@@ -74,8 +74,8 @@ func (c *Catalog) All() []template.Entry {
 	return all
 }
 
-// Known returns the templates by name, and whether all could be listed and read. If not, a
-// name without a template may be of one that exists.
+// Known returns the templates by name, and whether they could be listed. If not, a name
+// without a template may be of one that exists.
 func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	var list v1alpha1.TemplateList
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
@@ -83,14 +83,11 @@ func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	}
 	c.forget(list.Items)
 	all = make([]template.Entry, 0, len(list.Items))
-	complete = true
 	for i := range list.Items {
-		e := c.entry(&list.Items[i])
-		all = append(all, *e)
-		complete = complete && e.Digest != ""
+		all = append(all, *c.entry(&list.Items[i]))
 	}
 	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
-	return all, complete
+	return all, true
 }
 
 // forget clears the cache of entries if many of them are of deleted objects.
