@@ -364,6 +364,9 @@ func checkName(name string) error {
 		return fmt.Errorf("%.80q…: %d directories deep, at most %d: %w", name, strings.Count(name, "/"), maxDepth-1, ErrTooLarge)
 	}
 	for element := range strings.SplitSeq(name, "/") {
+		if isDevice(element) {
+			return fmt.Errorf("%q: Windows reads this name as a drive or a device: %w", name, ErrUnsafe)
+		}
 		if len(element) > maxName {
 			return fmt.Errorf("%.80q…: a name of %d bytes, at most %d: %w", element, len(element), maxName, ErrTooLarge)
 		}
@@ -371,18 +374,11 @@ func checkName(name string) error {
 	return nil
 }
 
-// Foreign returns the files whose names are invalid on Windows, Devices those
-// that Windows takes for a drive or a device.
-func (t *Tree) Foreign() []string { return t.with(notOnWindows) }
-
-// Devices: see [Tree.Foreign].
-func (t *Tree) Devices() []string { return t.with(isDevice) }
-
-// with returns the files that have such an element in their path.
-func (t *Tree) with(is func(element string) bool) []string {
+// Foreign returns the files whose names are invalid on Windows.
+func (t *Tree) Foreign() []string {
 	var names []string
 	for _, f := range t.Files {
-		if slices.ContainsFunc(strings.Split(f.Path, "/"), is) {
+		if slices.ContainsFunc(strings.Split(f.Path, "/"), notOnWindows) {
 			names = append(names, f.Path)
 		}
 	}
@@ -393,7 +389,7 @@ func (t *Tree) with(is func(element string) bool) []string {
 const devices = "con prn aux nul com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
 
 func notOnWindows(element string) bool {
-	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") || isDevice(element)
+	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ")
 }
 
 // isDevice reports whether an element is a drive such as "C:", or a device.

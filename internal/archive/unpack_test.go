@@ -88,6 +88,8 @@ func TestUnpackRefuses(t *testing.T) {
 		{"parent inside", []entry{{"a/../../x.tf", "", 0}}, archive.ErrUnsafe},
 		{"absolute", []entry{{"/etc/x", "", 0}}, archive.ErrUnsafe},
 		{"backslash", []entry{{`..\x.tf`, "", 0}}, archive.ErrUnsafe},
+		{"drive", []entry{{"C:/x.tf", "", 0}}, archive.ErrUnsafe},
+		{"device", []entry{{"sub/NUL.tf", "", 0}}, archive.ErrUnsafe},
 		{"link", []entry{{"l", "/etc/passwd", fs.ModeSymlink}}, archive.ErrUnsafe},
 		{"file through a link", []entry{{"l", "..", fs.ModeSymlink}, {"l/x", "", 0}}, archive.ErrUnsafe},
 		{"file twice", []entry{{"a", "1", 0}, {"a", "2", 0}}, archive.ErrUnsafe},

@@ -104,9 +104,6 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 	if kind, at := v.Backend(o.Dir); kind != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
 	}
-	if names := listed.Devices(); len(names) > 0 {
-		return nil, fmt.Errorf("Windows reads these names as drives or devices: %s: %w", text.Excerpt(strings.Join(names, ", ")), archive.ErrUnsafe)
-	}
 	if names := listed.Foreign(); len(names) > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("Windows cannot have files of these names, and unpacks nothing: %s; rename them", text.Excerpt(strings.Join(names, ", "))))
 	}

@@ -186,8 +186,8 @@ func TestPublishModuleRefuses(t *testing.T) {
 	}{
 		{"no configuration", fstest.MapFS{"README.md": {}}, depot.ErrNoModule, "net/vpc/aws"},
 		{"60 000 files", manyFiles(60_000), archive.ErrTooLarge, "more than 50000 files"},
-		{"drive", fstest.MapFS{"main.tf": {}, "C:/x": {}}, archive.ErrUnsafe, "drives or devices: C:/x"},
-		{"device", fstest.MapFS{"main.tf": {}, "sub/aux.tf": {}}, archive.ErrUnsafe, "drives or devices: sub/aux.tf"},
+		{"drive", fstest.MapFS{"main.tf": {}, "C:/x": {}}, archive.ErrUnsafe, `"C:": Windows reads this name as a drive or a device`},
+		{"device", fstest.MapFS{"main.tf": {}, "sub/aux.tf": {}}, archive.ErrUnsafe, `"sub/aux.tf": Windows`},
 		{"absent call", fstest.MapFS{"main.tf": {Data: []byte("module \"x\" {\n  source = \"./modules/x\"\n}\n")}}, description.ErrAbsent, `main.tf:1: module "x" uses ./modules/x, which is not in the package`},
 		{"absent call of a submodule", fstest.MapFS{"main.tf": {}, "modules/a/a.tf": {Data: []byte("module \"x\" {\n  source = \"../x\"\n}\n")}}, description.ErrAbsent, `modules/a/a.tf:1`},
 		{"ignored call", fstest.MapFS{".tfignore": {Data: []byte("x/")}, "x/x.tf": {}, "main.tf": {Data: []byte("module \"x\" {\n  source = \"./x\"\n}\n")}}, description.ErrAbsent, `main.tf:1`},
