@@ -15,14 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -220,46 +217,6 @@ func TestDenied(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// TestMovedTag checks that a provider version whose tag was moved to other
-// content is served unchanged, and one that was extended with its new platform.
-//
-// Shows: opendepot-defects 10
-func TestMovedTag(t *testing.T) {
-	clock := newClock()
-	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
-	first := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
-	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
-	s := f.services(t, c)
-	install := func(platform string) (tofutest.Installed, error) {
-		return c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", platform)
-	}
-	must(install("amd64"))
-	f.provider(t, release{address: "acme/dns", version: "1.0.0", platforms: []string{"linux_amd64", "linux_arm64"}})
-	clock.add(time.Hour)
-	must(install("amd64")) // starts the refresh
-	clock.add(time.Minute)
-	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
-
-	other := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
-	target := must(artifact.NewProviderTarget(oci.BytesBlob(artifact.MediaZip, other).Descriptor, "x.zip"))
-	r := f.repo(t, "acme/providers/acme/dns")
-	index := must(artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))
-	index.Platforms[0].Manifest, index.Platforms[0].Zh = target.Descriptor, hexSum(other)
-	metadata := must(r.Fetch(t.Context(), index.Metadata.Digest.String()))
-	moved := must(artifact.NewProviderIndex(addr.KindProvider, must(addr.ParseProvider("acme/dns")), index, metadata))
-	f.push(t, "acme/providers/acme/dns", "1.0.0", oci.Artifact{
-		Blobs: []oci.Blob{oci.BytesBlob(artifact.MediaZip, other), oci.EmptyBlob()}, Children: []oci.Manifest{target}, Root: moved,
-	})
-	clock.add(time.Hour)
-	f.count.Take()
-	must(install("amd64"))
-	waitFor(t, func() bool { return f.count.Total() >= 2 })
-	in := must(install("amd64"))
-	if !bytes.Equal(in.Zip, first.zips["linux_amd64"]) {
-		t.Error("a moved tag changed what is served")
-	}
-}
 
 // waitFor waits for background work; the deadline is only a safeguard.
 func waitFor(t testing.TB, done func() bool) {

@@ -56,7 +56,8 @@ func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
 // twice, or is the last one of its process. There are never two holders, no
 // acknowledged version is missing, and one command is enough to recover.
 //
-// Shows: servers 3
+// Shows: servers 3 | each request to the registry fails once (before or after it took effect,
+// repeated, late, refused): an apply with a store, and through the wrapper
 func TestFaultAtEachRequest(t *testing.T) {
 	for _, q := range []struct {
 		name   string

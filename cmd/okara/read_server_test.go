@@ -3,17 +3,11 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -213,97 +207,5 @@ func TestReadServerRights(t *testing.T) {
 				t.Errorf("%v left behind, %v", left, err)
 			}
 		})
-	}
-}
-
-// TestReadServerLies: a server that changes a byte, or passes one module off as another, is
-// not trusted.
-//
-// Shows: jobs 4a
-func TestReadServerLies(t *testing.T) {
-	r := newReadServer(t)
-	target := must.Get(url.Parse(r.server))(t)
-	var lie atomic.Pointer[func(path string, body []byte) []byte]
-	var swap atomic.Pointer[strings.Replacer]
-	liar := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(target)
-			if s := swap.Load(); s != nil {
-				p.Out.URL.Path = s.Replace(p.Out.URL.Path)
-			}
-		},
-		ModifyResponse: func(resp *http.Response) error {
-			change := lie.Load()
-			if change == nil || resp.StatusCode != http.StatusOK {
-				return nil
-			}
-			b, err := io.ReadAll(resp.Body)
-			if err != nil {
-				return err
-			}
-			b = (*change)(resp.Request.URL.Path, b)
-			resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
-			resp.Header.Set("Content-Length", strconv.Itoa(len(b)))
-			return nil
-		},
-	})
-	t.Cleanup(liar.Close)
-	flipped := func(what string) func(string, []byte) []byte {
-		return func(path string, b []byte) []byte {
-			if strings.Contains(path, what) && len(b) > 0 {
-				b[len(b)/2] ^= 1
-			}
-			return b
-		}
-	}
-	for _, tt := range []struct {
-		what string
-		args []string
-	}{
-		{"/content/blobs/", []string{"pull", "net/vpc/aws", "out"}}, {"/content/blobs/", []string{"pull", "acme/dns", "out"}},
-		{"/content/blobs/", []string{"verify", "net/vpc/aws", "--deep"}}, {"/content/blobs/", []string{"show", "net/vpc/aws"}},
-		{"/content/manifests/1.1.0", []string{"verify", "net/vpc/aws@1.1.0"}}, {"/content/manifests/sha256", []string{"verify", "acme/dns"}},
-	} {
-		t.Chdir(t.TempDir())
-		change := flipped(tt.what)
-		lie.Store(&change)
-		code, out, errOut := r.as(t, readToken, append(tt.args, "--server", liar.URL)...)
-		if code == cli.ExitOK || !strings.Contains(errOut, "corrupt data") {
-			t.Errorf("%v with another byte in %s: exit %d\n%s\n%s", tt.args, tt.what, code, out, errOut)
-		}
-		lie.Store(nil)
-		if code, out, errOut := r.as(t, readToken, append(tt.args, "--server", liar.URL)...); code != cli.ExitOK {
-			t.Errorf("%v without a lie: exit %d\n%s\n%s", tt.args, code, out, errOut)
-		}
-	}
-	mustOkara(t, "publish", "module", newModuleDir(t), "net/evil/aws", "1.1.0", "--registry", r.registry)
-	cosign, public := newKeyFiles(t, "--cosign")
-	mustOkara(t, "sign", "net/evil/aws@1.1.0", "--cosign-key", cosign, "--registry", r.registry)
-	swap.Store(strings.NewReplacer("net/vpc/aws", "net/evil/aws"))
-	args := []string{"--cosign-key", public, "--require", "cosign"}
-	if code, out, errOut := r.as(t, serveToken, append([]string{"verify", "net/evil/aws@1.1.0", "--server", liar.URL}, args...)...); code != cli.ExitOK {
-		t.Fatalf("exit %d\n%s\n%s", code, out, errOut)
-	}
-	layout := func(path string, b []byte) []byte { // makes that module's signature apply to this one
-		if strings.HasSuffix(path, "/content") {
-			return []byte(`{"registry":"registry.example.com","layout":{"prefix":"net/vpc.aws","modules":"{namespace}/{name}.{system}/modules/net/evil/aws"}}`)
-		}
-		return b
-	}
-	for what, change := range map[string]func(string, []byte) []byte{"another module of the same signer": nil, "and a layout that fits it": layout} {
-		lie.Store(&change)
-		if change == nil {
-			lie.Store(nil)
-		}
-		for _, command := range [][]string{{"verify", "net/vpc/aws@1.1.0"}, {"pull", "net/vpc/aws@1.1.0", "out"}} {
-			t.Chdir(t.TempDir())
-			code, out, errOut := r.as(t, serveToken, append(append(command, "--server", liar.URL), args...)...)
-			if code != cli.ExitFailure || !strings.Contains(out+errOut, "not \"net/vpc/aws\"") && change != nil {
-				t.Errorf("%v, %s: exit %d\n%s\n%s", command, what, code, out, errOut)
-			}
-			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
-				t.Errorf("%v left behind, %v", left, err)
-			}
-		}
 	}
 }

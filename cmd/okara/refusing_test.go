@@ -170,28 +170,3 @@ func TestDeniedByHarbor(t *testing.T) {
 		}
 	}
 }
-
-// TestContentTrust: with a registry that serves only signed content okara refuses to publish
-// and to store states, with the registry's reason, and leaves nothing that could lock.
-//
-// Shows: rules 4 | content trust refuses versions that could not be pulled, before a tag is written
-func TestContentTrust(t *testing.T) {
-	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
-	for _, args := range [][]string{
-		{"state", "push", g.Host + "/infra/state", newFile(t, "s", stateText("a", 1))},
-		{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", g.Host},
-		{"admin", "doctor", g.Host + "/infra/state"},
-	} {
-		o := okara(t, args...)
-		if o.code != cli.ExitDenied || !strings.Contains(o.err, "not signed by cosign") || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, "exempt this project") {
-			t.Errorf("%v: exit %d\n%s", args, o.code, o.err)
-		}
-	}
-	g.Refuse(ocitest.Refusals{})
-	if locks := mustOkara(t, "state", "locks", g.Host+"/infra/state"); strings.TrimSpace(locks) != "" {
-		t.Errorf("locks: %s", locks)
-	}
-	if o := okara(t, "list", "net/vpc/aws", "--registry", g.Host); o.code != cli.ExitNotFound {
-		t.Errorf("list: exit %d\n%s%s", o.code, o.out, o.err)
-	}
-}

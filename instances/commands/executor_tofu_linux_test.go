@@ -3,20 +3,16 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -36,45 +32,27 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// cloud is where the module of these tests makes things: making b waits until the test
-// releases it.
+// cloud is where the module of these tests makes things.
 type cloud struct {
-	arrived, goOn chan struct{}
-
-	mu   sync.Mutex // guards the fields below
+	mu   sync.Mutex // guards here
 	here map[string]bool
-	made map[string]int
-	hold bool
 }
 
-func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *cloud) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	c.mu.Lock()
-	hold := c.hold && name == "b" && r.Method == http.MethodPost
+	defer c.mu.Unlock()
 	if r.Method == http.MethodPost {
 		c.here[name] = true
-		c.made[name]++
 	} else {
 		delete(c.here, name)
 	}
-	if hold {
-		c.hold = false
-	}
-	c.mu.Unlock()
-	if hold {
-		close(c.arrived)
-		<-c.goOn
-	}
 }
 
-func (c *cloud) list() (names []string, made map[string]int) {
+func (c *cloud) list() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name := range c.here {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, map[string]int{"a": c.made["a"], "b": c.made["b"]}
+	return slices.Sorted(maps.Keys(c.here))
 }
 
 // runsTest is the part of a server that executes runs.
@@ -93,7 +71,7 @@ func newRunsTest(t *testing.T, isolation string) *runsTest {
 	if isolation == sandbox.ModeSandbox {
 		tofutest.Bubblewrap(t)
 	}
-	rt := &runsTest{cloud: &cloud{here: map[string]bool{}, made: map[string]int{}, hold: true, arrived: make(chan struct{}), goOn: make(chan struct{})}}
+	rt := &runsTest{cloud: &cloud{here: map[string]bool{}}}
 	server := httptest.NewServer(rt.cloud)
 	t.Cleanup(server.Close)
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -189,24 +167,6 @@ func (rt *runsTest) end(t *testing.T, h run.Handle) run.Status {
 	}
 }
 
-func (rt *runsTest) folder() string {
-	r := rt.spec.Ref
-	return filepath.Join(rt.options.Storage, "runs", r.ID, fmt.Sprintf("%d-%d", r.N, r.Attempt))
-}
-
-// kill ends the process named by a file of the scratch folder, with SIGKILL.
-func (rt *runsTest) kill(t *testing.T, file string) {
-	t.Helper()
-	var p struct {
-		PID int `json:"pid"`
-	}
-	b := must.Get(os.ReadFile(filepath.Join(rt.folder(), file)))(t)
-	if err := json.Unmarshal(b, &p); err != nil || p.PID <= 1 {
-		t.Fatalf("%s: %s, %v", file, b, err)
-	}
-	must.Succeed(t, syscall.Kill(p.PID, syscall.SIGKILL))
-}
-
 // resources lists the resources in the stored state.
 func (rt *runsTest) resources(t *testing.T) (names []string) {
 	t.Helper()
@@ -239,7 +199,7 @@ func (rt *runsTest) complete(t *testing.T) {
 	for range 4 {
 		rt.next(t)
 		if st := rt.end(t, rt.start(t)); st.Result.Outcome == lifecycle.Done {
-			here, _ := rt.cloud.list()
+			here := rt.cloud.list()
 			if diff := cmp.Diff(rt.resources(t), here); diff != "" || st.Result.Resources != len(here) {
 				t.Errorf("%+v: state and cloud (-state +cloud):\n%s", st, diff)
 			}
@@ -254,7 +214,6 @@ func (rt *runsTest) complete(t *testing.T) {
 // TestTofuRunCost lets tofu plan in a sandbox, and checks the cost that the executor reports.
 func TestTofuRunCost(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeSandbox)
-	close(rt.cloud.goOn)
 	order := rt.options.Order
 	rt.options.Order = func(ctx context.Context, s run.Spec) (sandbox.Order, error) {
 		o, err := order(ctx, s)
@@ -276,110 +235,4 @@ func TestTofuRunCost(t *testing.T) {
 	rt.complete(t)
 	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""
 	want(1_500_001, 0)
-}
-
-// TestTofuRunKilled kills child or tool while the tool starts and while it makes something.
-// The next attempt succeeds, and the state lists exactly what exists, also after everything
-// is destroyed.
-//
-// Shows: instances 5
-func TestTofuRunKilled(t *testing.T) {
-	for _, c := range []struct {
-		name, isolation, victim string
-		applying, lost          bool
-	}{
-		{"child at init", sandbox.ModeSandbox, "process.json", false, true},
-		{"tool at init", sandbox.ModeSandbox, "tool.json", false, false},
-		{"child in apply", sandbox.ModeSandbox, "process.json", true, true},
-		{"tool in apply", sandbox.ModeSandbox, "tool.json", true, false},
-		{"child in apply without sandbox", sandbox.ModeNone, "process.json", true, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			rt := newRunsTest(t, c.isolation)
-			rt.next(t)
-			h := rt.start(t)
-			waitForFile(t, filepath.Join(rt.folder(), "tool.json"))
-			if !c.applying {
-				close(rt.cloud.goOn)
-			} else {
-				<-rt.cloud.arrived
-			}
-			rt.kill(t, c.victim)
-			if c.applying {
-				for c.lost { // until the tool is asked to end
-					st, err := rt.local.Observe(t.Context(), rt.spec, h)
-					if err != nil || st.State != run.Running {
-						t.Fatalf("%+v, %v", st, err)
-					}
-					if st.Message != "" {
-						break
-					}
-				}
-				close(rt.cloud.goOn)
-			}
-			st := rt.end(t, h)
-			if (st.State == run.Gone) != c.lost || !c.lost && st.Result.Outcome != lifecycle.RunFailed {
-				t.Errorf("%+v", st)
-			}
-			if recovered := c.applying && c.lost; recovered && !strings.Contains(st.Message, "errored.tfstate") {
-				t.Errorf("%+v: nothing about the state that lies there", st)
-			}
-			rt.complete(t)
-			_, made := rt.cloud.list()
-			if want := (map[string]int{"a": 1, "b": 1}); c.lost && c.applying && made["a"] != want["a"] {
-				t.Errorf("made %v: what the tool wrote down was made again", made)
-			}
-			rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""
-			rt.complete(t)
-			if here, _ := rt.cloud.list(); len(here) > 0 {
-				t.Errorf("left: %v", here)
-			}
-		})
-	}
-}
-
-// TestTofuRunServerKilled kills a server during an apply. Its run goes on, and the next
-// server reads the result.
-func TestTofuRunServerKilled(t *testing.T) {
-	rt := newRunsTest(t, sandbox.ModeSandbox)
-	rt.next(t)
-	spec := must.Get(json.Marshal(rt.spec))(t)
-	host, _, _ := strings.Cut(rt.spec.Repository, "/")
-	cmd := exec.Command("runs-server", rt.options.Storage, rt.options.Program, rt.options.Isolation, host)
-	cmd.Stdin = bytes.NewReader(spec)
-	cmd.Stderr = os.Stderr
-	must.Succeed(t, cmd.Start())
-	<-rt.cloud.arrived
-	must.Succeed(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
-	rt.restart(t)
-	if st, err := rt.local.Observe(t.Context(), rt.spec, ""); err != nil || st.State != run.Running {
-		t.Errorf("%+v, %v", st, err)
-	}
-	h := rt.start(t) // still the same single run
-	close(rt.cloud.goOn)
-	st := rt.end(t, h)
-	here, made := rt.cloud.list()
-	if st.Result.Outcome != lifecycle.Done || st.Result.Counts == nil || st.Result.Counts.Add != 2 || made["a"]+made["b"] != 2 {
-		t.Errorf("%+v, made %v", st, made)
-	}
-	if diff := cmp.Diff(rt.resources(t), here); diff != "" {
-		t.Errorf("state and cloud (-state +cloud):\n%s", diff)
-	}
-}
-
-func waitForFile(t *testing.T, name string) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := os.Stat(name); err == nil {
-			return
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("%s does not appear", name)
-		case <-tick.C:
-		}
-	}
 }

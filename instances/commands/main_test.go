@@ -14,10 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestMain lets tests start okara with the commands of this package, and a server that the
-// test kills.
+// TestMain lets tests start okara with the commands of this package.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"okara": okaraMain, "runs-server": runsServerMain})
+	testscript.Main(m, map[string]func(){"okara": okaraMain})
 }
 
 func okaraMain() {

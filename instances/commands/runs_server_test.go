@@ -4,8 +4,6 @@ package commands
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 
@@ -16,32 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
-
-// runsServerMain is a server that starts one attempt and is then killed: "STORAGE PROGRAM
-// ISOLATION HOST", with the spec on standard input.
-func runsServerMain() {
-	err := fmt.Errorf("runs-server %v", os.Args[1:])
-	if len(os.Args) == 5 {
-		err = runsServer(os.Args[1], os.Args[2], os.Args[3], os.Args[4])
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
-}
-
-func runsServer(storage, program, isolation, host string) error {
-	var s run.Spec
-	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
-		return err
-	}
-	l, err := localexec.NewLocal(context.Background(), runsOptions(storage, program, isolation, host))
-	if err != nil {
-		return err
-	}
-	if _, err := l.Start(context.Background(), s); err != nil {
-		return err
-	}
-	select {} // until it is killed
-}
 
 // runsOptions returns the options of a server whose registry is at host.
 func runsOptions(storage, program, isolation, host string) localexec.LocalOptions {

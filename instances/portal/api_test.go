@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -209,39 +208,6 @@ func TestIdempotent(t *testing.T) {
 	}
 	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, api.IdempotencyKey, strings.Repeat("x", 200))
 	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, api.IdempotencyKey, "a b")
-}
-
-// TestOnce sends twenty requests at once: one instance, twenty successful answers.
-//
-// Shows: crash K2
-// Shows: platform 17 | run, status, extend, delete by name | `run/{ns}/{name}`
-// Shows: platform-mistakes 8 | the second of two concurrent first requests gets a 500
-// Shows: instances 3
-func TestOnce(t *testing.T) {
-	s := portaltest.NewServer(t, nil)
-	token := s.Issuer.Token(t, "anna", "use")
-	for _, path := range []string{"instances", "run/lab/vpc"} {
-		body, want := `{"template":"lab/one"}`, "lab/one"
-		if path != "instances" {
-			body, want = "{}", "lab/vpc"
-		}
-		var all sync.WaitGroup
-		ids := make([]string, 20)
-		for i := range ids {
-			all.Go(func() {
-				status, _, answer := s.Ask(t, token, "POST", path, body)
-				var instance api.Instance
-				if err := json.Unmarshal(answer, &instance); err != nil || status != 200 && status != 201 || instance.Template != want {
-					t.Errorf("%d %s", status, answer)
-				}
-				ids[i] = instance.ID
-			})
-		}
-		all.Wait()
-		if slices.Sort(ids); len(slices.Compact(ids)) != 1 {
-			t.Errorf("%s: %v", path, slices.Compact(ids))
-		}
-	}
 }
 
 // TestErrors checks the status and reason of each refusal.

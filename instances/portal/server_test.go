@@ -75,7 +75,7 @@ func (vpcs) Kinds() []api.Kind { return []api.Kind{{Name: "vpcs", Kind: "VPC"}} 
 
 // TestMatrix requests every route as every caller. Each row has the expected statuses.
 //
-// Shows: platform 17
+// Shows: platform 17 | run, status, extend, delete by name | `run/{ns}/{name}`
 // Shows: platform 18 | the caller's identity, lists for administrators | `me`, `admin/…`
 // Shows: platform-mistakes 6 | GET creates objects; tested: each route as each caller
 // Shows: instances 6 | permissions for every route and every kind of caller

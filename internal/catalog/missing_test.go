@@ -4,7 +4,6 @@ package catalog_test
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/must"
-	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -66,38 +64,6 @@ func TestDanglingReported(t *testing.T) {
 	}
 	if got := s.listed(t, vpc); len(got) != 1 {
 		t.Errorf("listed: %v", got)
-	}
-}
-
-// TestLost loses the archive of a version: it is refused, not missing, and back in the
-// list with its archive.
-func TestLost(t *testing.T) {
-	gone := ""
-	fault := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusNotFound, -1), Match: func(r *http.Request) bool {
-		return gone != "" && strings.HasSuffix(r.URL.Path, "/blobs/sha256:"+gone)
-	}}
-	s := newStoreOver(t, fault, nil)
-	s.module(t, vpc, "1.0.0")
-	s.module(t, vpc, "1.1.0")
-	gone = must.Fixed(s.version(t.Context(), vpc, "1.1.0")).Zip.Digest.Encoded()
-	it, v := must.Fixed(addr.ParseItem(vpc)), must.Fixed(addr.ParseVersion("1.1.0"))
-	if !s.Lose(t.Context(), it, v, gone) || s.Lose(t.Context(), it, v, gone) {
-		t.Error("a version is lost once")
-	}
-	for range 2 {
-		if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
-			t.Errorf("while it is lost, got - want +:\n%s", diff)
-		}
-		s.pass(time.Hour)
-	}
-	_, err := s.version(t.Context(), vpc, "1.1.0")
-	if _, refused := errors.AsType[*catalog.RefusedError](err); !refused || !strings.Contains(err.Error(), "lost its archive") {
-		t.Errorf("a lost version: %v", err)
-	}
-	gone = ""
-	s.pass(time.Hour)
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
-		t.Errorf("when it is back, got - want +:\n%s", diff)
 	}
 }
 

@@ -58,6 +58,10 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s: hint %q, want %q", c.name, got, c.want)
 		}
 	}
+	withheld := &oci.ResponseError{Method: "GET", Status: http.StatusPreconditionFailed}
+	if got := (&App{}).refusedHint(withheld); !strings.Contains(got, "exempt this project") {
+		t.Errorf("content trust: hint %q", got)
+	}
 }
 
 // Shows: mistakes 26

@@ -74,7 +74,8 @@ func newDepot(t *testing.T, o oci.Options) (*depot.Depot, *oci.Client) {
 // succeeds.
 //
 // Shows: opendepot-defects 10
-// Shows: rules 8
+// Shows: rules 8 | of two concurrent publishers of a version one succeeds, the other is refused;
+// leftovers are pruned
 func TestTwoPublishOneVersion(t *testing.T) {
 	for _, kind := range []string{"module", "provider"} {
 		t.Run(kind, func(t *testing.T) {

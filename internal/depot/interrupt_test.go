@@ -53,7 +53,7 @@ type publisher func(t *testing.T, d *depot.Depot) (depot.Published, error)
 // and the next run must finish the job without sending again a large blob that
 // had arrived.
 //
-// Shows: registries 12
+// Shows: registries 12 | a version that is visible before it is complete | several
 func TestInterruptedPublish(t *testing.T) {
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 	module := depottest.NewModule("locals {}\n")

@@ -106,7 +106,7 @@ func TestKeptTags(t *testing.T) {
 // TestContentTrust checks that a manifest that the registry serves to no client
 // gets no tag, and that an announcement does not damage existing versions.
 //
-// Shows: rules 4
+// Shows: rules 4 | content trust refuses versions that could not be pulled, before a tag is written
 func TestContentTrust(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
 	d, client := depottest.NewDepot(t, g.Host, oci.Options{})

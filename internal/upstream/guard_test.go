@@ -22,6 +22,9 @@ func guarded(private ...string) *http.Client {
 	return g.Client(&http.Transport{DialContext: g.Dial})
 }
 
+// TestGuardRefusesPrivateAddresses has each form of an address that is not public.
+//
+// Shows: registries 23 | requests to internal addresses | artifact-keeper#2094
 func TestGuardRefusesPrivateAddresses(t *testing.T) {
 	for name, host := range map[string]string{
 		"loopback":             "127.0.0.1:1",

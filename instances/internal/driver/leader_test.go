@@ -365,7 +365,7 @@ func TestLateResults(t *testing.T) {
 // TestPassIsOneCommit has forty instances that expire at once: one commit records it, and
 // starts as many runs as fit.
 //
-// Shows: platform-figures 2
+// Shows: platform-figures 2 | everything that is due at the same time is one commit
 func TestPassIsOneCommit(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -186,7 +186,7 @@ func TestQuotaAtOnce(t *testing.T) {
 // Twenty concurrent first requests, with one key or of one owner who may have one
 // instance, make one instance, and get twenty good answers that name it.
 //
-// Shows: platform-mistakes 8
+// Shows: platform-mistakes 8 | the second of two concurrent first requests gets a 500
 func TestSameAtOnce(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		h := ocitest.Handler(t, ocitest.Quirks{})
@@ -223,31 +223,4 @@ func TestSameAtOnce(t *testing.T) {
 			r.end()
 		})
 	}
-}
-
-// All events due at one time are one commit of four requests.
-//
-// Shows: platform-figures 2 | everything that is due at the same time is one commit
-func TestPassIsOneCommit(t *testing.T) {
-	h := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		c := &ocitest.Count{Base: direct{h}}
-		r := start(t, c, ledger.Options{})
-		leads(t, r)
-		tpl := pooled(40)
-		fill(t, r, tpl)
-		synctest.Wait()
-		d := serve(t, r, lifecycle.Prune{})
-		var p lifecycle.Reconcile
-		for id := range d.Records {
-			p.Events = append(p.Events, lifecycle.ExpireCheck{ID: id})
-		}
-		p.Events = append(p.Events, lifecycle.Fill{Name: tpl.Name}) // the template is gone: all members are drained
-		c.Take()
-		serve(t, r, p)
-		if got := c.Total(); got != 4 {
-			t.Errorf("%d requests, want 4: %v", got, c.Take())
-		}
-		r.end()
-	})
 }

@@ -49,7 +49,10 @@ func newInstalled(t *testing.T) *installed {
 	if s.own, err = client.NewWithWatch(cluster.Account(t, s.operator), client.Options{Scheme: s.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	s.exec = s.by(s.own)
+	s.exec = instancerun.New(instancerun.Options{
+		Client: s.own, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(s.own, metav1.FieldValidationStrict)},
+		Registry: "registry.test", PlainHTTP: true, Operator: s.operator, Instances: s.operator,
+	})
 	s.a.Template = &template.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
 	s.a.Source = template.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
 	s.a.Variables = map[string]json.RawMessage{"replicas": json.RawMessage(`2`)}
