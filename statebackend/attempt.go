@@ -96,8 +96,10 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 	on.locks = true
 	over := protocol.Overdue{}
 	for try := 1; ; try++ {
+		if try > 1 {
+			on.known = nil
+		}
 		x := newSession(s, workspace, info, on)
-		on.known = nil
 		a := newAcquirer(s, info.ID)
 		a.TakeOver = on.takeOver
 		a.Overdue = over
