@@ -176,34 +176,6 @@ func TestPullThroughAnnouncedHashes(t *testing.T) {
 	})
 }
 
-// TestPullThroughAborts checks that the end of a wrong package is a broken
-// connection for the client.
-func TestPullThroughAborts(t *testing.T) {
-	from, _ := newOrigin(t)
-	rest := make(chan struct{})
-	from.change = func(r *http.Request, resp *http.Response) {
-		if strings.HasSuffix(r.URL.Path, ".zip") {
-			half := bytes.Repeat([]byte("evil"), 1<<18)
-			end := &halfway{body: io.NopCloser(bytes.NewReader(half)), at: make(chan struct{}), until: rest}
-			resp.Body, resp.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader(half), end)), 2<<20
-		}
-	}
-	f := newFront(t, func(o *server.Options) { pullFrom(from)(o); o.Hostname = "okara.test" })
-	link := f.archive(t, "linux_amd64")
-	resp, err := http.Get(f.URL + link) // the beginning is here, and the end is not
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(rest)
-	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || err == nil || len(body) == 2<<20 {
-		t.Errorf("%s: %d bytes, %v", resp.Status, len(body), err)
-	}
-	if resp := f.ask(link); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("asked again, the version is trusted: %s", resp.Status)
-	}
-}
-
 func wrongShasum(b []byte) []byte {
 	i := bytes.Index(b, []byte(`"shasum":"`)) + len(`"shasum":"`)
 	return slices.Concat(b[:i], []byte(hexSum(b)), b[i+64:])

@@ -243,38 +243,6 @@ func TestPullThroughResumes(t *testing.T) {
 	checkStored(t, storage, from, zips)
 }
 
-// TestPullThroughSurvivesRestart stops a server while it completes a version,
-// and checks that the next one does it.
-func TestPullThroughSurvivesRestart(t *testing.T) {
-	from, zips := newOrigin(t)
-	storage := ocitest.Handler(t, ocitest.Quirks{})
-	bubble(t, func(t *testing.T) {
-		cut := true
-		from.change = func(r *http.Request, resp *http.Response) {
-			if cut && strings.HasSuffix(r.URL.Path, "windows_amd64.zip") {
-				<-r.Context().Done()
-				resp.Body = io.NopCloser(strings.NewReader("")) // the server ends, and the job with it
-			}
-		}
-		first := newOffline(t, storage, pullFrom(from))
-		stop := first.start(t)
-		first.get(t, first.archive(t, "linux_amd64"))
-		synctest.Wait() // the job waits for the origin
-		stop()
-		if tags, err := first.repo(t, pulledRepo).Snapshot(t.Context()); err == nil && len(tags.Tags) > 0 {
-			t.Fatalf("the version is complete already: %v", tags)
-		}
-		cut = false
-		second := newOffline(t, storage, pullFrom(from))
-		stop = second.start(t)
-		time.Sleep(10 * time.Minute) // of the bubble's clock: jobs of other replicas are not touched for a while
-		synctest.Wait()
-		stop()
-	})
-	from.change = nil
-	checkStored(t, storage, from, zips)
-}
-
 // TestPullThroughGrows requests a package for a platform that the rule did not
 // name when the version was stored.
 func TestPullThroughGrows(t *testing.T) {

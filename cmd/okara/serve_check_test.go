@@ -26,6 +26,7 @@ import (
 // Shows: mistakes 29 | wrong settings were reported only at a start | `okara serve --check` reads
 // settings and their files; a command creates tokens
 func TestServeRefuses(t *testing.T) {
+	const hookSecret, acmeToken = "s3cret-of-the-webhook", "ghp_s3cretOfAcme"
 	c := newClientHome(t)
 	storage := filepath.Join(c.home, "storage")
 	secret, token := c.file(t, "secret", hookSecret), c.file(t, "token", acmeToken)

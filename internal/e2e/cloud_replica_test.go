@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -33,33 +32,6 @@ func inFront(t testing.TB, h http.HandlerFunc) string {
 	front := httptest.NewServer(h)
 	t.Cleanup(front.Close)
 	return strings.TrimPrefix(front.URL, "http://")
-}
-
-// TestCloudReplicas sends the requests of the tools alternately to two servers.
-//
-// Shows: cloud 8
-func TestCloudReplicas(t *testing.T) { eachTool(t, testCloudReplicas) }
-
-func testCloudReplicas(t *testing.T, c *cloud) {
-	registry := c.registry()
-	_, one := c.serve("one", registry, "127.0.0.1:0")
-	_, two := c.serve("two", registry, "127.0.0.1:0")
-	proxies := []*httputil.ReverseProxy{towards(t, one), towards(t, two)}
-	var n atomic.Int64
-	at := inFront(t, func(w http.ResponseWriter, r *http.Request) { proxies[n.Add(1)%2].ServeHTTP(w, r) })
-	for _, block := range []string{"cloud", `backend "remote"`} {
-		folder := strings.Fields(block)[0]
-		c.folder(folder, block, `name = "`+folder+`"`, "true")
-		c.must(folder, at, "init")
-		c.must(folder, at, "apply", "-auto-approve")
-		c.must(folder, at, "apply", "-auto-approve", "-var", "text=second")
-		c.must(folder, at, "plan", "-detailed-exitcode", "-var", "text=second")
-		if got := c.must(folder, at, "output", "-no-color", "-raw", "text"); got != "second" {
-			t.Errorf("%s: the state is that of %q", block, got)
-		}
-		c.must(folder, at, "state", "rm", "terraform_data.one")
-	}
-	c.unlocked(registry)
 }
 
 // TestCloudUploadCut kills the server when a state is uploaded, before it arrived and after it

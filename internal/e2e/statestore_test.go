@@ -3,9 +3,7 @@
 package e2e_test
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -294,31 +292,6 @@ func TestStateStoreDoors(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreSealed stores an encrypted state, which another backend opens with the same
-// key and which cannot be opened without it.
-func TestStateStoreSealed(t *testing.T) {
-	needInterop(t, statesVar)
-	c, tofu := newStore(t)
-	registry := c.registry()
-	repository := registry + "/state/acme"
-	c.configure("app", fmt.Sprintf(storeBlock, repository, fmt.Sprintf("    encryption = [{ key_id = %q }]\n", storeKey)), "true")
-	c.must("app", "", "init")
-	c.must("app", "", "apply", "-auto-approve", "-var", "text=sealed")
-	if out, err := c.okara("state", "pull", repository); err == nil {
-		t.Errorf("the state opens without its key: %s", out)
-	}
-	wrapper := tofu.wrapper()
-	wrapper.configure("wrapper", fmt.Sprintf("  backend \"oci\" {\n    repository = %q\n    encryption {\n      key_id = %q\n    }\n  }\n", repository, storeKey), "true")
-	wrapper.must("wrapper", "", "init")
-	if got := wrapper.must("wrapper", "", "output", "-no-color", "-raw", "text"); got != "sealed" {
-		t.Errorf("the wrapper reads %q", got)
-	}
-	wrapper.must("wrapper", "", "apply", "-auto-approve", "-var", "text=changed")
-	if got := c.must("app", "", "output", "-raw", "text"); got != "changed" {
-		t.Errorf("the state store reads %q", got)
-	}
-}
-
 // TestStateStoreLease stops the registry while an apply continues under a lease: the provider
 // interrupts the tool before another apply may take over the lock. Otherwise the apply would
 // continue to its end.
@@ -386,26 +359,6 @@ func TestStateStoreInterrupted(t *testing.T) {
 	}
 	if exists(filepath.Join(c.dir, "app", "errored.tfstate")) {
 		t.Error("the state was not stored")
-	}
-	c.unlocked(registry)
-}
-
-// TestStateStoreLarge writes and reads a state of 64 MiB through the provider.
-func TestStateStoreLarge(t *testing.T) {
-	needInterop(t, statesVar)
-	c, _ := newStore(t)
-	registry := c.registry()
-	c.configure("app", fmt.Sprintf(storeBlock, registry+"/state/acme", ""), "true")
-	c.must("app", "", "init")
-	var text bytes.Buffer
-	for text.Len() < 64<<20 {
-		fmt.Fprintf(&text, "%016x", rand.Uint64())
-	}
-	file := filepath.Join(c.dir, "large.tfstate")
-	writeFile(t, file, fmt.Sprintf(`{"version":4,"terraform_version":"1.16.0","serial":7,"lineage":"8e5d2b5b-0f3f-4f2a-9d6b-0f0a3c1f7e11","outputs":{"text":{"value":%q,"type":"string"}},"resources":[]}`, text.String()))
-	c.must("app", "", "state", "push", file)
-	if got := c.must("app", "", "state", "pull"); !strings.Contains(got, text.String()) {
-		t.Errorf("%d bytes came back of %d", len(got), text.Len())
 	}
 	c.unlocked(registry)
 }

@@ -204,3 +204,16 @@ func TestTokensPage(t *testing.T) {
 		t.Errorf("without pages: %d: %s", w.Code, w.Body)
 	}
 }
+
+// TestToRun leads from the address that the tools print to the page of the run.
+func TestToRun(t *testing.T) {
+	for run, want := range map[string]string{"run-1.abc.3": "../../../../ui/runs/acme/shop%2Fx/abc.3", "run-1": "", "x-1.abc.3": ""} {
+		r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), httptest.NewRecorder()
+		for name, value := range map[string]string{"organization": "acme", "workspace": "shop/x", "run": run} {
+			r.SetPathValue(name, value)
+		}
+		if err := toRun(w, r); (err != nil) != (want == "") || w.Header().Get("Location") != want {
+			t.Errorf("%s: %v to %q, want %q", run, err, w.Header().Get("Location"), want)
+		}
+	}
+}

@@ -324,44 +324,6 @@ func TestStateLocked(t *testing.T) {
 	})
 }
 
-// TestLateResults reports results of attempts that a record does not name, for every part of
-// the name: nothing changes.
-//
-// Shows: platform-attacks 13
-func TestLateResults(t *testing.T) {
-	handler := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, handler, time.Hour)
-		defer w.run(t)()
-		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
-		time.Sleep(time.Minute)
-		ref := w.program.specs(rec.ID)[0].Ref
-		before := w.count()
-		for _, change := range []func(*lifecycle.Ref){
-			func(r *lifecycle.Ref) { r.ID = "b234567890" },
-			func(r *lifecycle.Ref) { r.Kind = lifecycle.RunDestroy },
-			func(r *lifecycle.Ref) { r.N++ },
-			func(r *lifecycle.Ref) { r.Attempt-- },
-			func(r *lifecycle.Ref) { r.Nonce = "" },
-			func(r *lifecycle.Ref) { r.Nonce = strings.Repeat("0", len(r.Nonce)) },
-		} {
-			late := ref
-			change(&late)
-			done := lifecycle.Result{Outcome: lifecycle.Done, State: true}
-			for _, e := range []lifecycle.Event{
-				lifecycle.Ended{Ref: late, Result: done}, lifecycle.Started{Ref: late, Handle: "foreign"},
-				lifecycle.Wait{Ref: late, Reason: lifecycle.WaitStateLocked},
-			} {
-				w.must(t, e, lifecycle.Actor{})
-			}
-		}
-		if n := w.count() - before; n > 0 {
-			t.Errorf("%d commits by events of attempts that nobody names", n)
-		}
-		w.until(t, rec.ID, 2*time.Hour, lifecycle.Ready)
-	})
-}
-
 // TestPassIsOneCommit has forty instances that expire at once: one commit records it, and
 // starts as many runs as fit.
 //

@@ -3,13 +3,8 @@
 package portalserve_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,24 +13,19 @@ import (
 )
 
 // TestAccount checks the account of the portal: with its own token the portal can do
-// everything that it needs, and nothing else in the cluster is allowed.
+// everything that it needs. TestPortalAccount in package chart shows that it can do nothing else.
 //
 // Shows: operator 37 | the portal launches, shows an address, renames, extends, protects, approves,
 // claims and ends with the rights of its account alone; on every verb of every resource it has no
 // others
 func TestAccount(t *testing.T) {
-	var account *rest.Config
-	s := newSite(t, func(namespace string) *rest.Config {
-		account = cluster.PortalAccount(t, namespace)
-		return account
-	})
+	s := newSite(t, func(namespace string) *rest.Config { return cluster.PortalAccount(t, namespace) })
 	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval.Mode = "Request"; t.Protection = true })
 	s.template("sandbox.kept", func(t *v1alpha1.TemplateSpec) { t.Protection = true })
 	s.template("sandbox.ready", func(t *v1alpha1.TemplateSpec) { t.Pool, t.Parameters = &v1alpha1.TemplatePool{Size: 1}, nil })
 	s.life()
 	s.keeps()
 	s.claims()
-	s.nothingElse(account)
 }
 
 // life takes an instance that needs approval from its request to its end.
@@ -127,52 +117,4 @@ func (s *site) until(at string, is func(map[string]any) bool) (doc map[string]an
 		return is(doc)
 	})
 	return doc
-}
-
-// nothingElse asks the API server about every verb on every resource.
-func (s *site) nothingElse(account *rest.Config) {
-	s.t.Helper()
-	set := must.Get(kubernetes.NewForConfig(account))(s.t)
-	_, lists := must.GetBoth(set.Discovery().ServerGroupsAndResources())(s.t)
-	everywhere := map[string]string{
-		"okara.dev/modulekinds": "get list watch",
-		// every account: system:basic-user
-		"authorization.k8s.io/selfsubjectaccessreviews": "create", "authorization.k8s.io/selfsubjectrulesreviews": "create",
-		"authentication.k8s.io/selfsubjectreviews": "create",
-	}
-	here := map[string]string{
-		"okara.dev/templates": "get list watch", "okara.dev/approvals": "create",
-		"okara.dev/instances": "get list watch create update patch delete abandon",
-	}
-	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "impersonate", "approve", "abandon", "override", "adopt"}
-	other, asked := cluster.Namespace(s.t, nil).Name, 0
-	for _, list := range lists {
-		group, _, grouped := strings.Cut(list.GroupVersion, "/")
-		if !grouped {
-			group = ""
-		}
-		for _, res := range list.APIResources {
-			resource, sub, _ := strings.Cut(res.Name, "/")
-			namespaces := []string{""}
-			if res.Namespaced {
-				namespaces = []string{"", s.namespace, other}
-			}
-			for _, ns := range namespaces {
-				for _, verb := range verbs {
-					want := slices.Contains(strings.Fields(everywhere[group+"/"+res.Name]), verb) ||
-						ns == s.namespace && slices.Contains(strings.Fields(here[group+"/"+res.Name]), verb)
-					asked++
-					got := must.Get(set.AuthorizationV1().SelfSubjectAccessReviews().Create(s.t.Context(), &authorizationv1.SelfSubjectAccessReview{
-						Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-							Namespace: ns, Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: sub,
-						}},
-					}, metav1.CreateOptions{}))(s.t)
-					if got.Status.Allowed != want {
-						s.t.Errorf("%s %s/%s in %q: allowed %t, want %t", verb, group, res.Name, ns, got.Status.Allowed, want)
-					}
-				}
-			}
-		}
-	}
-	s.t.Logf("%d questions", asked)
 }
