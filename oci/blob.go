@@ -85,7 +85,7 @@ func (r *Repo) Open(ctx context.Context, d Descriptor) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return &verified{
-		body: body, hash: d.Digest.Algorithm().Hash(), d: d, repo: r.String(), left: r.c.o.Retry.MaxAttempts - 1,
+		body: body, hash: d.Digest.Algorithm().Hash(), d: d, repo: r.String(), left: r.conn.c.o.Retry.MaxAttempts - 1,
 		resume: func(at int64) (io.ReadCloser, error) { return r.OpenAt(ctx, d, at) },
 	}, nil
 }
@@ -189,7 +189,7 @@ func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) 
 	if offset > 0 {
 		q.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 	}
-	resp, err := r.send(ctx, q)
+	resp, err := r.conn.send(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -271,7 +271,7 @@ func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 		return Descriptor{}, fmt.Errorf("blob %q of %s: %w: %w", d, r, ErrNotFound, err)
 	}
 	q := request{method: http.MethodHead, path: "blobs/" + d.String(), header: http.Header{"Accept-Encoding": {"identity"}}}
-	resp, err := r.done(ctx, q)
+	resp, err := r.conn.done(ctx, q)
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -283,7 +283,7 @@ func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 
 // HasBlob reports whether the repository has the blob, with one HEAD.
 func (r *Repo) HasBlob(ctx context.Context, d Descriptor) (bool, error) {
-	_, err := r.done(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})
+	_, err := r.conn.done(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -158,7 +158,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Descriptor{}, err
 	}
-	resp, err := r.done(ctx, request{method: http.MethodHead, path: "manifests/" + ref, header: http.Header{"Accept": {acceptManifests}}})
+	resp, err := r.conn.done(ctx, request{method: http.MethodHead, path: "manifests/" + ref, header: http.Header{"Accept": {acceptManifests}}})
 	if errors.Is(err, ErrDenied) { // the answer to a HEAD does not say why
 		m, err := r.Fetch(ctx, ref)
 		return m.Descriptor, err
@@ -232,7 +232,7 @@ func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Manifest{}, err
 	}
-	resp, body, err := r.read(ctx, request{
+	resp, body, err := r.conn.read(ctx, request{
 		method: http.MethodGet, path: "manifests/" + ref,
 		header: http.Header{"Accept": {acceptManifests}, "Accept-Encoding": {"identity"}},
 	}, MaxManifest)
@@ -267,7 +267,7 @@ func verify(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, er
 		ArtifactType string `json:"artifactType"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
-		return Manifest{}, fmt.Errorf("manifest %s of %s: %w: %s answered with something else than a manifest", ref, r, ErrCorrupt, r.c.host)
+		return Manifest{}, fmt.Errorf("manifest %s of %s: %w: %s answered with something else than a manifest", ref, r, ErrCorrupt, r.conn.c.host)
 	}
 	m := Manifest{Descriptor: Descriptor{MediaType: mediaType(resp.Header), Digest: d, Size: int64(len(body)), ArtifactType: doc.ArtifactType}, Bytes: body}
 	if !isManifestType(m.MediaType) && doc.MediaType != "" {
@@ -291,17 +291,17 @@ func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.He
 		method: http.MethodPut, path: "manifests/" + ref, header: http.Header{"Content-Type": {m.MediaType}},
 		body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.Bytes)), nil }, size: int64(len(m.Bytes)),
 	}
-	resp, err := r.done(ctx, q)
-	for attempt := 1; isHalfLinked(err) && attempt < r.c.o.Retry.MaxAttempts; attempt++ {
-		if text.Wait(ctx, backoff(freshBackoff, r.c.o.Retry.MaxBackoff, attempt)) != nil {
+	resp, err := r.conn.done(ctx, q)
+	for attempt := 1; isHalfLinked(err) && attempt < r.conn.c.o.Retry.MaxAttempts; attempt++ {
+		if text.Wait(ctx, backoff(freshBackoff, r.conn.c.o.Retry.MaxBackoff, attempt)) != nil {
 			break // the refusal is more useful than the end of the context
 		}
-		resp, err = r.done(ctx, q)
+		resp, err = r.conn.done(ctx, q)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.c.transport.recent.add(r.name, m.Digest)
+	r.conn.c.transport.recent.add(r.conn.name, m.Digest)
 	return resp.Header, nil
 }
 
@@ -317,6 +317,6 @@ func (r *Repo) Delete(ctx context.Context, d Descriptor) error {
 	if err := d.Digest.Validate(); err != nil {
 		return fmt.Errorf("delete %q of %s: %w", d.Digest, r, err)
 	}
-	r.c.transport.recent.forget(r.name, d.Digest)
+	r.conn.c.transport.recent.forget(r.conn.name, d.Digest)
 	return r.delete(ctx, d.Digest.String())
 }

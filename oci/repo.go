@@ -10,25 +10,25 @@ import (
 )
 
 // Repo is one repository of a registry. It is safe for concurrent use.
-type Repo struct{ conn }
+type Repo struct{ conn conn }
 
 // Host returns the registry, "host[:port]".
-func (r *Repo) Host() string { return r.c.host }
+func (r *Repo) Host() string { return r.conn.c.host }
 
 // Name returns the repository's path without the host.
-func (r *Repo) Name() string { return r.name }
+func (r *Repo) Name() string { return r.conn.name }
 
 // String returns "host[:port]/path".
-func (r *Repo) String() string { return r.c.host + "/" + r.name }
+func (r *Repo) String() string { return r.conn.c.host + "/" + r.conn.name }
 
 // Beside returns the repository of the same registry whose name is that of r with the
 // suffix behind it. It sends no request.
 func (r *Repo) Beside(suffix string) (*Repo, error) {
-	name := r.name + suffix
+	name := r.conn.name + suffix
 	if !isName(name) || len(name) > maxName {
 		return nil, fmt.Errorf("repository name %q: %s, %d characters at most", name, nameRule, maxName)
 	}
-	return &Repo{conn{c: r.c, name: name, s: r.c.session(name)}}, nil
+	return &Repo{conn{c: r.conn.c, name: name, s: r.conn.c.session(name)}}, nil
 }
 
 // Artifact is a manifest with everything that it refers to.

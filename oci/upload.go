@@ -20,7 +20,7 @@ import (
 // its beginning. A blob that another repository of the registry has is mounted
 // with one POST; if the mount is refused or ignored, the blob is sent.
 func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
-	p := push{r, b}
+	p := push{r.conn, b}
 	if p.canMount() {
 		err := p.mount(ctx)
 		if err == nil {
@@ -33,7 +33,7 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 	for attempt := 1; ; attempt++ {
 		err := p.upload(ctx)
 		if err == nil {
-			r.c.transport.recent.add(r.name, b.Digest)
+			r.conn.c.transport.recent.add(r.conn.name, b.Digest)
 			return nil
 		}
 		pause, again := p.again(ctx, err, attempt)
@@ -48,8 +48,8 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 
 // push is the push of one blob to a repository.
 type push struct {
-	*Repo
-	b Blob
+	to conn
+	b  Blob
 }
 
 // upload sends the blob with the POST, or opens an upload session and sends the
@@ -57,22 +57,22 @@ type push struct {
 func (p push) upload(ctx context.Context) error {
 	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
 	q := begin
-	single := p.c.single.fits(p.b.Size)
+	single := p.to.c.single.fits(p.b.Size)
 	if single {
 		q.query = url.Values{"digest": {p.b.Digest.String()}}
 		q.body = p.b.Open
 		q.size = p.b.Size
 		q.header = http.Header{"Content-Type": {"application/octet-stream"}}
 	}
-	resp, err := p.done(ctx, q)
-	if single && p.c.single.refused(err) {
+	resp, err := p.to.done(ctx, q)
+	if single && p.to.c.single.refused(err) {
 		single = false
-		resp, err = p.done(ctx, begin)
+		resp, err = p.to.done(ctx, begin)
 	}
 	if err != nil {
 		return err
 	}
-	if single && p.c.single.took(resp.StatusCode) {
+	if single && p.to.c.single.took(resp.StatusCode) {
 		return nil
 	}
 	return p.uploadTo(ctx, resp)
@@ -150,7 +150,7 @@ func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
 		u.RawQuery += "&"
 	}
 	u.RawQuery += url.Values{"digest": {p.b.Digest.String()}}.Encode()
-	resp, err = p.send(ctx, request{
+	resp, err = p.to.send(ctx, request{
 		method: http.MethodPut, url: u, body: p.b.Open, size: p.b.Size,
 		header: http.Header{"Content-Type": {"application/octet-stream"}},
 	})
@@ -169,7 +169,7 @@ func (e *uploadError) Unwrap() error { return e.error }
 
 // again reports whether to restart the upload after err, and after which pause.
 func (p push) again(ctx context.Context, err error, attempt int) (time.Duration, bool) {
-	retry := p.c.o.Retry
+	retry := p.to.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)
 	_, own := errors.AsType[*contentError](err)
 	passing := (Passing(err) || errors.Is(err, ErrNotFound)) && !own
@@ -191,12 +191,12 @@ func (p push) again(ctx context.Context, err error, attempt int) (time.Duration,
 // refused yet.
 func (p push) canMount() bool {
 	from := p.b.From
-	if from == nil || from.name == p.name || apiHost(from.c.host) != apiHost(p.c.host) {
+	if from == nil || from.conn.name == p.to.name || apiHost(from.conn.c.host) != apiHost(p.to.c.host) {
 		return false
 	}
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	return !p.s.noMounts
+	p.to.s.mu.Lock()
+	defer p.to.s.mu.Unlock()
+	return !p.to.s.noMounts
 }
 
 // mount makes a blob of another repository of the registry available in this
@@ -211,9 +211,9 @@ func (p push) mount(ctx context.Context) error {
 		// A refusal would be repeated for each further blob. A missing blob or
 		// an unavailable registry says nothing about the next blob.
 		if !Passing(err) && !errors.Is(err, ErrNotFound) && ctx.Err() == nil {
-			p.s.mu.Lock()
-			p.s.noMounts = true
-			p.s.mu.Unlock()
+			p.to.s.mu.Lock()
+			p.to.s.noMounts = true
+			p.to.s.mu.Unlock()
 		}
 		return err
 	}
@@ -222,7 +222,7 @@ func (p push) mount(ctx context.Context) error {
 			return err
 		}
 	}
-	p.c.transport.recent.add(p.name, p.b.Digest)
+	p.to.c.transport.recent.add(p.to.name, p.b.Digest)
 	return nil
 }
 
@@ -231,9 +231,9 @@ func (p push) mount(ctx context.Context) error {
 func (p push) askMount(ctx context.Context) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
-	resp, err := p.sendOnce(ctx, request{
-		method: http.MethodPost, path: "blobs/uploads/", reads: p.b.From.name,
-		query: url.Values{"mount": {p.b.Digest.String()}, "from": {p.b.From.name}},
+	resp, err := p.to.sendOnce(ctx, request{
+		method: http.MethodPost, path: "blobs/uploads/", reads: p.b.From.conn.name,
+		query: url.Values{"mount": {p.b.Digest.String()}, "from": {p.b.From.conn.name}},
 	})
 	if err != nil {
 		return nil, err
