@@ -131,9 +131,9 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 // ErrTaken means that a tag already names another manifest.
 var ErrTaken = errors.New("tag holds another manifest")
 
-// listed adds a published item to the catalog, unless its entry was seen
+// listInCatalog adds a published item to the catalog, unless its entry was seen
 // recently. A failure is only a warning, because nothing depends on the entry.
-func (d *Depot) listed(ctx context.Context, it addr.Item, title string) []string {
+func listInCatalog(ctx context.Context, d *Depot, it addr.Item, title string) []string {
 	repository := it.Repository(d.o.Layout)
 	d.mu.Lock()
 	at := d.known[repository]

@@ -30,14 +30,14 @@ const danglingTag = "the registry lists the tag, and answers 404 for it"
 func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(items) == 0
 	if listed {
-		if findings, items, err = d.examination().examineCatalog(ctx); err != nil {
+		if findings, items, err = examineCatalog(ctx, d); err != nil {
 			return nil, 0, err
 		}
 	}
 	for _, it := range items {
 		some, err := d.Examine(ctx, it, deep)
 		if errors.Is(err, oci.ErrNotFound) && listed {
-			some = []Finding{d.examination().noVersion(it.Repository(d.o.Layout))}
+			some = []Finding{unversionedEntry(d, it.Repository(d.o.Layout))}
 			err = nil
 		}
 		if err != nil {
@@ -48,20 +48,15 @@ func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (f
 	return findings, len(items), nil
 }
 
-// examination examines the contents of the catalog.
-type examination struct{ *Depot }
-
-func (d *Depot) examination() examination { return examination{d} }
-
 // examineCatalog returns the items in the catalog, and the problems of its
 // other tags.
-func (d examination) examineCatalog(ctx context.Context) (findings []Finding, items []addr.Item, err error) {
-	c, err := d.catalog(ctx)
+func examineCatalog(ctx context.Context, d *Depot) (findings []Finding, items []addr.Item, err error) {
+	c, err := readCatalog(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, tag := range c.Dangling {
-		findings = append(findings, d.inCatalog(tag, danglingTag, "delete the tag, then okara admin doctor artifacts --rebuild-catalog"))
+		findings = append(findings, catalogFinding(d, tag, danglingTag, "delete the tag, then okara admin doctor artifacts --rebuild-catalog"))
 	}
 	for _, e := range c.Entries {
 		it, ok := d.o.Layout.Parse(e.Repository)
@@ -69,7 +64,7 @@ func (d examination) examineCatalog(ctx context.Context) (findings []Finding, it
 			continue // the server defines what it may contain
 		}
 		if !ok || !it.Versioned() {
-			findings = append(findings, d.noVersion(e.Repository))
+			findings = append(findings, unversionedEntry(d, e.Repository))
 			continue
 		}
 		items = append(items, it)
@@ -77,13 +72,13 @@ func (d examination) examineCatalog(ctx context.Context) (findings []Finding, it
 	return findings, items, nil
 }
 
-// noVersion returns the finding that the catalog lists a repository without a
+// unversionedEntry returns the finding that the catalog lists a repository without a
 // version.
-func (d examination) noVersion(repository string) Finding {
-	return d.inCatalog(artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
+func unversionedEntry(d *Depot, repository string) Finding {
+	return catalogFinding(d, artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
 }
 
-func (d examination) inCatalog(tag, problem, remedy string) Finding {
+func catalogFinding(d *Depot, tag, problem, remedy string) Finding {
 	return Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, problem, remedy}
 }
 

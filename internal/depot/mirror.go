@@ -98,7 +98,7 @@ func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, 
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
-	return d.pushPlan(ctx, x)
+	return pushPlan(ctx, d, x)
 }
 
 // mirrorDocs adds the documentation of an origin. It is not signed, so
@@ -337,7 +337,7 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 	}
 	out = Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}
 	if err == nil && o.Compare {
-		err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
+		err = withFetched(ctx, d, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
 			_, err := d.ModuleThere(ctx, m, plan, o)
 			return WithoutNext(err)
 		})
@@ -348,10 +348,10 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 // PublishFetched is PublishModule for a module that is fetched; what is stored
 // of its package is as for MirrorModule.
 func (d *Depot) PublishFetched(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions) (out Published, err error) {
-	err = d.withFetched(ctx, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
-		s, err := d.standingOf(ctx, m, plan.Tree, o)
+	err = withFetched(ctx, d, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
+		s, err := standingOf(ctx, d, m, plan.Tree, o)
 		if err == nil {
-			out, err = d.publishPlan(ctx, m, plan, s, o)
+			out, err = publishPlan(ctx, d, m, plan, s, o)
 		}
 		return err
 	})
@@ -359,10 +359,10 @@ func (d *Depot) PublishFetched(ctx context.Context, m addr.ModuleVersion, fetch 
 }
 
 // withFetched calls do with the plan of what an origin has.
-func (d *Depot) withFetched(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) error {
-	err := d.withTree(ctx, m, fetch, false, o, do)
+func withFetched(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) error {
+	err := withTree(ctx, d, m, fetch, false, o, do)
 	if errors.Is(err, errBeside) {
-		err = d.withTree(ctx, m, fetch, true, o, do)
+		err = withTree(ctx, d, m, fetch, true, o, do)
 	}
 	return err
 }
@@ -372,7 +372,7 @@ var errBeside = errors.New("the module needs more than its directory")
 
 // withTree is withFetched for the module's own directory, or the whole package.
 // The error is errBeside if the directory is not sufficient.
-func (d *Depot) withTree(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, whole bool, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) (err error) {
+func withTree(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchModule, whole bool, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) (err error) {
 	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
 		return err

@@ -150,20 +150,20 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if err != nil {
 		return Published{}, err
 	}
-	s, err := d.standingOf(ctx, m, listed, o)
+	s, err := standingOf(ctx, d, m, listed, o)
 	if err != nil {
 		return Published{}, err
 	}
 	if s.there.Existing && len(s.lost) == 0 {
 		out := s.there.moved(ctx, s.listing, o)
-		out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
+		out.Warnings = append(out.Warnings, listInCatalog(ctx, d, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 		return out, nil
 	}
 	plan, err := planTree(tree, listed, m, o)
 	if err != nil {
 		return Published{}, err
 	}
-	return d.publishPlan(ctx, m, plan, s, o)
+	return publishPlan(ctx, d, m, plan, s, o)
 }
 
 // standing is what a registry has of a version that is to be published.
@@ -175,12 +175,12 @@ type standing struct {
 
 // standingOf compares a tree with the registry. Its error is the conflict that publishing
 // would cause.
-func (d *Depot) standingOf(ctx context.Context, m addr.ModuleVersion, tree *archive.Tree, o ModuleOptions) (standing, error) {
+func standingOf(ctx context.Context, d *Depot, m addr.ModuleVersion, tree *archive.Tree, o ModuleOptions) (standing, error) {
 	contentDigest, err := tree.ContentDigest(ctx)
 	if err != nil {
 		return standing{}, err
 	}
-	s, err := d.look(ctx, m, contentDigest, o)
+	s, err := readStanding(ctx, d, m, contentDigest, o)
 	if err == nil && s.there.Existing {
 		s.lost, err = lost(ctx, s.listing.Repository, nil, s.there.layers)
 	}
@@ -193,7 +193,7 @@ func (d *Depot) standingOf(ctx context.Context, m addr.ModuleVersion, tree *arch
 	return s, nil
 }
 
-func (d *Depot) look(ctx context.Context, m addr.ModuleVersion, contentDigest string, o ModuleOptions) (s standing, err error) {
+func readStanding(ctx context.Context, d *Depot, m addr.ModuleVersion, contentDigest string, o ModuleOptions) (s standing, err error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return standing{}, err
@@ -205,7 +205,7 @@ func (d *Depot) look(ctx context.Context, m addr.ModuleVersion, contentDigest st
 	return s, err
 }
 
-func (d *Depot) publishPlan(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, s standing, o ModuleOptions) (Published, error) {
+func publishPlan(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *ModulePlan, s standing, o ModuleOptions) (Published, error) {
 	plan.Tree.Read = d.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, d.o.TempDir)
 	if err != nil {
@@ -219,20 +219,20 @@ func (d *Depot) publishPlan(ctx context.Context, m addr.ModuleVersion, plan *Mod
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("the package has %d bytes; tofu-controller takes less than 4 MiB by default", packed.Tar.Size))
 	}
 	defer d.lock(s.listing.Repository.String())()
-	out, err := d.pushModule(ctx, m, plan, packed, s, o)
+	out, err := pushModule(ctx, d, m, plan, packed, s, o)
 	if o.fromOrigin {
 		err = WithoutNext(err)
 	}
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
-	out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
+	out.Warnings = append(out.Warnings, listInCatalog(ctx, d, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 	return out, nil
 }
 
 // pushModule pushes missing content, and the version tag after everything that
 // it needs.
-func (d *Depot) pushModule(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, s standing, o ModuleOptions) (Published, error) {
+func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, s standing, o ModuleOptions) (Published, error) {
 	l, r, out := s.listing, s.listing.Repository, s.there
 	out.Warnings = append(slices.Clone(plan.Warnings), out.Warnings...)
 	artifact, err := moduleArtifact(m, plan, packed, o)
@@ -328,7 +328,7 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	if err != nil {
 		return false, err
 	}
-	s, err := d.look(ctx, m, contentDigest, o)
+	s, err := readStanding(ctx, d, m, contentDigest, o)
 	return s.there.Existing, err
 }
 

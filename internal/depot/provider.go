@@ -161,12 +161,12 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
-	return d.pushPlan(ctx, providerPush{r, p, v, plan, o, d.o.Progress})
+	return pushPlan(ctx, d, providerPush{r, p, v, plan, o, d.o.Progress})
 }
 
 // pushPlan publishes a checked plan as a version and adds its repository to the
 // catalog.
-func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error) {
+func pushPlan(ctx context.Context, d *Depot, x providerPush) (Published, error) {
 	defer d.lock(x.repo.String())()
 	out, err := untilStill(func() (Published, error) { return x.push(ctx) })
 	if x.provider.Hostname != "" {
@@ -175,7 +175,7 @@ func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error)
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", x.provider, x.version, err)
 	}
-	out.Warnings = append(out.Warnings, d.listed(ctx, x.provider.Item(), "")...)
+	out.Warnings = append(out.Warnings, listInCatalog(ctx, d, x.provider.Item(), "")...)
 	return out, nil
 }
 

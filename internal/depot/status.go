@@ -46,7 +46,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	if err != nil {
 		return evidence.StatusEvent{}, nil, err
 	}
-	if warnings, err = d.announceable(ctx, l, an); err != nil {
+	if warnings, err = checkAnnounceable(ctx, d, l, an); err != nil {
 		return evidence.StatusEvent{}, nil, err
 	}
 	if w, err := replaces(ctx, d, l, an); an.Declared && errors.Is(err, oci.ErrNotFound) {
@@ -110,9 +110,9 @@ func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
-// announceable checks that the version exists. For an unyank it restores a tag
+// checkAnnounceable checks that the version exists. For an unyank it restores a tag
 // that was removed.
-func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (warnings []string, err error) {
+func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcement) (warnings []string, err error) {
 	if an.Version == evidence.AllVersions {
 		return l.stays(an.Action), l.empty()
 	}

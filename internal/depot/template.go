@@ -43,6 +43,6 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 	if !existing {
 		out.Warnings = recordTime(ctx, r, out.Tag)
 	}
-	out.Warnings = append(out.Warnings, d.listed(ctx, it, "")...)
+	out.Warnings = append(out.Warnings, listInCatalog(ctx, d, it, "")...)
 	return out, nil
 }

@@ -135,11 +135,11 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 // Catalog returns the list of everything published into the depot, sorted by
 // kind and address. It is empty for a depot without a catalog.
 func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
-	c, err := d.catalog(ctx)
+	c, err := readCatalog(ctx, d)
 	return c.Entries, err
 }
 
-func (d *Depot) catalog(ctx context.Context) (*Catalog, error) {
+func readCatalog(ctx context.Context, d *Depot) (*Catalog, error) {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return &Catalog{}, err
