@@ -122,12 +122,12 @@ func warnings(l *catalog.Versions, now time.Time) []string {
 		versions[words] = append(versions[words], v.String())
 	}
 	for _, v := range l.Listed {
-		if s := l.Status(v); s.Deprecated != nil {
+		if s := l.Listing.Status(v); s.Deprecated != nil {
 			add("deprecated"+s.Deprecated.Because(), v)
 		}
 	}
-	for _, v := range l.Versions {
-		if e := l.Status(v).Yanked; e != nil && now.Sub(e.Time) < yankWarnedDays*day {
+	for _, v := range l.Listing.Versions {
+		if e := l.Listing.Status(v).Yanked; e != nil && now.Sub(e.Time) < yankWarnedDays*day {
 			add("withdrawn"+e.Because(), v)
 		}
 	}

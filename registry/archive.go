@@ -128,7 +128,7 @@ func (a *archives) describe(r delivery) (oci.Descriptor, error) {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, r.blob.Hex), Size: size}, nil
 		}
 	}
-	return r.catalog.Blob(r.Context(), r.blob.Repository, r.blob.Hex)
+	return r.catalog.Blobs.Blob(r.Context(), r.blob.Repository, r.blob.Hex)
 }
 
 // parseBlobName splits "repository/hex/file"; the repository contains slashes.
@@ -251,7 +251,7 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 // does not prove who has the blob. If the client should be redirected to the
 // registry's storage, it returns that address.
 func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL, err error) {
-	if small, ok := r.catalog.KnownBytes(r.blob.Repository, r.blob.Hex); ok {
+	if small, ok := r.catalog.Blobs.KnownBytes(r.blob.Repository, r.blob.Hex); ok {
 		src.small = small
 		return nil, nil
 	}

@@ -62,7 +62,7 @@ type versionDoc struct {
 func newVersionDoc(l *catalog.Versions, v addr.Version, annotations map[string]string) versionDoc {
 	return versionDoc{
 		Version: v.String(), Description: annotations["org.opencontainers.image.description"], Source: annotations[artifact.AnnSource],
-		PublishedAt: publishedAt(l.Published(v, annotations)),
+		PublishedAt: publishedAt(l.Listing.Published(v, annotations)),
 	}
 }
 

@@ -106,8 +106,8 @@ func (c *contents) versions(w http.ResponseWriter, r call[addr.Item]) error {
 	all := l.All()
 	doc := itemVersionsDoc{Versions: make([]itemVersionDoc, 0, len(all))}
 	for _, v := range all {
-		s := l.Status(v)
-		doc.Versions = append(doc.Versions, itemVersionDoc{v, l.Published(v, nil), newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})
+		s := l.Listing.Status(v)
+		doc.Versions = append(doc.Versions, itemVersionDoc{v, l.Listing.Published(v, nil), newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})
 	}
 	a, err := service.Encode(doc)
 	if err != nil {

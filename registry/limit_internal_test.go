@@ -64,7 +64,7 @@ func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()
 	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
-	s.views.own.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
+	s.views.own.catalog.Blobs.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
 		name, path string
 		limit      *service.ClientLimiter
@@ -151,7 +151,7 @@ func TestOpenInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, &ocitest.Fault{Times: -1, Do: test.do})
 				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
-				s.views.own.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
+				s.views.own.catalog.Blobs.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
 				start := time.Now()
 				w := answerTo(s.routes(), http.MethodGet, "/"+s.views.own.links.path(b, s.views.own.links.expiry()))
 				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {

@@ -49,7 +49,7 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 	a, err := encodedOnce(&l.Derived, form, 0, func() (any, error) {
 		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.Listed))}
 		for _, v := range l.Listed {
-			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Published(v, nil))})
+			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Listing.Published(v, nil))})
 		}
 		// Update bots look for release notes there. This reads only the version
 		// that is most likely requested next, and its failure does not fail the

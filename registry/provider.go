@@ -49,7 +49,7 @@ func (p *providers) versions(w http.ResponseWriter, r call[addr.Provider]) error
 	a, err := encodedOnce(&l.Derived, "provider", l.Revision(), func() (any, error) {
 		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warnings(l, p.now())}
 		for _, v := range l.Listed {
-			e := providerVersionEntry{Version: v, PublishedAt: publishedAt(l.Published(v, nil))}
+			e := providerVersionEntry{Version: v, PublishedAt: publishedAt(l.Listing.Published(v, nil))}
 			pv, ok := r.catalog.KnownProvider(r.at, v, l)
 			if !ok {
 				pv, ok = r.pull.known(r.at, v)

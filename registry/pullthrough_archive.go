@@ -85,7 +85,7 @@ func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobNa
 	d := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
 	for _, small := range [][]byte{r.version.Meta.ShasumsBytes, r.version.Meta.SignatureBytes} {
 		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
-			p.catalog.KeepBytes(b.Repository, b.Hex, small)
+			p.catalog.Blobs.KeepBytes(b.Repository, b.Hex, small)
 			d.Size = int64(len(small))
 			return d, nil, nil
 		}
@@ -123,7 +123,7 @@ func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName
 	p.packages.mu.Lock()
 	f, ok := p.packages.running[key]
 	if !ok {
-		if size, stored := p.catalog.KnownSize(b.Repository, b.Hex); stored {
+		if size, stored := p.catalog.Blobs.KnownSize(b.Repository, b.Hex); stored {
 			p.packages.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
@@ -256,7 +256,7 @@ func (p *pullThrough) store(ctx context.Context, b blobName, f *pulled, r *origi
 	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.Open() }}); err != nil {
 		return err
 	}
-	p.catalog.KeepSize(b.Repository, d)
+	p.catalog.Blobs.KeepSize(b.Repository, d)
 	return nil
 }
 
@@ -277,7 +277,7 @@ func (p *pullThrough) enqueue(ctx context.Context, a addr.Provider, v addr.Versi
 // removed. The clients need no further package of it.
 func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	here := slices.ContainsFunc(r.version.Platforms, func(t artifact.ProviderPlatform) bool {
-		_, ok := p.catalog.KnownSize(r.version.Repository, t.Zh)
+		_, ok := p.catalog.Blobs.KnownSize(r.version.Repository, t.Zh)
 		return ok
 	})
 	if !here || !r.resumed.CompareAndSwap(false, true) {

@@ -259,14 +259,14 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 		return nil, addr.Version{}, err
 	}
 	if exact, err := addr.ParseVersion(it.Versions); err == nil { // even if it has been yanked
-		if !slices.Contains(l.Versions, exact) {
-			return nil, exact, l.NoVersion(exact)
+		if !slices.Contains(l.Listing.Versions, exact) {
+			return nil, exact, l.Listing.NoVersion(exact)
 		}
 		return l, exact, nil
 	}
 	v, ok := meant(l, it)
 	if !ok {
-		return nil, v, fmt.Errorf("%s has no such version: %w", l.Repository, oci.ErrNotFound)
+		return nil, v, fmt.Errorf("%s has no such version: %w", l.Listing.Repository, oci.ErrNotFound)
 	}
 	return l, v, nil
 }

@@ -70,7 +70,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			versions := l.Prunable(depot.Retention{
+			versions := l.Listing.Prunable(depot.Retention{
 				Keep:   keep,
 				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) },
 				Usable: func(v addr.Version) bool { return slices.Contains(l.Listed, v) },
@@ -103,9 +103,9 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, removal cli.Removal) error {
 	var rows [][]string
 	for _, v := range versions {
-		rows = append(rows, []string{v.String(), statusText(l.Status(v))})
+		rows = append(rows, []string{v.String(), statusText(l.Listing.Status(v))})
 	}
-	question := fmt.Sprintf("remove %s of %s (%d stay)", cli.Plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
+	question := fmt.Sprintf("remove %s of %s (%d stay)", cli.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
 	remove, err := a.Removes(removal, cli.Table(rows), question)
 	if err != nil {
 		return err

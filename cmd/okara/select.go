@@ -118,7 +118,7 @@ func (t selected) picked(ctx context.Context, err error) (selected, error) {
 		return t, err
 	}
 	t.version = v
-	t.status = l.Status(v)
+	t.status = l.Listing.Status(v)
 	return t, nil
 }
 

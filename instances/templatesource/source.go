@@ -217,7 +217,7 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Source
 	if err != nil {
 		return templateArtifact{}, err
 	}
-	from := fmt.Sprintf("%s:%s@%s", versions.Repository, v.Tag(), m.Manifest.Digest)
+	from := fmt.Sprintf("%s:%s@%s", versions.Listing.Repository, v.Tag(), m.Manifest.Digest)
 	if before := t.artifacts[name]; before.from == from {
 		return before, nil
 	}

@@ -62,7 +62,7 @@ type Watch struct {
 // Catalog itself has the lists. Separate types handle the rest: the content of a tag,
 // whether it may be served, missing content, and blobs.
 type Catalog struct {
-	*Blobs
+	Blobs  *Blobs
 	client *oci.Client
 	layout addr.Layout
 

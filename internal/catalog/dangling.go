@@ -49,12 +49,12 @@ func asOther(err error, repository, tag string, m oci.Manifest) error {
 // MarkDangling removes a version from the list while its tag is listed but GET answers
 // 404. It returns false if the version is not in the list, or was marked already.
 func (c *Catalog) MarkDangling(ctx context.Context, it addr.Item, v addr.Version) bool {
-	repository := it.Repository(c.layout)
-	l, err := c.versionLists().list(ctx, repository)
-	return err == nil && c.versionLists().dangling(repository, l, v, "")
+	l, err := c.Versions(ctx, it)
+	return err == nil && dropDangling(c, it.Repository(c.layout), l, v, "")
 }
 
-func (c versionLists) dangling(repository string, l *Versions, v addr.Version, other digest.Digest) bool {
+// dropDangling removes v from the list l.
+func dropDangling(c *Catalog, repository string, l *Versions, v addr.Version, other digest.Digest) bool {
 	if !slices.Contains(l.Listed, v) || !c.lost.dangling(repository, v, other) {
 		return false
 	}
@@ -62,10 +62,10 @@ func (c versionLists) dangling(repository string, l *Versions, v addr.Version, o
 	return true
 }
 
-// passed returns err, and removes v from the list l if err is a danglingError.
-func (c versionLists) passed(repository string, l *Versions, v addr.Version, err error) error {
+// dropIfDangling returns err, and removes v from the list l if err is a danglingError.
+func dropIfDangling(c *Catalog, repository string, l *Versions, v addr.Version, err error) error {
 	if e, ok := errors.AsType[*danglingError](err); ok {
-		c.dangling(repository, l, v, e.other)
+		dropDangling(c, repository, l, v, e.other)
 	}
 	return err
 }
@@ -76,10 +76,7 @@ const maxForeign = 20
 // dropForeign removes the tags of a repository of a module or provider that are neither,
 // such as those of a chart or an image. A version that okara published has a recorded time,
 // and one that was read before is known: only others are looked at, the highest ones.
-func (c versionLists) dropForeign(ctx context.Context, repository string, l *Versions) {
-	if it, _ := c.layout.Parse(repository); !it.Versioned() {
-		return
-	}
+func dropForeign(ctx context.Context, c *Catalog, repository string, l *Versions) {
 	known := c.lost.in(repository)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkParallel)
@@ -87,7 +84,7 @@ func (c versionLists) dropForeign(ctx context.Context, repository string, l *Ver
 	for _, v := range l.Listed {
 		_, lost := known[v]
 		_, read := c.manifests.known(repository, v, l)
-		if _, timed := l.Times[v.Tag()]; timed || lost || read || v.Edition() || looked == maxForeign {
+		if _, timed := l.Listing.Times[v.Tag()]; timed || lost || read || v.Edition() || looked == maxForeign {
 			continue
 		}
 		looked++

@@ -105,7 +105,7 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 		}
 		policy := c.policy.require[it.Kind]
 		policy.Now = c.policy.now()
-		s := trust.Subject{Repository: r, Item: it, Name: c.layout.Below(repository), Version: v, Manifest: m, Events: l.Events}
+		s := trust.Subject{Repository: r, Item: it, Name: c.layout.Below(repository), Version: v, Manifest: m, Events: l.Listing.Events}
 		s.Referrers = &evidence.Referrers{Repo: r, Subject: manifest}
 		e := &Evidence{under: under}
 		if e.Signatures, err = trust.Signatures(ctx, s, policy); err != nil {
@@ -123,8 +123,8 @@ const maxAttached = 50
 // signature, and the tags that refer to it.
 func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	prefix := strings.Replace(manifest.Digest.String(), ":", "-", 1)
-	first, _ := slices.BinarySearch(l.Tags, prefix)
-	rest := l.Tags[first:]
+	first, _ := slices.BinarySearch(l.Listing.Tags, prefix)
+	rest := l.Listing.Tags[first:]
 	if end := slices.IndexFunc(rest, func(tag string) bool { return !strings.HasPrefix(tag, prefix) }); end >= 0 {
 		rest = rest[:end]
 	}

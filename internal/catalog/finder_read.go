@@ -56,7 +56,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	}
 	requests = versionCost
 	if _, _, policy := f.c.policy.requirement(it.Repository(f.c.layout)); policy {
-		requests += checkCost * len(l.Versions)
+		requests += checkCost * len(l.Listing.Versions)
 	}
 	fresh := search.Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
 	if ok {
@@ -95,7 +95,7 @@ func same(a, b search.Entry) bool {
 // tagsHash identifies the tags and the newest version of a list.
 func tagsHash(l *Versions, newest addr.Version) string {
 	h := sha256.New()
-	for _, t := range l.Tags {
+	for _, t := range l.Listing.Tags {
 		h.Write([]byte(t + "\n"))
 	}
 	h.Write([]byte("\n" + newest.String()))
@@ -105,7 +105,7 @@ func tagsHash(l *Versions, newest addr.Version) string {
 // version fills in the fields that describe the newest version.
 func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
 	e.Version = v.String()
-	e.Deprecated = l.Status(v).Deprecated != nil
+	e.Deprecated = l.Listing.Status(v).Deprecated != nil
 	var manifest oci.Descriptor
 	var annotations map[string]string
 	switch it.Kind {
@@ -142,8 +142,8 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 	}
 	e.Digest = manifest.Digest.String()
 	e.Description = cmp.Or(annotations[annDescription], e.Description)
-	e.Time = l.Published(v, annotations)
-	_, signed := slices.BinarySearch(l.Tags, strings.Replace(e.Digest, ":", "-", 1)+".sig")
+	e.Time = l.Listing.Published(v, annotations)
+	_, signed := slices.BinarySearch(l.Listing.Tags, strings.Replace(e.Digest, ":", "-", 1)+".sig")
 	e.Signed = e.Signed || signed
 	r, err := f.c.client.Repo(it.Repository(f.c.layout))
 	if err != nil {

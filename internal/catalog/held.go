@@ -30,7 +30,7 @@ func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Vers
 		return pv, nil, err
 	}
 	repository := p.Item().Repository(c.layout)
-	l, err := c.versionLists().listed(ctx, repository)
+	l, err := listForVersion(ctx, c, p.Item())
 	if err != nil {
 		return nil, no, err
 	}
@@ -46,7 +46,7 @@ func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Vers
 func (l *Versions) Held() ([]addr.Version, []error) {
 	var versions []addr.Version
 	var reasons []error
-	for _, v := range slices.Backward(slices.SortedFunc(slices.Values(l.Versions), addr.Version.Compare)) {
+	for _, v := range slices.Backward(slices.SortedFunc(slices.Values(l.Listing.Versions), addr.Version.Compare)) {
 		if err := l.Available(v); err != nil {
 			versions = append(versions, v)
 			reasons = append(reasons, err)

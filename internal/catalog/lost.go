@@ -125,7 +125,7 @@ func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string,
 // still returns nil for a version whose missing content is back, or that is not listed
 // any more.
 func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
-	if !slices.Contains(l.Versions, v) {
+	if !slices.Contains(l.Listing.Versions, v) {
 		return nil
 	}
 	if len(sha256hex) != digest.SHA256.Size()*2 {
@@ -143,7 +143,7 @@ func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256
 // version is not in the list, or is recorded already.
 func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
 	repository := it.Repository(c.layout)
-	l, err := c.versionLists().list(ctx, repository)
+	l, err := c.Versions(ctx, it)
 	if err != nil || !slices.Contains(l.Listed, v) || !c.lost.add(repository, v, sha256hex) {
 		return false
 	}

@@ -27,7 +27,7 @@ func (m *ModuleVersion) size() int { return 2048 }
 // may not, [oci.ErrNotFound] if it does not exist.
 func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, error) {
 	repository := c.layout.Module(m)
-	l, err := c.versionLists().listed(ctx, repository)
+	l, err := listForVersion(ctx, c, m.Item())
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	}
 	mv, err := c.manifests.module(ctx, repository, v)
 	if err != nil {
-		return nil, c.versionLists().passed(repository, l, v, err)
+		return nil, dropIfDangling(c, repository, l, v, err)
 	}
 	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, l)
 }
@@ -83,7 +83,7 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	if mv.Description == nil {
 		return d, nil
 	}
-	b, err := c.small(ctx, mv.Repository, *mv.Description)
+	b, err := c.Blobs.small(ctx, mv.Repository, *mv.Description)
 	if err != nil {
 		return d, err
 	}
@@ -98,8 +98,9 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 // does not exist.
 func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Version) (artifact.TemplateManifest, []byte, error) {
 	var none artifact.TemplateManifest
-	repository := addr.Item{Kind: addr.KindTemplate, Template: name}.Repository(c.layout)
-	l, err := c.versionLists().listed(ctx, repository)
+	it := addr.Item{Kind: addr.KindTemplate, Template: name}
+	repository := it.Repository(c.layout)
+	l, err := listForVersion(ctx, c, it)
 	if err != nil {
 		return none, nil, err
 	}
@@ -124,6 +125,6 @@ func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Versi
 	if err := c.policy.admit(ctx, repository, v, m.Descriptor, l); err != nil {
 		return none, nil, err
 	}
-	body, err := c.small(ctx, repository, t.Layer)
+	body, err := c.Blobs.small(ctx, repository, t.Layer)
 	return t, body, err
 }

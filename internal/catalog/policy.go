@@ -136,7 +136,7 @@ func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v
 	o.AllowYanked = true
 	o.Now = p.now()
 	_, err = trust.Verify(ctx, trust.Subject{
-		Repository: r, Item: item, Name: p.layout.Below(repository), Version: v, Manifest: m, Events: l.Events,
+		Repository: r, Item: item, Name: p.layout.Below(repository), Version: v, Manifest: m, Events: l.Listing.Events,
 	}, o)
 	if err != nil && (!errors.Is(err, trust.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
 		return verdict{}, err

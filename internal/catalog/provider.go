@@ -81,7 +81,7 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 // it may not, [oci.ErrNotFound] if it does not exist.
 func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
 	repository := p.Item().Repository(c.layout)
-	l, err := c.versionLists().listed(ctx, repository)
+	l, err := listForVersion(ctx, c, p.Item())
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 		err = pv.Broken
 	}
 	if err != nil {
-		return nil, c.versionLists().passed(repository, l, v, err)
+		return nil, dropIfDangling(c, repository, l, v, err)
 	}
 	return pv, c.policy.admit(ctx, repository, v, pv.Index, l)
 }
@@ -117,7 +117,7 @@ func (m *manifests) provider(ctx context.Context, repository, typ string, v addr
 				return old, nil
 			}
 		}
-		now, err := readProvider(ctx, r, typ, v, l.Events)
+		now, err := readProvider(ctx, r, typ, v, l.Listing.Events)
 		if err != nil {
 			return nil, err
 		}

@@ -38,10 +38,10 @@ func TestProviderVersion(t *testing.T) {
 			t.Error("the version is not known after it was read")
 		}
 		zip := pv.Platforms[0]
-		if d := must.Fixed(s.Blob(t.Context(), dnsRepo, zip.Zh)); d.Size != zip.Size {
+		if d := must.Fixed(s.Blobs.Blob(t.Context(), dnsRepo, zip.Zh)); d.Size != zip.Size {
 			t.Errorf("%s has %d bytes, the index says %d", zip.Filename, d.Size, zip.Size)
 		}
-		if sums, ok := s.KnownBytes(pv.Repository, pv.Meta.Shasums.Digest.Encoded()); !ok || !bytes.Equal(sums, pv.Meta.ShasumsBytes) {
+		if sums, ok := s.Blobs.KnownBytes(pv.Repository, pv.Meta.Shasums.Digest.Encoded()); !ok || !bytes.Equal(sums, pv.Meta.ShasumsBytes) {
 			t.Errorf("SHA256SUMS: %q, %v", sums, ok)
 		}
 	})

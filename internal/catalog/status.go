@@ -11,13 +11,13 @@ import (
 
 // split divides the versions into listed and withdrawn ones.
 func (l *Versions) split() {
-	if len(l.Events) == 0 {
-		l.Listed = l.Versions
+	if len(l.Listing.Events) == 0 {
+		l.Listed = l.Listing.Versions
 		return
 	}
 	l.yanked = map[addr.Version]evidence.StatusEvent{}
-	for _, v := range l.Versions {
-		if s := l.Status(v); s.Yanked != nil {
+	for _, v := range l.Listing.Versions {
+		if s := l.Listing.Status(v); s.Yanked != nil {
 			l.yanked[v] = *s.Yanked
 		} else {
 			l.Listed = append(l.Listed, v)
@@ -48,13 +48,13 @@ func (l *Versions) refuse(v addr.Version, reason error) {
 // Withdrawn reports whether a version was withdrawn, even if the registry does not have
 // it.
 func (l *Versions) Withdrawn(v addr.Version) bool {
-	return l.Status(v).Yanked != nil
+	return l.Listing.Status(v).Yanked != nil
 }
 
 // resigned returns the tag of the last event that may replace the signature of a version,
 // "" if there is none.
 func (l *Versions) resigned(v addr.Version) string {
-	for _, e := range slices.Backward(l.Events) {
+	for _, e := range slices.Backward(l.Listing.Events) {
 		if e.Action == evidence.ActionResign && (e.Version == v.String() || e.Version == evidence.AllVersions) {
 			return e.Tag
 		}

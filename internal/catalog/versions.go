@@ -17,8 +17,8 @@ import (
 
 // Versions are the versions of one item at one time.
 type Versions struct {
-	*depot.Listing                // all versions, with their status events
-	Listed         []addr.Version // those that are served, highest first, editions included: not withdrawn, lost or refused
+	Listing *depot.Listing // all versions, with their status events
+	Listed  []addr.Version // those that are served, highest first, editions included: not withdrawn, lost or refused
 
 	Derived sync.Map // values that callers derive from these versions, by form
 
@@ -43,7 +43,7 @@ func (l *Versions) Learn() { l.learned.Add(1) }
 func (l *Versions) size() int {
 	// The versions and the encoded answers are each about as large as the tags.
 	n := 256
-	for _, t := range l.Tags {
+	for _, t := range l.Listing.Tags {
 		n += 3*len(t) + 128
 	}
 	return n
@@ -51,18 +51,13 @@ func (l *Versions) size() int {
 
 // Module returns the versions of a module, or [oci.ErrNotFound] if it has none.
 func (c *Catalog) Module(ctx context.Context, m addr.Module) (*Versions, error) {
-	return c.versionLists().list(ctx, c.layout.Module(m))
+	return c.Versions(ctx, m.Item())
 }
 
 // Provider returns the versions of a provider, a mirrored one if it has a host name, or
 // [oci.ErrNotFound] if it has none.
 func (c *Catalog) Provider(ctx context.Context, p addr.Provider) (*Versions, error) {
-	return c.versionLists().list(ctx, p.Item().Repository(c.layout))
-}
-
-// Versions returns the versions of an item, like [Catalog.Module] and [Catalog.Provider].
-func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
-	return c.versionLists().list(ctx, it.Repository(c.layout))
+	return c.Versions(ctx, p.Item())
 }
 
 // PeekProvider returns the cached versions of a provider, without a request.
@@ -70,12 +65,9 @@ func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
 	return c.lists.Peek(p.Item().Repository(c.layout))
 }
 
-// versionLists has the methods for lists of versions, which leave lost ones out.
-type versionLists struct{ *Catalog }
-
-func (c *Catalog) versionLists() versionLists { return versionLists{c} }
-
-func (c versionLists) list(ctx context.Context, repository string) (*Versions, error) {
+// Versions returns the versions of an item, like [Catalog.Module] and [Catalog.Provider].
+func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
+	repository := it.Repository(c.layout)
 	return c.lists.Get(ctx, repository, listPolicy(), func(ctx context.Context, old *Versions, has bool) (*Versions, error) {
 		r, err := c.client.Repo(repository)
 		if err != nil {
@@ -85,7 +77,7 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		if has {
 			known = old.Listing
 		}
-		all, err := depot.ListVersions(ctx, r, c.kindOf(repository), known)
+		all, err := depot.ListVersions(ctx, r, it.Kind, known)
 		if err != nil {
 			return nil, err
 		}
@@ -98,10 +90,12 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		c.lost.warn(repository, all.Dangling...)
 		l := &Versions{Listing: all}
 		l.split()
-		for v := range l.Hidden {
-			l.refuse(v, refused("%v", l.NoVersion(v)))
+		for v := range l.Listing.Hidden {
+			l.refuse(v, refused("%v", l.Listing.NoVersion(v)))
 		}
-		c.dropForeign(ctx, repository, l)
+		if it.Versioned() {
+			dropForeign(ctx, c, repository, l)
+		}
 		c.lost.drop(ctx, r, repository, l)
 		if err := c.policy.screen(ctx, repository, l); err != nil {
 			return nil, err
@@ -113,27 +107,19 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 	})
 }
 
-// kindOf returns the kind of what is in a repository.
-func (c versionLists) kindOf(repository string) string {
-	it, _ := c.layout.Parse(repository)
-	return it.Kind
-}
-
-// listed is list for a request about one version. A repository that is not found, because
-// another replica has just created it, has an empty list without events.
-func (c versionLists) listed(ctx context.Context, repository string) (*Versions, error) {
-	l, err := c.list(ctx, repository)
+// listForVersion is Versions for a request about one version. A repository that is not
+// found, because another replica has just created it, has an empty list without events.
+func listForVersion(ctx context.Context, c *Catalog, it addr.Item) (*Versions, error) {
+	l, err := c.Versions(ctx, it)
 	if errors.Is(err, oci.ErrNotFound) {
-		return none(), nil
+		return &Versions{Listing: &depot.Listing{}}, nil
 	}
 	return l, err
 }
 
-func none() *Versions { return &Versions{Listing: &depot.Listing{}} }
-
 // All returns the served and the withdrawn versions, highest first.
 func (l *Versions) All() []addr.Version {
-	return slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.refused[v] != nil })
+	return slices.DeleteFunc(slices.Clone(l.Listing.Versions), func(v addr.Version) bool { return l.refused[v] != nil })
 }
 
 // Highest returns the highest served version that allow accepts.
@@ -157,9 +143,7 @@ func (l *Versions) Latest() (addr.Version, bool) {
 // version that was withdrawn or lost here is not added although its origin has it: the
 // registry takes precedence.
 func Union(stored *Versions, origin []addr.Version) *Versions {
-	u := none()
-	u.base = stored
-	u.Listed = slices.Clone(origin)
+	u := &Versions{Listing: &depot.Listing{}, Listed: slices.Clone(origin), base: stored}
 	if stored != nil {
 		u.Listing = stored.Listing
 		u.yanked = stored.yanked

@@ -266,7 +266,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	b.Refused = x.refused
 	b.UsageExamples = s.usageExamples.module(r, m, v, mv, d.Below(), b.vouched)
 	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
-	b.Facts = s.versions.facts(l.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
+	b.Facts = s.versions.facts(l.Listing.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
 		licence := site.Fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
 		if s.files.archives != nil {
@@ -344,7 +344,7 @@ func (s *versions) facts(at time.Time, annotations map[string]string, digest str
 
 // deprecation returns the deprecation notice of a version, nil if it has none.
 func deprecation(l *catalog.Versions, v addr.Version) *notice {
-	e := l.Status(v).Deprecated
+	e := l.Listing.Status(v).Deprecated
 	if e == nil {
 		return nil
 	}

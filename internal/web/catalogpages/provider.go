@@ -160,7 +160,7 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 	for _, t := range pv.Platforms {
 		size += t.Size
 	}
-	b.Facts = s.versions.facts(l.Published(v, pv.Annotations), pv.Annotations, pv.Index.Digest.String(), size)
+	b.Facts = s.versions.facts(l.Listing.Published(v, pv.Annotations), pv.Annotations, pv.Index.Digest.String(), size)
 	if len(pv.Protocols) > 0 {
 		b.Facts = append(b.Facts, site.Fact{Name: "Protocols", Text: strings.Join(pv.Protocols, ", ")})
 	}

@@ -81,7 +81,7 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 		if summary, ok := s.catalog.Summary(it, v, l); ok {
 			row.Digest = summary.Manifest.Digest.String()
 			row.Size = summary.Size
-			if at := l.Published(v, summary.Annotations); !at.IsZero() {
+			if at := l.Listing.Published(v, summary.Annotations); !at.IsZero() {
 				row.Time = s.clock.When(at)
 			}
 		} else {
