@@ -72,10 +72,10 @@ func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	if up.Registry == "" && set.Registry != "" {
-		up.Registry = set.Registry
+	if up.reg.Registry == "" && set.Registry != "" {
+		up.reg.Registry = set.Registry
 	}
-	d, done, err := openDepot(up.Registries)
+	d, done, err := openDepot(up.reg)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -38,7 +38,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		done()
 		return err
 	}
-	results, err := s.Apply(ctx, p, counted(up.App, p))
+	results, err := s.Apply(ctx, p, counted(up.reg.App, p))
 	done()
 	if err != nil {
 		return err
@@ -60,21 +60,21 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 			lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s %s %s: %s", r.Action, r.Entry, r.Version, r.State), ": "))
 		}
 	}
-	if err := up.PrintResult(results, strings.Join(lines, "\n")); err != nil {
+	if err := up.reg.PrintResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	for _, r := range results {
 		for _, w := range r.Published.Warnings {
 			if r.Changes() { // else it was told when it was published
-				up.Note("warning: %s %s: %s", r.Entry, r.Version, w)
+				up.reg.Note("warning: %s %s: %s", r.Entry, r.Version, w)
 			}
 		}
 	}
 	for _, d := range drift {
-		up.Note("drift: %s", d)
+		up.reg.Note("drift: %s", d)
 	}
-	noteLeftOut(up.App, p)
-	up.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
+	noteLeftOut(up.reg.App, p)
+	up.reg.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
 	if len(drift) > 0 {
 		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}

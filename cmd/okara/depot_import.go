@@ -46,7 +46,7 @@ cluster has both groups, a name without its group means okara's.`,
 			case "depot":
 				return depotImport(cmd.Context(), up, args, registry, namespace)
 			case "kubernetes":
-				return importKubernetes(up.App, args, registry)
+				return importKubernetes(up.reg.App, args, registry)
 			}
 			return cli.UsageError("--as %s: want depot or kubernetes", as)
 		},
@@ -87,7 +87,7 @@ func isManifest(arg string) bool {
 }
 
 func depotImport(ctx context.Context, up *upstreams, args []string, registry, namespace string) error {
-	entries, interval, err := importFiles(up.App, args)
+	entries, interval, err := importFiles(up.reg.App, args)
 	if err != nil {
 		return err
 	}
@@ -104,10 +104,10 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 	}
 	text := importer.Render(entries, interval)
 	if _, err := supply.ParseSet("the imported depot file", []byte(text)); err != nil {
-		up.Note("%s", text)
+		up.reg.Note("%s", text)
 		return cli.WithHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
 	}
-	return up.PrintResult(entries, strings.TrimSuffix(text, "\n"))
+	return up.reg.PrintResult(entries, strings.TrimSuffix(text, "\n"))
 }
 
 func importFiles(a *cli.App, args []string) (entries []importer.Entry, interval int, err error) {

@@ -67,10 +67,10 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	if len(rows) > 1 {
 		text = strings.TrimSuffix(cli.Table(rows), "\n")
 	}
-	if err := up.PrintResult(p, text); err != nil {
+	if err := up.reg.PrintResult(p, text); err != nil {
 		return err
 	}
-	up.Note("%d versions, %d changes", len(p.Steps), changes)
+	up.reg.Note("%d versions, %d changes", len(p.Steps), changes)
 	if failed > 0 {
 		return cli.PartlyError("%d entries could not be read", failed)
 	}

@@ -28,7 +28,7 @@ record of its own for each module and provider; RECORD says which one a line is 
 Where there is a depot file, every difference between it and its record is named:
 entries and versions that only one of them has, and platforms that versions lack.`,
 		Example: "  okara depot status --registry registry.example.com/platform --json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.Registries, f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.reg, f) },
 	}
 	f.add(up, cmd)
 	return cmd

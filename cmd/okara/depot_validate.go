@@ -20,7 +20,7 @@ func newDepotValidate(up *upstreams) *cobra.Command {
 				return err
 			}
 			counts := map[string]int{"modules": len(set.Modules), "providers": len(set.Providers)}
-			return up.PrintResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
+			return up.reg.PrintResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
 		},
 	}
 	f.add(up, cmd)

@@ -112,9 +112,9 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 		return err
 	}
 	if len(results) == 0 {
-		up.Note("%s requires no provider, and nothing is locked", dir)
+		up.reg.Note("%s requires no provider, and nothing is locked", dir)
 	}
-	if err := printLocked(up.App, name, results, o.check); err != nil {
+	if err := printLocked(up.reg.App, name, results, o.check); err != nil {
 		return err
 	}
 	switch {
@@ -138,13 +138,13 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 		to.Source, err = up.providerSource(o.from, o.own)
 		return err
 	}
-	client, layout, err := up.Client()
+	client, layout, err := up.reg.Client()
 	if err != nil {
 		return err
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
 	if o.own == "" {
-		if o.own, err = ownHost(ctx, up.App, d, file.Addresses(to.Required)); err != nil {
+		if o.own, err = ownHost(ctx, up.reg.App, d, file.Addresses(to.Required)); err != nil {
 			return err
 		}
 	}

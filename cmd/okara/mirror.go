@@ -117,7 +117,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 	if err != nil {
 		return err
 	}
-	d, done, err := openDepot(up.Registries)
+	d, done, err := openDepot(up.reg)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 	if err != nil {
 		return err
 	}
-	return printMirrored(up.App, results)
+	return printMirrored(up.reg.App, results)
 }
 
 // mirrorer makes a set from the command line.
@@ -166,13 +166,13 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 		for _, st := range p.Steps {
 			results = append(results, supply.Result{Step: st})
 		}
-	} else if results, err = s.Apply(ctx, p, counted(m.up.App, p)); err != nil {
+	} else if results, err = s.Apply(ctx, p, counted(m.up.reg.App, p)); err != nil {
 		return nil, err
 	}
 	for _, r := range results {
 		m.took(r)
 	}
-	noteLeftOut(m.up.App, p)
+	noteLeftOut(m.up.reg.App, p)
 	m.order(slices.Concat(args, m.o.lockFiles))
 	return m.results, nil
 }

@@ -33,7 +33,7 @@ NO_COLOR=1 turns colours off, --quiet turns bars off.
 // newRoot returns the whole command tree.
 func newRoot(a *cli.App) *cobra.Command {
 	reg := cli.NewRegistries(a)
-	up := &upstreams{Registries: reg}
+	up := &upstreams{reg: reg}
 	root := cli.Parent("okara", "", "OpenTofu and Terraform modules, providers and state in an OCI registry")
 	root.Long = rootLong
 	root.Version = a.Version

@@ -71,11 +71,11 @@ func newServe(up *upstreams) *cobra.Command {
 		Example: serveExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			given := up.Registry
+			given := up.reg.Registry
 			if demo {
 				return serveDemo(cmd.Context(), up, cmd.Flags())
 			}
-			if err := fromEnvironment(up.Getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
+			if err := fromEnvironment(up.reg.Getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
 				return err
 			}
 			read := func() (*server.Settings, error) { return serveSettings(up, given, cmd.Flags(), config) }
@@ -88,7 +88,7 @@ func newServe(up *upstreams) *cobra.Command {
 				return err
 			}
 			if check {
-				return checkServer(up.App, config, s, env)
+				return checkServer(up.reg.App, config, s, env)
 			}
 			return runServer(cmd.Context(), s, env, read)
 		},
@@ -146,7 +146,7 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	env.Ready = func(r server.Ready) error { // the server answers once this function has returned
 		filling.Go(func() {
 			if failed = demo.Fill(serving, r.URL, nil); failed == nil {
-				failed = announceDemo(up.App, r.URL, o.Tool, demo)
+				failed = announceDemo(up.reg.App, r.URL, o.Tool, demo)
 			}
 			if failed != nil {
 				end(failed)
@@ -165,7 +165,7 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 
 // sampleOptions finds what this machine can use to run templates.
 func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
-	for _, tool := range []string{cmp.Or(up.Getenv("OKARA_TOFU"), "tofu"), cmp.Or(up.Getenv("OKARA_TERRAFORM"), "terraform")} {
+	for _, tool := range []string{cmp.Or(up.reg.Getenv("OKARA_TOFU"), "tofu"), cmp.Or(up.reg.Getenv("OKARA_TERRAFORM"), "terraform")} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			continue
@@ -173,7 +173,7 @@ func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
 		o := sample.Options{Tool: path}
 		if exec.CommandContext(ctx, "bwrap", "--unshare-all", "--ro-bind", "/", "/", "true").Run() != nil {
 			o.Isolation = "none"
-			up.Note("warning: bubblewrap does not work here, so what is launched runs as you do, without a sandbox")
+			up.reg.Note("warning: bubblewrap does not work here, so what is launched runs as you do, without a sandbox")
 		}
 		return o
 	}
@@ -227,7 +227,7 @@ func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config 
 		return nil, err
 	}
 	s.Registry = cmp.Or(registry, s.Registry)
-	s.Storage = cmp.Or(s.Storage, dataDir(up.Getenv))
+	s.Storage = cmp.Or(s.Storage, dataDir(up.reg.Getenv))
 	return s, nil
 }
 
@@ -298,32 +298,32 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 // serveEnv is the environment of a server in this process. The variable OKARA_REGISTRY is
 // for clients: it may name this very server.
 func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
-	up.Registry = s.Registry // the given credentials are for it
+	up.reg.Registry = s.Registry // the given credentials are for it
 	up.allowed = s.AllowInternal
-	o, err := up.OCIOptions()
+	o, err := up.reg.OCIOptions()
 	if err != nil {
 		return server.Env{}, err
 	}
-	states, err := (&stateFlags{}).options(up.App)
+	states, err := (&stateFlags{}).options(up.reg.App)
 	if err != nil {
 		return server.Env{}, err
 	}
-	log, err := serverLogger(up.App, s.LogFormat)
+	log, err := serverLogger(up.reg.App, s.LogFormat)
 	if err != nil {
 		return server.Env{}, err
 	}
 	var requests *slog.Logger
-	if up.Debug {
+	if up.reg.Debug {
 		requests = log
 	}
-	ready := func(r server.Ready) error { return announceServer(up.App, s.LogFormat == "text", r) }
+	ready := func(r server.Ready) error { return announceServer(up.reg.App, s.LogFormat == "text", r) }
 	return server.Env{
-		Process: server.Process{Version: up.Version, Getenv: up.Getenv, Stderr: up.Err, Note: up.Note, Ready: ready},
-		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.Tracer},
-		Outside: server.Outside{OCI: o, Transport: up.TransportOptions(), States: states, HostToken: up.HostToken},
+		Process: server.Process{Version: up.reg.Version, Getenv: up.reg.Getenv, Stderr: up.reg.Err, Note: up.reg.Note, Ready: ready},
+		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.reg.Tracer},
+		Outside: server.Outside{OCI: o, Transport: up.reg.TransportOptions(), States: states, HostToken: up.reg.HostToken},
 		Supply: server.Supply{
-			Secret:    func(variable, file string) (string, error) { return readSecret(up.Getenv, variable, file) },
-			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.Getenv, auth) },
+			Secret:    func(variable, file string) (string, error) { return readSecret(up.reg.Getenv, variable, file) },
+			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.reg.Getenv, auth) },
 			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
 				return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
 			},

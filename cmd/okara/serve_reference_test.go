@@ -42,7 +42,7 @@ func TestServeReference(t *testing.T) {
 		t.Errorf("settings of docs/reference/serve-reference.md (-code +page):\n%s", diff)
 	}
 	known := []string{"registry"} // a global flag that the file also has
-	newServe(&upstreams{Registries: &cli.Registries{App: &cli.App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	newServe(&upstreams{reg: &cli.Registries{App: &cli.App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	slices.Sort(known)
 	slices.Sort(flags)
 	if diff := cmp.Diff(known, flags); diff != "" {

@@ -32,7 +32,7 @@ Hosts that the command line or the depot file names are asked in any case, and
 // upstreams adds access to third-party hosts to registries. An origin's answers must not
 // lead to hosts that only this machine or network can reach.
 type upstreams struct {
-	*cli.Registries
+	reg     *cli.Registries
 	allowed []string // --allow-internal
 
 	once   sync.Once // for the fields below
@@ -59,8 +59,8 @@ func (up *upstreams) open() error {
 				return
 			}
 		}
-		up.guard = upstream.NewGuard(slices.Concat(up.allowed, upstream.Proxies(up.Getenv)))
-		opts := up.TransportOptions()
+		up.guard = upstream.NewGuard(slices.Concat(up.allowed, upstream.Proxies(up.reg.Getenv)))
+		opts := up.reg.TransportOptions()
 		opts.Dial = up.guard.Dial
 		if up.beyond, up.failed = httpserve.Transport(opts); up.failed != nil {
 			up.failed = &cli.ExitError{Code: cli.ExitUsage, Err: up.failed}
@@ -78,12 +78,12 @@ func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
 		return nil, err
 	}
 	up.guard.Named(named...)
-	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.HostToken, UserAgent: up.UserAgent()}, nil
+	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.reg.HostToken, UserAgent: up.reg.UserAgent()}, nil
 }
 
 // openOrigin is OpenRepo for a repository that may be named by an origin.
 func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
-	o, err := up.OCIOptions()
+	o, err := up.reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 	if auth == (supply.Auth{}) {
 		return func(key string) string {
 			host, _, _ := strings.Cut(key, "/")
-			return up.HostToken(host)
+			return up.reg.HostToken(host)
 		}, nil, nil
 	}
 	var api *url.URL
@@ -166,7 +166,7 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
 			return secret()
 		}
-		return up.HostToken(host)
+		return up.reg.HostToken(host)
 	}, api, nil
 }
 
@@ -174,7 +174,7 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 // if there is none; a token of a GitHub App is renewed later.
 func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, error) {
 	if auth.AppID == 0 {
-		token, err := readSecret(up.Getenv, auth.TokenEnv, auth.File)
+		token, err := readSecret(up.reg.Getenv, auth.TokenEnv, auth.File)
 		return func() string { return token }, err
 	}
 	key, err := appKey(auth)
@@ -196,7 +196,7 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 	return func() string {
 		token, err := gh.Token(context.Background())
 		if err != nil {
-			up.WarnLogger().Warn("depot: going on without a token", "error", err)
+			up.reg.WarnLogger().Warn("depot: going on without a token", "error", err)
 		}
 		return token
 	}, nil
@@ -205,7 +205,7 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 // providerSource returns the source that the text names, see sourceHelp. own is the host
 // name of the registry's own providers.
 func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
-	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.ClientOf, Own: own})
+	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.reg.ClientOf, Own: own})
 	if e, ok := errors.AsType[*supply.SourceError](err); ok {
 		err = cli.UsageError("%w", err)
 		if !e.URL {
