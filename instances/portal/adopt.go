@@ -150,7 +150,7 @@ func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s record
 // admin owns it, and may transfer it.
 func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Adopt
-	a, err := readBody(r.Request, r.caller, &body)
+	a, err := readBody(r.request, r.caller, &body)
 	if err != nil {
 		return err
 	}
@@ -161,9 +161,9 @@ func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 		if err != nil {
 			return err
 		}
-		return s.answer(w, r.Request, r.caller, had)
+		return s.answer(w, r.request, r.caller, had)
 	}
-	e, err := s.o.Adopter.Find(r.Context(), body.Repository, body.ID, r.owner())
+	e, err := s.o.Adopter.Find(r.request.Context(), body.Repository, body.ID, r.owner())
 	if err != nil {
 		return fmt.Errorf("adopting %q: %w", body.Repository, err)
 	}
@@ -171,11 +171,11 @@ func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	e.Record.Sensitive = lostSensitive(s, e)
 	c := r.caller
 	c.actor.Admin = true
-	answer, err := s.do(r.Request, c, "adopt", recordAddress(&e.Record), a, e)
+	answer, err := s.do(r.request, c, "adopt", recordAddress(&e.Record), a, e)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r.Request, r.caller, answer)
+	return s.answer(w, r.request, r.caller, answer)
 }
 
 // lostSensitive names the parameters of an adopted instance whose values are hidden:

@@ -54,7 +54,7 @@ func (r role) name() string {
 
 // caller is the identity that sent a request, with its rights.
 type caller struct {
-	access.Grant
+	grant  access.Grant
 	actor  lifecycle.Actor
 	stale  error  // why groups do not count for ownership; nil: they do
 	key    string // of the caller: hash of issuer and subject
@@ -73,7 +73,7 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{Grant: g, server: s, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
+	c := caller{grant: g, server: s, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
 	switch g.Mode {
 	case "anonymous":
 		c.actor.Issuer = issuerAnonymous
@@ -92,18 +92,18 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 
 // may reports whether the caller has a right to instances of a template.
 func (c caller) may(action rights.Action, template string) bool {
-	return c.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: template})
+	return c.grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: template})
 }
 
 // mayAny reports whether the caller has a right to instances of some template.
 func (c caller) mayAny(action rights.Action) bool {
-	return c.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
+	return c.grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
 }
 
 // mayRead reports whether the caller may see a template.
 func (c caller) mayRead(template string) bool {
 	return c.may(rights.Use, template) ||
-		c.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: template})
+		c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: template})
 }
 
 // reserved reports whether a template stands for the workspaces of remote runs,
@@ -111,7 +111,7 @@ func (c caller) mayRead(template string) bool {
 func reserved(template string) bool { return strings.HasPrefix(template, "tfe/") }
 
 // anonymous reports whether the request came without credentials.
-func (c caller) anonymous() bool { return c.Mode == "anonymous" }
+func (c caller) anonymous() bool { return c.grant.Mode == "anonymous" }
 
 // role returns the caller's roles for an instance.
 func (c caller) role(d *lifecycle.Document, r *lifecycle.Record) role {
@@ -151,7 +151,7 @@ func (j judge) role(r *lifecycle.Record) role {
 func (c caller) rules(template string) role {
 	var have role
 	if reserved(template) { // an admin of all instances may view it; it cannot be changed here
-		if c.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
+		if c.grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 			have = reads | administers
 		}
 		return have
@@ -182,7 +182,7 @@ func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
 		return false
 	}
 	claim, ok := strings.CutPrefix(t.Owner, "claim:")
-	value, has := c.Claims[claim]
+	value, has := c.grant.Claims[claim]
 	return ok && has && value == r.Owner.ID
 }
 
@@ -204,7 +204,7 @@ func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.
 
 func (c caller) unsureOf(o template.Owner, name string) bool {
 	group := o.Kind == template.OwnerGroup && o.Issuer == c.actor.Issuer
-	return c.stale != nil && group && slices.Contains(c.Former(), o.ID) && c.may(rights.Use, name)
+	return c.stale != nil && group && slices.Contains(c.grant.Former(), o.ID) && c.may(rights.Use, name)
 }
 
 // owner returns the caller as an owner.
@@ -293,7 +293,7 @@ func findPausable(s *server, r *http.Request, c caller, v lifecycle.View) (strin
 	if err != nil {
 		return "", c, err
 	}
-	c.Grant, err = s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindTemplate, Address: name})
+	c.grant, err = s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindTemplate, Address: name})
 	c.actor.Admin = err == nil
 	return name, c, err
 }
@@ -314,7 +314,7 @@ func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, err
 		return c, noTemplate()
 	}
 	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: name})
-	c.Grant = g
+	c.grant = g
 	c.actor.Admin = err == nil && c.may(rights.Admin, name)
 	return c, err
 }
@@ -357,7 +357,7 @@ func checkAct(s *server, r *http.Request, c caller, record *lifecycle.Record, ha
 		} else if needed == administers {
 			right.Action = rights.Admin
 		}
-		s.kit.Guard.Record(r, access.Record{Caller: c.Caller, Right: right})
+		s.kit.Guard.Record(r, access.Record{Caller: c.grant.Caller, Right: right})
 		return c, &access.Refusal{Status: http.StatusForbidden, Text: "you may see instance " + record.ID + " and not do this: that takes " + needed.words()}
 	}
 	c.actor.Admin = have&administers != 0
@@ -373,7 +373,7 @@ func checkAct(s *server, r *http.Request, c caller, record *lifecycle.Record, ha
 		right.Action = rights.Admin
 	}
 	g, err := s.kit.Guard.Allow(r, right)
-	c.Grant = g
+	c.grant = g
 	return c, err
 }
 

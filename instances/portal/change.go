@@ -72,7 +72,7 @@ func (s *server) do(r *http.Request, c caller, action rights.Action, address str
 	if err == nil && (answer.Repeat || creates && answer.Status == http.StatusOK) {
 		return answer, nil // nothing was changed
 	}
-	c.Record(address, change)
+	c.grant.Record(address, change)
 	return answer, err
 }
 
@@ -103,7 +103,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer
 // answer, commits the event and sends the answer.
 func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
 	var body B
-	a, err := readBody(r.Request, r.caller, &body)
+	a, err := readBody(r.request, r.caller, &body)
 	if err != nil {
 		return err
 	}
@@ -111,17 +111,17 @@ func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], 
 		if err != nil {
 			return err
 		}
-		return s.answer(w, r.Request, r.caller, had)
+		return s.answer(w, r.request, r.caller, had)
 	}
 	e, err := event(body)
 	if err != nil {
 		return err
 	}
-	answer, err := s.do(r.Request, r.caller, action, recordAddress(r.at), a, e)
+	answer, err := s.do(r.request, r.caller, action, recordAddress(r.at), a, e)
 	if err != nil {
 		return fmt.Errorf("instance %s: %w", r.at.ID, err)
 	}
-	return s.answer(w, r.Request, r.caller, answer)
+	return s.answer(w, r.request, r.caller, answer)
 }
 
 // ask identifies a change request, so that it is done once however often it is sent.
@@ -210,13 +210,13 @@ func decode(body []byte, to any) error {
 
 // acceptClock lets expiry continue after clocks that disagree have suspended it.
 func acceptClock(s *server, w http.ResponseWriter, r call[struct{}]) error {
-	a, err := readBody(r.Request, r.caller, &struct{}{})
+	a, err := readBody(r.request, r.caller, &struct{}{})
 	if err != nil {
 		return err
 	}
 	c := r.caller
 	c.actor.Admin = true
-	if _, err := s.do(r.Request, c, "accept-clock", "clock", a, lifecycle.AcceptClock{}); err != nil {
+	if _, err := s.do(r.request, c, "accept-clock", "clock", a, lifecycle.AcceptClock{}); err != nil {
 		return err
 	}
 	return service.WriteJSON(w, http.StatusOK, api.Clock{Held: r.view.Document.Clock.Held})

@@ -20,7 +20,7 @@ import (
 // an event is its time: after a break the stream resumes there, on any replica. A
 // record keeps its ten newest events, so a client that was away for long has to reload.
 func streamEvents(s *server, w http.ResponseWriter, r call[struct{}]) error {
-	since, resumed, err := service.LastEvent(r.Request)
+	since, resumed, err := service.LastEvent(r.request)
 	if err != nil {
 		return err
 	}
@@ -31,14 +31,14 @@ func streamEvents(s *server, w http.ResponseWriter, r call[struct{}]) error {
 		f.remember(r.view.Document)
 	}
 	again := func(ctx context.Context) error {
-		c, err := identifyCaller(s, r.Request)
+		c, err := identifyCaller(s, r.request)
 		if err == nil {
-			_, c, err = requireUser(s, r.Request, c, r.view)
+			_, c, err = requireUser(s, r.request, c, r.view)
 			f.c = c
 		}
 		return err
 	}
-	return s.streams.Answer(w, r.Request, r.caller.key, again, f.next)
+	return s.streams.Answer(w, r.request, r.caller.key, again, f.next)
 }
 
 // feed is the state of one caller's event stream.

@@ -22,8 +22,8 @@ import (
 func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	doc := s.whole(r.caller, r.view, r.at)
 	if p := doc.Pending; p != nil && p.Was != nil && p.Was.Digest != p.Source.Digest {
-		if err := compare(r.Context(), s.o.Catalog, p); err != nil {
-			s.kit.Log(r.Request).Warn("versions of a module are not compared", "module", p.Source.Module, "error", err)
+		if err := compare(r.request.Context(), s.o.Catalog, p); err != nil {
+			s.kit.Log(r.request).Warn("versions of a module are not compared", "module", p.Source.Module, "error", err)
 		}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)

@@ -21,21 +21,21 @@ import (
 // createInstance launches a template that the body names.
 func createInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Create
-	a, err := readBody(r.Request, r.caller, &body)
+	a, err := readBody(r.request, r.caller, &body)
 	if err != nil {
 		return err
 	}
-	c, err := checkLaunch(s, r.Request, r.caller, body.Template)
+	c, err := checkLaunch(s, r.request, r.caller, body.Template)
 	if err != nil {
 		return err
 	}
-	return launchOne(s, w, r.Request, c, r.view, a, body, false)
+	return launchOne(s, w, r.request, c, r.view, a, body, false)
 }
 
 // runTemplate creates, claims or returns the caller's single instance of a template.
 func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	var body api.Create
-	a, err := readBody(r.Request, r.caller, &body)
+	a, err := readBody(r.request, r.caller, &body)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 		return field("/template", "the path says %s", r.at)
 	}
 	body.Template = r.at
-	return launchOne(s, w, r.Request, r.caller, r.view, a, body, true)
+	return launchOne(s, w, r.request, r.caller, r.view, a, body, true)
 }
 
 // launchOne is create for a template that is known.
@@ -118,7 +118,7 @@ func (j joined) Unwrap() []error { return j }
 func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	var claims map[string]string
 	for _, name := range t.Claims() {
-		value, ok := c.Claims[name]
+		value, ok := c.grant.Claims[name]
 		if !ok {
 			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("template %s needs the claim %q, which your token does not have", t.Name, name)}
 		}
@@ -159,7 +159,7 @@ func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	claim, ok := strings.CutPrefix(t.Owner, "claim:")
 	switch {
 	case ok:
-		value := c.Claims[claim]
+		value := c.grant.Claims[claim]
 		if value == "" {
 			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("instances of %s belong to the claim %q, which your token does not have", t.Name, claim)}
 		}

@@ -68,7 +68,7 @@ func listInstances(s *server, w http.ResponseWriter, r call[struct{}]) error {
 // selectInstances returns the requested page of the instances for which the caller has
 // one of the needed roles.
 func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, error) {
-	p, err := pageOf(r.Request)
+	p, err := pageOf(r.request)
 	if err != nil {
 		return api.Instances{}, err
 	}
@@ -78,10 +78,10 @@ func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, e
 	}
 	d := r.view.Document
 	as := r.judge(d)
-	if r.URL.Query().Get("owner") == offeredToCaller {
+	if r.request.URL.Query().Get("owner") == offeredToCaller {
 		needed = receives
 	}
-	approves := slices.Contains(strings.Split(r.URL.Query().Get("phase"), ","), approvable)
+	approves := slices.Contains(strings.Split(r.request.URL.Query().Get("phase"), ","), approvable)
 	var found []*lifecycle.Record
 	for _, record := range d.Records {
 		switch {
@@ -120,7 +120,7 @@ func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, e
 
 // filter returns the condition that the query sets.
 func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
-	q := r.URL.Query()
+	q := r.request.URL.Query()
 	owner := q.Get("owner")
 	template := q.Get("template")
 	phase := q.Get("phase")

@@ -40,7 +40,7 @@ func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.Ra
 // showSensitive answers one output of the state to the owner, and records that.
 func showSensitive(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	var body api.ShowSensitive
-	if _, err := readBody(r.Request, r.caller, &body); err != nil {
+	if _, err := readBody(r.request, r.caller, &body); err != nil {
 		return err
 	}
 	t := r.view.Document.Templates[r.at.Snapshot]
@@ -55,7 +55,7 @@ func showSensitive(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 			status = code
 		}
 	}
-	r.Record(recordAddress(r.at), access.Change{Action: "reveal", Version: body.Name, Status: status})
+	r.grant.Record(recordAddress(r.at), access.Change{Action: "reveal", Version: body.Name, Status: status})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *server) output(r call[*lifecycle.Record], name string) (states.Output, 
 	if s.o.Results == nil {
 		return states.Output{}, notHere("states")
 	}
-	all, err := s.o.Results.Outputs(r.Context(), r.at)
+	all, err := s.o.Results.Outputs(r.request.Context(), r.at)
 	if err != nil {
 		return states.Output{}, absent(err, "state")
 	}
@@ -83,7 +83,7 @@ func showResources(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 		return notHere("states")
 	}
 	doc := api.Resources{Resources: []string{}}
-	all, err := s.o.Results.Resources(r.Context(), r.at)
+	all, err := s.o.Results.Resources(r.request.Context(), r.at)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) { // without a state there are no resources
 		return absent(err, "state")
 	}

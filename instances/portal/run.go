@@ -110,7 +110,7 @@ func showPlan(s *server, w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("plans")
 	}
-	text, err := s.o.Results.Plan(r.Context(), r.at.record, r.at.run)
+	text, err := s.o.Results.Plan(r.request.Context(), r.at.record, r.at.run)
 	if err != nil {
 		return absent(err, "plan")
 	}
@@ -135,20 +135,20 @@ func showLog(s *server, w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("logs")
 	}
-	if !wantsEvents(r.Request) {
+	if !wantsEvents(r.request) {
 		return showLogText(s, w, r)
 	}
-	at, err := lastPosition(r.Request)
+	at, err := lastPosition(r.request)
 	if err != nil {
 		return err
 	}
-	q := r.URL.Query() // set by the page that embeds the stream
+	q := r.request.URL.Query() // set by the page that embeds the stream
 	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.run(ctx, true)
 		return err
 	}
-	return s.streams.Answer(w, r.Request, r.caller.key, again, tail.next)
+	return s.streams.Answer(w, r.request, r.caller.key, again, tail.next)
 }
 
 // lastPosition returns how far a broken stream had come; zero for a new one.
@@ -179,7 +179,7 @@ func wantsEvents(r *http.Request) bool {
 
 // showLogText sends the existing part of a log.
 func showLogText(s *server, w http.ResponseWriter, r call[runOf]) error {
-	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
+	from, err := s.o.Results.Log(r.request.Context(), r.at.record, r.at.run, 0)
 	if err != nil {
 		return absent(err, "log")
 	}
@@ -228,11 +228,11 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 	}
 	c := t.r.caller
 	if ask {
-		if c, err = identifyCaller(t.s, t.r.Request); err != nil {
+		if c, err = identifyCaller(t.s, t.r.request); err != nil {
 			return runOf{}, v, err
 		}
 	}
-	of, _, err := findRunOf(readsLogs)(t.s, t.r.Request, c, v)
+	of, _, err := findRunOf(readsLogs)(t.s, t.r.request, c, v)
 	return of, v, err
 }
 

@@ -157,7 +157,7 @@ func (s *server) routes() http.Handler {
 
 // call is a request that the caller may make.
 type call[A any] struct {
-	*http.Request
+	request *http.Request
 	caller
 	view lifecycle.View
 	at   A // what the request is about

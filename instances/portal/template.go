@@ -19,7 +19,7 @@ import (
 
 // listTemplates answers the templates that the caller may see, without the hidden ones.
 func listTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
-	p, err := pageOf(r.Request)
+	p, err := pageOf(r.request)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func listTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 			last = listed.Name
 		}
 	}
-	if q := r.URL.Query(); p.after == "" && q.Get("module")+q.Get("use") == "" {
+	if q := r.request.URL.Query(); p.after == "" && q.Get("module")+q.Get("use") == "" {
 		doc.Kinds = slices.DeleteFunc(s.kinds(r.caller), func(k api.Kind) bool {
 			return !contains(q.Get("q"), k.Name, k.Kind, k.Title, k.Description, k.Category, k.Module)
 		})
@@ -63,14 +63,14 @@ func listTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 // mayReadTemplates reports whether some template may be shown to the caller. An anonymous
 // caller without any may have forgotten to send a token.
 func (c caller) mayReadTemplates() bool {
-	return c.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
+	return c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
 }
 
 // templateFilter selects the templates that the query asks for: q are words in its
 // texts, module is the address of its module, and use selects those that are enabled
 // and that the caller may launch.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
-	q := r.URL.Query()
+	q := r.request.URL.Query()
 	words := q.Get("q")
 	module := q.Get("module")
 	use := q.Get("use") != ""
@@ -105,8 +105,8 @@ func showTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	}
 	if r.may(rights.Use, r.at) {
 		var err error
-		if doc.Versions, err = s.o.Catalog.Versions(r.Context(), r.at); err != nil { // the newest can be launched without the list
-			s.kit.Log(r.Request).Warn("versions of a template are not offered", "template", r.at, "error", err)
+		if doc.Versions, err = s.o.Catalog.Versions(r.request.Context(), r.at); err != nil { // the newest can be launched without the list
+			s.kit.Log(r.request).Warn("versions of a template are not offered", "template", r.at, "error", err)
 		}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
@@ -148,7 +148,7 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 		doc.Parameters = append(doc.Parameters, parameter)
 	}
 	doc.Paused = paused(d, t.Name)
-	mends := c.May(rights.Right{Action: rights.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(rights.Admin, t.Name)
+	mends := c.grant.May(rights.Right{Action: rights.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(rights.Admin, t.Name)
 	if mends {
 		doc.Behind = e.Behind
 	}
@@ -303,8 +303,8 @@ func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) erro
 func showUser(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	used, shared := r.counts(r.view.Document)
 	doc := api.Me{
-		Mode: r.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
-		Admin:    r.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}),
+		Mode: r.grant.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
+		Admin:    r.grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}),
 		Approver: r.mayAny(rights.Approve),
 		Quota:    &api.Quota{Limit: userLimit(s, r.caller, r.view.Document), Used: used}, Shared: shared,
 		AsOf: r.view.AsOf,

@@ -57,7 +57,7 @@ func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.E
 	if version == newest {
 		version = ""
 	}
-	now, err := s.o.Catalog.Pin(r.Context(), r.at.Template, version)
+	now, err := s.o.Catalog.Pin(r.request.Context(), r.at.Template, version)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotFound):
 		return nil, fmt.Errorf("%w: template %s no longer exists, so the instance cannot be updated", lifecycle.ErrPhase, r.at.Template)
@@ -155,7 +155,7 @@ func orphanInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record])
 // pauseTemplate stops new instances of a template; resume allows them again.
 func pauseTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	var body api.Reason
-	a, err := readBody(r.Request, r.caller, &body)
+	a, err := readBody(r.request, r.caller, &body)
 	if err == nil && body.Reason != "" {
 		err = checkReason(body.Reason)
 	}
@@ -166,7 +166,7 @@ func pauseTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 }
 
 func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
-	a, err := readBody(r.Request, r.caller, &none{})
+	a, err := readBody(r.request, r.caller, &none{})
 	if err != nil {
 		return err
 	}
@@ -176,12 +176,12 @@ func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 func changeTemplate(s *server, w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
 	_, done, err := repeated(r.caller, r.view, a)
 	if err == nil && !done {
-		_, err = s.do(r.Request, r.caller, rights.Action(word), r.at, a, e)
+		_, err = s.do(r.request, r.caller, rights.Action(word), r.at, a, e)
 	}
 	if err != nil {
 		return err
 	}
-	if r.view, err = s.o.Store.View(r.Context()); err != nil {
+	if r.view, err = s.o.Store.View(r.request.Context()); err != nil {
 		return err
 	}
 	doc, ok := templateDoc(s, r.caller, r.view.Document, r.at)
