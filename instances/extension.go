@@ -122,7 +122,7 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 		runs := newRemoteRuns(l)
 		m.Runs = runs
 		m.RunPages = func(s *states.States) site.Set {
-			return pages.NewRuns(pages.RunsOptions{Kit: kit, Runs: runsForPages{runs}, States: s})
+			return pages.NewRuns(pages.RunsOptions{Kit: kit, Runs: runs, States: s})
 		}
 		m.Forward, err = l.forwardRuns(kit)
 	}

@@ -62,8 +62,8 @@ func (r *remoteRuns) template(organization string) (*template.Template, string, 
 	return t, digest, err
 }
 
-// document returns the document that this replica knows.
-func (r *remoteRuns) document(ctx context.Context) (*lifecycle.Document, error) {
+// Document returns the document that this replica knows.
+func (r *remoteRuns) Document(ctx context.Context) (*lifecycle.Document, error) {
 	v, err := r.l.ledger.View(ctx)
 	if err == nil && v.Document == nil {
 		err = lifecycle.ErrNoLeader
@@ -73,7 +73,7 @@ func (r *remoteRuns) document(ctx context.Context) (*lifecycle.Document, error) 
 
 // record returns the record of a workspace if it has the given ID.
 func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
-	d, err := r.document(ctx)
+	d, err := r.Document(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +84,8 @@ func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*l
 	return rec, nil
 }
 
-// do commits an event of a caller.
-func (r *remoteRuns) do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error) {
+// Do commits an event of a caller.
+func (r *remoteRuns) Do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error) {
 	c := lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
 	if by.Mode == "static" {
 		c.Actor.Issuer = "okara:static"
@@ -110,7 +110,7 @@ func runError(err error) error {
 
 // View implements [tfe.Runs].
 func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, error) {
-	d, err := r.document(ctx)
+	d, err := r.Document(ctx)
 	if err != nil {
 		return tfe.RunView{}, err
 	}
@@ -177,7 +177,7 @@ func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller
 	if !remoteName().MatchString(w.Name) {
 		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has characters other than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
 	}
-	d, err := r.document(ctx)
+	d, err := r.Document(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -188,7 +188,7 @@ func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller
 	if err != nil {
 		return "", err
 	}
-	a, err := r.do(ctx, by, lifecycle.OpenWorkspace{Template: t, Digest: digest, Workspace: w.Name})
+	a, err := r.Do(ctx, by, lifecycle.OpenWorkspace{Template: t, Digest: digest, Workspace: w.Name})
 	if err != nil {
 		return "", err
 	}
@@ -233,7 +233,7 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 	if err != nil {
 		return tfe.Run{}, err
 	}
-	a, err := r.do(ctx, n.By, lifecycle.Enqueue{
+	a, err := r.Do(ctx, n.By, lifecycle.Enqueue{
 		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: template.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
 	})
 	return answered(a, err)
@@ -271,12 +271,12 @@ func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n 
 	default:
 		return tfe.Run{}, fmt.Errorf("%q: %w", d.Action, oci.ErrUnsupported)
 	}
-	return answered(r.do(ctx, d.By, e))
+	return answered(r.Do(ctx, d.By, e))
 }
 
 // Queue implements [tfe.Runs].
 func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQueue, error) {
-	d, err := r.document(ctx)
+	d, err := r.Document(ctx)
 	if err != nil {
 		return tfe.RunQueue{}, err
 	}
@@ -315,7 +315,7 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 
 // End implements [tfe.Runs].
 func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller) error {
-	d, err := r.document(ctx)
+	d, err := r.Document(ctx)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 	if rec == nil {
 		return nil
 	}
-	_, err = r.do(ctx, by, lifecycle.CloseWorkspace{ID: rec.ID})
+	_, err = r.Do(ctx, by, lifecycle.CloseWorkspace{ID: rec.ID})
 	switch {
 	case errors.Is(err, tfe.ErrNoRun):
 		return nil // another request closed it first

@@ -11,30 +11,15 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// runsForPages adapts the runs to the interface of the pages.
-type runsForPages struct{ *remoteRuns }
+var _ pages.Runs = (*remoteRuns)(nil)
 
-var _ pages.Runs = runsForPages{}
-
-// Document implements [pages.Runs].
-func (r runsForPages) Document(ctx context.Context) (*lifecycle.Document, error) {
-	return r.document(ctx)
-}
-
-// Log implements [pages.Runs].
-func (r runsForPages) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
+// PhaseLog implements [pages.Runs].
+func (r *remoteRuns) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
 	return r.l.driver.PhaseLog(ctx, rec, u, apply, offset)
-}
-
-// Do implements [pages.Runs].
-func (r runsForPages) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error {
-	_, err := r.do(ctx, by, e)
-	return err
 }
 
 // forwardRuns forwards to the leader the requests that only the leader can answer correctly.

@@ -28,11 +28,11 @@ import (
 type Runs interface {
 	// Document returns the document that this replica knows.
 	Document(ctx context.Context) (*lifecycle.Document, error)
-	// Log returns the existing log of a plan or an apply from a byte on, and whether it is
+	// PhaseLog returns the existing log of a plan or an apply from a byte on, and whether it is
 	// complete. Without a log it returns nil.
-	Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error)
+	PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error)
 	// Do commits an event of a caller.
-	Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
+	Do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error)
 }
 
 // RunsOptions configure the pages of runs of workspaces. Kit, Runs and States are required.

@@ -225,7 +225,7 @@ func (s *workspaces) log(r *site.Request, w workspaceRun, apply bool) (*logBody,
 
 // copy reads a log to its present end; there is false if there is no log.
 func (s *workspaces) copy(ctx context.Context, to io.Writer, w workspaceRun, apply bool) (over, there bool, err error) {
-	from, over, err := s.runs.Log(ctx, w.rec, w.run, apply, 0)
+	from, over, err := s.runs.PhaseLog(ctx, w.rec, w.run, apply, 0)
 	if errors.Is(err, oci.ErrNotFound) {
 		return over, false, nil
 	}
@@ -298,7 +298,7 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 		return nil, err
 	}
 	event := act.event(w, f)
-	err = s.runs.Do(r.Context(), r.Grant.Caller, event)
+	_, err = s.runs.Do(r.Context(), r.Grant.Caller, event)
 	switch {
 	case errors.Is(err, lifecycle.ErrStalePlan):
 		return &site.Answer{To: w.at(), Text: "Not done: the plan has changed since the page was made. Look at it again.", Bad: true}, nil
@@ -335,7 +335,7 @@ func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 			waits = now
 			out.Send("", "wait", now)
 		}
-		from, over, err := s.runs.Log(ctx, w.rec, w.run, phase == "apply", offset)
+		from, over, err := s.runs.PhaseLog(ctx, w.rec, w.run, phase == "apply", offset)
 		if from != nil {
 			offset, err = out.Text(from, offset, maxLog, over, func(offset int64) string { return strconv.FormatInt(offset, 10) })
 			from.Close()

@@ -17,19 +17,16 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Runs are the runs of workspaces in the store of a server.
-type Runs struct{ *Server }
-
-var _ pages.Runs = Runs{}
+var _ pages.Runs = (*Server)(nil)
 
 // Document implements [pages.Runs].
-func (r Runs) Document(ctx context.Context) (*lifecycle.Document, error) {
+func (r *Server) Document(ctx context.Context) (*lifecycle.Document, error) {
 	v, err := r.Store.View(ctx)
 	return v.Document, err
 }
 
-// Log implements [pages.Runs]: every plan and apply has the same log.
-func (r Runs) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
+// PhaseLog implements [pages.Runs]: every plan and apply has the same log.
+func (r *Server) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
 	over := u.Result != "" || !apply && u.Plan != ""
 	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
 		return nil, over, nil
@@ -42,23 +39,22 @@ func (r Runs) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, 
 }
 
 // Do implements [pages.Runs].
-func (r Runs) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error {
+func (r *Server) Do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error) {
 	c := lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
 	rand.Read(c.Seed[:]) // never fails
-	_, err := r.Store.Do(ctx, c)
-	return err
+	return r.Store.Do(ctx, c)
 }
 
 // Enqueue requests a run of a workspace, and returns the id of its record.
-func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
+func (r *Server) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
 	t.Helper()
 	tmpl := &template.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
 	digest := must.Get(tmpl.Digest())(t)
 	anna := access.Caller{Subject: "anna"}
-	must.Succeed(t, r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: tmpl, Digest: digest, Workspace: workspace}))
+	must.Get(r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: tmpl, Digest: digest, Workspace: workspace}))(t)
 	d := must.Get(r.Document(t.Context()))(t)
 	id := d.WorkspaceRecord(organization, workspace).ID
 	source := template.Source{Digest: "sha256:ab", Archive: "sha256:cd", Size: 1}
-	must.Succeed(t, r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: tmpl, Digest: digest, Source: source, Ask: ask}))
+	must.Get(r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: tmpl, Digest: digest, Source: source, Ask: ask}))(t)
 	return id
 }

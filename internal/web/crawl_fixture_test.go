@@ -106,7 +106,7 @@ func (w *whole) start(t *testing.T) {
 	client := mustClient(t, w.host, oci.Options{PlainHTTP: true})
 	protocols := must.Get(registry.New(registry.Options{Kit: w.api.Kit, Keys: keys, Client: client, Layout: w.layout}))(t)
 	states := must.Get(states.New(states.Options{Client: client, Layout: w.layout}))(t)
-	runs := pages.NewRuns(pages.RunsOptions{Kit: w.api.Kit, Runs: portaltest.Runs{Server: w.api}, States: states, Now: w.api.Store.Now, Pace: service.Pace{Poll: time.Millisecond}})
+	runs := pages.NewRuns(pages.RunsOptions{Kit: w.api.Kit, Runs: w.api, States: states, Now: w.api.Store.Now, Pace: service.Pace{Poll: time.Millisecond}})
 	pages := must.Get(web.New(web.Options{
 		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
 		States: states, Doctor: w, Audit: w.auditLog, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Runs: runs, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,

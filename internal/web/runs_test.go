@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -22,13 +21,13 @@ const planText = "\x1b[1mOpenTofu will perform the following actions:\x1b[0m\n\n
 // whose plan waits, and one queued after it.
 func (w *whole) runs(t *testing.T, organization, workspace string) (waiting string) {
 	t.Helper()
-	r := portaltest.Runs{Server: w.api}
+	r := w.api
 	id := r.Enqueue(t, organization, workspace, lifecycle.Ask{Key: "1", Message: "first </title>"})
 	w.api.Results.Begin() // every run has the same log
 	w.api.Results.Append(planText)
 	plan := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Changes: true, Counts: &lifecycle.Counts{Add: 1}}
 	w.api.Store.Finish(t, id, plan)
-	must.Succeed(t, r.Do(t.Context(), access.Caller{Subject: "boss"}, lifecycle.Confirm{ID: id, N: 1, Plan: plan.Plan}))
+	must.Get(r.Do(t.Context(), access.Caller{Subject: "boss"}, lifecycle.Confirm{ID: id, N: 1, Plan: plan.Plan}))(t)
 	w.api.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done})
 	r.Enqueue(t, organization, workspace, lifecycle.Ask{Key: "2", Speculative: true})
 	w.api.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "plan failed with exit status 1"})

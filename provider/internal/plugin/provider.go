@@ -82,7 +82,7 @@ func (p *okara) Resources(context.Context) []func() resource.Resource { return n
 // DataSources returns the data sources of the provider.
 func (p *okara) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
-		func() datasource.DataSource { return &stateData{okara: p} },
+		func() datasource.DataSource { return &stateData{open: p.open} },
 		func() datasource.DataSource { return &versionsData{okara: p, of: addr.KindModule} },
 		func() datasource.DataSource { return &versionsData{okara: p, of: addr.KindProvider} },
 	}

@@ -18,13 +18,16 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // stateData is the data source okara_state, which reads the outputs of another state.
-type stateData struct{ *okara }
+type stateData struct {
+	open func(backendblock.Backend) (*statebackend.Store, error)
+}
 
 // Metadata sets the name of the data source.
 func (*stateData) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
