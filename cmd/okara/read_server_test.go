@@ -92,6 +92,13 @@ func TestReadServer(t *testing.T) {
 			}
 		}
 	}
+	for _, args := range [][]string{{"list", "net/vpc/aws@~> 1.0.0"}, {"list", "net/vpc/aws@~> 1.0.0", "--json"}} {
+		_, want, _ := r.as(t, "", append(args, "--registry", r.registry)...)
+		code, got, errOut := r.as(t, serveToken, append(args, "--server", r.server)...)
+		if diff := cmp.Diff(got, want); code != cli.ExitOK || diff != "" {
+			t.Errorf("%v: exit %d %s, server - registry +:\n%s", args, code, errOut, diff)
+		}
+	}
 	if got := must.Fixed(io.ReadAll(askServer(t, http.MethodGet, r.server+"/v1/modules/net/vpc/aws", readToken, "").Body)); !strings.Contains(string(got), `"downloads":0`) {
 		t.Errorf("what was verified counts as a download: %s", got)
 	}
@@ -195,6 +202,14 @@ func TestReadServerRights(t *testing.T) {
 		{"withdrawn, publisher verifies", serveToken, []string{"verify", "net/vpc/aws@2.0.0"}, cli.ExitFailure, "failed +status +yanked broken", "not verified"},
 		{"held back", readToken, []string{"pull", "net/bare/aws@1.0.0", "out"}, cli.ExitNotFound, "^$", "does not fulfil the policy of this server"},
 		{"held back, publisher", serveToken, []string{"show", "net/bare/aws@1.0.0"}, cli.ExitOK, "version +1.0.0", "^$"},
+		{"lists what it may read", readToken, []string{"list"}, cli.ExitOK, "module +net/vpc/aws\n.*provider +acme/dns", "^$"},
+		{"lists what it may read, elsewhere", strayToken, []string{"list"}, cli.ExitOK, "^$", "^$"},
+		{"lists as JSON", readToken, []string{"list", "--json"}, cli.ExitOK, `"address": "net/vpc/aws"`, "^$"},
+		{"lists without a token", "", []string{"list"}, cli.ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
+		{"lists elsewhere", strayToken, []string{"list", "net/vpc/aws"}, cli.ExitDenied, "^$", "403 Forbidden.*\nhint: the token is valid"},
+		{"lists no such module", readToken, []string{"list", "net/none/aws"}, cli.ExitNotFound, "^$", "not found.*\nhint: okara list --server URL without"},
+		{"lists no such version", readToken, []string{"list", "net/vpc/aws@>= 9.0.0"}, cli.ExitNotFound, "^$", "net/vpc/aws has no version that >= 9.0.0 allows"},
+		{"lists no address", readToken, []string{"list", "vpc"}, cli.ExitUsage, "^$", "vpc"},
 		{"exclude each other", readToken, []string{"show", "net/vpc/aws", "--registry", r.registry}, cli.ExitUsage, "^$", "--server and --registry"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

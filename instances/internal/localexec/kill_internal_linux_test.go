@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,51 +91,6 @@ func (k *killTest) mustTool(t *testing.T, s run.Spec) (p sandbox.Process) {
 	return p
 }
 
-// halts returns steps at which a stub halts, and the state at that time.
-func (k *killTest) halts() map[string]struct {
-	script runtest.Script
-	want   string // with which the next attempt begins
-} {
-	halt := []runtest.Step{{Mark: k.mark}, {Await: k.mark + ".on"}}
-	put := func(s string) runtest.Step { return runtest.Step{State: s} }
-	return map[string]struct {
-		script runtest.Script
-		want   string
-	}{
-		"init":          {runtest.Script{"init": halt}, ""},
-		"plan":          {runtest.Script{"plan": append(halt, runtest.Step{Print: runtest.Planned})}, ""},
-		"apply":         {runtest.Script{"apply": append(halt, put(runtest.State(1, 1)))}, runtest.State(1, 1)},
-		"apply, stored": {runtest.Script{"apply": append(append([]runtest.Step{put(runtest.State(1, 1))}, halt...), put(runtest.State(2, 2)))}, runtest.State(2, 2)},
-		"apply, ended":  {runtest.Script{"apply": append([]runtest.Step{put(runtest.State(1, 1)), put(runtest.State(2, 2))}, halt...)}, runtest.State(2, 2)},
-	}
-}
-
-// TestChildKilled kills the child by SIGKILL at five points. The next attempt begins with
-// what its tool made; nothing else is left of the first.
-//
-// Shows: crash K7
-// Shows: platform-mistakes 14
-// Shows: instances 5
-func TestChildKilled(t *testing.T) {
-	for name := range (&killTest{}).halts() {
-		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, sandbox.ModeNone)
-			step := k.halts()[name]
-			s := k.attempt(t, step.script)
-			h := k.mustStart(t, s)
-			runtest.MustAppear(t, k.mark)
-			tool := k.mustTool(t, s)
-			mustKillChild(t, k.scratch(s.Ref))
-			runtest.MustWrite(t, k.mark+".on", "")
-			st := k.mustEnd(t, s, h)
-			if st.State != run.Gone || tool.Alive() {
-				t.Fatalf("%+v, the tool lives: %v", st, tool.Alive())
-			}
-			k.mustGoOnFrom(t, step.want)
-		})
-	}
-}
-
 // mustGoOnFrom runs another attempt, which must find a state, "" for none, and checks for
 // leftovers of both attempts.
 func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
@@ -159,50 +113,20 @@ func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 	k.mustRemain(t)
 }
 
-// TestToolKilled kills the tool by SIGKILL. The child reports it and ends, although a
-// process that left the tool's group holds its output: nothing waits for that process,
-// and it does not survive.
-//
-// Shows: crash K8
-// Shows: platform-mistakes 14
-func TestToolKilled(t *testing.T) {
-	for name := range (&killTest{}).halts() {
-		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, sandbox.ModeNone)
-			seconds := "86425" + strconv.Itoa(os.Getpid())
-			step := k.halts()[name]
-			for command := range step.script {
-				step.script[command] = append([]runtest.Step{{Hold: seconds}}, step.script[command]...)
-			}
-			s := k.attempt(t, step.script)
-			h := k.mustStart(t, s)
-			runtest.MustAppear(t, k.mark)
-			mustKill(t, k.mustTool(t, s))
-			st := k.mustEnd(t, s, h)
-			if r, log := k.tr.Result(); st.State != run.Ended || r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "the tool was killed") {
-				t.Errorf("%+v, report %+v\n%s", st, r, log)
-			}
-			if left := runtest.Running(t, seconds); len(left) > 0 {
-				t.Errorf("left: %v, %v", left, runtest.Kill(left))
-			}
-			k.tr.MustBeFree()
-			k.mustRemain(t)
-			stored := map[string]string{"apply, stored": runtest.State(1, 1), "apply, ended": runtest.State(2, 2)}
-			k.mustGoOnFrom(t, stored[name]) // the last stored state
-		})
-	}
-}
-
 // TestHostLost kills child and tool at once, and changes the boot ID. The next
 // attempt waits for the end of the lease, and continues from the last stored state.
 //
 // Shows: crash K5-K6 | the machine, during plan and during apply
 // Shows: instances 5
 func TestHostLost(t *testing.T) {
-	for name, want := range map[string]string{"plan": "", "apply, stored": runtest.State(1, 1)} {
+	for name, want := range map[string]string{"plan": "", "apply": runtest.State(1, 1)} {
 		t.Run(name, func(t *testing.T) {
 			k := newKillTest(t, sandbox.ModeNone)
-			s := k.attempt(t, k.halts()[name].script)
+			halt := []runtest.Step{{Mark: k.mark}, {Await: k.mark + ".on"}}
+			if want != "" {
+				halt = append([]runtest.Step{{State: want}}, halt...)
+			}
+			s := k.attempt(t, runtest.Script{name: halt})
 			h := k.mustStart(t, s)
 			runtest.MustAppear(t, k.mark)
 			tool := k.mustTool(t, s)
