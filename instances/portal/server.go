@@ -121,15 +121,12 @@ func (s *server) routes() http.Handler {
 	post("instances/{id}/update", to(s, findInstance(owns|administers), updateInstance))
 	post("instances/{id}/approve", to(s, findInstance(approves), approveInstance))
 	post("instances/{id}/reject", to(s, findInstance(approves), rejectInstance))
-	post("instances/{id}/retry", to(s, findInstance(owns|administers), retryInstance))
-	post("instances/{id}/cancel", to(s, findInstance(owns|administers), cancelInstance))
-	post("instances/{id}/stop", to(s, findInstance(owns|administers), stopInstance))
-	post("instances/{id}/start", to(s, findInstance(owns|administers), startInstance))
-	post("instances/{id}/protect", to(s, findInstance(owns|administers), protectInstance))
-	post("instances/{id}/unprotect", to(s, findInstance(owns|administers), unprotectInstance))
+	for word, verb := range plainVerbs() {
+		post("instances/{id}/"+string(word), to(s, findInstance(verb.may), func(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+			return change(s, w, r, word, func(none) (lifecycle.Event, error) { return verb.event(r.at.ID), nil })
+		}))
+	}
 	post("instances/{id}/transfer", to(s, findInstance(owns|administers), transferInstance))
-	post("instances/{id}/take", to(s, findInstance(receives|owns), takeOffer))
-	post("instances/{id}/decline", to(s, findInstance(receives|owns), declineOffer))
 	post("instances/{id}/orphan", to(s, findInstance(administers), orphanInstance))
 
 	get("instances/{id}/runs", to(s, findInstance(reads), listRuns))

@@ -121,29 +121,25 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func retryInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "retry", func(none) (lifecycle.Event, error) { return lifecycle.Retry{ID: r.at.ID}, nil })
+// plainVerb is a change of an instance that its request says in one word.
+type plainVerb struct {
+	may   role
+	event func(id string) lifecycle.Event
 }
 
-func cancelInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
-}
-
-// stopInstance switches an instance off by hand; start switches it on.
-func stopInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "stop", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID, Stop: true}, nil })
-}
-
-func startInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "start", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID}, nil })
-}
-
-func protectInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
-}
-
-func unprotectInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "unprotect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID}, nil })
+// plainVerbs are those changes, by their words. The owner may take as well: a caller that
+// took the instance may repeat that, and any other owner is refused.
+func plainVerbs() map[rights.Action]plainVerb {
+	return map[rights.Action]plainVerb{
+		"retry":     {owns | administers, func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} }},
+		"cancel":    {owns | administers, func(id string) lifecycle.Event { return lifecycle.Cancel{ID: id} }},
+		"stop":      {owns | administers, func(id string) lifecycle.Event { return lifecycle.Switch{ID: id, Stop: true} }},
+		"start":     {owns | administers, func(id string) lifecycle.Event { return lifecycle.Switch{ID: id} }},
+		"protect":   {owns | administers, func(id string) lifecycle.Event { return lifecycle.Protect{ID: id, On: true} }},
+		"unprotect": {owns | administers, func(id string) lifecycle.Event { return lifecycle.Protect{ID: id} }},
+		"take":      {receives | owns, func(id string) lifecycle.Event { return lifecycle.Take{ID: id} }},
+		"decline":   {receives | owns, func(id string) lifecycle.Event { return lifecycle.Take{ID: id, No: true} }},
+	}
 }
 
 func orphanInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
@@ -199,16 +195,6 @@ func transferInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record
 		to, err := findRecipient(r, b)
 		return lifecycle.Transfer{ID: r.at.ID, To: to}, err
 	})
-}
-
-// takeOffer accepts an offer and decline refuses it. The owner is admitted as well: a
-// caller that took the instance may repeat that, and any other owner is refused.
-func takeOffer(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "take", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID}, nil })
-}
-
-func declineOffer(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "decline", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID, No: true}, nil })
 }
 
 func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, error) {
