@@ -115,8 +115,6 @@ func TestStatusCost(t *testing.T) {
 	for i := range 8 {
 		v := fmt.Sprintf("1.%d.0", i)
 		f.provider(t, release{address: "acme/dns", version: v})
-		repo := f.repo(t, "acme/providers/acme/dns")
-		must(0, repo.PutTag(t.Context(), "okara-time-1700000000000-"+v, must(repo.Fetch(t.Context(), v)))) // as okara publishes: others are looked at
 		f.event(t, "acme/providers/acme/dns", clock.now().Add(time.Duration(i)), evidence.StatusEvent{
 			Action: evidence.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
 		})

@@ -115,7 +115,10 @@ func TestCorrupt(t *testing.T) {
 	for _, repository := range []string{vpcRepo, dnsRepo} {
 		s.foreign(t, repository, "2.0.0")
 	}
-	for range 2 {
+	for i := range 2 {
+		if _, err := s.providerVersion(t.Context(), dns, "2.0.0"); i == 0 && !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("provider: %v", err) // no list has it from now on
+		}
 		l := must.Get(s.Provider(t.Context(), must.Fixed(addr.ParseProvider(dns))))(t)
 		if modules, providers := s.listed(t, vpc), texts(l.Listed); len(modules) != 1 || len(providers) != 1 {
 			t.Errorf("listed: %q and %q", modules, providers)
