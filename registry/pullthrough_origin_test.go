@@ -184,7 +184,7 @@ func wrongShasum(b []byte) []byte {
 func otherName(b []byte) []byte { return bytes.ReplaceAll(b, []byte("-dns_"), []byte("-dnt_")) }
 
 func morePlatforms(b []byte) []byte {
-	return bytes.ReplaceAll(b, []byte(`"platforms":[`), []byte(`"platforms":[{"os":"plan9","arch":"386"},`))
+	return bytes.ReplaceAll(b, []byte(`{"version":"1.2.0"`), []byte(`{"version":"1.2.0","platforms":[{"os":"linux","arch":"amd64"},{"os":"plan9","arch":"386"}]`))
 }
 
 func keyOf(k *signing.Key) func([]byte) []byte {
