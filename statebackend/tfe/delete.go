@@ -69,15 +69,25 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 }
 
 // endVariables returns the function that deletes the variables and settings of a workspace.
-// If it has variables, that needs the right to set them.
+// If it has some, that needs the right to set them: a new workspace of the name begins
+// without.
 func (s *books) endVariables(r *http.Request, p workspaceRef, g access.Grant) (end func(context.Context) error, err error) {
 	book, err := s.open(r.Context(), p.organization)
 	if err != nil {
 		return nil, err
 	}
 	some, err := book.Variables(r.Context(), p.workspace)
-	if err == nil && len(some) > 0 {
+	if err != nil {
+		return nil, err
+	}
+	settings, err := book.Settings(r.Context(), p.workspace)
+	if err != nil {
+		return nil, err
+	}
+	if own := settings[p.workspace]; len(some) > 0 || len(own.Options) > 0 {
 		_, err = s.gate.allow(r, rights.Run, p)
+	} else if own.Project != "" {
+		err = s.allowProject(r, p, own.Project)
 	}
 	return func(ctx context.Context) error { return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller)) }, err
 }

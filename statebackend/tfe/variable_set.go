@@ -56,8 +56,8 @@ func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization 
 	return g, nil
 }
 
-// allowProject decides whether a workspace may come into a project. If the project uses
-// sets of variables, the workspace gets them as if it used each of them. "" is the
+// allowProject decides whether a workspace may come into a project, or leave it. If the
+// project uses sets of variables, its workspaces get them as if they used each. "" is the
 // default project, which is open to all callers.
 func (s *books) allowProject(r *http.Request, p workspaceRef, project string) error {
 	g, err := s.gate.allow(r, manage, p)
@@ -70,7 +70,7 @@ func (s *books) allowProject(r *http.Request, p workspaceRef, project string) er
 	}
 	_, uses, err := book.Sets(r.Context())
 	if err == nil && slices.ContainsFunc(uses, func(u variables.Use) bool { return u.Project == project }) {
-		err = refuse(http.StatusForbidden, "forbidden", "project %q uses sets of variables, which its workspaces get, and the caller may not write and run all of %q\nhint: ask who may, or leave the workspace in another project", project, p.organization)
+		err = refuse(http.StatusForbidden, "forbidden", "project %q uses sets of variables, which its workspaces get, and the caller may not write and run all of %q\nhint: ask who may, or leave the workspace where it is", project, p.organization)
 	}
 	return err
 }

@@ -326,7 +326,7 @@ func TestVariableRights(t *testing.T) {
 }
 
 // TestVariablesOfAProject: a caller that may change only some workspaces cannot get the
-// variables of a project by moving a workspace into it.
+// variables of a project by moving a workspace into it, or take them from one in it.
 func TestVariablesOfAProject(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -357,6 +357,10 @@ func TestVariablesOfAProject(t *testing.T) {
 	move(dev, http.StatusOK, "other")
 	move(c, http.StatusOK, "safe")
 	move(dev, http.StatusOK, "safe") // unchanged
+	move(dev, http.StatusForbidden, "other")
+	dev.want(http.StatusForbidden, http.MethodDelete, "workspaces/"+id, nil) // a new one would be in no project
+	move(c, http.StatusOK, "other")
+	dev.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
 }
 
 // TestVariableSets creates sets, lets workspaces and projects use them, and checks which

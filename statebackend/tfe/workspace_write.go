@@ -96,6 +96,9 @@ func (b workspaceBody) applier(s *books, r *http.Request, p workspaceRef) func(*
 		err := b.apply(p.organization, record)
 		if err == nil && record.Project != old.Project {
 			err = s.allowProject(r, p, record.Project)
+			if err == nil {
+				err = s.allowProject(r, p, old.Project)
+			}
 		}
 		if err != nil || sameRuns(&old, record) {
 			return err
@@ -197,10 +200,11 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 	return answer(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.resource(p, h, g, &record).withLock(nil))})
 }
 
-// endFormer deletes the variables that are left of a deleted workspace of this name: they
-// may have been created during the deletion, or it was made without the state keys.
+// endFormer deletes the variables and settings that are left of a workspace of this name:
+// they may have been created during its deletion, or it was deleted without the state keys
+// or by a tag.
 func (s workspaceRecords) endFormer(r *http.Request, at located, g access.Grant) error {
-	if at.record == nil || !at.record.Deleted {
+	if at.record == nil && s.books.runs == nil || at.record != nil && !at.record.Deleted {
 		return nil
 	}
 	end, err := s.books.endVariables(r, at.workspaceRef, g)
