@@ -386,17 +386,19 @@ func (t *Tree) Foreign() []string {
 }
 
 // devices are names that Windows reserves, with any extension.
-const devices = "con prn aux nul com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
+const devices = "con conin$ conout$ prn aux nul com0 com¹ com² com³ lpt0 lpt¹ lpt² lpt³ com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
 
 func notOnWindows(element string) bool {
 	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ")
 }
 
-// isDevice reports whether an element is a drive such as "C:", or a device.
+// isDevice reports whether an element is a drive such as "C:", a device, or the content of
+// another file, as "main.tf::$DATA".
 func isDevice(element string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(element), ".")
+	stem, _, _ = strings.Cut(stem, ":")
 	drive := len(element) > 1 && element[1] == ':' && unicode.IsLetter(rune(element[0]))
-	return drive || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
+	return drive || strings.Contains(element, "::") || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
 }
 
 func (w *walk) file(name string, info fs.FileInfo) error {
