@@ -96,7 +96,7 @@ func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest)
 func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (warnings []string, err error) {
 	tags, warnings, err := putVersion(ctx, l, v, m, o)
 	if err == nil && !slices.Contains(tags, v.Tag()) {
-		warnings = append(warnings, recordTime(ctx, l.Repository, v.Tag())...)
+		warnings = append(warnings, recordTime(ctx, l.Repository, v.Tag(), m)...)
 	}
 	return warnings, err
 }
@@ -233,8 +233,11 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 			if there, err := b.there(ctx); there || err != nil {
 				return true, err
 			}
-		} else if err := b.list.allows(b.version, b.root); err != nil {
-			return true, err
+		}
+		if b.replaces == "" { // the version does not exist, or its tag leads nowhere
+			if err := b.list.allows(ctx, b.version, b.root); err != nil {
+				return true, err
+			}
 		}
 		pause := bidRivalPause
 		switch rivals := b.rivals(ctx, list.Tags); {

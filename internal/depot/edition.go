@@ -64,7 +64,7 @@ func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 		if slices.Contains(tags, v.Tag()) && slices.Contains(tags, edition.Tag()) {
 			return nil, nil
 		}
-		return recordTime(ctx, r, edition.Tag()), nil
+		return recordTime(ctx, r, edition.Tag(), m), nil
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}

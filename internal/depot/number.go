@@ -3,6 +3,7 @@
 package depot
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -126,11 +127,17 @@ func content(m oci.Manifest) []string {
 
 // allows returns the conflict if the number of v was used, and m is not what it
 // named.
-func (l *Listing) allows(v addr.Version, m oci.Manifest) error {
+func (l *Listing) allows(ctx context.Context, v addr.Version, m oci.Manifest) error {
 	if err := l.apart(v); err != nil {
 		return err
 	}
 	was := l.removal(v)
+	if was == nil {
+		var err error
+		if was, err = l.readTime(ctx, v); err != nil {
+			return err
+		}
+	}
 	if was == nil || was.Subject == m.Digest {
 		return nil
 	}

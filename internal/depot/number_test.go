@@ -82,6 +82,26 @@ func TestANumberIsUsedOnce(t *testing.T) {
 	}
 }
 
+// TestANumberWhoseTagIsGone removes the tag of a version without okara, as policies of
+// registries do: its number takes the same content and no other.
+func TestANumberWhoseTagIsGone(t *testing.T) {
+	for _, tt := range numbers(t) {
+		t.Run(tt.name, func(t *testing.T) {
+			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			must.Get(tt.publish(d, "1.2.3", "# one"))(t)
+			must.Succeed(t, depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout)).Untag(t.Context(), "1.2.3"))
+			_, err := tt.publish(d, "1.2.3", "# other")
+			allowed := map[string]bool{"editions": true, "mirror": true} // whose number moves, and whose content is the origin's
+			if errors.Is(err, oci.ErrExists) == allowed[tt.name] || err != nil && !errors.Is(err, oci.ErrExists) {
+				t.Errorf("other content: %v", err)
+			}
+			if _, err := tt.publish(d, "1.2.3", "# one"); err != nil {
+				t.Errorf("the same content: %v", err)
+			}
+		})
+	}
+}
+
 // TestAYankedVersionSaysSo publishes again a version that exists and is yanked.
 func TestAYankedVersionSaysSo(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {

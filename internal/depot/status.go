@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -189,11 +191,16 @@ func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidenc
 // the time. The time is not in the manifest of the version, since the same
 // content must always have the same digest. The tag has a manifest of its own,
 // so that it does not protect a version from the registry's garbage collection.
+// It says what was published, for a version whose tag somebody removes without
+// okara.
 const (
 	timePrefix   = "okara-time-"
 	timeDigits   = 13
 	artifactTime = "application/vnd.okara.time.v1"
 	maxTag       = 128
+
+	annTimeManifest = "vnd.okara.time.manifest" // digest of the manifest of the version
+	annTimeContent  = "vnd.okara.time.content"  // what must never change in it, in words
 )
 
 func timeTag(version string, at time.Time) string {
@@ -251,13 +258,15 @@ func timesIn(tags []string, now time.Time) map[string]time.Time {
 }
 
 // recordTime records the current time as the publish time of a version. A
-// failure is only a warning, because nothing depends on the record.
-func recordTime(ctx context.Context, r *oci.Repo, version string) (warnings []string) {
+// failure is only a warning: the version exists.
+func recordTime(ctx context.Context, r *oci.Repo, version string, was oci.Manifest) (warnings []string) {
 	tag := timeTag(version, time.Now())
 	if len(tag) > maxTag {
 		return nil
 	}
-	m, err := timeManifest(version, tag)
+	m, err := artifact.NewBare(artifactTime, map[string]string{
+		artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag, annTimeManifest: was.Digest.String(), annTimeContent: strings.Join(content(was), " "),
+	})
 	if err == nil {
 		err = artifact.PutBare(ctx, r, tag, m)
 	}
@@ -267,8 +276,41 @@ func recordTime(ctx context.Context, r *oci.Repo, version string) (warnings []st
 	return nil
 }
 
-func timeManifest(version, tag string) (oci.Manifest, error) {
-	return artifact.NewBare(artifactTime, map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag})
+// readTime returns what the publish time of a version says of its content, as an
+// event that removed its tag; nil if nothing is recorded, as before 0.1.0.
+func (l *Listing) readTime(ctx context.Context, v addr.Version) (*evidence.StatusEvent, error) {
+	i := slices.IndexFunc(l.Tags, func(tag string) bool {
+		version, at, ok := parseTime(tag)
+		return ok && version == v.Tag() && at.Equal(l.Times[version])
+	})
+	if i < 0 {
+		return nil, nil
+	}
+	m, err := l.Repository.Fetch(ctx, l.Tags[i])
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	image, err := m.Image()
+	was := &evidence.StatusEvent{Subject: digest.Digest(image.Annotations[annTimeManifest]), Content: strings.Fields(image.Annotations[annTimeContent])}
+	if err != nil || image.ArtifactType != artifactTime || was.Subject.Validate() != nil {
+		return nil, nil // any publisher may push such a tag
+	}
+	return was, nil
+}
+
+// deleteTime deletes the manifest of a publish time, if okara wrote it.
+func deleteTime(ctx context.Context, r *oci.Repo, tag string) error {
+	m, err := r.Fetch(ctx, tag)
+	if err != nil {
+		return err
+	}
+	if image, err := m.Image(); err != nil || image.ArtifactType != artifactTime || image.Annotations[artifact.AnnTitle] != tag {
+		return nil
+	}
+	return r.Delete(ctx, m.Descriptor)
 }
 
 // dropTimes removes the publish times of removed versions, as far as the
@@ -284,8 +326,8 @@ func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 			continue
 		}
 		err := l.Repository.Untag(ctx, tag)
-		if m, e := timeManifest(version, tag); e == nil && errors.Is(err, oci.ErrUnsupported) {
-			err = l.Repository.Delete(ctx, m.Descriptor)
+		if errors.Is(err, oci.ErrUnsupported) {
+			err = deleteTime(ctx, l.Repository, tag)
 		}
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return

@@ -41,7 +41,7 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 	out.Digest = put.Digest.String()
 	out.Existing = existing
 	if !existing {
-		out.Warnings = recordTime(ctx, r, out.Tag)
+		out.Warnings = recordTime(ctx, r, out.Tag, oci.Manifest{Descriptor: put})
 	}
 	out.Warnings = append(out.Warnings, listInCatalog(ctx, d, it, "")...)
 	return out, nil
