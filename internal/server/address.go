@@ -24,13 +24,13 @@ func (o Options) publicURL(r *http.Request) string {
 // plain http came over a network, where a proxy may add TLS, or if a proxy that is not
 // listed has left a trace: it may have changed the name. The host is what the client
 // itself sent, so an answer with it is for this client alone. A replica that forwards a
-// request says how it was reached.
+// request says how it was reached, signed with the keys that replicas share.
 func (o Options) reached(r *http.Request) string {
-	if hop := r.Header.Get(service.HopHeader); hop != "" {
-		if u, err := url.Parse(hop); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if hop := strings.Fields(r.Header.Get(service.HopHeader)); len(hop) > 0 {
+		if len(hop) != 3 || !o.Options.Keys.Verify(hopPurpose, hop[1], hop[2], hop[0]) {
 			return ""
 		}
-		return strings.TrimSuffix(hop, "/")
+		return hop[0]
 	}
 	scheme := o.Kit.Guard.Scheme(r)
 	at := url.URL{Scheme: scheme, Host: o.Kit.Guard.Host(r), Path: strings.TrimSuffix(o.BasePath, "/")}
@@ -44,6 +44,19 @@ func (o Options) reached(r *http.Request) string {
 		return ""
 	}
 	return at.String()
+}
+
+const hopPurpose = "hop"
+
+// hop returns the value of [service.HopHeader] for another replica; "" if it is not known
+// how the client reached this one.
+func (o Options) hop(r *http.Request) string {
+	at := o.reached(r)
+	if at == "" {
+		return ""
+	}
+	id, signature := o.Options.Keys.Sign(hopPurpose, at)
+	return at + " " + id + " " + signature
 }
 
 // forwarded are the headers in which proxies say whom they forward, and by which name.

@@ -123,7 +123,7 @@ func TestPublicURL(t *testing.T) {
 		{"a user", func(*Options) {}, "a:b@okara.example", "192.0.2.1:9", "", true, ""},
 		{"another replica", func(*Options) {}, "okara.example", "192.0.2.1:9", "hop https://okara.example/tf", true, "https://okara.example/tf"},
 		{"another replica that does not know", func(*Options) {}, "okara.example", "192.0.2.1:9", "hop 1", true, ""},
-		{"another replica of a user", func(*Options) {}, "okara.example", "192.0.2.1:9", "hop https://a:b@okara.example", true, ""},
+		{"a client as another replica", func(*Options) {}, "okara.example", "192.0.2.1:9", "forged https://okara.example", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := tfeFront(t, func(o *Options) {
@@ -133,7 +133,10 @@ func TestPublicURL(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 			r.Host, r.RemoteAddr = tt.host, tt.from
 			proto, said, _ := strings.Cut(tt.proto, " ")
-			if proto == "hop" {
+			if proto == "hop" || proto == "forged" {
+				if id, signature := f.o.Options.Keys.Sign(hopPurpose, said); proto == "hop" && said != "1" {
+					said += " " + id + " " + signature
+				}
 				r.Header.Set(service.HopHeader, said)
 				proto, said = "", "192.0.2.7"
 			}

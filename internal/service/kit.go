@@ -20,19 +20,19 @@ type Options struct {
 	Guard    *access.Guard                                         // determines the address of a client
 	Answered func(r *http.Request, status int, took time.Duration) // is called after each answer; may be nil
 	Logger   *slog.Logger                                          // gets the details that an answer does not show; nil: no log
-	Reached  func(r *http.Request) string                          // returns the URL by which a client reached this server, "" if unknown; may be nil
+	Hop      func(r *http.Request) string                          // returns the value of HopHeader, "" if unknown; may be nil
 }
 
 // HopHeader marks a request that one replica forwards to another. Its value is the URL by
-// which the client reached the first one, "1" if that is not known.
+// which the client reached the first one, with a signature; "1" if that is not known.
 const HopHeader = "Okara-Hop"
 
 // Hop returns the value of [HopHeader] for a request that is forwarded.
 func (k *Kit) Hop(r *http.Request) string {
-	if k.o.Reached == nil {
+	if k.o.Hop == nil {
 		return "1"
 	}
-	return cmp.Or(k.o.Reached(r), "1")
+	return cmp.Or(k.o.Hop(r), "1")
 }
 
 // Kit is what the services of one server share. It is safe for concurrent use.
