@@ -40,7 +40,7 @@ type moduleVersionEntry struct {
 // pre-release only by an exact constraint, so an edition hides no other
 // version.
 func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
-	l, err := r.catalog.Module(r.Context(), r.at)
+	l, err := r.catalog.Versions(r.Context(), r.at.Item())
 	if err != nil {
 		return missing(err, "module %s", r.at)
 	}
@@ -177,7 +177,7 @@ func openTofu(agent string) (major, minor int, ok bool) {
 
 // latest redirects to the archive of the latest release.
 func (m *modules) latest(w http.ResponseWriter, r call[addr.Module]) error {
-	l, err := r.catalog.Module(r.Context(), r.at)
+	l, err := r.catalog.Versions(r.Context(), r.at.Item())
 	if err != nil {
 		return missing(err, "module %s", r.at)
 	}
@@ -237,7 +237,7 @@ type moduleRequirementDoc struct {
 // detail describes one version from the description that was stored at
 // publication.
 func (m *modules) detail(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
-	l, err := r.catalog.Module(r.Context(), r.at.Module)
+	l, err := r.catalog.Versions(r.Context(), r.at.Module.Item())
 	if err != nil {
 		return missing(err, "module %s", r.at.Module)
 	}

@@ -144,7 +144,7 @@ func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
 // those that may be pulled through. A slow or unavailable origin adds nothing,
 // and the answer does not wait for it if there are stored versions.
 func (v *view) versions(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
-	stored, err := v.catalog.Provider(ctx, p)
+	stored, err := v.catalog.Versions(ctx, p.Item())
 	rule, ok := v.pull.rule(p)
 	if !ok || err != nil && !v.absent(err) {
 		return stored, err

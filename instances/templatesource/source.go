@@ -320,7 +320,7 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	list, err := t.o.Catalog.Module(ctx, m)
+	list, err := t.o.Catalog.Versions(ctx, m.Item())
 	if err != nil {
 		return nil, fmt.Errorf("module %s: %w", m, err)
 	}

@@ -194,7 +194,7 @@ func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest st
 	if err != nil {
 		return e, false
 	}
-	list, err := c.Module(ctx, m)
+	list, err := c.Versions(ctx, m.Item())
 	if err != nil {
 		return e, temporary(err)
 	}
@@ -276,7 +276,7 @@ var errNoVersion = errors.New("no version fits")
 
 // chooseVersion returns the highest version that fits, or the one with the pinned digest.
 func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref template.ModuleRef) (addr.Version, error) {
-	versions, err := c.Module(ctx, m)
+	versions, err := c.Versions(ctx, m.Item())
 	if err != nil {
 		return addr.Version{}, err
 	}

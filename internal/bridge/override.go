@@ -29,7 +29,7 @@ const (
 func (c Config) Override() []byte {
 	blocks := make([]string, 0, 1+len(c.Remote))
 	if c.Declared {
-		backend := written("    ", backendArguments(text.HCL(s3facade.StateKey(c.Backend.Repository))))
+		backend := written("    ", append(clientArguments(text.HCL(s3facade.StateKey(c.Backend.Repository))), argument{"use_lockfile", "true"})) // doc.go gives the reasons
 		blocks = append(blocks, "terraform {\n  backend \"s3\" {\n"+backend+"  }\n}\n")
 	}
 	for _, r := range c.Remote {
@@ -52,11 +52,6 @@ func written(indent string, arguments []argument) string {
 		fmt.Fprintf(&s, "%s%-*s = %s\n", indent, width, a.name, a.value)
 	}
 	return s.String()
-}
-
-// backendArguments returns the arguments of the backend block; doc.go gives the reasons.
-func backendArguments(key string) []argument {
-	return append(clientArguments(key), argument{"use_lockfile", "true"})
 }
 
 func clientArguments(key string) []argument {

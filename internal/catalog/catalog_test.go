@@ -35,13 +35,13 @@ func TestListAges(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
 	m := must.Fixed(addr.ParseModule(vpc))
-	first := must.Fixed(s.Module(t.Context(), m))
+	first := must.Fixed(s.Versions(t.Context(), m.Item()))
 	first.Derived.Store("form", "an answer")
-	if n := s.requests(func() { must.Fixed(s.Module(t.Context(), m)) }); len(n) != 0 {
+	if n := s.requests(func() { must.Fixed(s.Versions(t.Context(), m.Item())) }); len(n) != 0 {
 		t.Errorf("a list that is known was asked for: %v", n)
 	}
 	s.pass(6 * time.Minute) // too old for a refresh in the background
-	again := must.Fixed(s.Module(t.Context(), m))
+	again := must.Fixed(s.Versions(t.Context(), m.Item()))
 	if kept, _ := again.Derived.Load("form"); again != first || kept != "an answer" {
 		t.Errorf("a refresh without news is another value")
 	}
@@ -190,7 +190,7 @@ func TestOneFetch(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if l, err := s.Module(t.Context(), must.Fixed(addr.ParseModule(vpc))); err != nil || len(l.Listed) != 1 {
+			if l, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule(vpc)).Item()); err != nil || len(l.Listed) != 1 {
 				t.Errorf("listed: %v, %v", l, err)
 			}
 		})
@@ -239,10 +239,10 @@ func TestDown(t *testing.T) {
 		}
 	}
 	s.pass(10 * time.Hour)
-	if _, err := s.Module(t.Context(), must.Fixed(addr.ParseModule(vpc))); !errors.Is(err, oci.ErrUnavailable) {
+	if _, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule(vpc)).Item()); !errors.Is(err, oci.ErrUnavailable) {
 		t.Errorf("a list of yesterday: %v", err)
 	}
-	if _, err := s.Module(t.Context(), must.Fixed(addr.ParseModule("net/dns/aws"))); !errors.Is(err, oci.ErrUnavailable) {
+	if _, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule("net/dns/aws")).Item()); !errors.Is(err, oci.ErrUnavailable) {
 		t.Errorf("a list that was never read: %v", err)
 	}
 }

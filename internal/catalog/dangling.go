@@ -106,7 +106,7 @@ func dropForeign(ctx context.Context, c *Catalog, repository string, l *Versions
 // LatestModule returns the latest version of a module. It skips dangling versions.
 func (c *Catalog) LatestModule(ctx context.Context, m addr.Module) (l *Versions, v addr.Version, mv *ModuleVersion, err error) {
 	for range maxDanglingSkipped {
-		if l, err = c.Module(ctx, m); err != nil {
+		if l, err = c.Versions(ctx, m.Item()); err != nil {
 			break
 		}
 		var ok bool

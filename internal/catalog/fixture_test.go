@@ -159,7 +159,7 @@ func (s *store) foreign(t *testing.T, repository, tag string) {
 // listed returns the versions of a module that are served, highest first.
 func (s *store) listed(t *testing.T, address string) []string {
 	t.Helper()
-	l := must.Get(s.Module(t.Context(), must.Fixed(addr.ParseModule(address))))(t)
+	l := must.Get(s.Versions(t.Context(), must.Fixed(addr.ParseModule(address)).Item()))(t)
 	return texts(l.Listed)
 }
 

@@ -87,7 +87,7 @@ func TestPolicyUndecided(t *testing.T) {
 	s.sign(t, vpcRepo, "1.0.0", key)
 	s.pass(time.Minute)
 	down = true
-	_, err := s.Module(t.Context(), must.Fixed(addr.ParseModule(vpc)))
+	_, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule(vpc)).Item())
 	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrUnavailable) {
 		t.Errorf("while the registry is down: %v", err)
 	}

@@ -23,7 +23,7 @@ func TestProviderVersion(t *testing.T) {
 	s := newStore(t, nil)
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64", "darwin_arm64")
 	p, v := must.Fixed(addr.ParseProvider(dns)), must.Fixed(addr.ParseVersion("1.0.0"))
-	l := must.Fixed(s.Provider(t.Context(), p))
+	l := must.Fixed(s.Versions(t.Context(), p.Item()))
 	if _, known := s.KnownProvider(p, v, l); known {
 		t.Error("a version is known before anybody asked")
 	}
@@ -119,7 +119,7 @@ func TestCorrupt(t *testing.T) {
 		if _, err := s.providerVersion(t.Context(), dns, "2.0.0"); i == 0 && !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("provider: %v", err) // no list has it from now on
 		}
-		l := must.Get(s.Provider(t.Context(), must.Fixed(addr.ParseProvider(dns))))(t)
+		l := must.Get(s.Versions(t.Context(), must.Fixed(addr.ParseProvider(dns)).Item()))(t)
 		if modules, providers := s.listed(t, vpc), texts(l.Listed); len(modules) != 1 || len(providers) != 1 {
 			t.Errorf("listed: %q and %q", modules, providers)
 		}

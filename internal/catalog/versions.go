@@ -49,23 +49,13 @@ func (l *Versions) size() int {
 	return n
 }
 
-// Module returns the versions of a module, or [oci.ErrNotFound] if it has none.
-func (c *Catalog) Module(ctx context.Context, m addr.Module) (*Versions, error) {
-	return c.Versions(ctx, m.Item())
-}
-
-// Provider returns the versions of a provider, a mirrored one if it has a host name, or
-// [oci.ErrNotFound] if it has none.
-func (c *Catalog) Provider(ctx context.Context, p addr.Provider) (*Versions, error) {
-	return c.Versions(ctx, p.Item())
-}
-
 // PeekProvider returns the cached versions of a provider, without a request.
 func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
 	return c.lists.Peek(p.Item().Repository(c.layout))
 }
 
-// Versions returns the versions of an item, like [Catalog.Module] and [Catalog.Provider].
+// Versions returns the versions of a module, or of a provider, a mirrored one if it has a
+// host name; [oci.ErrNotFound] if it has none.
 func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
 	repository := it.Repository(c.layout)
 	return c.lists.Get(ctx, repository, listPolicy(), func(ctx context.Context, old *Versions, has bool) (*Versions, error) {

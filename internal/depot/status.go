@@ -203,10 +203,6 @@ const (
 	annTimeContent  = "vnd.okara.time.content"  // what must never change in it, in words
 )
 
-func timeTag(version string, at time.Time) string {
-	return fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, at.UnixMilli(), version)
-}
-
 // parseTime returns the version tag and the time in a publish time tag.
 func parseTime(tag string) (version string, at time.Time, ok bool) {
 	rest, ok := strings.CutPrefix(tag, timePrefix)
@@ -260,7 +256,7 @@ func timesIn(tags []string, now time.Time) map[string]time.Time {
 // recordTime records the current time as the publish time of a version. A
 // failure is only a warning: the version exists.
 func recordTime(ctx context.Context, r *oci.Repo, version string, was oci.Manifest) (warnings []string) {
-	tag := timeTag(version, time.Now())
+	tag := fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, time.Now().UnixMilli(), version)
 	if len(tag) > maxTag {
 		return nil
 	}
@@ -301,18 +297,6 @@ func (l *Listing) readTime(ctx context.Context, v addr.Version) (*evidence.Statu
 	return was, nil
 }
 
-// deleteTime deletes the manifest of a publish time, if okara wrote it.
-func deleteTime(ctx context.Context, r *oci.Repo, tag string) error {
-	m, err := r.Fetch(ctx, tag)
-	if err != nil {
-		return err
-	}
-	if image, err := m.Image(); err != nil || image.ArtifactType != artifactTime || image.Annotations[artifact.AnnTitle] != tag {
-		return nil
-	}
-	return r.Delete(ctx, m.Descriptor)
-}
-
 // dropTimes removes the publish times of removed versions, as far as the
 // registry allows, except those that decide which of two versions is hidden. By
 // digest it deletes only manifests that okara wrote.
@@ -327,7 +311,11 @@ func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 		}
 		err := l.Repository.Untag(ctx, tag)
 		if errors.Is(err, oci.ErrUnsupported) {
-			err = deleteTime(ctx, l.Repository, tag)
+			var m oci.Manifest
+			m, err = l.Repository.Fetch(ctx, tag)
+			if image, wrong := m.Image(); err == nil && wrong == nil && image.ArtifactType == artifactTime && image.Annotations[artifact.AnnTitle] == tag {
+				err = l.Repository.Delete(ctx, m.Descriptor)
+			}
 		}
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return

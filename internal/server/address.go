@@ -48,12 +48,11 @@ func (o Options) reached(r *http.Request) string {
 
 const hopPurpose = "hop"
 
-// hop returns the value of [service.HopHeader] for another replica; "" if it is not known
-// how the client reached this one.
-func (o Options) hop(r *http.Request) string {
+// signAddress returns the value of [service.HopHeader] for another replica.
+func (o Options) signAddress(r *http.Request) string {
 	at := o.reached(r)
 	if at == "" {
-		return ""
+		return "1"
 	}
 	id, signature := o.Options.Keys.Sign(hopPurpose, at)
 	return at + " " + id + " " + signature

@@ -136,7 +136,7 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	kit := service.New(service.Options{
-		Guard: guard, Answered: metrics.answered, Logger: o.Logger, Hop: func(r *http.Request) string { return o.hop(r) },
+		Guard: guard, Answered: metrics.answered, Logger: o.Logger, Hop: func(r *http.Request) string { return o.signAddress(r) },
 	})
 	o.Options.Kit = kit
 	o.Options.Keys = keys

@@ -3,7 +3,6 @@
 package service
 
 import (
-	"cmp"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -20,24 +19,17 @@ type Options struct {
 	Guard    *access.Guard                                         // determines the address of a client
 	Answered func(r *http.Request, status int, took time.Duration) // is called after each answer; may be nil
 	Logger   *slog.Logger                                          // gets the details that an answer does not show; nil: no log
-	Hop      func(r *http.Request) string                          // returns the value of HopHeader, "" if unknown; may be nil
+	Hop      func(r *http.Request) string                          // returns the value of HopHeader; nil: it is unknown
 }
 
 // HopHeader marks a request that one replica forwards to another. Its value is the URL by
 // which the client reached the first one, with a signature; "1" if that is not known.
 const HopHeader = "Okara-Hop"
 
-// Hop returns the value of [HopHeader] for a request that is forwarded.
-func (k *Kit) Hop(r *http.Request) string {
-	if k.o.Hop == nil {
-		return "1"
-	}
-	return cmp.Or(k.o.Hop(r), "1")
-}
-
 // Kit is what the services of one server share. It is safe for concurrent use.
 type Kit struct {
-	Guard    *access.Guard // authorises requests
+	Guard    *access.Guard                // authorises requests
+	Hop      func(r *http.Request) string // returns the value of HopHeader for a request that is forwarded
 	o        Options
 	Requests *ClientLimiter // one place per request under [Kit.Limit]
 	bodies   *ClientLimiter // one place per body that is read after [Kit.OpenBody]
@@ -55,7 +47,10 @@ func New(o Options) *Kit {
 	if o.Answered == nil {
 		o.Answered = func(*http.Request, int, time.Duration) {}
 	}
-	return &Kit{Guard: o.Guard, o: o, Requests: NewClientLimiter(maxRequests), bodies: NewClientLimiter(maxBodies), closing: make(chan struct{})}
+	if o.Hop == nil {
+		o.Hop = func(*http.Request) string { return "1" }
+	}
+	return &Kit{Guard: o.Guard, Hop: o.Hop, o: o, Requests: NewClientLimiter(maxRequests), bodies: NewClientLimiter(maxBodies), closing: make(chan struct{})}
 }
 
 // Close announces that the server stops: streams have to end, and their clients reconnect

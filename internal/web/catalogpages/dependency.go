@@ -96,7 +96,7 @@ func (s requirements) meant(r *site.Request, d artifact.DescribedProvider) []add
 }
 
 func (s requirements) hereOf(ctx context.Context, p addr.Provider, constraints []string) (here, bool) {
-	l, err := s.catalog.Provider(ctx, p)
+	l, err := s.catalog.Versions(ctx, p.Item())
 	if err != nil {
 		return here{}, false
 	}

@@ -126,7 +126,7 @@ func (s *modules) listed(r *site.Request) (addr.Module, *catalog.Versions, error
 	if err != nil {
 		return m, nil, err
 	}
-	l, err := s.catalog.Module(r.Context(), m)
+	l, err := s.catalog.Versions(r.Context(), m.Item())
 	if err != nil {
 		return m, nil, gone(err, "module", m.String())
 	}
@@ -152,7 +152,7 @@ func (s *modules) versionIn(r *site.Request) (x found, err error) {
 		x.list, x.v, x.mv, err = s.catalog.LatestModule(r.Context(), x.m)
 	} else if x.v, err = addr.ParseVersion(text); err != nil {
 		return x, site.NotFound("%v", err)
-	} else if x.list, err = s.catalog.Module(r.Context(), x.m); err == nil {
+	} else if x.list, err = s.catalog.Versions(r.Context(), x.m.Item()); err == nil {
 		var no *catalog.RefusedError
 		x.mv, no, err = s.catalog.HeldModule(r.Context(), x.m, x.v)
 		if no != nil && (err != nil || !r.Publishes(x.m.Item())) {

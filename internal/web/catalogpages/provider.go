@@ -83,7 +83,7 @@ func (s *providers) listed(r *site.Request) (addr.Provider, *catalog.Versions, e
 	if err != nil {
 		return p, nil, err
 	}
-	l, err := s.catalog.Provider(r.Context(), p)
+	l, err := s.catalog.Versions(r.Context(), p.Item())
 	if err != nil {
 		return p, nil, gone(err, "provider", p.String())
 	}

@@ -130,7 +130,7 @@ func LanguageOf(name string) string {
 // lexer returns the lexer of a language; "" is plain text. It is made for each text,
 // since rendered pages are cached.
 func lexer(language string) chroma.Lexer {
-	rules := plainRules
+	rules := func() chroma.Rules { return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}} }
 	switch language {
 	case "hcl":
 		rules = hclRules
@@ -152,10 +152,6 @@ func rule(pattern string, t chroma.Emitter, then ...chroma.Mutator) chroma.Rule 
 		r.Mutator = then[0]
 	}
 	return r
-}
-
-func plainRules() chroma.Rules {
-	return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}}
 }
 
 // hclRules highlight HCL, the language of OpenTofu and Terraform

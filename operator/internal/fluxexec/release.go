@@ -140,17 +140,13 @@ func (g *Git) check() error {
 	if g.Path != "" && !staysInside(g.Path) {
 		return fieldf("chart.git.path", "%q is outside the repository", g.Path)
 	}
-	if g.Commit != "" && !isCommit(g.Commit) {
+	if g.Commit != "" && (len(g.Commit) != 40 || strings.Trim(g.Commit, "0123456789abcdef") != "") {
 		return fieldf("chart.git.commit", "%q is not a full commit hash", g.Commit)
 	}
 	if set(g.Branch, g.Tag, g.Semver, g.Commit) > 1 {
 		return fieldf("chart.git", "at most one of branch, tag, semver and commit is allowed")
 	}
 	return nil
-}
-
-func isCommit(text string) bool {
-	return len(text) == 40 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 func isURL(text string, schemes ...string) bool {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,7 +147,7 @@ func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.An
 	case had == nil:
 		return lifecycle.Answer{}, false, nil
 	case had.Annotations[v1alpha1.AnnotationAsked] != askedBy(c):
-		if _, digest, ok := cutAsked(had); ok && digest != c.Digest && had.Spec.CreatedBy == actorName(c.Actor) {
+		if _, digest, ok := strings.Cut(had.Annotations[v1alpha1.AnnotationAsked], "="); ok && digest != c.Digest && had.Spec.CreatedBy == actorName(c.Actor) {
 			return lifecycle.Answer{}, true, lifecycle.ErrKeyReused
 		}
 	}

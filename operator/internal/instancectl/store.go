@@ -337,8 +337,3 @@ func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Ins
 	}
 	return failed(o.Name, err)
 }
-
-// cutAsked splits the mark of the request that wrote an object last.
-func cutAsked(o *v1alpha1.Instance) (key, digest string, ok bool) {
-	return strings.Cut(o.Annotations[v1alpha1.AnnotationAsked], "=")
-}

@@ -122,7 +122,7 @@ func (m Modules) Versions(ctx context.Context, ref template.ModuleRef, n int) ([
 	if err != nil {
 		return nil, err
 	}
-	list, err := m.Catalog.Module(ctx, module)
+	list, err := m.Catalog.Versions(ctx, module.Item())
 	if err != nil {
 		return nil, err
 	}

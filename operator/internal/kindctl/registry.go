@@ -51,7 +51,7 @@ func (r Registry) Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.V
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.Catalog.Module(ctx, a)
+	list, err := r.Catalog.Versions(ctx, a.Item())
 	if err != nil {
 		return nil, err
 	}
