@@ -398,7 +398,7 @@ func isDevice(element string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(element), ".")
 	stem, _, _ = strings.Cut(stem, ":")
 	drive := len(element) > 1 && element[1] == ':' && unicode.IsLetter(rune(element[0]))
-	return drive || strings.Contains(element, "::") || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
+	return drive || strings.Contains(element, "::$") || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
 }
 
 func (w *walk) file(name string, info fs.FileInfo) error {

@@ -398,7 +398,7 @@ type RivalError struct {
 
 func (e *RivalError) Error() string {
 	return fmt.Sprintf("%s:%s is being published with other content, or that was begun and not finished: theirs %s, yours %s; "+
-		"publish theirs again to finish it, or another version", e.Repository, e.Tag, e.Theirs, e.Ours)
+		"publish theirs again to finish it, or another version; what was adding platforms gives up after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
 }
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }

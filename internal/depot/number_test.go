@@ -4,6 +4,8 @@ package depot_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -83,22 +85,32 @@ func TestANumberIsUsedOnce(t *testing.T) {
 }
 
 // TestANumberWhoseTagIsGone removes the tag of a version without okara, as policies of
-// registries do: its number takes the same content and no other.
+// registries do, or its manifest, so that the tag is listed and answers 404: its number takes
+// the same content and no other.
 func TestANumberWhoseTagIsGone(t *testing.T) {
 	for _, tt := range numbers(t) {
-		t.Run(tt.name, func(t *testing.T) {
-			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-			must.Get(tt.publish(d, "1.2.3", "# one"))(t)
-			must.Succeed(t, depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout)).Untag(t.Context(), "1.2.3"))
-			_, err := tt.publish(d, "1.2.3", "# other")
-			allowed := map[string]bool{"editions": true, "mirror": true} // whose number moves, and whose content is the origin's
-			if errors.Is(err, oci.ErrExists) == allowed[tt.name] || err != nil && !errors.Is(err, oci.ErrExists) {
-				t.Errorf("other content: %v", err)
-			}
-			if _, err := tt.publish(d, "1.2.3", "# one"); err != nil {
-				t.Errorf("the same content: %v", err)
-			}
-		})
+		for _, listed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/listed=%t", tt.name, listed), func(t *testing.T) {
+				registry := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+				server := httptest.NewServer(registry)
+				t.Cleanup(server.Close)
+				d, client := depottest.NewDepot(t, strings.TrimPrefix(server.URL, "http://"), oci.Options{})
+				must.Get(tt.publish(d, "1.2.3", "# one"))(t)
+				repo := depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))
+				must.Succeed(t, repo.Untag(t.Context(), "1.2.3"))
+				if listed {
+					registry.Add(repo.Name(), "1.2.3")
+				}
+				_, err := tt.publish(d, "1.2.3", "# other")
+				allowed := map[string]bool{"editions": true, "mirror": true} // whose number moves, and whose content is the origin's
+				if errors.Is(err, oci.ErrExists) == allowed[tt.name] || err != nil && !errors.Is(err, oci.ErrExists) {
+					t.Errorf("other content: %v", err)
+				}
+				if _, err := tt.publish(d, "1.2.3", "# one"); err != nil {
+					t.Errorf("the same content: %v", err)
+				}
+			})
+		}
 	}
 }
 
