@@ -79,7 +79,7 @@ func (l *Listing) hide() {
 		consider(v)
 	}
 	for _, e := range l.Events {
-		if v, ok := removed(e); ok && !l.Times[v.Tag()].IsZero() {
+		if v, ok := removed(e); ok {
 			consider(v)
 		}
 	}
