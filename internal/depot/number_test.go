@@ -233,6 +233,14 @@ func TestPlusIsNoNumber(t *testing.T) {
 	if l = mustVersions(t, d, module.item); len(l.Versions) != 1 || l.Hidden[first] != second {
 		t.Errorf("after pruning %v is offered, %v hidden", l.Versions, l.Hidden)
 	}
+	for _, tag := range []string{"4.0.0", "4.0.0_1"} { // concurrent editions, whose times are not those of the version
+		must.Succeed(t, r.PutTag(t.Context(), tag, m))
+	}
+	gone, other := depottest.MustVersion(t, "4.0.0"), depottest.MustVersion(t, "4.0.0+1")
+	must.Succeed(t, depot.PruneVersions(t.Context(), mustVersions(t, d, module.item), []addr.Version{gone}))
+	if l = mustVersions(t, d, module.item); l.Hidden[other] != gone {
+		t.Errorf("after pruning an edition %v is offered, %v hidden", l.Versions, l.Hidden)
+	}
 
 	provider := depottest.MustRepo(t, client, depottest.ProviderRepo)
 	must.Get(numbers(t)[2].publish(d, "", ""))(t)
