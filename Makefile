@@ -24,7 +24,8 @@ test-.: AS_SHIPPED :=
 GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test $(AS_SHIPPED) -vet=off -timeout 30m
 
 .PHONY: build image release tools generate test $(TESTS) lint race cover demo docs
-demo: build $(TOFU) $(TIME)
+demo: build $(TIME) # by a tofu or terraform that is there, or by one that this builds
+	@sh testdata/demo/tool.sh >/dev/null || $(MAKE) $(TOFU)
 	sh testdata/demo/demo.sh
 # Modules beside each other, since operator and internal/e2e wait more than they work; without vet,
 # which lint runs, with all of its checks.

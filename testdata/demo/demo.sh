@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # okara's whole job on one machine: an OCI registry, a module and a provider in
-# it, stock tofu that installs both and keeps its state there. Needs what
-# `make tools` builds; leaves nothing behind.
+# it, stock tofu or terraform that installs both and keeps its state there. Needs
+# what `make demo` builds; leaves nothing behind.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dist=$root/.cache/provider/time/0.14.2
-PATH=$root/bin:$root/.cache/tofu/1.12.6:$PATH
+path=$(sh "$root/testdata/demo/tool.sh")
+tool=$(basename "$path")
+PATH=$root/bin:$(dirname "$path"):$PATH
 work=$(mktemp -d "${TMPDIR:-/tmp}/okara-demo.XXXXXX")
 server=
 holder=
@@ -64,26 +66,26 @@ key=$(okara keys new --name "okara demo" --dir "$work/keys" --quiet | cut -f 2)
 printf '$ okara publish provider DIST acme/time 0.14.2 --sign-key KEY\n'
 okara publish provider "$dist" acme/time 0.14.2 --sign-key "$key"
 
-step "A root module that uses both, its state in the same registry"
+step "A root module that uses both, its state in the same registry, by $("$tool" version | head -n 1)"
 okara cli-config --hostname okara.test "$url" >"$TF_CLI_CONFIG_FILE"
 cd "$work/app"
 sed "s|REGISTRY|$registry|" "$root/testdata/demo/main.tf" >main.tf
 sed -n 1,5p main.tf
-show okara tofu init
-show okara tofu plan -out=plan
-show okara tofu apply plan
+show okara $tool init
+show okara $tool plan -out=plan
+show okara $tool apply plan
 rm plan
 
 step "A second apply holds the lock; a third waits for it"
 state=$registry/state/demo
-printf '$ okara tofu apply -auto-approve -var hold=5s &\n'
-okara tofu apply -auto-approve -var generation=2 -var hold=5s >"$work/holder.log" 2>&1 &
+echo "\$ okara $tool apply -auto-approve -var hold=5s &"
+okara $tool apply -auto-approve -var generation=2 -var hold=5s >"$work/holder.log" 2>&1 &
 holder=$!
 held() { okara state locks "$state" | grep -q default; }
 until_true held
 show okara state locks "$state"
-printf '$ okara tofu apply -auto-approve -lock-timeout=60s -var generation=3\n'
-okara tofu apply -auto-approve -lock-timeout=60s -var generation=3 >"$work/waiter.log"
+echo "\$ okara $tool apply -auto-approve -lock-timeout=60s -var generation=3"
+okara $tool apply -auto-approve -lock-timeout=60s -var generation=3 >"$work/waiter.log"
 grep -e '^Acquiring' -e '^Apply complete' "$work/waiter.log"
 wait "$holder"
 holder=
@@ -99,8 +101,8 @@ show okara state restore "$state" 1
 show okara state history "$state"
 
 step "Destroy, and nothing is left in the folder but the tool's own files"
-printf '$ okara tofu destroy -auto-approve\n'
-okara tofu destroy -auto-approve >"$work/destroy.log"
+echo "\$ okara $tool destroy -auto-approve"
+okara $tool destroy -auto-approve >"$work/destroy.log"
 grep '^Destroy complete' "$work/destroy.log"
 ls -A
 left=$(ls -A | grep -v -e '^main\.tf$' -e '^\.terraform' || true)
