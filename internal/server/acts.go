@@ -63,18 +63,24 @@ func newActs() *acts {
 	return &acts{claims: map[place]*claim{}, waiting: map[place][]*waiting{}, recent: map[place]string{}, current: map[place]string{}}
 }
 
-// locks notes a claim, which may have joined that at root. It is recorded as a lock once
-// it has won, or has been there for actTime. It returns false for a claim of another
-// caller.
-func (a *acts) locks(at, root place, c *claim) bool {
+// makerOf returns the caller that made a claim; "" if that is not known.
+func (a *acts) makerOf(at place) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if was := a.claims[at]; was != nil {
-		return was.caller == c.caller // a heartbeat
+	if c := a.claims[at]; c != nil {
+		return c.caller
 	}
+	return ""
+}
+
+// locks notes a new claim, which may have joined that at root. It is recorded as a lock
+// once it has won, or has been there for actTime.
+func (a *acts) locks(at, root place, c *claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if len(a.claims) >= maxSteps {
 		c.write(c.change)
-		return true
+		return
 	}
 	a.claims[at] = c
 	c.joined = a.claims[root] != nil && a.claims[root].caller == c.caller
@@ -83,7 +89,6 @@ func (a *acts) locks(at, root place, c *claim) bool {
 		defer a.mu.Unlock()
 		c.recordLocked()
 	})
-	return true
 }
 
 // recordLocked records that a claim is a lock.
@@ -146,31 +151,31 @@ const (
 	endLost // it had not won, or nothing was changed under it
 )
 
-// ends forgets a claim, and returns what its end means, with the ID of the lock if the
-// claim was known.
-func (a *acts) ends(at place, caller string, forced bool) (how end, lock string) {
+// ends forgets a claim, and returns what its end means.
+func (a *acts) ends(at place, forced bool) end {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.claims[at]
-	if c == nil {
-		if forced {
-			return endForced, ""
-		}
-		return endUnlock, "" // it was made before this server started
+	if c != nil {
+		delete(a.claims, at)
+		c.timer.Stop()
 	}
-	delete(a.claims, at)
-	c.timer.Stop()
 	switch {
-	case forced || c.caller != caller:
+	case forced && c != nil:
 		c.recordLocked()
-		how = endForced
+		return endForced
+	case forced:
+		return endForced
+	case c == nil: // it was made before this server started, or through another door
+		return endUnlock
 	case c.joined:
+		return endSilent
 	case c.recorded:
-		how = endUnlock
+		return endUnlock
 	case !c.wrote:
-		how = endLost
+		return endLost
 	}
-	return how, c.change.Lock
+	return endSilent
 }
 
 // step keeps a record of a mark until an act of the same caller comes there, whose part

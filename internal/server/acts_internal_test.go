@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -188,17 +191,8 @@ func TestActs(t *testing.T) {
 		says("a claim")
 		time.Sleep(actTime + time.Second)
 		says("a claim that stays", "bob lock app/dev id-of-bob push")
-		must.Succeed(t, repo.Delete(ctx, m.Descriptor))
-		says("its end by somebody else", "anna force-unlock app/dev id-of-bob push")
-		tag, m = claim("anna", 100008)
-		raw("anna", tag, m)
-		raw("bob", tag, m)
-		says("a claim of somebody else", "bob push app/dev tag "+tag)
-		x := format.ClaimX("id-of-anna", 7)
-		raw("bob", format.StateTag{Kind: format.LockTombstone, Fragment: "dev", N: 100008, X: x}.String(), must.Fixed(format.NewLockManifest(format.LockManifest{
-			Kind: format.KindTombstone, Workspace: "dev", Fence: 100008, Nonce: x, Reason: format.ReasonReleased,
-		})))
-		says("a release that is none", "anna lock app/dev id-of-anna push", "bob force-unlock app/dev id-of-anna released")
+		must.Succeed(t, u.open("bob", "state/app").Delete(ctx, m.Descriptor))
+		says("its end", "bob unlock app/dev id-of-bob")
 
 		old := depottest.MustFetch(t, repo, "state-dev-v3")
 		raw("bob", "state-dev", old)
@@ -210,6 +204,62 @@ func TestActs(t *testing.T) {
 		raw("bob", "state-dev-v100010", old)
 		says("a version that is none", "bob push app/dev 100010 tag state-dev-v100010")
 	})
+}
+
+// TestClaimOfAnother takes the tags of a lock away from its holder, which has it through
+// the registry or through another door of the server: the holder keeps the lock, and only
+// force-unlock, which is recorded, ends it.
+func TestClaimOfAnother(t *testing.T) {
+	for _, door := range []string{"registry", "another"} {
+		inner := ocitest.Handler(t, ocitest.Quirks{})
+		u := newRegistryUse(t, inner)
+		ctx := t.Context()
+		store := u.store("anna")
+		if door == "another" {
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+			r.Header.Set("Authorization", "Bearer "+useToken("anna"))
+			ctx = statebackend.WithCaller(ctx, must.Get(u.front.kit.Guard.CallerOf(r))(t).Identity())
+			store = statebackend.New(must.Get(u.front.o.Client.Repo("state/app"))(t), statebackend.Options{})
+		}
+		l := must.Get(store.Lock(ctx, "dev", statebackend.LockInfo{ID: "id-of-anna", Operation: "OperationTypeApply"}))(t)
+		list := must.Get(u.open("bob", "state/app").Snapshot(ctx))(t)
+		tag := list.Tags[slices.IndexFunc(list.Tags, func(tag string) bool {
+			s, ok := format.ParseStateTag(tag)
+			return ok && s.Kind == format.LockClaim
+		})]
+		repo := u.open("bob", "state/app")
+		claim := depottest.MustFetch(t, repo, tag)
+		of, _ := format.ParseStateTag(tag)
+		end := must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindTombstone, Workspace: "dev", Fence: of.N, Nonce: of.X, Reason: format.ReasonReleased}))
+		u.took()
+		for what, do := range map[string]func() error{
+			"delete the tag":    func() error { return repo.Untag(ctx, tag) },
+			"delete the digest": func() error { return repo.Delete(ctx, claim.Descriptor) },
+			"replace":           func() error { return repo.PutTag(ctx, tag, end) },
+			"release":           func() error { return repo.PutTag(ctx, "un"+tag, end) },
+		} {
+			if e, ok := errors.AsType[*oci.ResponseError](do()); !ok || e.Status != http.StatusConflict || !strings.Contains(e.Error(), "okara state unlock --id") {
+				t.Errorf("%s, %s: %v", door, what, e)
+			}
+		}
+		must.Succeed(t, put(1)(ctx, l))
+		if _, err := u.store("bob").Lock(ctx, "dev", statebackend.LockInfo{ID: "id-of-bob"}); err == nil {
+			t.Errorf("%s: two hold the lock", door)
+		}
+		if got := u.took(); strings.Contains(got, "bob") {
+			t.Errorf("%s: changed:\n%s", door, got)
+		}
+		must.Succeed(t, u.store("bob").ForceUnlock(ctx, "dev", "id-of-anna"))
+		if err := put(2)(ctx, l); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "which is not current") {
+			t.Errorf("%s: a write after the end: %v", door, err)
+		}
+		if state, _, err := store.Get(ctx, "dev"); err != nil || !bytes.Contains(state, []byte(`"serial":1`)) {
+			t.Errorf("%s: the current state is %s (%v)", door, state, err)
+		}
+		if got := u.took(); !strings.Contains(got, "bob force-unlock app/dev id-of-anna forced") {
+			t.Errorf("%s: recorded:\n%s", door, got)
+		}
+	}
 }
 
 // TestActsOfPublication publishes, and leaves marks of publications without one.

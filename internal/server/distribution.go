@@ -65,6 +65,9 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	}
 	rec := httpserve.NewResponse(w)
 	push := f.pushOf(grant, r)
+	if err := push.checkClaim(); err != nil {
+		return err
+	}
 	f.o.Embedded.ServeHTTP(rec, r)
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.changed(r)

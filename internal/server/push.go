@@ -3,7 +3,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -38,6 +41,7 @@ type push struct {
 	delete     bool
 	manifest   oci.Manifest // before a deletion; zero: it could not be read
 	caller     string
+	claim      string // ID of the lock whose claim was there before; "": none
 	at         time.Time
 }
 
@@ -55,7 +59,7 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 	}
 	p.reference = reference
 	p.it, p.known = f.o.Layout.Parse(p.repository)
-	p.caller = strings.Join([]string{g.Mode, g.Issuer, g.Subject}, "\x00")
+	p.caller = g.Identity()
 	if repo, err := f.o.Client.Repo(p.repository); err == nil {
 		p.repo = repo
 		if p.delete && what == "manifests" {
@@ -64,6 +68,39 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 	}
 	return p
 }
+
+// checkClaim refuses to take a claim that holds from the caller that made it, by its tag, its
+// digest, or the tombstone of a release. Its holder would find the lock gone, and what it
+// writes could become current: only a force-unlock prevents that.
+func (p *push) checkClaim() error {
+	if p == nil || p.repo == nil || !p.known || p.it.Kind != addr.KindState {
+		return nil
+	}
+	t, ok := format.ParseStateTag(p.reference)
+	if p.delete && strings.Contains(p.reference, ":") {
+		t, ok = p.tagOf(p.manifest)
+	}
+	forced := t.Kind == format.ForceTombstone
+	if !ok || t.Kind != format.LockClaim && (t.Kind != format.LockTombstone && !forced || p.delete) {
+		return nil
+	}
+	t.Kind = format.LockClaim
+	m, err := p.repo.Fetch(p.ctx, t.String())
+	if err != nil || p.hasEnded(t) {
+		return nil
+	}
+	l, _ := format.ParseLock(m) // what cannot be read names nobody
+	p.claim = cmp.Or(l.Info.ID, t.X)
+	maker := cmp.Or(p.f.o.acts.makerOf(p.claimAt(t)), l.Info.Caller)
+	if forced || maker == "" || p.caller == "" || maker == p.caller {
+		return nil
+	}
+	p.writeTo(t, access.Change{Action: "force-unlock", Lock: l.Info.ID, Status: http.StatusConflict, At: p.at})
+	return &service.Error{Status: http.StatusConflict, Text: fmt.Sprintf("another caller holds the lock %s of workspace %q\nhint: end it with okara state unlock --id %[1]s", l.Info.ID, l.Workspace)}
+}
+
+// claimAt is the place of a claim, which its maker and others act on.
+func (p *push) claimAt(t format.StateTag) place { return place{"", p.repository, t.String()} }
 
 // record writes the change to the audit log, or keeps it as a step of an act.
 func (p *push) record(rec *httpserve.Response) {
@@ -341,7 +378,7 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	}
 	claims := err == nil && l.Kind == format.KindClaim && l.Fence == of.N && l.Nonce == of.X
 	old := err == nil && l.Kind == "" && l.Nonce == "" && t.Kind == format.LockMarker // by an older tool
-	at := place{"", p.repository, of.String()}
+	at := p.claimAt(of)
 	told := c
 	told.Digest = ""
 	told.Lock = l.Info.ID
@@ -365,12 +402,12 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 		if !p.f.o.acts.wins(at) {
 			write(lock)
 		}
-	case claims:
+	case claims && p.claim == "":
 		command := l.Info.Operation != "" && !strings.HasPrefix(l.Info.Operation, "OperationType")
 		made := &claim{waiting: waiting{write: write, change: lock}, caller: p.caller, command: command}
-		if !p.f.o.acts.locks(at, place{"", p.repository, l.Root}, made) {
-			write(c)
-		}
+		p.f.o.acts.locks(at, place{"", p.repository, l.Root}, made)
+	case claims:
+		// a heartbeat
 	case err == nil && l.Kind == format.KindUnlocked && p.f.o.acts.isPart(p.in("end "+t.Fragment), "end"):
 		// of the lock that was ended before
 	case old && p.delete:
@@ -385,11 +422,9 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 
 // recordEnd records that a claim ended, as far as no other record tells of that.
 func (p *push) recordEnd(t format.StateTag, at place, forced bool, c access.Change) {
-	how, lock := p.f.o.acts.ends(at, p.caller, forced)
+	how := p.f.o.acts.ends(at, forced)
 	p.f.o.acts.act(p.in("end "+t.Fragment), "end")
-	if lock != "" {
-		c.Lock = lock
-	}
+	c.Lock = cmp.Or(c.Lock, p.claim)
 	switch how {
 	case endSilent:
 		return
