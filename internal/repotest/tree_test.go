@@ -25,6 +25,7 @@ var top = []string{
 	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy",
 	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "findings", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
 	".gitignore", ".ci", ".github", ".goreleaser.yaml", "Formula", "install.sh", // where other tools expect them
+	".devcontainer", ".editorconfig", ".pre-commit-config.yaml", "CODE_OF_CONDUCT.md", "GOVERNANCE.md",
 }
 
 func TestTopFolder(t *testing.T) {
