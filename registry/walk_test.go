@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/mutant"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -56,6 +57,7 @@ type walk struct {
 	now     map[string]string            // what is offered of that
 	known   map[string]map[string]string // parts by version and digest
 	number  addr.Version                 // of the last action
+	ruled   bool                         // the registry itself protects versions
 	trail   []string
 	between func()          // called once before some request of the first publisher
 	after   int             // how many requests come first
@@ -96,11 +98,15 @@ func TestWalkOfNumbers(t *testing.T) {
 				if only := os.Getenv("OKARA_TEST_SEED"); only != "" && only != strconv.FormatUint(seed, 10) {
 					continue
 				}
+				var rule *depot.VersionRule
 				run := func(t *testing.T, transport http.RoundTripper) {
 					w := newWalk(t, it, key, transport, dir, strconv.Itoa(n))
 					w.rnd = rnd
 					w.done = done
 					w.stored = foreign
+					if w.ruled = rule != nil; w.ruled {
+						rule.Depot = w.depots[1]
+					}
 					w.run(length)
 					if t.Failed() {
 						found.Store(true)
@@ -113,7 +119,8 @@ func TestWalkOfNumbers(t *testing.T) {
 				}
 				h := ocitest.Memory()
 				if n%32 == 31 {
-					h = ocitest.Handler(t, ocitest.Quirks{})
+					rule = &depot.VersionRule{}
+					h = must(embedded.New("", embedded.Options{Rule: rule}))
 				}
 				synctest.Test(t, func(t *testing.T) { run(t, ocitest.Direct{Handler: h}) })
 			}
@@ -210,7 +217,7 @@ func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 func (w *walk) run(steps int) {
 	all := verbs(w.item.Kind)
 	names := slices.Sorted(maps.Keys(all))
-	if w.item.Kind == addr.KindModule && w.rnd.IntN(8) == 0 {
+	if w.item.Kind == addr.KindModule && !w.ruled && w.rnd.IntN(8) == 0 {
 		w.publishPair()
 		w.check()
 	}
@@ -242,7 +249,7 @@ func (w *walk) do(name string, verb verb, d *depot.Depot) {
 	if number := v.Number().String(); name == "edition" {
 		w.moved[number] = w.moved[number] || err == nil
 	}
-	w.undid = w.undid || strings.HasPrefix(name, "undo") || name == "yank --server"
+	w.undid = w.undid || strings.HasPrefix(name, "undo") || name == "yank --server" || name == "copy"
 	outcome := "done"
 	if err != nil {
 		outcome = "refused: " + err.Error()
@@ -331,6 +338,7 @@ func TestWalkFindsMutants(t *testing.T) {
 		"pairs offered":            {File: "../internal/depot/number.go", Old: "if l.Kind != addr.KindModule {", New: "if true {"},
 		"a prune that forgets":     {File: "../internal/depot/status.go", Old: "e.Subject = m.Digest\n", New: "e.Subject = \"\"\n"},
 		"no look before the write": {File: "../internal/depot/contest.go", Old: "if err := b.list.allows(ctx, b.version, b.root); err != nil", New: "if false"},
+		"a rule that believes":     {File: "../internal/depot/rule.go", Old: "if err == nil && (now.Digest == next.Digest || addsPlatforms(now, next))", New: "if err == nil"},
 		"a bundle is believed":     {File: "../internal/bundle/root.go", Old: "if is && !included.explain(x, taken.Withdrawn)", New: "if is && false"},
 	} {
 		t.Run(name, func(t *testing.T) {

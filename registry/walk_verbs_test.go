@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -43,7 +44,7 @@ func verbs(kind string) map[string]verb {
 	all := map[string]verb{
 		"yank": announce(evidence.ActionYank, false, false), "remove": announce(evidence.ActionYank, false, true), "undo": announce(evidence.ActionUnyank, false, false),
 		"yank all": announce(evidence.ActionYank, true, false), "undo all": announce(evidence.ActionUnyank, true, false),
-		"prune": (*walk).prune, "gc": (*walk).collect, "load": (*walk).load,
+		"copy": (*walk).copyTag, "prune": (*walk).prune, "gc": (*walk).collect, "load": (*walk).load,
 	}
 	switch kind {
 	case addr.KindModule:
@@ -93,6 +94,24 @@ func (w *walk) hold(d *depot.Depot, v addr.Version, text string) error {
 	_, err := d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{Check: check})
 	if errors.Is(err, errHeld) {
 		return nil
+	}
+	return err
+}
+
+// copyTag puts the manifest of one number under another, as oras and crane do:
+// only the rule of the built-in registry keeps them from replacing a version.
+func (w *walk) copyTag(_ *depot.Depot, v addr.Version, _ string) error {
+	if !w.ruled || w.list == nil || len(w.list.Versions) == 0 {
+		return errors.ErrUnsupported
+	}
+	from := w.list.Versions[w.rnd.IntN(len(w.list.Versions))]
+	m, err := w.repo.Fetch(w.t.Context(), from.Tag())
+	if err == nil {
+		err = w.repo.PutTag(w.t.Context(), v.Tag(), m)
+	}
+	isEdition := func(o addr.Version) bool { return o.Edition() && o.EditionOf() == v }
+	if number := v.Number().String(); err == nil && slices.ContainsFunc(w.list.Versions, isEdition) {
+		w.moved[number] = true
 	}
 	return err
 }

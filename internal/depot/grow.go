@@ -200,15 +200,5 @@ func HasGrown(ctx context.Context, r *oci.Repo, before, next string) (bool, erro
 		return false, err
 	}
 	same := old.Metadata != nil && grown.Metadata != nil && old.Metadata.Digest == grown.Metadata.Digest
-	if !same && old.Signature != artifact.SignatureNone || len(old.Platforms) == 0 {
-		return false, nil
-	}
-	for _, had := range old.Platforms {
-		if !slices.ContainsFunc(grown.Platforms, func(has artifact.ProviderPlatform) bool {
-			return has.Platform == had.Platform && has.Manifest.Digest == had.Manifest.Digest
-		}) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return keepsPlatforms(*old, *grown) && (same || old.Signature == artifact.SignatureNone), nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"net/http"
@@ -31,6 +32,8 @@ type Options struct {
 	// Vital returns true may use when the rest is full. 0: none.
 	Reserve int64
 	Vital   func(repository string) bool // nil: none
+	// Rule is asked before a tag is written; nil: every tag may be written.
+	Rule TagRule
 }
 
 // Registry is an http.Handler for paths below /v2/.
@@ -70,6 +73,9 @@ func New(dir string, o Options) (*Registry, error) {
 	}
 	if r.Handler, err = start(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
+	}
+	if o.Rule != nil {
+		r.Handler = &ruled{Handler: r.Handler, rule: o.Rule, seed: maphash.MakeSeed()}
 	}
 	if root == "" {
 		r.Handler = singlePost{r.Handler}

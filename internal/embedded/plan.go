@@ -181,7 +181,7 @@ func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
 	return found, err
 }
 
-// maxManifest is larger than the limit of the library, 4 MiB.
+// maxManifest is larger than the limit of the library, 4 MiB, in bytes.
 const maxManifest = 8 << 20
 
 // read returns the references of a manifest: none if it is missing, because it

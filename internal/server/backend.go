@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -36,7 +37,8 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 		return s.remote(env, m)
 	}
 	dir := filepath.Join(s.Storage, "registry")
-	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.Value(), Vital: vital(l)})
+	var rule depot.VersionRule // reads the registry that asks it
+	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.Value(), Vital: vital(l), Rule: &rule})
 	if errors.Is(err, embedded.ErrInUse) {
 		return backend{}, fmt.Errorf("%w\nhint: one server has one directory: give this one another --storage, or let several servers share a --registry", err)
 	}
@@ -45,6 +47,7 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 	}
 	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, SinglePost: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
 	c, err := oci.New(httpserve.OwnRegistry, o)
+	rule.Depot = depot.New(depot.Options{Client: c, Layout: l})
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 

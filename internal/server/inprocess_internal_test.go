@@ -6,12 +6,17 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestInProcess pushes and pulls a blob through the transport that the server uses for
@@ -58,5 +63,23 @@ func TestInProcess(t *testing.T) {
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://okara.invalid/hang", nil)
 	if _, err := client.Do(r); err == nil {
 		t.Error("a request outlived its context")
+	}
+}
+
+// TestOwnRegistryKeepsVersions shows that the built-in registry has the rule of versions,
+// for the server's own client as well.
+func TestOwnRegistryKeepsVersions(t *testing.T) {
+	s := &Settings{Storage: t.TempDir(), GC: &GC{}}
+	back := must.Get(s.backend(Env{}, NewMetrics(), addr.Layout{}))(t)
+	t.Cleanup(func() { must.Succeed(t, back.own.Close()) })
+	repo := must.Get(back.client.Repo("modules/net/vpc/aws"))(t)
+	must.Get(repo.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}}))(t)
+	var puts [2]error
+	for i := range puts {
+		m := must.Get(artifact.NewBare("a/b", map[string]string{"n": strconv.Itoa(i)}))(t)
+		puts[i] = repo.PutTag(t.Context(), "1.0.0", m)
+	}
+	if puts[0] != nil || !errors.Is(puts[1], oci.ErrExists) {
+		t.Errorf("got %v", puts)
 	}
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"hash/maphash"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/distribution/distribution/v3/registry/api/errcode"
+)
+
+// TagRule decides which manifests may be written under a tag.
+type TagRule interface {
+	// Guards reports whether the rule is about a tag; all others may be written.
+	Guards(repository, tag string) bool
+	// Allow returns why the manifest may not be written under the tag, for the
+	// client; "" if it may. It may read the registry.
+	Allow(ctx context.Context, repository, tag, mediaType string, manifest []byte) (refusal string, err error)
+}
+
+// ruled asks a rule before a tag is written. No other manifest is written into
+// the repository in between.
+type ruled struct {
+	http.Handler
+	rule  TagRule
+	seed  maphash.Seed
+	locks [64]sync.Mutex // by the hash of the repository
+}
+
+func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	repository := RepositoryOf(r.URL.Path)
+	tag, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
+	if !ok || r.Method != http.MethodPut || !h.rule.Guards(repository, tag) {
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxManifest+1))
+	if err != nil || len(body) > maxManifest {
+		refuse(w, http.StatusBadRequest, errcode.ErrorCodeManifestInvalid.WithMessage("the manifest did not arrive, or is too large"))
+		return
+	}
+	lock := &h.locks[maphash.String(h.seed, repository)%uint64(len(h.locks))]
+	lock.Lock()
+	defer lock.Unlock()
+	refusal, err := h.rule.Allow(r.Context(), repository, tag, r.Header.Get("Content-Type"), body)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusInternalServerError, errcode.ErrorCodeUnknown.WithMessage("read what "+tag+" is now: "+err.Error()))
+	case refusal != "":
+		refuse(w, http.StatusConflict, errcode.ErrorCodeDenied.WithMessage(refusal))
+	default:
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		h.Handler.ServeHTTP(w, r)
+	}
+}
+
+// refuse answers in the form of the distribution specification.
+func refuse(w http.ResponseWriter, status int, e errcode.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(errcode.Errors{e}) // an error means that the client is gone
+}
