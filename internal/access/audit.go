@@ -158,11 +158,3 @@ func (g Grant) Record(address string, c Change) {
 		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))
 	_ = g.guard.o.Audit.Handler().Handle(g.r.Context(), rec) // the log reports its own errors
 }
-
-// Proven returns a grant for a request without a token that proves by other means, such
-// as a signed URL, that its caller had the right earlier. The rule names that proof.
-// The decision is recorded, and the grant gives only this right.
-func (g *Guard) Proven(r *http.Request, c Caller, right rights.Right, rule string) Grant {
-	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
-	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule}
-}

@@ -142,6 +142,8 @@ type Caller struct {
 
 	groups []string  // as the issuer stated them
 	asked  time.Time // when the issuer stated them; zero: unknown
+	ends   time.Time // of its token; zero: never, or unknown
+	hash   string    // of a static token, the first digits
 
 	scopes []rights.Scope
 	rules  []string // names of the rules that give the scopes, one to one; nil: not given by rules
@@ -383,7 +385,7 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 func (l *rules) identified(mode string, id identity) Caller {
 	c := Caller{
 		Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Label: id.label(), Claims: id.texts(), Origin: id.origin(),
-		groups: id.Groups, asked: time.Unix(id.Issued, 0),
+		groups: id.Groups, asked: time.Unix(id.Issued, 0), ends: id.ends,
 	}
 	c.scopes, c.rules = id.scopes(l.Rules)
 	return c

@@ -387,6 +387,7 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	issued := time.Unix(t.Issued, 0)
 	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.ended(t.Issuer, t.Subject, issued)
 	t.identity.Issued = t.Issued
+	t.ends = issued.Add(ttl)
 	return t.identity, good
 }
 

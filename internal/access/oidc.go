@@ -3,6 +3,7 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -191,15 +192,39 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	if !slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(i.Audiences, a) }) {
 		return identity{}, fmt.Errorf("audience %v is not for this server", t.Audience)
 	}
-	id := identity{Issuer: i.URL, Subject: t.Subject, Nonce: t.Nonce, Issued: t.IssuedAt.Unix()}
+	id := identity{Issuer: i.URL, Subject: t.Subject, Nonce: t.Nonce, Issued: t.IssuedAt.Unix(), ends: t.Expiry.Add(clockSkew)}
 	if err := t.Claims(&id.Claims); err != nil {
 		return identity{}, err
 	}
-	if err := s.checkClaims(id.Claims); err != nil {
+	if err := errors.Join(checkNames(parsed.UnsafePayloadWithoutVerification()), s.checkClaims(id.Claims)); err != nil {
 		return identity{}, err
 	}
 	id.Groups = groupsOf(id.Claims, i.GroupsClaim)
 	return id, nil
+}
+
+// checkNames refuses claims that not all readers read alike: a name that is there twice (RFC
+// 7519, section 4, leaves the choice), and one that the library reads, in other letters, which
+// it takes as well.
+func checkNames(claims []byte) error {
+	d := json.NewDecoder(bytes.NewReader(claims))
+	if _, err := d.Token(); err != nil { // {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		var value json.RawMessage
+		t, err := d.Token()
+		if err := errors.Join(err, d.Decode(&value)); err != nil {
+			return err
+		}
+		name := fmt.Sprint(t)
+		if seen[name] || slices.ContainsFunc([]string{"iss", "sub", "aud", "exp", "nbf", "iat", "nonce", "at_hash"}, func(of string) bool { return of != name && strings.EqualFold(of, name) }) {
+			return fmt.Errorf("the token has the claim %q twice, or in other letters", name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 // checkClaims refuses what the library lets pass: a token without a subject, a time that
@@ -338,6 +363,7 @@ type identity struct {
 	Claims  map[string]any `json:"claims,omitempty"`
 	Nonce   string         `json:"-"`
 	Issued  int64          `json:"-"` // Unix time at which the issuer stated all this; far in the past if the token has no time
+	ends    time.Time      // of the token
 }
 
 // label returns the display name of the user.

@@ -104,6 +104,36 @@ func TestRenewedToken(t *testing.T) {
 	}
 }
 
+// TestProof: what was signed for a token of an issuer ends with it, and is void after a
+// revocation of its subject and when the issuer is not accepted any more.
+func TestProof(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys.json")
+	s := newSigner(t, "one")
+	must.Succeed(t, os.WriteFile(file, s.set(), 0o600))
+	now := time.Unix(1_800_000_000, 0)
+	issuer := access.Issuer{URL: "i", KeysFile: file, Audiences: []string{"okara"}}
+	g := newKeysGuard(t, issuer, func() time.Time { return now })
+	right := rights.Right{Action: rights.Read, Kind: "module", Address: "a/b/c"}
+	r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/", nil)
+	r.Header.Set("Authorization", "Bearer "+s.token(t, "i", now))
+	p, ends := must.Get(g.Allow(r, right))(t).Proof()
+	if !ends.Equal(now.Add(time.Hour + time.Minute)) {
+		t.Errorf("it ends %s", ends)
+	}
+	revoked := func(before time.Time) access.Policy {
+		return access.Policy{Issuers: []access.Issuer{issuer}}.Add(access.RulesFile{NotBefore: []access.NotBefore{{Issuer: "i", Subject: "run", Time: before}}})
+	}
+	for i, tt := range []struct {
+		policy access.Policy
+		good   bool
+	}{{revoked(now), true}, {revoked(now.Add(time.Second)), false}, {access.Policy{}, false}} {
+		must.Succeed(t, g.Replace(tt.policy))
+		if _, err := g.Proven(r, p, right, "address"); (err == nil) != tt.good {
+			t.Errorf("policy %d: %v", i, err)
+		}
+	}
+}
+
 // keysBlock returns the settings of an issuer with its keys in a file.
 func keysBlock(t *testing.T, file string) *access.Block {
 	t.Helper()
@@ -113,7 +143,7 @@ func keysBlock(t *testing.T, file string) *access.Block {
 }
 
 // TestClaims refuses tokens with a valid signature whose subject or times are not what RFC
-// 7519 says, also where the library would read them.
+// 7519 says, also where the library would read them, and those with ambiguous claims.
 func TestClaims(t *testing.T) {
 	const issuer = "okara-operator.prod"
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -134,6 +164,19 @@ func TestClaims(t *testing.T) {
 	} {
 		if err := allowed(g, s.tokenWith(t, issuer, now, tt.claims)); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Claims that one reader takes for another: once more, or in other letters.
+	for more, ok := range map[string]bool{
+		`"email":"a"`: true, `"Email":"a","email":"b"`: true, `"deep":{"exp":1,"exp":2}`: true,
+		`"exp":` + fmt.Sprint(later): false, `"EXP":` + fmt.Sprint(later): false, `"Sub":"admin"`: false, `"\u0073ub":"admin"`: false,
+		`"i\u017fs":"x"`: false, `"aUD":"okara"`: false, `"groups":["a"],"groups":["b"]`: false,
+	} {
+		for _, claims := range []string{`{"iss":%q,"aud":"okara","sub":"run","iat":%d,"exp":%d,` + more + `}`, `{` + more + `,"iss":%q,"aud":"okara","sub":"run","iat":%d,"exp":%d}`} {
+			signed := must.Get(s.Sign(fmt.Appendf(nil, claims, issuer, now.Unix(), later)))(t)
+			if err := allowed(g, must.Get(signed.CompactSerialize())(t)); (err == nil) != ok {
+				t.Errorf("%s: %v", claims, err)
+			}
 		}
 	}
 }

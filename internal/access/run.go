@@ -65,7 +65,7 @@ func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
 	if g.o.RunOver != nil && g.o.RunOver(claims.Run) {
 		return Caller{}, false
 	}
-	c := Caller{Mode: "run", Subject: claims.Run}
+	c := Caller{Mode: "run", Subject: claims.Run, ends: time.Unix(claims.Expires, 0)}
 	for _, text := range claims.Scopes {
 		s, err := rights.ParseScope(text)
 		if err != nil {

@@ -4,6 +4,7 @@ package access
 
 import (
 	"crypto/subtle"
+	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,8 +20,11 @@ func (l *rules) static(token string, now time.Time) (Caller, bool) {
 		return Caller{}, false
 	}
 	t, ok := l.token(id, hash[:], now)
-	return Caller{Mode: "static", Subject: t.ID, scopes: t.Scopes}, ok
+	return Caller{Mode: "static", Subject: t.ID, scopes: t.Scopes, ends: t.Expires, hash: shortHash(t)}, ok
 }
+
+// shortHash tells a static token from a later one with the same id.
+func shortHash(t statictoken.Token) string { return hex.EncodeToString(t.Hash[:8]) }
 
 // token finds a static token by its id and hash; false: it is unknown or has expired.
 func (l *rules) token(id string, hash []byte, now time.Time) (statictoken.Token, bool) {

@@ -123,8 +123,8 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	if err := s.mayStore(r.Context(), c); err != nil {
 		return err
 	}
-	t := signedUpload{Kind: signedConfiguration, Workspace: c.String(), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
-	token, err := s.signer.issue(t, configurationTime)
+	t := signedUpload{Kind: signedConfiguration, Workspace: c.String()}
+	token, err := s.signer.issue(t, g.Caller, configurationTime)
 	if err != nil {
 		return err
 	}
@@ -228,12 +228,15 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 	if size < 0 {
 		size = format.MaxConfiguration
 	}
-	release, err := reserve(s.spooled, t.caller(), size)
+	release, err := reserve(s.spooled, t.Caller(), size)
 	if err != nil {
 		return err
 	}
 	defer release()
-	g := s.gate.kit.Guard.Proven(r, t.caller(), s.gate.right(rights.Run, c.organization, c.workspace), "upload address")
+	g, err := s.gate.kit.Guard.Proven(r, t.Proof, s.gate.right(rights.Run, c.organization, c.workspace), "upload address")
+	if err != nil {
+		return err
+	}
 	f, done, err := files.TempFile("")
 	if err != nil {
 		return err

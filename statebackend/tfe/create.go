@@ -94,7 +94,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 	}
 	t := signedUpload{
 		Workspace: p.id(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
-		Tool: printable(r.Header.Get("Terraform-Version")), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject,
+		Tool: printable(r.Header.Get("Terraform-Version")),
 	}
 	if len(a.State) > 0 {
 		v, err := s.writer.write(r, g, t, a.State)
@@ -111,7 +111,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 	if err := s.mayUpload(r.Context(), p, h, t); err != nil {
 		return err
 	}
-	data, err := s.pending(r, p, h, t)
+	data, err := s.pending(r, p, h, g, t)
 	if err != nil {
 		return err
 	}
@@ -140,11 +140,11 @@ func (s versionWrites) readAnnouncement(w http.ResponseWriter, r *http.Request, 
 }
 
 // pending returns the version that a signed upload is for, with its upload addresses.
-func (s versionWrites) pending(r *http.Request, p workspaceRef, h commandID, t signedUpload) (resource, error) {
+func (s versionWrites) pending(r *http.Request, p workspaceRef, h commandID, g access.Grant, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {
 		t.Kind = kind
-		token, err := s.signer.issue(t, uploadURLTime)
+		token, err := s.signer.issue(t, g.Caller, uploadURLTime)
 		if err != nil {
 			return resource{}, err
 		}

@@ -79,8 +79,7 @@ func (s phases) addTo(t table) {
 // readers of a log send no token.
 func (s phases) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
 	at := id.of(prefixOf(p))
-	t := signedUpload{Kind: signedLog, Workspace: at, Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
-	token, err := s.signer.issue(t, s.time+logTime)
+	token, err := s.signer.issue(signedUpload{Kind: signedLog, Workspace: at}, g.Caller, s.time+logTime)
 	if err != nil {
 		return resource{}, err
 	}
@@ -131,6 +130,9 @@ func (s phases) readLog(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil || t.Kind != signedLog {
 		return errUploadURL()
+	}
+	if err := s.reader.gate.kit.Guard.CheckProof(t.Proof, s.reader.gate.right(rights.Read, id.organization, id.workspace)); err != nil {
+		return err
 	}
 	offset := readNumber(r, "offset", 0)
 	limit := readNumber(r, "limit", defaultPart)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -26,12 +27,12 @@ func testKeyring(t testing.TB, secrets ...byte) *keyring.Ring {
 }
 
 func testSignedUpload() signedUpload {
-	return signedUpload{Kind: signedState, Workspace: "ws-YQBi", Lock: "tfe-x", Serial: 7, Lineage: "l-1", MD5: strings.Repeat("ab", 16), Force: true, Mode: "static", Subject: "ci"}
+	return signedUpload{Kind: signedState, Workspace: "ws-YQBi", Lock: "tfe-x", Serial: 7, Lineage: "l-1", MD5: strings.Repeat("ab", 16), Force: true, Proof: access.Proof{Mode: "static", Subject: "ci"}}
 }
 
 func mustIssue(t testing.TB, k signer, v signedUpload) string {
 	t.Helper()
-	return must.Get(k.issue(v, uploadURLTime))(t)
+	return must.Get(k.issue(v, v.Caller(), uploadURLTime))(t)
 }
 
 func refusedWith(err error) int {
@@ -91,7 +92,7 @@ func TestSignedUpload(t *testing.T) {
 func TestLongSignedUpload(t *testing.T) {
 	long := strings.Repeat("<", maxLineage) // JSON encodes it with six characters
 	of := workspaceRef{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
-	want := signedUpload{Workspace: of.id(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}
+	want := signedUpload{Workspace: of.id(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Proof: access.Proof{Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}}
 	k := signer{testKeyring(t, 1), time.Now, nil}
 	got, err := k.redeem(mustIssue(t, k, want))
 	got.Expires = 0

@@ -76,12 +76,15 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	if size < 0 {
 		size = s.maxState
 	}
-	release, err := reserve(s.memory, t.caller(), size)
+	release, err := reserve(s.memory, t.Caller(), size)
 	if err != nil {
 		return err
 	}
 	defer release()
-	g := s.gate.kit.Guard.Proven(r, t.caller(), s.gate.right(rights.Write, p.organization, p.workspace), "upload address")
+	g, err := s.gate.kit.Guard.Proven(r, t.Proof, s.gate.right(rights.Write, p.organization, p.workspace), "upload address")
+	if err != nil {
+		return err
+	}
 	state, err := s.readState(w, r)
 	if err != nil {
 		return err
@@ -134,7 +137,7 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 
 // drop reads the duplicate of a state, which is in clear, and discards it.
 func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) error {
-	release, err := reserve(s.duplicates, t.caller(), 0)
+	release, err := reserve(s.duplicates, t.Caller(), 0)
 	if err != nil {
 		return err
 	}
@@ -282,8 +285,7 @@ func reserve(l *service.Limiter[string], c access.Caller, n int64) (release func
 const (
 	// signUpload is the purpose of the signatures of upload addresses.
 	signUpload = "okara-tfe-upload-v1"
-	// uploadURLTime is how long the address of a state is valid. A right that is revoked
-	// stays usable through it for as long.
+	// uploadURLTime is how long the address of a state is valid, if its token is as long.
 	uploadURLTime = time.Hour
 	// maxUploadToken bounds a token before it is decoded, in bytes.
 	maxUploadToken = 16 << 10
@@ -313,17 +315,9 @@ type signedUpload struct {
 	Force     bool       `json:"f,omitempty"`
 	Tool      string     `json:"t,omitempty"`
 
-	// The caller that was allowed to write it.
-	Mode    string `json:"a"`
-	Issuer  string `json:"b,omitempty"`
-	Subject string `json:"c"`
+	access.Proof // of the caller that was allowed to do it
 
 	Expires int64 `json:"e"` // Unix time
-}
-
-// caller returns the caller that was allowed to write the state.
-func (t signedUpload) caller() access.Caller {
-	return access.Caller{Mode: t.Mode, Issuer: t.Issuer, Subject: t.Subject}
 }
 
 // signer makes and reads the tokens of uploads: "<kid>.<payload>.<mac>".
@@ -333,9 +327,15 @@ type signer struct {
 	publicURL func(r *http.Request) string // Options.PublicURL
 }
 
-// issue returns the token of a signed upload, valid from now on for the given time.
-func (k signer) issue(t signedUpload, life time.Duration) (string, error) {
+// issue returns the token of a signed upload for a caller, valid from now on for the given
+// time, or until the caller's own token ends.
+func (k signer) issue(t signedUpload, c access.Caller, life time.Duration) (string, error) {
+	var ends time.Time
+	t.Proof, ends = c.Proof()
 	t.Expires = k.now().Add(life).Unix()
+	if !ends.IsZero() {
+		t.Expires = min(t.Expires, ends.Unix())
+	}
 	b, err := json.Marshal(t)
 	if err != nil {
 		return "", err

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -48,6 +51,34 @@ func TestWrite(t *testing.T) {
 		}
 		wantVersions(t, host, "prod", 2, 1)
 	})
+}
+
+// TestUploadOfEndedToken: an upload address is valid no longer than the token for which it
+// was made, which ends, is revoked, is replaced under its id, or loses its right.
+func TestUploadOfEndedToken(t *testing.T) {
+	var guard *access.Guard
+	var at clock
+	c := newTool(t, newServer(t, newRegistry(t), setup{clock: &at, change: func(o *tfe.Options) { guard = o.Kit.Guard }}))
+	token := func(secret, scope string, ends time.Time) access.Policy {
+		id, hash := must.GetBoth(statictoken.Hash(secret))(t)
+		return access.Policy{Tokens: []statictoken.Token{{ID: id, Hash: hash, Expires: ends, Scopes: []rights.Scope{must.Get(rights.ParseScope(scope))(t)}}}}
+	}
+	good := token(tokenOf("ci"), "write:state:acme/**", time.Now().Add(10*time.Minute))
+	must.Succeed(t, guard.Replace(good))
+	c.create("prod")
+	id := c.read("prod")
+	c.lock(http.StatusOK, id)
+	state, _ := c.announce(http.StatusCreated, id, "l", 1).uploads()
+	for _, p := range []access.Policy{
+		{}, token(tokenOf("ci")+"x", "write:state:acme/**", time.Time{}), token(tokenOf("ci"), "read:state:acme/**", time.Time{}),
+	} {
+		must.Succeed(t, guard.Replace(p))
+		c.put(http.StatusForbidden, state, stateOf("l", 1))
+	}
+	must.Succeed(t, guard.Replace(good))
+	c.put(http.StatusOK, state, stateOf("l", 1))
+	at.advance(11 * time.Minute)
+	c.put(http.StatusGone, state, stateOf("l", 1))
 }
 
 // Shows: cloud 18

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
+)
+
+// Proof is what a signed address keeps of the token for which it was made.
+type Proof struct {
+	Mode    string `json:"a"`
+	Issuer  string `json:"b,omitempty"`
+	Subject string `json:"c"`
+	Issued  int64  `json:"o,omitempty"` // Unix time at which the issuer made the token
+	Hash    string `json:"h,omitempty"` // of a static token, the first digits
+}
+
+// Proof returns what an address keeps of the caller's token, and when that token ends;
+// zero: never, or not known.
+func (c Caller) Proof() (p Proof, ends time.Time) {
+	p = Proof{Mode: c.Mode, Issuer: c.Issuer, Subject: c.Subject, Hash: c.hash}
+	if !c.asked.IsZero() {
+		p.Issued = c.asked.Unix()
+	}
+	return p, c.ends
+}
+
+// Caller returns the caller that had the token.
+func (p Proof) Caller() Caller { return Caller{Mode: p.Mode, Issuer: p.Issuer, Subject: p.Subject} }
+
+// CheckProof refuses a proof whose token was revoked, or replaced, or lost a right that it had.
+// Of the token of an issuer, whose claims are not in the proof, it does not know the rights.
+func (g *Guard) CheckProof(p Proof, right rights.Right) error {
+	now := g.rules.Load()
+	issued := time.Unix(p.Issued, 0)
+	good := true
+	switch p.Mode {
+	case "anonymous":
+		_, good = Caller{scopes: now.Anonymous}.may(right)
+	case "static":
+		i := slices.IndexFunc(now.Tokens, func(t statictoken.Token) bool {
+			return t.ID == p.Subject && (p.Hash == "" || p.Hash == shortHash(t))
+		})
+		good = i >= 0
+		if good {
+			_, good = Caller{scopes: now.Tokens[i].Scopes}.may(right)
+		}
+	case "oidc":
+		good = slices.ContainsFunc(now.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !now.void.ended(p.Issuer, p.Subject, issued)
+	case "login":
+		good = !now.ended(p.Issuer, p.Subject, issued)
+	case "run":
+		good = g.o.RunOver == nil || !g.o.RunOver(p.Subject)
+	}
+	if good {
+		return nil
+	}
+	return &Refusal{Status: http.StatusForbidden, Text: "the token for which this address was made is not valid any more, or has lost its right"}
+}
+
+// Proven returns a grant for a request without a token, with an address that was signed
+// for a caller that had the right, if [Guard.CheckProof] accepts it. The rule names the kind
+// of address. The decision is recorded, and the grant gives only this right.
+func (g *Guard) Proven(r *http.Request, p Proof, right rights.Right, rule string) (Grant, error) {
+	c := p.Caller()
+	if err := g.CheckProof(p, right); err != nil {
+		g.Record(r, Record{Caller: c, Right: right})
+		return Grant{}, err
+	}
+	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
+	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule}, nil
+}
