@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -39,7 +40,10 @@ const (
 const (
 	artifactBid = "application/vnd.okara.publication.v1"
 	annBid      = "vnd.okara.publication"
-	annBidTime  = "vnd.okara.publication.time" // RFC 3339
+	annBidTime  = "vnd.okara.publication.time"     // RFC 3339
+	annBidRoot  = "vnd.okara.publication.manifest" // which is pushed with the version; "": it is in the registry
+
+	maxBidRoot = 64 << 10 // bytes of a manifest in its bid
 )
 
 // An extension writes a tag that exists, so nobody but its publisher can finish
@@ -78,6 +82,7 @@ type bid struct {
 	tag      string
 	manifest oci.Manifest
 	made     time.Time
+	own      putOwn
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
 	list     *Listing // as last read
@@ -110,10 +115,43 @@ type putOptions struct {
 	// replaces is the index that m extends; "": the version is new. If the
 	// version does not name it any more, the error is ErrTaken.
 	replaces digest.Digest
+	own      putOwn
 	// written is called once the version exists, while other publishers still
 	// see the bid. l is the list from before; old means that it does not show
 	// the bid.
-	written func(l *Listing, old bool) (warnings []string)
+	written func(l *Listing, root oci.Manifest, old bool) (warnings []string)
+}
+
+// putOwn says what bids for other manifests with the same content are. Such a
+// manifest was made at another time or from another commit.
+type putOwn int
+
+const (
+	isRival  putOwn = iota // rivals, as those for other content
+	isBegun                // their publisher may have been killed: the manifest is a [begunError]
+	isWaited               // rivals that are given time: the manifest is one that was begun
+)
+
+// begunError names a manifest with the content of the own one that somebody
+// began to publish.
+type begunError struct{ theirs oci.Manifest }
+
+func (e *begunError) Error() string {
+	return "the publication of " + e.theirs.Digest.String() + " was begun"
+}
+
+// putContent is putNew for a publisher who wants the content to be the version.
+// A publication of it that somebody else began is finished instead. root is the
+// manifest of the version.
+func putContent(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (root oci.Manifest, warnings []string, err error) {
+	o.own = isBegun
+	warnings, err = putNew(ctx, l, v, m, o)
+	if begun, ok := errors.AsType[*begunError](err); ok {
+		m = begun.theirs
+		o.own = isWaited
+		warnings, err = putNew(ctx, l, v, m, o)
+	}
+	return m, warnings, err
 }
 
 // putVersion is PutVersion without recording the time. tags are those from
@@ -121,7 +159,7 @@ type putOptions struct {
 func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
 	r := l.Repository
 	tag := v.Tag()
-	b, err := newBid(l, v, o.replaces, m)
+	b, err := newBid(l, v, m, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,7 +189,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
 	}
 	if err == nil && o.written != nil {
-		warnings = append(warnings, o.written(b.list, !shown)...)
+		warnings = append(warnings, o.written(b.list, m, !shown)...)
 	}
 	if done { // otherwise the version may still appear, and no other may be written before it
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
@@ -159,13 +197,17 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 	return tags, warnings, err
 }
 
-func newBid(l *Listing, v addr.Version, replaces digest.Digest, root oci.Manifest) (*bid, error) {
-	b := &bid{repo: l.Repository, version: v, replaces: replaces, root: root, list: l, made: time.Now()}
+func newBid(l *Listing, v addr.Version, root oci.Manifest, o putOptions) (*bid, error) {
+	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, root: root, list: l, made: time.Now()}
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
 	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
+	about := map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.UTC().Format(time.RFC3339)}
+	if o.fresh && len(root.Bytes) <= maxBidRoot {
+		about[annBidRoot] = string(root.Bytes)
+	}
 	var err error
-	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.UTC().Format(time.RFC3339)})
+	b.manifest, err = artifact.NewBare(artifactBid, about)
 	return b, err
 }
 
@@ -241,8 +283,14 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 		}
 		pause := bidRivalPause
 		switch rivals := b.rivals(ctx, list.Tags); {
-		case len(rivals) > 0 && (rivals[0] < b.digest() || waited == bidRivals):
+		case len(rivals) > 0 && waited == bidRivals && b.own == isWaited && len(b.begun(ctx, rivals)) == len(rivals):
+			return true, nil // whichever is written, it is the same content
+		case len(rivals) > 0 && (rivals[0] < b.digest() && b.own != isWaited || waited == bidRivals):
+			begun := b.begun(ctx, rivals[:1])
 			b.withdraw(ctx, true)
+			if len(begun) > 0 && b.own == isBegun {
+				return true, &begunError{begun[0]}
+			}
 			return true, b.lost(ctx, rivals[0])
 		case len(rivals) > 0:
 			pause = bidRivalPause << waited
@@ -274,6 +322,33 @@ func (b *bid) rivals(ctx context.Context, tags []string) []string {
 		}
 	}
 	slices.Sort(found)
+	return found
+}
+
+// begun returns the manifests of rivals that have the content of the own one.
+func (b *bid) begun(ctx context.Context, rivals []string) (found []oci.Manifest) {
+	if b.own == isRival {
+		return nil
+	}
+	for _, rival := range rivals {
+		i := slices.IndexFunc(b.list.Tags, func(tag string) bool {
+			digest, ok := bidFor(tag, b.rivalHash())
+			return ok && digest == rival
+		})
+		m, err := b.repo.Fetch(ctx, b.list.Tags[i])
+		if err != nil {
+			continue
+		}
+		image, _ := m.Image() // without annotations if it is damaged
+		root := []byte(image.Annotations[annBidRoot])
+		theirs := oci.Manifest{Descriptor: oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(root), Size: int64(len(root))}, Bytes: root}
+		if theirs.Digest.Encoded() != rival {
+			theirs, err = b.repo.Fetch(ctx, "sha256:"+rival)
+		}
+		if err == nil && hasContentOf(theirs, b.root) {
+			found = append(found, theirs)
+		}
+	}
 	return found
 }
 

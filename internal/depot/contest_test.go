@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -209,33 +211,45 @@ func publisherDies(t *testing.T, registry http.RoundTripper) {
 	}
 }
 
-// TestPublisherOfProviderDies checks that a publication is finished although a
-// provider is signed again each time, so that the same zips have another digest
-// after a kill.
-func TestPublisherOfProviderDies(t *testing.T) {
+// TestBegunIsFinished kills publishers before they write the version, and then
+// publishes the same files again, from another commit and signed at another
+// time. One that was begun is finished.
+func TestBegunIsFinished(t *testing.T) {
 	dist, v := depottest.NewDist(t, "linux_amd64"), depottest.MustVersion(t, "1.2.3")
-	for n := range 4 { // either digest may be the smaller one
+	for n := range 8 { // each digest may be the smaller one
 		withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
 			key := depottest.NewKey(t, signing.KeyOptions{}) // with the time of the bubble
-			dies := &ocitest.Fault{
-				Base: registry,
-				Match: func(r *http.Request) bool {
-					return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+			start := time.Now()
+			commit := func(i int) map[string]string {
+				return map[string]string{artifact.AnnRevision: strconv.Itoa(10*n + i)}
+			}
+			for repository, publish := range map[string]func(d *depot.Depot, i int) (depot.Published, error){
+				depottest.ModuleRepo: func(d *depot.Depot, i int) (depot.Published, error) {
+					return d.PublishModule(t.Context(), depottest.NewModule(""), addr.ModuleVersion{Module: depottest.VPC(), Version: v}, depot.ModuleOptions{Annotations: commit(i)})
 				},
-				Times: -1, Do: ocitest.FailBefore,
-			}
-			publish := func(o oci.Options, at time.Time) (depot.Published, error) {
-				d, _ := newDepot(t, o)
-				return d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: key, Now: at})
-			}
-			first := time.Now()
-			if _, err := publish(oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}}, first); err == nil {
-				t.Fatal("it came through")
-			}
-			out := must.Get(publish(oci.Options{Transport: registry}, first.Add(time.Duration(n+1)*time.Second)))(t)
-			_, client := newDepot(t, oci.Options{Transport: registry})
-			if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3"); is.Digest.String() != out.Digest {
-				t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
+				depottest.ProviderRepo: func(d *depot.Depot, i int) (depot.Published, error) {
+					return d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: key, Now: start.Add(time.Duration(i) * time.Second), Annotations: commit(i)})
+				},
+			} {
+				for i := range 1 + n%2 {
+					dies := &ocitest.Fault{
+						Base: registry,
+						Match: func(r *http.Request) bool {
+							return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+						},
+						Times: -1, Do: ocitest.FailBefore,
+					}
+					d, _ := newDepot(t, oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}})
+					if _, err := publish(d, i); err == nil {
+						t.Fatal("it came through")
+					}
+				}
+				d, client := newDepot(t, oci.Options{Transport: registry})
+				out := must.Get(publish(d, 9))(t)
+				is := depottest.MustFetch(t, depottest.MustRepo(t, client, repository), "1.2.3")
+				if is.Digest.String() != out.Digest || out.Existing || artifact.AnnotationsOf(is)[artifact.AnnRevision] == strconv.Itoa(10*n+9) {
+					t.Errorf("%s: the version is %s of %v, want %+v", repository, is.Digest, artifact.AnnotationsOf(is), out)
+				}
 			}
 		})
 	}

@@ -36,9 +36,10 @@
 // neither clocks nor DELETE. A bid stays if it is unknown whether the version
 // was written, for example because its publisher crashed. Then the same content
 // can be published at once, and other content is refused with a [RivalError]
-// until the version exists or the tag is removed. The zips of a provider with
-// another signature are the same content: the publication that was begun is
-// then finished.
+// until the version exists or the tag is removed. A publisher of the same files,
+// from another commit or signed at another time, finishes the publication that
+// was begun: its manifest is in the registry, or in the bid. Only if several were
+// begun with the same files may two manifests of them be written.
 //
 // Of several publishers that see each other, the one with the smallest digest
 // waits some seconds for the others, which withdraw. If nothing can be deleted,

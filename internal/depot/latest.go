@@ -16,11 +16,11 @@ import (
 
 // latest returns the function that moves the tag latest once a version exists;
 // nil if it is not to be moved.
-func (o ModuleOptions) latest(ctx context.Context, v addr.Version, m oci.Manifest) func(l *Listing, old bool) (warnings []string) {
+func (o ModuleOptions) latest(ctx context.Context, v addr.Version) func(l *Listing, root oci.Manifest, old bool) (warnings []string) {
 	if o.NoLatest {
 		return nil
 	}
-	return func(l *Listing, old bool) []string {
+	return func(l *Listing, m oci.Manifest, old bool) []string {
 		if old {
 			return MoveLatest(ctx, l)
 		}

@@ -247,11 +247,13 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 	for i, b := range artifact.Blobs {
 		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
 	}
-	out.Digest = artifact.Root.Digest.String()
 	if o.plain() {
-		out.Warnings, err = pushNew(ctx, l, m.Version, artifact, o)
+		var root oci.Manifest
+		root, out.Warnings, err = pushNew(ctx, l, m.Version, artifact, o)
+		out.Digest = root.Digest.String()
 		out.Warnings = append(plan.Warnings, out.Warnings...)
 	} else {
+		out.Digest = artifact.Root.Digest.String()
 		out, err = pushChecked(ctx, l, m.Version, out, artifact, packed, o)
 	}
 	if !errors.Is(err, ErrTaken) {
@@ -277,25 +279,25 @@ func (o ModuleOptions) plain() bool { return o.Check == nil && o.Policy != Polic
 // blobs are sent without a HEAD, and the empty config blob is not sent if an
 // existing version has it; if a blob is missing after all, a HEAD is sent for
 // each.
-func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (warnings []string, err error) {
+func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (root oci.Manifest, warnings []string, err error) {
 	r := l.Repository
-	put := putOptions{fresh: true, written: o.latest(ctx, v, a.Root)}
+	put := putOptions{fresh: true, written: o.latest(ctx, v)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
 	if len(l.Times) > 0 { // okara published an existing version
 		empty := oci.EmptyBlob().Digest
 		blobs.Blobs = slices.DeleteFunc(slices.Clone(a.Blobs), func(b oci.Blob) bool { return b.Digest == empty })
 	}
 	if _, err := r.Push(ctx, blobs); err != nil {
-		return nil, err
+		return a.Root, nil, err
 	}
-	warnings, err = putNew(ctx, l, v, a.Root, put)
+	root, warnings, err = putContent(ctx, l, v, a.Root, put)
 	if !oci.MissesBlob(err) {
-		return warnings, err
+		return root, warnings, err
 	}
 	if _, err := r.Push(ctx, oci.Artifact{Blobs: a.Blobs}); err != nil {
-		return nil, err
+		return a.Root, nil, err
 	}
-	return putNew(ctx, l, v, a.Root, put)
+	return putContent(ctx, l, v, root, put)
 }
 
 // pushChecked publishes a version after its check has approved it, or as an
@@ -310,7 +312,8 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 		return out, err
 	}
 	if o.Policy != PolicyEditions {
-		warnings, err := putNew(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, v, a.Root)})
+		root, warnings, err := putContent(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, v)})
+		out.Digest = root.Digest.String()
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}
@@ -370,11 +373,7 @@ func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleMani
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest = stored.Manifest.Digest.String()
 		out.Existing = true
-		for _, layer := range []*oci.Descriptor{stored.Tar, stored.Zip, stored.Description} {
-			if layer != nil {
-				out.layers = append(out.layers, *layer)
-			}
-		}
+		out.layers = layersOf(stored)
 		out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
 		return out, nil
 	}
@@ -383,6 +382,16 @@ func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleMani
 		have = stored.Manifest.Digest.String()
 	}
 	return Published{}, l.conflict(v, have, out.ContentDigest)
+}
+
+// layersOf returns the layers that a module has.
+func layersOf(m artifact.ModuleManifest) (layers []oci.Descriptor) {
+	for _, layer := range []*oci.Descriptor{m.Tar, m.Zip, m.Description} {
+		if layer != nil {
+			layers = append(layers, *layer)
+		}
+	}
+	return layers
 }
 
 // storedModule returns the module under the tag, nil if there is no such tag.

@@ -125,6 +125,17 @@ func content(m oci.Manifest) []string {
 	return parts
 }
 
+// hasContentOf reports whether two manifests of a version lead to the same
+// files, as they are stored: they differ in what is said about them.
+func hasContentOf(a, b oci.Manifest) bool {
+	if module, err := artifact.ParseModule(a); err == nil {
+		other, err := artifact.ParseModule(b)
+		isSame := func(x, y oci.Descriptor) bool { return x.Digest == y.Digest }
+		return err == nil && module.Version == other.Version && module.Dir() == other.Dir() && slices.EqualFunc(layersOf(module), layersOf(other), isSame)
+	}
+	return addsPlatforms(a, b) && addsPlatforms(b, a)
+}
+
 // allows returns the conflict if the number of v was used, and m is not what it
 // named.
 func (l *Listing) allows(ctx context.Context, v addr.Version, m oci.Manifest) error {

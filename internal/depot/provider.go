@@ -216,19 +216,16 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	root, err := r.Push(ctx, artifact)
-	if err != nil {
+	if _, err := r.Push(ctx, artifact); err != nil {
 		return Published{}, err
 	}
-	out.Digest = root.Digest.String()
+	out.Digest = artifact.Root.Digest.String()
 	if err := x.o.Check.run(ctx, Candidate{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
 		return out, err
 	}
-	warnings, err := PutVersion(ctx, l, v, artifact.Root)
+	finished, warnings, err := putContent(ctx, l, v, artifact.Root, putOptions{})
+	out.Digest = finished.Digest.String()
 	out.Warnings = append(out.Warnings, warnings...)
-	if rival, ok := errors.AsType[*RivalError](err); ok {
-		return x.finish(ctx, l, out, rival)
-	}
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
@@ -237,31 +234,6 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 		return x.found(ctx, l, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
-}
-
-// finish completes the publication of another publisher that was killed, if it
-// has the same zips: a signature made at another time gives different
-// manifests.
-func (x providerPush) finish(ctx context.Context, l *Listing, out Published, rival *RivalError) (Published, error) {
-	theirs, err := storedProvider(ctx, x.repo, rival.Theirs)
-	if err != nil || theirs == nil {
-		return Published{}, errors.Join(rival, err)
-	}
-	found, err := x.found(ctx, l, out, *theirs)
-	if _, other := errors.AsType[*ConflictError](err); other {
-		return Published{}, rival
-	}
-	if err != nil {
-		return Published{}, err
-	}
-	m, err := x.repo.Fetch(ctx, rival.Theirs)
-	if err != nil {
-		return Published{}, err
-	}
-	warnings, err := PutVersion(ctx, l, x.version, m)
-	found.Existing = false
-	found.Warnings = append(found.Warnings, warnings...)
-	return found, err
 }
 
 // artifact builds the manifests and collects the blobs of packages. The
