@@ -64,8 +64,8 @@ func (r *Record) WantedBy() Actor {
 	return r.Pending.By
 }
 
-// approveInstance implements rows 2, 4 and 10.
-func approveInstance(tx *tx, e Approve) (Answer, error) {
+// apply implements rows 2, 4 and 10.
+func (e Approve) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbApprove)
 	if err != nil {
 		return Answer{}, err
@@ -227,8 +227,8 @@ func phaseOf(from Phase) Phase {
 	return Provisioning
 }
 
-// rejectInstance implements rows 2, 4 and 10.
-func rejectInstance(tx *tx, e Reject) (Answer, error) {
+// apply implements rows 2, 4 and 10.
+func (e Reject) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbReject)
 	if err != nil {
 		return Answer{}, err

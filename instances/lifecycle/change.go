@@ -18,9 +18,9 @@ const (
 	byAdmin = "admin"
 )
 
-// protectInstance implements row 21. An owner may protect an instance if its template
+// apply implements row 21. An owner may protect an instance if its template
 // allows it; only an admin removes an admin's protection.
-func protectInstance(tx *tx, e Protect) (Answer, error) {
+func (e Protect) apply(tx *tx) (Answer, error) {
 	v := verbProtect
 	if !e.On {
 		v = verbFree
@@ -58,8 +58,8 @@ func canOwnerProtect(tx *tx, r *Record) bool {
 	return t.Protection && t.Approval != template.ApprovalRequest
 }
 
-// renameInstance implements row 21.
-func renameInstance(tx *tx, e Rename) (Answer, error) {
+// apply implements row 21.
+func (e Rename) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRename)
 	if err != nil {
 		return Answer{}, err
@@ -73,8 +73,8 @@ func renameInstance(tx *tx, e Rename) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// orphanInstance implements row 20.
-func orphanInstance(tx *tx, e Orphan) (Answer, error) {
+// apply implements row 20.
+func (e Orphan) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbOrphan)
 	switch {
 	case err != nil:
@@ -94,9 +94,9 @@ func orphanInstance(tx *tx, e Orphan) (Answer, error) {
 // yet.
 func isKeptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
 
-// destroyInstance implements rows 2 and 15. Resources that were kept when an instance
+// apply implements rows 2 and 15. Resources that were kept when an instance
 // ended are removed by an admin.
-func destroyInstance(tx *tx, e DestroyNow) (Answer, error) {
+func (e DestroyNow) apply(tx *tx) (Answer, error) {
 	if r := tx.doc.Records[e.ID]; r != nil && isKeptOrphan(r) && tx.command.Actor.Admin {
 		r = tx.edit(r)
 		tx.recordEvent(r, "removed", "")
@@ -120,8 +120,8 @@ func destroyInstance(tx *tx, e DestroyNow) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// cancelInstance implements rows 2, 4 and 7.
-func cancelInstance(tx *tx, e Cancel) (Answer, error) {
+// apply implements rows 2, 4 and 7.
+func (e Cancel) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbCancel)
 	if err != nil {
 		return Answer{}, err
@@ -158,9 +158,9 @@ func cancelInstance(tx *tx, e Cancel) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// retryInstance implements rows 16 and 19: it repeats the last run. If a run waits
+// apply implements rows 16 and 19: it repeats the last run. If a run waits
 // between two attempts, the next one starts at once.
-func retryInstance(tx *tx, e Retry) (Answer, error) {
+func (e Retry) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRetry)
 	if err != nil {
 		return Answer{}, err
@@ -226,8 +226,8 @@ func (r *Record) lastTriedRun() *Run {
 	return nil
 }
 
-// updateInstance implements rows 10 and 19.
-func updateInstance(tx *tx, e Update) (Answer, error) {
+// apply implements rows 10 and 19.
+func (e Update) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbUpdate)
 	if err != nil {
 		return Answer{}, err
@@ -313,8 +313,8 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// pauseTemplate stops new instances of a template, and the refilling of its pool.
-func pauseTemplate(tx *tx, e Pause) (Answer, error) {
+// apply stops new instances of a template, and the refilling of its pool.
+func (e Pause) apply(tx *tx) (Answer, error) {
 	if e.Template == "" {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
 	}
@@ -330,7 +330,7 @@ func pauseTemplate(tx *tx, e Pause) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-func resumeTemplate(tx *tx, e Resume) (Answer, error) {
+func (e Resume) apply(tx *tx) (Answer, error) {
 	if tx.doc.Pools[e.Template] == nil {
 		return Answer{Status: 200}, nil
 	}
@@ -340,8 +340,8 @@ func resumeTemplate(tx *tx, e Resume) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-// acceptClock lets expiry and drain continue: an admin has checked the clocks.
-func acceptClock(tx *tx) (Answer, error) {
+// apply lets expiry and drain continue: an admin has checked the clocks.
+func (AcceptClock) apply(tx *tx) (Answer, error) {
 	if !tx.command.Actor.Admin {
 		return Answer{}, refuse(ErrDenied, "only an admin accepts the clock")
 	}

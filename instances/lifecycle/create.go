@@ -21,9 +21,9 @@ const (
 	maxClaims = 2 << 10 // bytes of all claims
 )
 
-// createInstance implements rows 1 and 8: it claims a member of the pool, or makes an
+// apply implements rows 1 and 8: it claims a member of the pool, or makes an
 // instance. An owner who may have only one instance and has it gets that one.
-func createInstance(tx *tx, e Create) (Answer, error) {
+func (e Create) apply(tx *tx) (Answer, error) {
 	if err := checkCreate(tx, e); err != nil {
 		return Answer{}, err
 	}
@@ -239,9 +239,9 @@ func addRecord(tx *tx, id string, t *template.Template, digest string, s templat
 	})
 }
 
-// adoptInstance restores the record of an instance that a ledger lost. Its resources
+// apply restores the record of an instance that a ledger lost. Its resources
 // exist, so no quota refuses it.
-func adoptInstance(tx *tx, e Adopt) (Answer, error) {
+func (e Adopt) apply(tx *tx) (Answer, error) {
 	r := e.Record.clone()
 	if err := checkAdopt(tx, r, e.Template); err != nil {
 		return Answer{}, err
@@ -330,8 +330,8 @@ func isClaimable(r *Record) bool {
 	return r.isUnclaimed() && r.Phase.Live() && !goes
 }
 
-// launchInstance decides a stored launch request.
-func launchInstance(tx *tx, e Launch) (Answer, error) {
+// apply decides a stored launch request.
+func (e Launch) apply(tx *tx) (Answer, error) {
 	r := tx.doc.Records[e.ID]
 	if r != nil && !isClaimable(r) || !isValidID(e.ID) {
 		return Answer{}, refuse(ErrPhase, "instance %s was launched already", clip(e.ID, 32))

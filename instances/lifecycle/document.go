@@ -89,79 +89,6 @@ func hasNil[V any](m map[string]*V) bool {
 
 const maxRecord = 16 << 10 // bytes of a record as JSON, without what a pending update adds
 
-// weight estimates how many bytes a record takes as JSON.
-func (r *Record) weight() int {
-	n := 700 + r.Switch.weight() + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
-	n += sizeOf(r.Parameters) + sizeOf(r.Outputs) + sizeOf(r.Claims)
-	for _, address := range r.Left {
-		n += len(address) + 3
-	}
-	n += len(r.Owner.ID) + len(r.Owner.Issuer) + len(r.Owner.Label)
-	for _, run := range []*Run{r.Run, r.Then} {
-		if run != nil {
-			n += run.weight()
-		}
-	}
-	for i := range r.Runs {
-		n += r.Runs[i].weight()
-	}
-	for i := range r.Open {
-		n += r.Open[i].weight()
-	}
-	for i := range r.Events {
-		n += 100 + len(r.Events[i].Actor) + len(r.Events[i].Detail)
-	}
-	for i := range r.Conditions {
-		n += 60 + len(r.Conditions[i].Message)
-	}
-	n += 150*len(r.Notices) + r.Pending.weight() + r.Offer.weight()
-	if r.Connection != nil {
-		n += 60 + len(r.Connection.URL) + len(r.Connection.Message)
-	}
-	return n
-}
-
-func (s *switching) weight() int {
-	if s == nil {
-		return 0
-	}
-	return 300 + len(s.RequestedBy.Issuer) + len(s.RequestedBy.Subject) + len(s.RequestedBy.Label)
-}
-
-func (p *Pending) weight() int {
-	if p == nil {
-		return 0
-	}
-	n := 300 + len(p.Why)
-	if p.Update != nil {
-		n += 500 + sizeOf(p.Update.Parameters)
-	}
-	return n
-}
-
-func (g *Gift) weight() int {
-	if g == nil {
-		return 0
-	}
-	return 150 + len(g.To.ID) + 2*len(g.To.Issuer) + len(g.To.Label) + len(g.By.Subject) + len(g.By.Label)
-}
-
-func (r *Run) weight() int {
-	return 500 + len(r.Why) + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + sizeOf(r.Parameters)
-}
-
-// weight estimates how many bytes all records and templates take.
-func (d *Document) weight() int {
-	n := 200 * len(d.Requests)
-	for _, r := range d.Records {
-		n += r.weight()
-	}
-	for _, t := range d.Templates {
-		n += 2000 + len(t.Inputs) + len(t.Chart) + len(t.Description)
-	}
-	return n
-}
-
 // size returns how many bytes a record takes, without the parameters of a run and of a
 // change that waits for approval.
 func (r *Record) size() int {
@@ -186,7 +113,7 @@ func (r *Record) shrink() {
 	if r.isWorkspace() {
 		limit = maxWorkspaceSize
 	}
-	if 2*r.weight() <= limit || r.size() <= limit {
+	if r.size() <= limit {
 		return
 	}
 	for i := range r.Runs {

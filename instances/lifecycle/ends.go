@@ -153,8 +153,8 @@ func orphanExpired(tx *tx, r *Record) {
 
 const endCame = "it has expired"
 
-// extendInstance implements row 12.
-func extendInstance(tx *tx, e Extend) (Answer, error) {
+// apply implements row 12.
+func (e Extend) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbExtend)
 	if err != nil {
 		return Answer{}, err

@@ -21,11 +21,11 @@ type Gift struct {
 // Until returns when the offer lapses.
 func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 
-// transferInstance implements row 21. An owner may give an instance to themselves or to
+// apply implements row 21. An owner may give an instance to themselves or to
 // one of their groups, an admin to any owner; it counts against the new owner's quota.
 // To others an owner offers it, and withdraws the offer by a transfer to the present
 // owner.
-func transferInstance(tx *tx, e Transfer) (Answer, error) {
+func (e Transfer) apply(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbTransfer)
 	if err != nil {
 		return Answer{}, err
@@ -82,9 +82,9 @@ func offerInstance(tx *tx, r *Record, to template.Owner) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// takeOffer implements row 24: the recipient accepts an offer, within the recipient's
+// apply implements row 24: the recipient accepts an offer, within the recipient's
 // limits, or declines it.
-func takeOffer(tx *tx, e Take) (Answer, error) {
+func (e Take) apply(tx *tx) (Answer, error) {
 	v := verbTake
 	if e.No {
 		v = verbDecline

@@ -243,16 +243,10 @@ type scope struct {
 	template string
 }
 
-type limit struct {
-	of    scope
-	limit int
-}
-
 // exceededLimits checks the limits of templates. At most n records can have been made
 // under a limit of n or less; later ones may have come under a higher limit. Records
 // that an admin forced, or whose template an update changed, are not counted.
 func (d *Document) exceededLimits() []violation {
-	limits := map[limit]bool{}
 	have := map[scope][]int{} // limits of the records that count
 	for _, r := range d.Records {
 		t := d.Templates[r.Snapshot]
@@ -261,25 +255,20 @@ func (d *Document) exceededLimits() []violation {
 		}
 		if n := t.Limit(); n > 0 {
 			what := scope{template: r.Template}
-			limits[limit{what, n}] = true
 			have[what] = append(have[what], n)
 		}
 		if n := t.PerOwner; n > 0 && r.Owner.ID != "" {
 			what := scope{ownerKey(r.Owner), r.Template}
-			limits[limit{what, n}] = true
 			have[what] = append(have[what], n)
 		}
 	}
 	var all []violation
-	for l := range limits {
-		n := 0
-		for _, limit := range have[l.of] {
-			if limit <= l.limit {
-				n++
+	for of, limits := range have {
+		slices.Sort(limits)
+		for i, limit := range limits {
+			if n := i + 1; n > limit && (n == len(limits) || limits[n] > limit) {
+				all = append(all, violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", of.owner.Kind, of.owner.ID, of.template, n, limit)})
 			}
-		}
-		if n > l.limit {
-			all = append(all, violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.limit)})
 		}
 	}
 	return all

@@ -61,35 +61,7 @@ func (m *Machine) stepAll(d *Document, p Reconcile, c Command, now time.Time) (*
 // accepted answers an event of the server.
 var accepted = Answer{Status: 200}
 
-// Requests of callers.
-
-func (e Create) apply(tx *tx) (Answer, error)         { return createInstance(tx, e) }
-func (e Launch) apply(tx *tx) (Answer, error)         { return launchInstance(tx, e) }
-func (e Adopt) apply(tx *tx) (Answer, error)          { return adoptInstance(tx, e) }
-func (e Approve) apply(tx *tx) (Answer, error)        { return approveInstance(tx, e) }
-func (e Reject) apply(tx *tx) (Answer, error)         { return rejectInstance(tx, e) }
-func (e Cancel) apply(tx *tx) (Answer, error)         { return cancelInstance(tx, e) }
-func (e Retry) apply(tx *tx) (Answer, error)          { return retryInstance(tx, e) }
-func (e Protect) apply(tx *tx) (Answer, error)        { return protectInstance(tx, e) }
-func (e Rename) apply(tx *tx) (Answer, error)         { return renameInstance(tx, e) }
-func (e Orphan) apply(tx *tx) (Answer, error)         { return orphanInstance(tx, e) }
-func (e DestroyNow) apply(tx *tx) (Answer, error)     { return destroyInstance(tx, e) }
-func (e Extend) apply(tx *tx) (Answer, error)         { return extendInstance(tx, e) }
-func (e Transfer) apply(tx *tx) (Answer, error)       { return transferInstance(tx, e) }
-func (e Take) apply(tx *tx) (Answer, error)           { return takeOffer(tx, e) }
-func (e Update) apply(tx *tx) (Answer, error)         { return updateInstance(tx, e) }
-func (e Switch) apply(tx *tx) (Answer, error)         { return switchInstance(tx, e) }
-func (e Pause) apply(tx *tx) (Answer, error)          { return pauseTemplate(tx, e) }
-func (e Resume) apply(tx *tx) (Answer, error)         { return resumeTemplate(tx, e) }
-func (e OpenWorkspace) apply(tx *tx) (Answer, error)  { return openWorkspace(tx, e) }
-func (e Enqueue) apply(tx *tx) (Answer, error)        { return enqueueRun(tx, e) }
-func (e Confirm) apply(tx *tx) (Answer, error)        { return confirmRun(tx, e) }
-func (e Discard) apply(tx *tx) (Answer, error)        { return discardRun(tx, e) }
-func (e CancelOne) apply(tx *tx) (Answer, error)      { return cancelRun(tx, e) }
-func (e CloseWorkspace) apply(tx *tx) (Answer, error) { return closeWorkspace(tx, e) }
-func (AcceptClock) apply(tx *tx) (Answer, error)      { return acceptClock(tx) }
-
-// Events of the server.
+// Events of the server; requests of callers are beside what they do.
 
 func (e ExpireCheck) apply(tx *tx) (Answer, error) { handleDeadlines(tx, e.ID); return accepted, nil }
 func (e Fill) apply(tx *tx) (Answer, error)        { fillPool(tx, e); return accepted, nil }

@@ -8,11 +8,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Limits of a document. Above them it takes no new records.
-const (
-	maxRecords  = 5000
-	maxDocument = 16 << 20 // bytes, as counted by weight
-)
+// maxRecords is how many records a document may have before it takes no new ones.
+const maxRecords = 5000
 
 // Quota limits live records of an owner.
 type Quota struct {
@@ -170,7 +167,7 @@ func checkTemplateLimit(tx *tx, t *template.Template) error {
 
 // checkRoom refuses one more record if the document is full.
 func checkRoom(tx *tx) error {
-	if len(tx.doc.Records) >= maxRecords || tx.doc.weight() >= maxDocument {
+	if len(tx.doc.Records) >= maxRecords {
 		return refuse(ErrFull, "no more instances fit: there are %d", len(tx.doc.Records))
 	}
 	return nil

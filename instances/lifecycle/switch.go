@@ -34,9 +34,9 @@ func wordOf(stop bool) string {
 	return wordStart
 }
 
-// switchInstance handles the request of a person. It holds until the next time of the
+// apply handles the request of a person. It holds until the next time of the
 // schedule.
-func switchInstance(tx *tx, e Switch) (Answer, error) {
+func (e Switch) apply(tx *tx) (Answer, error) {
 	v := verbStart
 	if e.Stop {
 		v = verbStop

@@ -120,7 +120,7 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 	return nil
 }
 
-func openWorkspace(tx *tx, e OpenWorkspace) (Answer, error) {
+func (e OpenWorkspace) apply(tx *tx) (Answer, error) {
 	switch {
 	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
 		return Answer{}, &template.FieldError{Path: "/template", Text: "not that of an organization"}
@@ -191,8 +191,8 @@ func (r *Record) WorkspaceRuns() []*Run {
 	return all
 }
 
-// enqueueRun adds a run, or returns the run of a repeated request.
-func enqueueRun(tx *tx, e Enqueue) (Answer, error) {
+// apply adds a run, or returns the run of a repeated request.
+func (e Enqueue) apply(tx *tx) (Answer, error) {
 	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
 		return Answer{}, err
@@ -283,9 +283,9 @@ func nextOpenRun(r *Record) int {
 	})
 }
 
-// confirmRun allows exactly one plan to be applied. It needs only the right to run, not a
+// apply allows exactly one plan to be applied. It needs only the right to run, not a
 // second person.
-func confirmRun(tx *tx, e Confirm) (Answer, error) {
+func (e Confirm) apply(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
@@ -313,7 +313,7 @@ func (r *Run) approve(now time.Time) {
 	r.QueuedAt = now
 }
 
-func discardRun(tx *tx, e Discard) (Answer, error) {
+func (e Discard) apply(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
@@ -351,7 +351,7 @@ func (r *Run) isStoppedBy(a Actor) bool {
 	return r.Stopped != nil && r.Result != Discarded && r.Stopped.isSame(a)
 }
 
-func cancelRun(tx *tx, e CancelOne) (Answer, error) {
+func (e CancelOne) apply(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
@@ -380,9 +380,9 @@ func cancelRun(tx *tx, e CancelOne) (Answer, error) {
 	return Answer{Status: 202, Record: r, Run: e.N}, nil
 }
 
-// closeWorkspace ends the record of a workspace. Nothing needs destroying, since its
+// apply ends the record of a workspace. Nothing needs destroying, since its
 // state is not stored here.
-func closeWorkspace(tx *tx, e CloseWorkspace) (Answer, error) {
+func (e CloseWorkspace) apply(tx *tx) (Answer, error) {
 	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
 		return Answer{}, err

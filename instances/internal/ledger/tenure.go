@@ -158,7 +158,7 @@ func (t *tenure) take(c lifecycle.Command) (*waiter, error) {
 // adds reports whether an event makes records.
 func adds(e lifecycle.Event) bool {
 	switch e.(type) {
-	case lifecycle.Create, lifecycle.Adopt, lifecycle.Fill:
+	case lifecycle.Create, lifecycle.Adopt, lifecycle.Fill, lifecycle.OpenWorkspace:
 		return true
 	}
 	return false

@@ -33,9 +33,3 @@ func (o EnterOptions) args() []string {
 	}
 	return append(args, "--")
 }
-
-// Enter runs another program in a new mount namespace, in which [Mount] is the tool's
-// folder. The namespace needs a new process, whose ID Enter writes as a line to file
-// descriptor 3; Enter returns then, and its process should end. On other systems than
-// Linux the error is errors.ErrUnsupported.
-func Enter(o EnterOptions, line, env []string) error { return enter(o, line, env) }

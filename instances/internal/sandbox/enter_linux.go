@@ -19,7 +19,11 @@ import (
 // pidFD is the file descriptor to which [Enter] writes the ID of the process it started.
 const pidFD = 3
 
-func enter(o EnterOptions, line, env []string) error {
+// Enter runs another program in a new mount namespace, in which [Mount] is the tool's
+// folder. The namespace needs a new process, whose ID Enter writes as a line to file
+// descriptor 3; Enter returns then, and its process should end. On other systems than
+// Linux the error is errors.ErrUnsupported.
+func Enter(o EnterOptions, line, env []string) error {
 	if o.Inside {
 		return o.inside(line, env)
 	}

@@ -11,13 +11,3 @@ type ExecOptions struct {
 	FileSize  int64  // bytes, per file
 	Processes int    // processes and threads of the user
 }
-
-// Exec changes the user of this process, sets limits, and executes another program with
-// the arguments after its name in line. It returns only on error; on other systems than
-// Linux the error is errors.ErrUnsupported.
-func Exec(o ExecOptions, line, env []string) error { return execute(o, line, env) }
-
-// Harden protects this process from others of its user: it writes no core dump, and its
-// memory and environment are unreadable. Orphaned descendants become its children, so
-// that they are found and ended. On other systems than Linux it does nothing.
-func Harden() error { return harden() }

@@ -18,11 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execute sets limits and executes a program: see [Exec].
+// Exec changes the user of this process, sets limits, and executes another program with
+// the arguments after its name in line. It returns only on error; on other systems than
+// Linux the error is errors.ErrUnsupported.
 //
 // The limits apply to this program too until then. Go aborts a program whose runtime gets
 // no memory or thread, so nothing may run concurrently from here on.
-func execute(o ExecOptions, line, env []string) error {
+func Exec(o ExecOptions, line, env []string) error {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()

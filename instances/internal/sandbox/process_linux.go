@@ -18,7 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func harden() error {
+// Harden protects this process from others of its user: it writes no core dump, and its
+// memory and environment are unreadable. Orphaned descendants become its children, so
+// that they are found and ended. On other systems than Linux it does nothing.
+func Harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("making the process unreadable: %w", err)
 	}
@@ -118,12 +121,16 @@ func parseStat(b []byte) (procInfo, error) {
 	return p, nil
 }
 
-func identify(pid int) (Process, error) {
+// Identify identifies the process that has this ID now; fs.ErrNotExist if there is none,
+// errors.ErrUnsupported on other systems than Linux.
+func Identify(pid int) (Process, error) {
 	p, err := readStat(pid)
 	return p.Process, err
 }
 
-func (p Process) alive() bool {
+// Alive reports whether the process still runs. Its ID alone may belong to another
+// process by now.
+func (p Process) Alive() bool {
 	now, err := readProc(p.PID)
 	return err == nil && now.Process == p
 }
@@ -173,8 +180,9 @@ func descent(all []procInfo, member func(procInfo) bool) []Process {
 	return list
 }
 
-// signal sends a signal; a pidfd keeps the ID from being reused in between.
-func (p Process) signal(s syscall.Signal) error {
+// Signal sends a signal if the process is still the same one, which a pidfd ensures; if it
+// is gone, that is no error.
+func (p Process) Signal(s syscall.Signal) error {
 	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
@@ -207,7 +215,7 @@ func (p Process) open(do func(pidfd int) error) error {
 	}
 	file := os.NewFile(uintptr(fd), "process") // the file closes fd
 	defer file.Close()
-	if !p.alive() {
+	if !p.Alive() {
 		return nil
 	}
 	if err := do(fd); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -246,10 +254,13 @@ func (p procInfo) user() int {
 	return -1
 }
 
-const forceSignal = syscall.SIGUSR1
+// ForceSignal asks a child to kill its tool and to end.
+const ForceSignal = syscall.SIGUSR1
 
-func (a Processes) alive() bool {
-	if a.Child.alive() {
+// Alive reports whether any process of the attempt lives: its child, or one that the
+// child started. If that cannot be found out, it does.
+func (a Processes) Alive() bool {
+	if a.Child.Alive() {
 		return true
 	}
 	rest, _, err := a.rest()
@@ -296,23 +307,26 @@ func (a Processes) rest() (list []Process, tool Process, err error) {
 	return list, tool, nil
 }
 
-func (a Processes) interrupt() error {
+// Interrupt asks what is left of a run to end, after its child has died.
+func (a Processes) Interrupt() error {
 	rest, tool, err := a.rest()
 	if err != nil {
 		return err
 	}
-	if tool.alive() {
+	if tool.Alive() {
 		return tool.interrupt()
 	}
 	var errs []error
 	for _, p := range rest { // the child died before it recorded the tool
-		errs = append(errs, p.signal(syscall.SIGINT))
+		errs = append(errs, p.Signal(syscall.SIGINT))
 	}
 	return errors.Join(errs...)
 }
 
-func (a Processes) kill() error {
-	if err := a.Child.signal(syscall.SIGKILL); err != nil {
+// Kill kills all processes of an attempt, the child first, so that it starts nothing
+// more.
+func (a Processes) Kill() error {
+	if err := a.Child.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	if a.Cgroup != "" {

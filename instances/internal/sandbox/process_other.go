@@ -7,6 +7,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 )
 
@@ -14,23 +15,27 @@ import (
 // again after a crash, need Linux.
 var errSystem = fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
 
-const forceSignal = syscall.SIGTERM
+const ForceSignal = syscall.SIGTERM
 
-type tool struct{}
+type Running struct{}
 
-func (o *Order) start(*Workdir, Command) (*tool, error) { return nil, errSystem }
+func (o *Order) Start(*Workdir, Command) (*Running, error) { return nil, errSystem }
 
-func (*tool) interrupt() error { return errSystem }
-func (*tool) kill() error      { return errSystem }
-func (*tool) wait() error      { return errSystem }
+func (*Running) Interrupt() error { return errSystem }
+func (*Running) Kill() error      { return errSystem }
+func (*Running) Wait() error      { return errSystem }
 
-func harden() error                                 { return nil }
-func execute(ExecOptions, []string, []string) error { return errSystem }
-func identify(int) (Process, error)                 { return Process{}, errSystem }
+func Enter(EnterOptions, []string, []string) error { return errSystem }
+func Exec(ExecOptions, []string, []string) error   { return errSystem }
+func Harden() error                                { return nil }
+func Identify(int) (Process, error)                { return Process{}, errSystem }
 
-func (Process) alive() bool                 { return false }
-func (Process) signal(syscall.Signal) error { return errSystem }
+func (Process) Alive() bool                 { return false }
+func (Process) Signal(syscall.Signal) error { return errSystem }
 
-func (Processes) alive() bool      { return false }
-func (Processes) interrupt() error { return errSystem }
-func (Processes) kill() error      { return errSystem }
+func (Processes) Alive() bool      { return false }
+func (Processes) Interrupt() error { return errSystem }
+func (Processes) Kill() error      { return errSystem }
+
+func full(string) (bool, error)     { return false, nil }
+func onDisk(info fs.FileInfo) int64 { return info.Size() }

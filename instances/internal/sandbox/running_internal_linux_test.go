@@ -141,7 +141,7 @@ func TestInterrupt(t *testing.T) {
 			if err := tool.Wait(); err == nil {
 				t.Error("a killed tool ended well")
 			}
-			if tool.tool.group.alive() {
+			if tool.group.Alive() {
 				t.Error("still alive")
 			}
 		})
@@ -301,8 +301,8 @@ func TestCgroup(t *testing.T) {
 	tool := mustStart(t, o, nil, `setsid sleep 8642398 & : > ready; wait`)
 	runtest.MustAppear(t, filepath.Join(o.tool(), "ready"))
 	list, err := cgroupProcesses(dir)
-	if err != nil || !slices.Contains(list, tool.tool.group) {
-		t.Errorf("%v, %v, want %v among them", list, err, tool.tool.group)
+	if err != nil || !slices.Contains(list, tool.group) {
+		t.Errorf("%v, %v, want %v among them", list, err, tool.group)
 	}
 	must.Succeed(t, tool.Kill())
 	if err := tool.Wait(); err == nil {

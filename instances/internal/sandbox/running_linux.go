@@ -25,12 +25,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// toolFile in a scratch folder identifies the process of [tool.group], so that the rest
+// toolFile in a scratch folder identifies the process of [Running], so that the rest
 // of a run can be ended after its child died.
 const toolFile = "tool.json"
 
-// tool is a [Running] on this system.
-type tool struct {
+// Running is a running command of the tool, with all processes that it started.
+type Running struct {
 	o     *Order
 	dir   *Workdir
 	alone bool
@@ -51,15 +51,17 @@ type tool struct {
 	err error      // from copying, or why the tool was ended
 }
 
-func (o *Order) start(dir *Workdir, c Command) (*tool, error) {
-	t := &tool{o: o, dir: dir, alone: c.Alone}
+// Start starts a command of the tool with the order's isolation. The caller must wait for
+// it. On other systems than Linux the error is errors.ErrUnsupported.
+func (o *Order) Start(dir *Workdir, c Command) (*Running, error) {
+	t := &Running{o: o, dir: dir, alone: c.Alone}
 	if err := t.start(c); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", o.Program, err)
 	}
 	return t, nil
 }
 
-func (t *tool) start(c Command) (err error) {
+func (t *Running) start(c Command) (err error) {
 	if err := t.dir.begin(); err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (t *tool) start(c Command) (err error) {
 		_ = informs.Close() // so that reading ends when bubblewrap does
 	}
 	if err := t.record(info); err != nil {
-		return errors.Join(err, t.kill(), t.cmd.Wait())
+		return errors.Join(err, t.Kill(), t.cmd.Wait())
 	}
 	t.ended = make(chan struct{})
 	if !t.dir.bounded() {
@@ -154,7 +156,7 @@ func (t *tool) start(c Command) (err error) {
 
 // watchScratch interrupts a tool that exceeds its disk limit, and kills it if it reaches
 // twice the limit.
-func (t *tool) watchScratch() {
+func (t *Running) watchScratch() {
 	tick := time.NewTicker(scratchTime)
 	defer tick.Stop()
 	for full := false; ; {
@@ -166,19 +168,19 @@ func (t *tool) watchScratch() {
 		if !full {
 			if err := t.o.CheckScratch(t.dir); err != nil {
 				full = true
-				t.fail(errors.Join(err, t.interrupt()))
+				t.fail(errors.Join(err, t.Interrupt()))
 			}
 			continue
 		}
 		if err := t.dir.check(2 * t.o.maxScratch()); err != nil {
-			t.fail(errors.Join(err, t.kill()))
+			t.fail(errors.Join(err, t.Kill()))
 			return
 		}
 	}
 }
 
 // fail keeps the first error of concurrent work.
-func (t *tool) fail(err error) {
+func (t *Running) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = cmp.Or(t.err, err)
@@ -214,7 +216,7 @@ func sameWriter(a, b io.Writer) bool {
 }
 
 // copy passes output on until nothing can write any more.
-func (t *tool) copy(to io.Writer, from *os.File) {
+func (t *Running) copy(to io.Writer, from *os.File) {
 	t.copying.Go(func() {
 		_, err := io.Copy(to, from)
 		if err != nil && !errors.Is(err, fs.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -223,7 +225,7 @@ func (t *tool) copy(to io.Writer, from *os.File) {
 	})
 }
 
-func (t *tool) closePipes() {
+func (t *Running) closePipes() {
 	for _, r := range t.pipes {
 		_ = r.Close() // only read
 	}
@@ -235,7 +237,7 @@ const maxInfo = 4 << 10
 
 // record finds the leader of the tool's group and writes it to a file. A command that
 // could not be started has none: its status says why.
-func (t *tool) record(info *os.File) (err error) {
+func (t *Running) record(info *os.File) (err error) {
 	pid := t.cmd.Process.Pid
 	if info != nil {
 		var answer struct {
@@ -250,7 +252,7 @@ func (t *tool) record(info *os.File) (err error) {
 		}
 		pid = answer.Child
 	}
-	if t.group, err = identify(pid); errors.Is(err, fs.ErrNotExist) {
+	if t.group, err = Identify(pid); errors.Is(err, fs.ErrNotExist) {
 		return nil // it has ended already
 	}
 	if err != nil {
@@ -263,12 +265,15 @@ func (t *tool) record(info *os.File) (err error) {
 	return files.Replace(filepath.Join(t.o.Scratch, toolFile), b, 0o600)
 }
 
-func (t *tool) interrupt() (err error) {
+// Interrupt asks the tool to end in order, like Ctrl-C on a terminal. It does so only
+// once: a second interrupt would end the tool at once, without storing a state.
+func (t *Running) Interrupt() (err error) {
 	t.interrupted.Do(func() { err = t.group.interrupt() })
 	return err
 }
 
-func (t *tool) kill() error {
+// Kill kills the tool and all processes that it started.
+func (t *Running) Kill() error {
 	return errors.Join(t.killRest(), ignoreGone(t.cmd.Process.Kill()))
 }
 
@@ -276,7 +281,10 @@ func (t *tool) kill() error {
 // hid itself may still hold the pipe.
 const outputTime = 2 * time.Second
 
-func (t *tool) wait() error {
+// Wait waits until the tool has ended, kills its remaining processes, and returns its
+// status like [exec.Cmd.Wait], or that it filled its folder. All output was passed on by
+// then.
+func (t *Running) Wait() error {
 	err := t.cmd.Wait()
 	close(t.ended)
 	t.watching.Wait()
@@ -297,9 +305,9 @@ func (t *tool) wait() error {
 	return cmp.Or(err, errors.Join(rest, t.err))
 }
 
-// killRest kills all but the command that [tool.wait] waits for, which in a sandbox ends
+// killRest kills all but the command that [Running.Wait] waits for, which in a sandbox ends
 // with its namespace.
-func (t *tool) killRest() error {
+func (t *Running) killRest() error {
 	if c := t.o.Isolation.Cgroup; c != "" {
 		if err := killCgroup(c); err != nil {
 			return err
@@ -339,14 +347,14 @@ func (t *tool) killRest() error {
 func kill(list []Process) error {
 	var errs []error
 	for _, p := range list {
-		errs = append(errs, p.signal(syscall.SIGKILL))
+		errs = append(errs, p.Signal(syscall.SIGKILL))
 	}
 	return errors.Join(errs...)
 }
 
 // interrupt sends an interrupt to the group that p leads.
 func (p Process) interrupt() error {
-	if !p.alive() {
+	if !p.Alive() {
 		return nil
 	}
 	return ignoreGone(unix.Kill(-p.PID, unix.SIGINT))
