@@ -8,6 +8,8 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/span"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Masked replaces a value that is hidden from everyone.
@@ -158,34 +160,15 @@ type Source struct {
 	Path    string `json:"path,omitempty"`
 }
 
-// Owner is the owner of an instance.
-type Owner struct {
-	Kind   string `json:"kind"` // user, group or claim
-	Issuer string `json:"issuer,omitempty"`
-	ID     string `json:"id"`
-	Label  string `json:"label,omitempty"`
-}
-
-// Person is a user or other caller who did something.
-type Person struct {
-	Issuer  string `json:"issuer,omitempty"`
-	Subject string `json:"subject"`
-	Label   string `json:"label,omitempty"`
-}
-
-// Condition is a fact about an instance beside its phase.
-type Condition struct {
-	Type    string `json:"type"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
-// Connection describes how to reach what the instance made.
-type Connection struct {
-	Type    string `json:"type"` // web or instructions
-	URL     string `json:"url,omitempty"`
-	Message string `json:"message,omitempty"`
-}
+// These are shown as they are stored.
+type (
+	Owner      = template.Owner
+	Person     = lifecycle.Actor // a user or other caller who did something
+	Condition  = lifecycle.Condition
+	Connection = template.Connection // how to reach what the instance made
+	Counts     = lifecycle.Counts    // of changes in a plan or an apply
+	Cost       = template.Cost       // for display only
+)
 
 // Event is a past event of an instance.
 type Event struct {
@@ -219,14 +202,6 @@ type Run struct {
 	Position  int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: not waiting
 
 	Cost *prices.Cost `json:"cost,omitempty"` // of the plan; absent: not known, or the server has no prices
-}
-
-// Counts are the numbers of changes in a plan or an apply.
-type Counts struct {
-	Add     int `json:"add"`
-	Change  int `json:"change"`
-	Remove  int `json:"remove"`
-	Replace int `json:"replace,omitempty"`
 }
 
 // Runs is the answer to GET instances/ID/runs.

@@ -92,12 +92,6 @@ type Parameter struct {
 	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 
-// Cost is for display only.
-type Cost struct {
-	Hourly   float64 `json:"hourly"`
-	Currency string  `json:"currency,omitempty"`
-}
-
 // Quota is how much of a limit is used.
 type Quota struct {
 	Limit int `json:"limit"` // 0: no limit

@@ -53,11 +53,10 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 		stand(&doc, d, r)
 	}
 	for _, c := range r.Conditions {
-		shown := api.Condition{Type: c.Type, Reason: c.Reason}
-		if have&readsLogs != 0 {
-			shown.Message = c.Message
+		if have&readsLogs == 0 {
+			c.Message = ""
 		}
-		doc.Conditions = append(doc.Conditions, shown)
+		doc.Conditions = append(doc.Conditions, c)
 	}
 	if r.Run != nil {
 		doc.Run = runDoc(r, r.Run, have)
@@ -68,7 +67,7 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 	}
 	if have&(owns|administers) != 0 {
 		doc.Outputs = shownOutputs(d, r)
-		doc.Connection = connectionDoc(r.Connection)
+		doc.Connection = r.Connection
 	}
 	if have&readsLogs == 0 {
 		doc.Reason = ""
@@ -102,21 +101,14 @@ func ownerDoc(o template.Owner) *api.Owner {
 	if o.Kind == "" {
 		return nil
 	}
-	return &api.Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID, Label: o.Label}
+	return &o
 }
 
 func personDoc(a lifecycle.Actor) *api.Person {
 	if a.Issuer == "" && a.Subject == "" {
 		return nil
 	}
-	return &api.Person{Issuer: a.Issuer, Subject: a.Subject, Label: a.Label}
-}
-
-func connectionDoc(c *template.Connection) *api.Connection {
-	if c == nil {
-		return nil
-	}
-	return &api.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
+	return &a
 }
 
 // eventDoc leaves out the output of the tool for callers that may not read logs.
@@ -174,29 +166,30 @@ type action struct {
 	name  string
 	needs role // one of these
 	event func(r *lifecycle.Record) lifecycle.Event
+	plain bool // its request says no more than the word, and is this event
 }
 
 // actions lists all verbs, in the order in which they are shown.
 func actions() []action {
 	return []action{
-		{api.ActTake, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID} }},
-		{api.ActDecline, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID, No: true} }},
+		{api.ActTake, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID} }, true},
+		{api.ActDecline, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID, No: true} }, true},
 		{api.ActApprove, approves, func(r *lifecycle.Record) lifecycle.Event {
 			return lifecycle.Approve{ID: r.ID, Plan: lifecycle.Awaits(r)}
-		}},
-		{api.ActReject, approves, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Reject{ID: r.ID, Reason: "-"} }},
-		{api.ActExtend, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Extend{ID: r.ID} }},
-		{api.ActRetry, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Retry{ID: r.ID} }},
-		{api.ActCancel, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Cancel{ID: r.ID} }},
-		{api.ActUpdate, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Update{ID: r.ID} }},
-		{api.ActStop, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Switch{ID: r.ID, Stop: true} }},
-		{api.ActStart, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Switch{ID: r.ID} }},
-		{api.ActRename, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Rename{ID: r.ID, Name: r.Name} }},
-		{api.ActProtect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID, On: true} }},
-		{api.ActUnprotect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID} }},
-		{api.ActTransfer, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Transfer{ID: r.ID, To: r.Owner} }},
-		{api.ActDestroy, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.DestroyNow{ID: r.ID} }},
-		{api.ActOrphan, administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Orphan{ID: r.ID, Reason: "-"} }},
+		}, false},
+		{api.ActReject, approves, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Reject{ID: r.ID, Reason: "-"} }, false},
+		{api.ActExtend, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Extend{ID: r.ID} }, false},
+		{api.ActRetry, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Retry{ID: r.ID} }, true},
+		{api.ActCancel, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Cancel{ID: r.ID} }, true},
+		{api.ActUpdate, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Update{ID: r.ID} }, false},
+		{api.ActStop, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Switch{ID: r.ID, Stop: true} }, true},
+		{api.ActStart, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Switch{ID: r.ID} }, true},
+		{api.ActRename, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Rename{ID: r.ID, Name: r.Name} }, false},
+		{api.ActProtect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID, On: true} }, true},
+		{api.ActUnprotect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID} }, true},
+		{api.ActTransfer, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Transfer{ID: r.ID, To: r.Owner} }, false},
+		{api.ActDestroy, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.DestroyNow{ID: r.ID} }, false},
+		{api.ActOrphan, administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Orphan{ID: r.ID, Reason: "-"} }, false},
 	}
 }
 
@@ -252,17 +245,10 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 		doc.Run.Position = v.Document.QueuePosition(r.ID)
 	}
 	if t := v.Document.Templates[r.Snapshot]; t != nil {
-		doc.Cost = costDoc(t.Cost)
+		doc.Cost = t.Cost
 		if t.TTL != nil {
 			doc.ExtendBy = span.Span(t.TTL.Extend)
 		}
 	}
 	return doc
-}
-
-func costDoc(c *template.Cost) *api.Cost {
-	if c == nil {
-		return nil
-	}
-	return &api.Cost{Hourly: c.Hourly, Currency: c.Currency}
 }

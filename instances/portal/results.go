@@ -21,7 +21,7 @@ import (
 // showOutputs answers the outputs that the template lists; sensitive ones without a
 // value.
 func showOutputs(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return service.WriteJSON(w, http.StatusOK, api.Outputs{Outputs: shownOutputs(r.view.Document, r.at), Connection: connectionDoc(r.at.Connection)})
+	return service.WriteJSON(w, http.StatusOK, api.Outputs{Outputs: shownOutputs(r.view.Document, r.at), Connection: r.at.Connection})
 }
 
 // shownOutputs returns the outputs of an instance. The record keeps no sensitive output:

@@ -92,9 +92,7 @@ func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 		doc.Plan = u.Plan
 		doc.Reason = u.Why
 		doc.Cost = u.Cost
-		if u.Counts != nil {
-			doc.Counts = &api.Counts{Add: u.Counts.Add, Change: u.Counts.Change, Remove: u.Counts.Remove, Replace: u.Counts.Replace}
-		}
+		doc.Counts = u.Counts
 	}
 	if u.Confirmed != nil {
 		doc.Approved = personDoc(*u.Confirmed)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 )
@@ -121,9 +122,15 @@ func (s *server) routes() http.Handler {
 	post("instances/{id}/update", to(s, findInstance(owns|administers), updateInstance))
 	post("instances/{id}/approve", to(s, findInstance(approves), approveInstance))
 	post("instances/{id}/reject", to(s, findInstance(approves), rejectInstance))
-	for word, verb := range plainVerbs() {
-		post("instances/{id}/"+string(word), to(s, findInstance(verb.may), func(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-			return change(s, w, r, word, func(none) (lifecycle.Event, error) { return verb.event(r.at.ID), nil })
+	for _, verb := range actions() {
+		if !verb.plain {
+			continue
+		}
+		if verb.needs == receives { // a caller that took it may repeat that; any other owner is refused
+			verb.needs |= owns
+		}
+		post("instances/{id}/"+verb.name, to(s, findInstance(verb.needs), func(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+			return change(s, w, r, rights.Action(verb.name), func(struct{}) (lifecycle.Event, error) { return verb.event(r.at), nil })
 		}))
 	}
 	post("instances/{id}/transfer", to(s, findInstance(owns|administers), transferInstance))

@@ -133,7 +133,7 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 			Default: span.Span(l.Default), Max: span.Span(l.Max), Extend: span.Span(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
 		}
 	}
-	doc.Cost = costDoc(t.Cost)
+	doc.Cost = t.Cost
 	doc.Hours = hours(t.Schedule, s.o.Now())
 	if e.Schema != nil {
 		doc.Schema = e.Schema.JSON()

@@ -21,9 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// none is the body of a verb that needs no body.
-type none struct{}
-
 func extendInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
 		return lifecycle.Extend{ID: r.at.ID, By: time.Duration(b.By), Why: b.Reason}, optionalReason(b.Reason)
@@ -121,27 +118,6 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// plainVerb is a change of an instance that its request says in one word.
-type plainVerb struct {
-	may   role
-	event func(id string) lifecycle.Event
-}
-
-// plainVerbs are those changes, by their words. The owner may take as well: a caller that
-// took the instance may repeat that, and any other owner is refused.
-func plainVerbs() map[rights.Action]plainVerb {
-	return map[rights.Action]plainVerb{
-		"retry":     {owns | administers, func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} }},
-		"cancel":    {owns | administers, func(id string) lifecycle.Event { return lifecycle.Cancel{ID: id} }},
-		"stop":      {owns | administers, func(id string) lifecycle.Event { return lifecycle.Switch{ID: id, Stop: true} }},
-		"start":     {owns | administers, func(id string) lifecycle.Event { return lifecycle.Switch{ID: id} }},
-		"protect":   {owns | administers, func(id string) lifecycle.Event { return lifecycle.Protect{ID: id, On: true} }},
-		"unprotect": {owns | administers, func(id string) lifecycle.Event { return lifecycle.Protect{ID: id} }},
-		"take":      {receives | owns, func(id string) lifecycle.Event { return lifecycle.Take{ID: id} }},
-		"decline":   {receives | owns, func(id string) lifecycle.Event { return lifecycle.Take{ID: id, No: true} }},
-	}
-}
-
 func orphanInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Orphan{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
@@ -162,7 +138,7 @@ func pauseTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 }
 
 func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
-	a, err := readBody(r.request, r.caller, &none{})
+	a, err := readBody(r.request, r.caller, &struct{}{})
 	if err != nil {
 		return err
 	}
