@@ -101,43 +101,22 @@ type Status struct {
 	Result  lifecycle.Result // if State is Ended
 }
 
-// Executor runs attempts.
+// Executor runs attempts. Every call may be repeated, and none waits for an attempt to end.
 type Executor interface {
-	// Start begins an attempt. It may be repeated: the same Ref is the same attempt.
+	// Start begins an attempt: the same Ref is the same attempt.
 	Start(ctx context.Context, s Spec) (Handle, error)
 	// Observe reports the status of an attempt, also after a restart and on any replica.
 	// The handle is "" if it is not known whether the attempt was started; an attempt
 	// that was not is Gone.
 	Observe(ctx context.Context, s Spec, h Handle) (Status, error)
-	// Destroy is Start for a run that destroys.
-	Destroy(ctx context.Context, s Spec) (Handle, error)
-}
-
-// Canceller is implemented by executors that can end attempts early.
-type Canceller interface {
-	Cancel(ctx context.Context, s Spec, h Handle) error
-}
-
-// Killer is implemented by executors that can kill the tool of an attempt.
-type Killer interface {
-	Kill(ctx context.Context, s Spec, h Handle) error
-}
-
-// Ender is implemented by executors that can report when to look at an attempt again.
-type Ender interface {
+	// Cancel asks an attempt to end early, or with force at once.
+	Cancel(ctx context.Context, s Spec, h Handle, force bool) error
 	// Ended returns a channel that is closed once the attempt has ended; nil if this
 	// process is not notified of it.
 	Ended(r lifecycle.Ref) <-chan struct{}
-}
-
-// Tidier is implemented by executors that can remove what attempts left on this machine.
-type Tidier interface {
-	// Tidy removes the folders of instances that are gone; asOf is the time of that
-	// knowledge.
-	Tidy(asOf time.Time, gone func(id string) bool) error
-}
-
-// LogSource is implemented by executors that can read the log of a running attempt.
-type LogSource interface {
+	// Log returns the log of an attempt from a byte on, as far as it is written.
 	Log(ctx context.Context, s Spec, h Handle, offset int64) (io.ReadCloser, error)
+	// Tidy removes what instances that are gone left on this machine; asOf is the time of
+	// that knowledge.
+	Tidy(asOf time.Time, gone func(id string) bool) error
 }

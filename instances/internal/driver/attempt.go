@@ -158,9 +158,6 @@ func (a *attempt) startOnce(ctx context.Context) (run.Handle, error) {
 	if err := pinSource(ctx, &a.driver.o, a.record, a.template); err != nil {
 		return "", err
 	}
-	if a.ref.Kind == lifecycle.RunDestroy {
-		return a.executor.Destroy(ctx, a.spec)
-	}
 	return a.executor.Start(ctx, a.spec)
 }
 
@@ -191,10 +188,7 @@ func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 	reported := lifecycle.Condition{}
 	cancelled := a.cancelled
 	killed := a.killed
-	var ended <-chan struct{} // before the first look, which may come late
-	if e, ok := a.executor.(run.Ender); ok {
-		ended = e.Ended(a.ref)
-	}
+	ended := a.executor.Ended(a.ref) // before the first look, which may come late
 	for {
 		st, err := a.executor.Observe(ctx, a.spec, h)
 		switch {
@@ -214,31 +208,28 @@ func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 				}
 			}
 		}
-		// What is asked is asked once; if the executor cannot do it, the run ends by
-		// itself.
-		asked := false
+		var cancel, force bool // each is asked once
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-cancelled:
-			asked = true
-			cancelled = nil
-			c, ok := a.executor.(run.Canceller)
-			if ok && !a.ask(ctx, h, c.Cancel, "instances: a run could not be cancelled") {
-				cancelled = a.cancelled
-			}
+			cancel = true
 		case <-killed:
-			asked = true
-			killed = nil
-			c, ok := a.executor.(run.Killer)
-			if ok && !a.ask(ctx, h, c.Kill, "instances: a run could not be killed") {
-				killed = a.killed
-			}
+			force = true
 		case <-ended:
 			ended = nil // the end may stay unobservable for a while: poll from now on
 		case <-time.After(a.driver.o.Observe):
 		}
-		if asked {
+		if cancel || force {
+			err := a.executor.Cancel(ctx, a.spec, h, force)
+			switch {
+			case err != nil:
+				a.warn(ctx, "instances: a run could not be ended early", err)
+			case force:
+				killed = nil
+			default:
+				cancelled = nil
+			}
 			if err := text.Wait(ctx, a.driver.o.Observe); err != nil {
 				return err
 			}
@@ -247,15 +238,6 @@ func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 			return nil
 		}
 	}
-}
-
-// ask asks the executor to end the attempt, and reports whether it accepted that.
-func (a *attempt) ask(ctx context.Context, h run.Handle, end func(context.Context, run.Spec, run.Handle) error, failed string) bool {
-	err := end(ctx, a.spec, h)
-	if err != nil {
-		a.warn(ctx, failed, err)
-	}
-	return err == nil
 }
 
 func (a *attempt) warn(ctx context.Context, message string, err error) {

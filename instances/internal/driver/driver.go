@@ -225,10 +225,8 @@ func (r *Driver) tidyHost(ctx context.Context, v lifecycle.View) {
 		return rec == nil || !rec.Phase.Live()
 	}
 	for _, x := range r.o.Executors {
-		if t, ok := x.(run.Tidier); ok {
-			if err := t.Tidy(v.AsOf, gone); err != nil {
-				r.o.Logger.WarnContext(ctx, "instances: folders of instances that are gone stay", "error", err)
-			}
+		if err := x.Tidy(v.AsOf, gone); err != nil {
+			r.o.Logger.WarnContext(ctx, "instances: folders of instances that are gone stay", "error", err)
 		}
 	}
 }

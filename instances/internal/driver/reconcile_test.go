@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -70,8 +71,12 @@ func (p *program) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	return run.Handle("stub"), ctx.Err()
 }
 
-func (p *program) Destroy(ctx context.Context, s run.Spec) (run.Handle, error) {
-	return p.Start(ctx, s)
+func (p *program) Ended(lifecycle.Ref) <-chan struct{} { return nil }
+
+func (p *program) Tidy(time.Time, func(string) bool) error { return nil }
+
+func (p *program) Log(context.Context, run.Spec, run.Handle, int64) (io.ReadCloser, error) {
+	return nil, oci.ErrNotFound
 }
 
 func (p *program) Observe(_ context.Context, s run.Spec, _ run.Handle) (run.Status, error) {
@@ -92,7 +97,7 @@ func (p *program) Observe(_ context.Context, s run.Spec, _ run.Handle) (run.Stat
 	return run.Status{State: run.Ended, Result: p.ended(s, r)}, nil
 }
 
-func (p *program) Cancel(_ context.Context, s run.Spec, _ run.Handle) error {
+func (p *program) Cancel(_ context.Context, s run.Spec, _ run.Handle, _ bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.runs[s.Ref]; r != nil {

@@ -3,7 +3,6 @@
 package driver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,25 +30,22 @@ func (r *Driver) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Ru
 	if u.Attempt == 0 {
 		return nil, fmt.Errorf("run %d of instance %s was not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
 	}
-	if u.Nonce == "" {
+	return r.readLog(ctx, rec, u, u.Ref(rec.ID), offset)
+}
+
+// readLog returns the log of an attempt of a run, from a byte on.
+func (r *Driver) readLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, ref lifecycle.Ref, offset int64) (io.ReadCloser, error) {
+	if ref.Nonce == "" {
 		return nil, shortenedError(rec, u)
 	}
 	repo, workspace, err := repoOf(&r.o, rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range r.o.Executors {
-		if from, ok := x.(run.LogSource); ok {
-			spec := run.Spec{Ref: u.Ref(rec.ID), Repository: repo.Repo.String(), Workspace: workspace}
-			return from.Log(ctx, spec, run.Handle(u.Handle), offset)
-		}
+	for _, x := range r.o.Executors { // all have it: what does not run here is read from the registry
+		return x.Log(ctx, run.Spec{Ref: ref, Repository: repo.Repo.String(), Workspace: workspace}, run.Handle(u.Handle), offset)
 	}
-	_, files, err := run.ReadReport(ctx, repo, u.Ref(rec.ID))
-	if err != nil {
-		return nil, err
-	}
-	log, err := files.Log(ctx)
-	return io.NopCloser(bytes.NewReader(log[min(offset, int64(len(log))):])), err
+	return nil, fmt.Errorf("no executor has logs: %w", oci.ErrNotFound)
 }
 
 // Plan returns the plan of a run as text, as masked by its attempt.

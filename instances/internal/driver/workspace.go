@@ -11,7 +11,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // WorkspaceRepo returns the repository of the runs of a workspace.
@@ -97,19 +96,6 @@ func (r *Driver) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
 		return nil, over, nil
 	}
-	ref := PhaseRef(rec, u, apply)
-	if ref.Nonce == "" {
-		return nil, over, shortenedError(rec, u)
-	}
-	repo, workspace, err := repoOf(&r.o, rec.Template, rec.ID)
-	if err != nil {
-		return nil, over, err
-	}
-	for _, x := range r.o.Executors {
-		if source, ok := x.(run.LogSource); ok {
-			from, err = source.Log(ctx, run.Spec{Ref: ref, Repository: repo.Repo.String(), Workspace: workspace}, run.Handle(u.Handle), offset)
-			return from, over, err
-		}
-	}
-	return nil, over, fmt.Errorf("no executor has logs: %w", oci.ErrNotFound)
+	from, err = r.readLog(ctx, rec, u, PhaseRef(rec, u, apply), offset)
+	return from, over, err
 }

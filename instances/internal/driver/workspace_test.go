@@ -128,9 +128,10 @@ type stubborn struct {
 	killed chan lifecycle.Ref
 }
 
-func (s *stubborn) Cancel(context.Context, run.Spec, run.Handle) error { return nil }
-
-func (s *stubborn) Kill(ctx context.Context, spec run.Spec, h run.Handle) error {
+func (s *stubborn) Cancel(ctx context.Context, spec run.Spec, h run.Handle, force bool) error {
+	if !force {
+		return nil
+	}
 	s.killed <- spec.Ref
-	return s.program.Cancel(ctx, spec, h)
+	return s.program.Cancel(ctx, spec, h, true)
 }

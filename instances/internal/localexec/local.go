@@ -238,9 +238,6 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	return m.parsedHandle.String(), nil
 }
 
-// Destroy is Start for a run that destroys.
-func (l *Local) Destroy(ctx context.Context, s run.Spec) (run.Handle, error) { return l.Start(ctx, s) }
-
 // lockRuns waits for the lock under which servers begin attempts. Closing the result
 // releases it.
 func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {

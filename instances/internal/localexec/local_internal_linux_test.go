@@ -240,7 +240,7 @@ func TestStartedEnvironment(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, markerFile)); err != nil || strings.Contains(string(b), "nonce\"") || strings.Contains(string(h), "nonce\"") {
 		t.Errorf("%s, %s, %v: the nonce is in it", b, h, err)
 	}
-	must.Succeed(t, l.Cancel(t.Context(), s, h))
+	must.Succeed(t, l.Cancel(t.Context(), s, h, false))
 	if st := l.mustEnd(t, s, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
 	}
@@ -272,7 +272,7 @@ func TestCredentialMissing(t *testing.T) {
 	delete(env, "AWS_PROFILE")
 	s.Ref.Attempt = 2
 	h = l.mustStart(t, s)
-	must.Succeed(t, l.Cancel(t.Context(), s, h))
+	must.Succeed(t, l.Cancel(t.Context(), s, h, false))
 	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}

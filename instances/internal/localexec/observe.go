@@ -339,31 +339,23 @@ func lastLine(file string) string {
 	return text.Excerpt(strings.ToValidUTF8(lines[len(lines)-1], "?"))
 }
 
-// Cancel asks an attempt on this host to end early; on another host its child reads that
-// from the ledger.
-func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
+// Cancel asks an attempt on this host to end early, or with force to kill its tool; on
+// another host its child reads that from the ledger.
+func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle, force bool) error {
 	at, err := l.findDir(s, h)
-	if err != nil || !at.here {
+	switch {
+	case err != nil || !at.here:
 		return err
+	case force:
+		return at.Process.Signal(sandbox.ForceSignal)
+	case at.PID != 0:
+		return at.Process.Signal(syscall.SIGTERM)
 	}
-	if at.PID == 0 {
-		g := l.observation(s.Ref)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.cancelled = true
-		return nil
-	}
-	return at.Process.Signal(syscall.SIGTERM)
-}
-
-// Kill kills the tool of an attempt on this host; on another host its child reads that
-// from the ledger.
-func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
-	at, err := l.findDir(s, h)
-	if err != nil || !at.here {
-		return err
-	}
-	return at.Process.Signal(sandbox.ForceSignal)
+	g := l.observation(s.Ref)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cancelled = true
+	return nil
 }
 
 // Log returns the log of an attempt from offset on, as far as it is written. On another

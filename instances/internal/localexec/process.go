@@ -58,7 +58,7 @@ func (p *reaper) reap(r lifecycle.Ref, wait func()) {
 	})
 }
 
-// Ended implements [run.Ender].
+// Ended implements [run.Executor].
 func (p *reaper) Ended(r lifecycle.Ref) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
