@@ -20,6 +20,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, serveBare(os.Args[2]))
 		os.Exit(1)
 	}
+	if len(os.Args) == 4 && os.Args[1] == besideCommand {
+		if err := besides[os.Args[2]](os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, "perf:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	base := flag.String("base", "", "program to compare with")
 	var t tools
 	flag.StringVar(&t.tofu, "tofu", "", "tofu, for plans; empty: none")
@@ -70,7 +77,7 @@ func run(base, okara string, t tools, out, command string) error {
 		programs[i].dir = dir
 	}
 	var table []row
-	for _, measure := range []func([]program, tools) ([]row, error){starts, serving, publishing, plans, streams} {
+	for _, measure := range []func([]program, tools) ([]row, error){starts, serving, publishing, largeWork, installs, plans, streams} {
 		rows, err := measure(programs, t)
 		if err != nil {
 			return err
