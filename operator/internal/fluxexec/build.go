@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,34 +38,31 @@ func (s Spec) build() (source, main any, err error) {
 	return s.source(), s.terraform(vars), nil
 }
 
-func (s *Spec) head(apiVersion, kind string) head {
-	return headOf(apiVersion, kind, s.Namespace, s.Name, fluxobj.Labels(s.Labels, s.UID))
-}
-
-func (s *Spec) source() *ociRepository {
-	return &ociRepository{
-		head: s.head(fluxobj.SourceVersion, fluxobj.OCIKind),
-		Spec: ociSpec{
-			URL:           "oci://" + strings.TrimSuffix(s.Module.Repository, "/"),
-			Ref:           ociRef{Digest: s.Module.Digest},
-			LayerSelector: layerSelector{"application/vnd.cncf.flux.content.v1.tar+gzip", "copy"},
-			Interval:      metav1.Duration{Duration: 24 * time.Hour}, // a digest never changes
-			SecretRef:     nameRef{s.Module.PullSecret},
-			CertSecretRef: nameRef{s.Module.CASecret},
-			Insecure:      s.Module.PlainHTTP,
-			Verify:        s.Module.Verify.object(),
-			Provider:      s.Module.Provider,
-			Account:       s.Module.ServiceAccountName,
+func (s *Spec) source() *sourcev1.OCIRepository {
+	return &sourcev1.OCIRepository{
+		TypeMeta:   metav1.TypeMeta{APIVersion: fluxobj.SourceVersion, Kind: fluxobj.OCIKind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: fluxobj.Labels(s.Labels, s.UID)},
+		Spec: sourcev1.OCIRepositorySpec{
+			URL:                ociScheme + strings.TrimSuffix(s.Module.Repository, "/"),
+			Reference:          &sourcev1.OCIRepositoryRef{Digest: s.Module.Digest},
+			LayerSelector:      &sourcev1.OCILayerSelector{MediaType: "application/vnd.cncf.flux.content.v1.tar+gzip", Operation: sourcev1.OCILayerCopy},
+			Interval:           metav1.Duration{Duration: 24 * time.Hour}, // a digest never changes
+			SecretRef:          nameOf(s.Module.PullSecret),
+			CertSecretRef:      nameOf(s.Module.CASecret),
+			Insecure:           s.Module.PlainHTTP,
+			Verify:             s.Module.Verify.object(),
+			Provider:           s.Module.Provider,
+			ServiceAccountName: s.Module.ServiceAccountName,
 		},
 	}
 }
 
 // object returns the verification block of a source.
-func (v *Verify) object() verify {
+func (v *Verify) object() *sourcev1.OCIRepositoryVerification {
 	if v == nil {
-		return verify{}
+		return nil
 	}
-	return verify{Provider: "cosign", SecretRef: nameRef{v.Secret}, Identities: v.Identities}
+	return &sourcev1.OCIRepositoryVerification{Provider: "cosign", SecretRef: nameOf(v.Secret), MatchOIDCIdentity: v.Identities}
 }
 
 func (s *Spec) terraform(vars []tfVar) *terraform {
@@ -97,9 +95,10 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 	if s.ForceUnlock != "" {
 		spec.TFState.ForceUnlock = "yes"
 	}
-	o := &terraform{head: s.head(terraformVersion, terraformKind), Spec: spec}
-	o.Metadata.Annotations = attempt(s.Attempt)
-	return o
+	return &terraform{
+		metav1.TypeMeta{APIVersion: terraformVersion, Kind: terraformKind},
+		metadata{s.Namespace, s.Name, fluxobj.Labels(s.Labels, s.UID), attempt(s.Attempt)}, spec,
+	}
 }
 
 // approval sets how plans are approved, and when one is made. Without tofu-controller's

@@ -68,7 +68,7 @@
 //   - H5: a release that has used up its retries is not retried on request: each attempt
 //     therefore resets the counters.
 //
-// tofu-controller publishes no Go types of its objects. This package has types for
-// exactly the fields that it writes; an API server with its CRD rejects others.
-// exactly the fields that are written; an API server with its CRD refuses others.
+// Sources and releases have the Go types of Flux's controllers. tofu-controller publishes
+// none: this package has types for exactly the fields of a Terraform that it writes; an API
+// server with its CRD rejects others.
 package fluxexec

@@ -63,7 +63,15 @@ func Build(w Work) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []any{source, main}, nil
+	var all []any
+	for _, o := range []any{source, main} {
+		u, err := fluxobj.Convert(o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, u.Object)
+	}
+	return all, nil
 }
 
 // Observe reads the status of a live Terraform or HelmRelease, which is nil if there is

@@ -5,26 +5,26 @@ package fluxexec
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-const (
-	releaseVersion, releaseKind = "helm.toolkit.fluxcd.io/v2", "HelmRelease"
-	httpKind                    = "HelmRepository"
-	gitKind                     = "GitRepository"
-	chartKind                   = "HelmChart"
-)
+// ociScheme begins the URL of a chart in a registry.
+const ociScheme = sourcev1.OCIRepositoryPrefix
 
 // tries is how often a failed install or upgrade is retried.
 const tries = 3
@@ -42,7 +42,7 @@ func (e *AccountError) Error() string {
 
 func (r Release) about() about {
 	at := client.ObjectKey{Namespace: cmp.Or(r.ChartNamespace, r.Namespace), Name: r.Name}
-	return about{releaseVersion, releaseKind, r.Chart.sourceKind(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, at, r.UID, "", r.Attempt}
+	return about{helmv2.GroupVersion.String(), helmv2.HelmReleaseKind, r.sourceKind(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, at, r.UID, "", r.Attempt}
 }
 
 func (r Release) build() (source, main any, err error) {
@@ -52,46 +52,50 @@ func (r Release) build() (source, main any, err error) {
 	return r.source(), r.release(), nil
 }
 
-func (r *Release) head(apiVersion, kind, namespace string) head {
-	return headOf(apiVersion, kind, namespace, r.Name, fluxobj.Labels(r.Labels, r.UID))
+// meta returns the metadata of the objects in a namespace.
+func (r *Release) meta(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: r.Name, Labels: fluxobj.Labels(r.Labels, r.UID)}
 }
 
 // sourceKind returns the kind of the chart's source.
-func (c Chart) sourceKind() string {
+func (r *Release) sourceKind() string {
 	switch {
-	case c.HTTP != nil:
-		return httpKind
-	case c.Git != nil:
-		return gitKind
+	case r.Chart.Helm != nil:
+		return sourcev1.HelmRepositoryKind
+	case r.Chart.Git != nil:
+		return sourcev1.GitRepositoryKind
 	}
-	return fluxobj.OCIKind
+	return sourcev1.OCIRepositoryKind
 }
 
 func (r *Release) source() any {
-	h := r.head(fluxobj.SourceVersion, r.Chart.sourceKind(), r.about().sourceKey.Namespace)
+	kind := metav1.TypeMeta{APIVersion: fluxobj.SourceVersion, Kind: r.sourceKind()}
+	in := r.meta(r.about().sourceKey.Namespace)
 	interval := r.interval()
+	var secret *meta.LocalObjectReference
+	if r.Chart.SecretRef != nil {
+		secret = nameOf(r.Chart.SecretRef.Name)
+	}
 	switch {
-	case r.Chart.HTTP != nil:
-		return &httpRepository{h, httpSpec{r.Chart.HTTP.URL, interval, nameRef{r.Chart.HTTP.Secret}}}
+	case r.Chart.Helm != nil:
+		return &sourcev1.HelmRepository{TypeMeta: kind, ObjectMeta: in, Spec: sourcev1.HelmRepositorySpec{URL: r.Chart.Helm.URL, Interval: interval, SecretRef: secret}}
 	case r.Chart.Git != nil:
 		g := r.Chart.Git
-		ref := gitRef{g.Branch, g.Tag, g.Semver, g.Commit}
-		if ref == (gitRef{}) {
-			ref.Branch = "main"
-		}
-		return &gitRepository{h, gitSpec{g.URL, interval, ref, nameRef{g.Secret}}}
+		return &sourcev1.GitRepository{TypeMeta: kind, ObjectMeta: in, Spec: sourcev1.GitRepositorySpec{
+			URL: g.URL, Interval: interval, Reference: &sourcev1.GitRepositoryRef{Branch: g.Branch, Tag: g.Tag, SemVer: g.Semver, Commit: g.Commit}, SecretRef: secret,
+		}}
 	}
 	o := r.Chart.OCI
 	if o.Digest != "" {
 		interval.Duration = 24 * time.Hour // a digest never changes
 	}
-	return &ociRepository{h, ociSpec{
-		URL:           "oci://" + o.Repository,
-		Ref:           ociRef{Digest: o.Digest, Semver: o.Semver},
-		LayerSelector: layerSelector{"application/vnd.cncf.helm.chart.content.v1.tar+gzip", "copy"},
+	return &sourcev1.OCIRepository{TypeMeta: kind, ObjectMeta: in, Spec: sourcev1.OCIRepositorySpec{
+		URL:           o.URL,
+		Reference:     &sourcev1.OCIRepositoryRef{Digest: o.Digest, SemVer: o.Version},
+		LayerSelector: &sourcev1.OCILayerSelector{MediaType: "application/vnd.cncf.helm.chart.content.v1.tar+gzip", Operation: sourcev1.OCILayerCopy},
 		Interval:      interval,
-		SecretRef:     nameRef{o.PullSecret},
-		Insecure:      o.PlainHTTP,
+		SecretRef:     secret,
+		Insecure:      r.PlainHTTP,
 	}}
 }
 
@@ -99,60 +103,62 @@ func (r *Release) interval() metav1.Duration {
 	return metav1.Duration{Duration: cmp.Or(r.Interval.Duration, 10*time.Minute)}
 }
 
-func (r *Release) release() *release {
-	retry := action{Remediation: remediation{Retries: tries}}
-	spec := releaseSpec{
+func (r *Release) release() *helmv2.HelmRelease {
+	spec := helmv2.HelmReleaseSpec{
 		Interval:           r.interval(),
-		Timeout:            r.Timeout,
 		Suspend:            r.Suspend,
 		ServiceAccountName: r.ServiceAccountName,
 		ReleaseName:        r.Name,
 		TargetNamespace:    r.Namespace,
 		StorageNamespace:   r.Namespace,
-		Install:            retry,
-		Upgrade:            retry,
-		DriftDetection:     driftDetection{Mode: mode(r.Drift)},
-		Values:             r.Values,
+		Install:            &helmv2.Install{Remediation: &helmv2.InstallRemediation{Retries: tries}},
+		Upgrade:            &helmv2.Upgrade{Remediation: &helmv2.UpgradeRemediation{Retries: tries}},
+		DriftDetection:     &helmv2.DriftDetection{Mode: mode(r.Drift)},
+		Values:             &apiextensions.JSON{Raw: r.Values},
 	}
-	if spec.Values == nil {
-		spec.Values = json.RawMessage("{}")
+	if r.Values == nil {
+		spec.Values.Raw = []byte("{}")
 	}
-	ref := sourceRef{Kind: r.Chart.sourceKind(), Name: r.Name, Namespace: r.ChartNamespace}
+	if r.Timeout.Duration > 0 {
+		spec.Timeout = &r.Timeout
+	}
+	ref := helmv2.CrossNamespaceObjectReference{Kind: r.sourceKind(), Name: r.Name, Namespace: r.ChartNamespace}
 	switch {
 	case r.Chart.OCI != nil:
-		spec.ChartRef = ref
-	case r.Chart.HTTP != nil:
-		spec.Chart = r.chart(chartSpec{Chart: r.Chart.HTTP.Chart, Version: r.Chart.HTTP.Version, SourceRef: ref})
+		spec.ChartRef = &helmv2.CrossNamespaceSourceReference{Kind: ref.Kind, Name: ref.Name, Namespace: ref.Namespace}
+	case r.Chart.Helm != nil:
+		spec.Chart = r.chart(helmv2.HelmChartTemplateSpec{Chart: r.Chart.Helm.Name, Version: r.Chart.Helm.Version, SourceRef: ref})
 	case r.Chart.Git != nil:
-		spec.Chart = r.chart(chartSpec{Chart: "./" + r.Chart.Git.Path, SourceRef: ref, ReconcileStrategy: "Revision"})
+		spec.Chart = r.chart(helmv2.HelmChartTemplateSpec{Chart: "./" + r.Chart.Git.Path, SourceRef: ref, ReconcileStrategy: sourcev1.ReconcileStrategyRevision})
 	}
 	for _, from := range r.ValuesFrom {
-		spec.ValuesFrom = append(spec.ValuesFrom, valuesFrom{"Secret", from.Secret, from.Key})
+		spec.ValuesFrom = append(spec.ValuesFrom, helmv2.ValuesReference{Kind: "Secret", Name: from.Secret, ValuesKey: from.Key})
 	}
-	o := &release{head: r.head(releaseVersion, releaseKind, r.Namespace), Spec: spec}
-	o.Metadata.Annotations = attempt(r.Attempt)
+	o := &helmv2.HelmRelease{TypeMeta: metav1.TypeMeta{APIVersion: helmv2.GroupVersion.String(), Kind: helmv2.HelmReleaseKind}, ObjectMeta: r.meta(r.Namespace), Spec: spec}
+	o.Annotations = attempt(r.Attempt)
 	return o
 }
 
 // chart returns the template from which helm-controller creates a HelmChart, with our
 // labels.
-func (r *Release) chart(spec chartSpec) chartTemplate {
-	return chartTemplate{Metadata: chartMeta{fluxobj.Labels(r.Labels, r.UID)}, Spec: spec}
+func (r *Release) chart(spec helmv2.HelmChartTemplateSpec) *helmv2.HelmChartTemplate {
+	return &helmv2.HelmChartTemplate{ObjectMeta: &helmv2.HelmChartTemplateObjectMeta{Labels: fluxobj.Labels(r.Labels, r.UID)}, Spec: spec}
 }
 
-func mode(d Drift) string {
+func mode(d Drift) helmv2.DriftDetectionMode {
 	switch d {
 	case DriftReport:
-		return "warn"
+		return helmv2.DriftDetectionWarn
 	case DriftIgnore:
-		return "disabled"
+		return helmv2.DriftDetectionDisabled
 	}
-	return "enabled"
+	return helmv2.DriftDetectionEnabled
 }
 
+// adjust writes out suspend, or an apply would not undo it.
 func (r Release) adjust(_, main *unstructured.Unstructured) error {
 	fluxobj.Annotate(main, annotationReset, main.GetAnnotations()[fluxobj.AnnotationRequest])
-	return nil
+	return unstructured.SetNestedField(main.Object, r.Suspend, "spec", "suspend")
 }
 
 func (r Release) stopped(*unstructured.Unstructured) map[string]any {
@@ -186,7 +192,7 @@ func (r Release) rest(ctx context.Context, c fluxobj.Client) (gone bool, err err
 	if r.Chart.OCI != nil {
 		return true, nil
 	}
-	return c.Clean(ctx, fluxobj.SourceVersion, chartKind, client.ObjectKey{Namespace: r.about().sourceKey.Namespace, Name: r.Namespace + "-" + r.Name})
+	return c.Clean(ctx, fluxobj.SourceVersion, sourcev1.HelmChartKind, client.ObjectKey{Namespace: r.about().sourceKey.Namespace, Name: r.Namespace + "-" + r.Name})
 }
 
 // observe reports chart versions as the revisions.
@@ -255,11 +261,11 @@ func (e *PendingError) Error() string {
 // Name, UID, Labels and Chart count, and returns the current version. The objects of the
 // lookup are deleted with their owner.
 func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerReference) (Found, error) {
-	if err := r.Chart.check(); err != nil {
+	if err := r.checkChart(); err != nil {
 		return Found{}, err
 	}
 	objects := []any{r.source()}
-	if r.Chart.HTTP != nil {
+	if r.Chart.Helm != nil {
 		objects = append(objects, r.lookup())
 	}
 	c := fluxobj.Client{Client: e.Client, UID: r.UID}
@@ -277,13 +283,13 @@ func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerRef
 			return Found{}, err
 		}
 	}
-	return r.Chart.found(live), nil
+	return foundChart(r.Chart, live), nil
 }
 
 // Unlook deletes the objects that [Executor.Resolve] created for a chart of another kind.
 func (e *Executor) Unlook(ctx context.Context, r Release) error {
-	for _, kind := range []string{fluxobj.OCIKind, httpKind, gitKind, chartKind} {
-		if kind == r.Chart.sourceKind() || kind == chartKind && r.Chart.HTTP != nil {
+	for _, kind := range []string{sourcev1.OCIRepositoryKind, sourcev1.HelmRepositoryKind, sourcev1.GitRepositoryKind, sourcev1.HelmChartKind} {
+		if kind == r.sourceKind() || kind == sourcev1.HelmChartKind && r.Chart.Helm != nil {
 			continue
 		}
 		if _, err := (fluxobj.Client{Client: e.Client, UID: r.UID}).Clean(ctx, fluxobj.SourceVersion, kind, r.about().key); err != nil {
@@ -294,11 +300,14 @@ func (e *Executor) Unlook(ctx context.Context, r Release) error {
 }
 
 // lookup returns the HelmChart that finds a version in the index of a repository.
-func (r *Release) lookup() *httpChart {
-	h := r.Chart.HTTP
-	return &httpChart{r.head(fluxobj.SourceVersion, chartKind, r.Namespace), httpChartSpec{
-		chartSpec: chartSpec{Chart: h.Chart, Version: h.Version, SourceRef: sourceRef{Kind: httpKind, Name: r.Name}}, Interval: r.interval(),
-	}}
+func (r *Release) lookup() *sourcev1.HelmChart {
+	return &sourcev1.HelmChart{
+		TypeMeta: metav1.TypeMeta{APIVersion: fluxobj.SourceVersion, Kind: sourcev1.HelmChartKind}, ObjectMeta: r.meta(r.Namespace),
+		Spec: sourcev1.HelmChartSpec{
+			Chart: r.Chart.Helm.Name, Version: r.Chart.Helm.Version, Interval: r.interval(),
+			SourceRef: sourcev1.LocalHelmChartSourceReference{Kind: sourcev1.HelmRepositoryKind, Name: r.Name},
+		},
+	}
 }
 
 // fetched returns nil if source-controller has fetched what the object describes. While a
@@ -315,9 +324,10 @@ func fetched(o *unstructured.Unstructured) error {
 	return nil
 }
 
-func (c Chart) found(o *unstructured.Unstructured) Found {
+// foundChart reads the version of a fetched chart.
+func foundChart(c v1alpha1.Chart, o *unstructured.Unstructured) Found {
 	revision := fluxobj.Text(o, "status", "artifact", "revision")
-	if c.HTTP != nil {
+	if c.Helm != nil {
 		return Found{revision, fluxobj.Text(o, "status", "artifact", "digest")}
 	}
 	f := Found{Digest: revision} // NAME@ALGORITHM:HEX or ALGORITHM:HEX

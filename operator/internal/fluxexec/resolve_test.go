@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -85,28 +86,28 @@ func (l *lookup) pending() {
 // digest, version or commit; its instance is installed, compared, updated, uninstalled or kept
 func TestResolve(t *testing.T) {
 	for name, c := range map[string]struct {
-		chart    fluxexec.Chart
+		chart    v1alpha1.Chart
 		kinds    []string
 		revision string
 		want     fluxexec.Found
 	}{
 		"a range": {
-			fluxexec.Chart{OCI: &fluxexec.OCI{Repository: "r.example.com/web", Semver: "1.x"}}, []string{"OCIRepository"}, "1.2.0@" + someSum, fluxexec.Found{Version: "1.2.0", Digest: someSum},
+			v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://r.example.com/web", Version: "1.x"}}, []string{"OCIRepository"}, "1.2.0@" + someSum, fluxexec.Found{Version: "1.2.0", Digest: someSum},
 		},
 		"a digest": {
-			fluxexec.Chart{OCI: &fluxexec.OCI{Repository: "r.example.com/web", Digest: someSum}}, []string{"OCIRepository"}, someSum, fluxexec.Found{Version: "14f2e7e13100", Digest: someSum},
+			v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://r.example.com/web", Digest: someSum}}, []string{"OCIRepository"}, someSum, fluxexec.Found{Version: "14f2e7e13100", Digest: someSum},
 		},
 		"a repository": {
-			fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: "https://r.example.com", Chart: "web", Version: "1.x"}}, []string{"HelmRepository", "HelmChart"}, "1.2.0", fluxexec.Found{Version: "1.2.0", Digest: someSum},
+			v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://r.example.com", Name: "web", Version: "1.x"}}, []string{"HelmRepository", "HelmChart"}, "1.2.0", fluxexec.Found{Version: "1.2.0", Digest: someSum},
 		},
 		"a branch": {
-			fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Branch: "main"}}, []string{"GitRepository"}, "main@" + someCommit, fluxexec.Found{Version: "0123456789ab", Digest: someCommit},
+			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://g.example.com/web", Branch: "main"}}, []string{"GitRepository"}, "main@" + someCommit, fluxexec.Found{Version: "0123456789ab", Digest: someCommit},
 		},
 		"a tag": {
-			fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Tag: "v1"}}, []string{"GitRepository"}, "v1@" + someCommit, fluxexec.Found{Version: "v1", Digest: someCommit},
+			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://g.example.com/web", Tag: "v1"}}, []string{"GitRepository"}, "v1@" + someCommit, fluxexec.Found{Version: "v1", Digest: someCommit},
 		},
 		"a commit": {
-			fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Commit: someCommit[5:]}}, []string{"GitRepository"}, someCommit, fluxexec.Found{Version: "0123456789ab", Digest: someCommit},
+			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://g.example.com/web", Commit: someCommit[5:]}}, []string{"GitRepository"}, someCommit, fluxexec.Found{Version: "0123456789ab", Digest: someCommit},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,11 +131,11 @@ func TestResolve(t *testing.T) {
 // TestUnlook checks that nothing is left of a chart's previous source.
 func TestUnlook(t *testing.T) {
 	l := newLookup(t)
-	l.spec.Chart = fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: "https://r.example.com", Chart: "web", Version: "1.x"}}
+	l.spec.Chart = v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://r.example.com", Name: "web", Version: "1.x"}}
 	l.pending()
 	l.says("HelmRepository", "True", "1")
 	l.pending()
-	l.spec.Chart = fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Branch: "main"}}
+	l.spec.Chart = v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://g.example.com/web", Branch: "main"}}
 	l.pending()
 	must.Succeed(t, l.exec.Unlook(t.Context(), l.spec))
 	for kind, stays := range map[string]bool{"HelmRepository": false, "HelmChart": false, "GitRepository": true} {

@@ -129,7 +129,7 @@ func TestEncryption(t *testing.T) {
 	s := run(t, "small")
 	s.Encryption = &fluxexec.SecretKey{Secret: "keys", Key: "config"}
 	objects := must.Get(fluxexec.Build(s))(t)
-	if text := string(must.Fixed(json.Marshal(objects))); !strings.Contains(text, `{"name":"TF_ENCRYPTION","valueFrom":{"secretKeyRef":{"name":"keys","key":"config"}}}`) {
+	if text := string(must.Fixed(json.Marshal(objects))); !strings.Contains(text, `{"name":"TF_ENCRYPTION","valueFrom":{"secretKeyRef":{"key":"config","name":"keys"}}}`) {
 		t.Errorf("built %s", text)
 	}
 }

@@ -5,6 +5,7 @@ package fluxexec
 import (
 	"encoding/json"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,14 +107,9 @@ type Module struct {
 
 // Verify says which cosign signature a module must have.
 type Verify struct {
-	Secret     string     `json:"secret,omitempty"` // its keys *.pub have public keys; "": keyless
-	Identities []Identity `json:"identities,omitempty"`
-}
-
-// Identity identifies a keyless signer. Both fields are regular expressions.
-type Identity struct {
-	Issuer  string `json:"issuer"`
-	Subject string `json:"subject"`
+	Secret string `json:"secret,omitempty"` // its keys *.pub have public keys; "": keyless
+	// Identities are the keyless signers, in regular expressions.
+	Identities []sourcev1.OIDCIdentityMatch `json:"identities,omitempty"`
 }
 
 // Runner overrides properties of tofu-controller's default runner.

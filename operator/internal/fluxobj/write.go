@@ -36,14 +36,30 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("the cluster has no kind %s: install the Flux controller that provides it", e.Kind)
 }
 
-// Encode converts a value that encodes as JSON to an object of the cluster.
-func Encode(o any) (*unstructured.Unstructured, error) {
+// Convert converts a value that encodes as JSON to an object of the cluster, without a
+// status.
+func Convert(o any) (*unstructured.Unstructured, error) {
+	u, _, err := convert(o)
+	return u, err
+}
+
+func convert(o any) (*unstructured.Unstructured, []byte, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(b); err != nil {
+		return nil, nil, err
+	}
+	delete(u.Object, "status")
+	return u, b, nil
+}
+
+// Encode is [Convert] for an object that is written: it notes the digest of its content.
+func Encode(o any) (*unstructured.Unstructured, error) {
+	u, b, err := convert(o)
+	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(b)

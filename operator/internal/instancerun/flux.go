@@ -141,9 +141,8 @@ func (x *Flux) chart(a instancectl.Attempt) (*fluxexec.Release, error) {
 	if a.Source.Secret != "" {
 		// The source is beside the Templates: the Secret stays out of the run's namespace.
 		s.ChartNamespace = x.o.Instances
-		fetchedBy(s.Chart, a.Source.Secret)
 	}
-	insecure(s.Chart, x.o.Registry, x.o.PlainHTTP)
+	s.PlainHTTP = x.o.PlainHTTP && isIn(x.o.Registry, &s.Chart)
 	if a.Kind == lifecycle.RunDrift {
 		s.Drift = fluxexec.DriftReport
 	}

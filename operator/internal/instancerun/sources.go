@@ -32,10 +32,10 @@ type Charts struct {
 // Resolve returns the chart that a Template refers to now, by digest, version or commit.
 func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Source, error) {
 	source := instancectl.ChartSource(o.Spec.Chart)
-	chart := chartOf(o.Spec.Chart)
-	fetchedBy(chart, source.Secret)
-	insecure(chart, c.Registry, c.PlainHTTP)
-	s := fluxexec.Release{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: map[string]string{v1alpha1.LabelTemplate: o.Name}, Chart: chart}
+	s := fluxexec.Release{
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: map[string]string{v1alpha1.LabelTemplate: o.Name}, Chart: *o.Spec.Chart,
+		PlainHTTP: c.PlainHTTP && isIn(c.Registry, o.Spec.Chart),
+	}
 	if o.Status.ObservedGeneration != o.Generation {
 		if err := c.Flux.Unlook(ctx, s); err != nil {
 			return template.Source{}, err
@@ -50,54 +50,30 @@ func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Sou
 	return source, err
 }
 
-// chartOf is a chart in the terms of package fluxexec.
-func chartOf(c *v1alpha1.Chart) fluxexec.Chart {
-	switch {
-	case c.OCI != nil:
-		return fluxexec.Chart{OCI: &fluxexec.OCI{Repository: strings.TrimPrefix(c.OCI.URL, ociScheme), Digest: c.OCI.Digest, Semver: c.OCI.Version}}
-	case c.Helm != nil:
-		return fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: c.Helm.URL, Chart: c.Helm.Name, Version: c.Helm.Version}}
-	}
-	return fluxexec.Chart{Git: &fluxexec.Git{
-		URL: c.Git.URL, Path: c.Git.Path, Branch: c.Git.Branch, Tag: c.Git.Tag, Semver: c.Git.Semver, Commit: c.Git.Commit,
-	}}
-}
-
 const (
 	ociScheme = "oci://"
 	ofCommit  = "sha1:"
 )
 
 // pinned is the chart of a source, pinned to exactly that version.
-func pinned(s template.Source) fluxexec.Chart {
-	if repository, ok := strings.CutPrefix(s.Chart, ociScheme); ok {
-		return fluxexec.Chart{OCI: &fluxexec.OCI{Repository: repository, Digest: s.Digest}}
+func pinned(s template.Source) v1alpha1.Chart {
+	var c v1alpha1.Chart
+	if s.Secret != "" {
+		c.SecretRef = &v1alpha1.SecretRef{Name: s.Secret}
 	}
-	if commit, ok := strings.CutPrefix(s.Digest, ofCommit); ok {
-		return fluxexec.Chart{Git: &fluxexec.Git{URL: s.Chart, Path: s.Path, Commit: commit}}
+	if strings.HasPrefix(s.Chart, ociScheme) {
+		c.OCI = &v1alpha1.ChartOCI{URL: s.Chart, Digest: s.Digest}
+	} else if commit, ok := strings.CutPrefix(s.Digest, ofCommit); ok {
+		c.Git = &v1alpha1.ChartGit{URL: s.Chart, Path: s.Path, Commit: commit}
+	} else {
+		c.Helm = &v1alpha1.ChartHelm{URL: s.Chart, Name: s.Path, Version: s.Version}
 	}
-	return fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: s.Chart, Chart: s.Path, Version: s.Version}}
+	return c
 }
 
-// fetchedBy sets the Secret that a chart is fetched with; "": anonymously.
-func fetchedBy(c fluxexec.Chart, secret string) {
-	switch {
-	case c.OCI != nil:
-		c.OCI.PullSecret = secret
-	case c.HTTP != nil:
-		c.HTTP.Secret = secret
-	case c.Git != nil:
-		c.Git.Secret = secret
-	}
-}
-
-// insecure disables TLS for a chart in the operator's registry, if that has none.
-func insecure(c fluxexec.Chart, registry string, plain bool) {
-	if c.OCI == nil || !plain {
-		return
-	}
-	host, _, _ := strings.Cut(c.OCI.Repository, "/")
-	c.OCI.PlainHTTP = host == registry
+// isIn reports whether a chart is in a registry, HOST[:PORT].
+func isIn(registry string, c *v1alpha1.Chart) bool {
+	return c.OCI != nil && strings.HasPrefix(c.OCI.URL, ociScheme+registry+"/")
 }
 
 // Modules is the access to a registry, for the statuses of Templates. It implements

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -47,7 +48,7 @@ func newReleased(t *testing.T) *released {
 	r.exec.Client = r.WithWatch
 	r.spec = fluxexec.Release{
 		Namespace: ns, Name: "hello", UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", ServiceAccountName: runner.Name,
-		Chart:  fluxexec.Chart{OCI: &fluxexec.OCI{Repository: repo.String(), Digest: pushed.Digest.String(), PlainHTTP: true}},
+		Chart: v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://" + repo.String(), Digest: pushed.Digest.String()}}, PlainHTTP: true,
 		Values: []byte(`{"text":"hello"}`),
 	}
 	return r

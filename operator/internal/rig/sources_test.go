@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
@@ -27,9 +28,9 @@ import (
 // Shows: rig 3
 func TestExecutorInstallsFromAnIndex(t *testing.T) {
 	r := newReleased(t)
-	r.spec.Chart = fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: chartIndex(t, "1.0.0", "1.1.0"), Chart: "hello", Version: "1.0.0"}}
+	r.spec.Chart = v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: chartIndex(t, "1.0.0", "1.1.0"), Name: "hello", Version: "1.0.0"}}
 	r.installs("1.0.0", "hello")
-	r.spec.Chart.HTTP.Version = ">=1.0.0"
+	r.spec.Chart.Helm.Version = ">=1.0.0"
 	r.installs("1.1.0", "hello")
 	r.ends()
 	r.gone(t, r.made)
@@ -43,7 +44,7 @@ func TestExecutorInstallsFromGit(t *testing.T) {
 	r := newReleased(t)
 	g := newGit(t)
 	g.commit(chartFiles("1.0.0"))
-	r.spec.Chart = fluxexec.Chart{Git: &fluxexec.Git{URL: g.url, Path: "charts/hello", Branch: "main"}}
+	r.spec.Chart = v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: g.url, Path: "charts/hello", Branch: "main"}}
 	r.spec.Interval.Duration = 2 * time.Second // shortens the test
 	r.installs("1.0.0", "hello")
 	g.commit(fstest.MapFS{"templates/hello.yaml": {Data: []byte(strings.Replace(template, "{text:", "{more: text, text:", 1))}})
