@@ -85,7 +85,7 @@ func TestRecordOfADay(t *testing.T) {
 		{"carla", "write state app/dev 2 push", func() { d.okara("state", "push", app, d.state(2), "-w", "dev") }},
 		{"dora", "restore state app/dev 3 from 1", func() { d.okara("state", "restore", app, "1", "-w", "dev") }},
 		{"carla", "delete state app/dev 4", func() { d.okara("state", "delete", app, "-w", "dev", "--yes") }},
-		{"dora", "delete state app/dev 3 versions: 1-3", func() { d.okara("state", "prune", app, "-w", "dev", "--keep", "1", "--yes") }},
+		{"dora", "prune state app/dev 3 versions: 1-3", func() { d.okara("state", "prune", app, "-w", "dev", "--keep", "1", "--yes") }},
 		{"ben", "push module net/dns/aws tag mine", func() {
 			manifest := d.ask(http.MethodGet, "/v2/modules/net/dns/aws/manifests/1.0.0", "", http.StatusOK)
 			d.ask(http.MethodPut, "/v2/modules/net/dns/aws/manifests/mine", manifest, http.StatusCreated)
@@ -108,6 +108,12 @@ func TestRecordOfADay(t *testing.T) {
 		{"dora", "lock state web/dev lock-3", func() { d.ask("LOCK", "/state/web/dev", info("lock-3"), http.StatusOK) }},
 		{"anna", "force-unlock state web/dev lock-3", func() { d.ask("UNLOCK", "/state/web/dev", "", http.StatusOK) }},
 		{"anna", "delete state web/dev", func() { d.ask(http.MethodDelete, "/state/web/dev", "", http.StatusOK) }},
+		{"dora", "lock state web/dev lock-4", func() { d.ask("LOCK", "/state/web/dev", info("lock-4"), http.StatusOK) }},
+		{"anna", "force-unlock state web/dev lock-4", func() { d.okara("state", "unlock", d.host+"/state/web", "-w", "dev", "--id", "lock-4", "--yes") }},
+		{"carla", "write state app/sealed 1 push", func() { d.okara("state", "push", app, d.state(1), "-w", "sealed", "--key", d.key("old")) }},
+		{"dora", "rekey state app/sealed 1", func() {
+			d.okara("state", "rekey", app, "-w", "sealed", "--key", d.key("old"), "--new-key", d.key("new"))
+		}},
 		// The API of the cloud block.
 		{"dora", "create state acme/prod", func() { d.okara("workspace", "create", "acme/prod", "--server", d.url) }},
 		{"dora", "lock state acme/prod", func() { workspace("lock", `{"reason":"later"}`, http.StatusOK) }},
@@ -316,6 +322,10 @@ func (d *day) records(query string) []auditlog.Entry {
 
 func (d *day) text(serial int) string {
 	return `{"version":4,"terraform_version":"1.12.6","serial":` + string(rune('0'+serial)) + `,"lineage":"a","outputs":{},"resources":[]}`
+}
+
+func (d *day) key(name string) string {
+	return d.c.file(d.t, name+".key", fmt.Sprintf("%064x", name))
 }
 
 func (d *day) state(serial int) string {

@@ -4,6 +4,7 @@ package server
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,8 @@ const (
 	// actTime is how long a step waits for its act, and how long after an act further
 	// steps belong to it.
 	actTime = time.Minute
-	// deleteTime is how long deletions of versions are collected for one record.
-	deleteTime = 2 * time.Second
+	// collectTime is how long changes of many versions are collected for one record.
+	collectTime = 2 * time.Second
 	// maxSteps bounds what waits. Above it every step is recorded at once.
 	maxSteps = 10_000
 )
@@ -45,7 +46,7 @@ type waiting struct {
 	write    func(access.Change)
 	change   access.Change
 	timer    *time.Timer
-	versions []int64 // of a deletion
+	versions []int64 // of a collection
 	digests  []string
 }
 
@@ -114,15 +115,13 @@ func (a *acts) wins(at place) bool {
 // takes over, the lock tells of it: then the result is true, unless the lock is recorded
 // already.
 func (a *acts) writes(caller, repository string, t format.StateTag, digest string, fence int64) (told bool) {
+	if fence == 0 {
+		a.changes(caller, repository, t.Fragment)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for at, c := range a.claims {
-		of, ok := format.ParseStateTag(at.of)
-		switch {
-		case !ok || at.repository != repository || of.Fragment != t.Fragment || c.caller != caller:
-		case fence == 0:
-			c.wrote = true
-		case of.N == fence && !c.recorded:
+	for of, c := range a.claimsLocked(caller, repository, t.Fragment) {
+		if of.N == fence && !c.recorded {
 			c.change.Version = strconv.FormatInt(t.N, 10)
 			told = true
 		}
@@ -132,6 +131,27 @@ func (a *acts) writes(caller, repository string, t format.StateTag, digest strin
 	}
 	a.current[place{"", repository, t.Fragment}] = digest
 	return told
+}
+
+// changes notes that a caller has changed a workspace under its locks.
+func (a *acts) changes(caller, repository, fragment string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.claimsLocked(caller, repository, fragment) {
+		c.wrote = true
+	}
+}
+
+// claimsLocked returns the claims of a caller on a workspace.
+func (a *acts) claimsLocked(caller, repository, fragment string) iter.Seq2[format.StateTag, *claim] {
+	return func(yield func(format.StateTag, *claim) bool) {
+		for at, c := range a.claims {
+			of, ok := format.ParseStateTag(at.of)
+			if ok && at.repository == repository && of.Fragment == fragment && c.caller == caller && !yield(of, c) {
+				return
+			}
+		}
+	}
 }
 
 // isCurrent reports whether a digest is that of the version written last.
@@ -257,9 +277,9 @@ func (a *acts) isPart(at place, digest string) bool {
 	return digest != "" && a.recent[at] == digest
 }
 
-// deleted collects the deletion of a version. A version is often deleted by tag, and then
-// by digest.
-func (a *acts) deleted(at place, write func(access.Change), c access.Change) {
+// collect makes one record of what happens to many versions. A version is often deleted by
+// tag, and then by digest.
+func (a *acts) collect(at place, write func(access.Change), c access.Change) {
 	n, _ := strconv.ParseInt(c.Version, 10, 64) // 0: by digest
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -270,10 +290,10 @@ func (a *acts) deleted(at place, write func(access.Change), c access.Change) {
 		}
 		return
 	}
-	a.waitLocked(at, deleteTime, &waiting{write: write, change: c, versions: []int64{n}, digests: []string{c.Digest}})
+	a.waitLocked(at, collectTime, &waiting{write: write, change: c, versions: []int64{n}, digests: []string{c.Digest}})
 }
 
-// settle writes the deletions that wait, before the records are shown.
+// settle writes the collections that wait, before the records are shown.
 func (a *acts) settle(all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -90,6 +93,16 @@ func (u *registryUse) hold(who, operation string, do func(context.Context, *stat
 func (u *registryUse) lock(who, operation string) *statebackend.Lock {
 	u.t.Helper()
 	return must.Get(u.store(who).Lock(u.t.Context(), "dev", statebackend.LockInfo{ID: "id-of-" + who, Operation: operation, Who: who}))(u.t)
+}
+
+// rekeyer opens with an old key, and seals with the next.
+type rekeyer struct {
+	*envelope.Envelope
+	next *envelope.Envelope
+}
+
+func (r rekeyer) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
+	return r.next.Seal(ctx, plain, aad)
 }
 
 // put writes a state with a serial number.
@@ -169,7 +182,23 @@ func TestActs(t *testing.T) {
 			must.Succeed(t, repo.Untag(ctx, tag))
 			must.Succeed(t, repo.Delete(ctx, m.Descriptor))
 		}
-		says("prune", "anna delete app/dev 2 versions: 1-2")
+		says("prune", "anna prune app/dev 2 versions: 1-2")
+		key := func(name string) *envelope.Envelope {
+			file := filepath.Join(t.TempDir(), name)
+			must.Succeed(t, os.WriteFile(file, bytes.Repeat([]byte(name), 32), 0o600))
+			return must.Get(envelope.New(envelope.Options{Keys: []string{file}}))(t)
+		}
+		first, next := key("aa"), key("bb")
+		sealing := func(k statebackend.Sealer, operation string) *statebackend.Lock {
+			s := statebackend.New(repo, statebackend.Options{Sealer: k})
+			return must.Get(s.Lock(ctx, "sealed", statebackend.LockInfo{ID: "id-of-anna", Operation: operation}))(t)
+		}
+		l := sealing(first, "push")
+		must.Succeed(t, errors.Join(put(1)(ctx, l), put(2)(ctx, l), l.Unlock(ctx)))
+		says("two versions", "anna write app/sealed 1 id-of-anna push", "anna write app/sealed 2 id-of-anna push")
+		l = sealing(rekeyer{first, next}, "rekey")
+		must.Succeed(t, errors.Join(l.Rekey(ctx, 2), l.Rekey(ctx, 1), l.Unlock(ctx)))
+		says("other keys", "anna rekey app/sealed 2 versions: 1-2")
 
 		held := u.lock("anna", "push")
 		time.Sleep(actTime + time.Second)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ type push struct {
 	it         addr.Item
 	known      bool // it is valid
 	delete     bool
-	manifest   oci.Manifest // before a deletion; zero: it could not be read
+	manifest   oci.Manifest // before a deletion, or a change of a version; zero: it could not be read
 	caller     string
 	claim      string // ID of the lock whose claim was there before; "": none
 	at         time.Time
@@ -62,7 +63,7 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 	p.caller = g.Identity()
 	if repo, err := f.o.Client.Repo(p.repository); err == nil {
 		p.repo = repo
-		if p.delete && what == "manifests" {
+		if t, ok := format.ParseStateTag(reference); p.delete && what == "manifests" || ok && t.Kind == format.StateNumbered {
 			p.manifest, _ = repo.Fetch(p.ctx, reference) // if it is missing, so is what would be deleted
 		}
 	}
@@ -255,7 +256,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	case format.StateNumbered:
 		p.recordNumbered(t, m, c)
 	case format.StatePointer:
-		if p.delete || !p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest) {
+		if p.delete || !p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest) && !p.f.o.acts.isPart(p.in("resealed "+t.Fragment), c.Digest) {
 			p.writeTo(t, c)
 		}
 	case format.LockClaim, format.LockMarker, format.UnlockMarker, format.LockTombstone, format.ForceTombstone:
@@ -272,6 +273,7 @@ func (p *push) unread(t format.StateTag, c access.Change) access.Change {
 	case t.Kind == format.StateNumbered:
 		c.Version = strconv.FormatInt(t.N, 10)
 		c.Detail = ""
+		c.Action = prune
 		if !p.delete {
 			c.Action = rights.Write
 		}
@@ -303,14 +305,20 @@ func (p *push) writeTo(t format.StateTag, c access.Change) {
 	p.grant.Record(rights.StateRight(p.f.o.Layout, rights.Write, p.it.State, t.Fragment).Address, c)
 }
 
+// prune removes versions, whose workspace stays.
+const prune rights.Action = "prune"
+
 // recordNumbered records a version: that it was written, restored or deleted as the last
-// one, or removed.
+// one, sealed with other keys, or removed.
 func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change) {
 	c.Version = strconv.FormatInt(t.N, 10)
 	c.Detail = ""
 	write := func(c access.Change) { p.writeTo(t, c) }
 	if p.delete {
-		p.f.o.acts.deleted(p.in("delete "+t.Fragment), write, c)
+		c.Action = prune
+		if !p.f.o.acts.isPart(p.in("resealed "+c.Digest), c.Digest) {
+			p.f.o.acts.collect(p.in("prune "+t.Fragment), write, c)
+		}
 		return
 	}
 	c.Action = rights.Write
@@ -319,6 +327,15 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		c.Action = "push" // readers take it for no version of this workspace
 		c.Detail = "tag " + p.reference
 		write(c)
+		return
+	}
+	if p.reseals(s) {
+		c.Action = "rekey"
+		p.f.o.acts.act(p.in("resealed "+t.Fragment), c.Digest)
+		old := p.manifest.Digest.String()
+		p.f.o.acts.act(p.in("resealed "+old), old)
+		p.f.o.acts.changes(p.caller, p.repository, t.Fragment)
+		p.f.o.acts.collect(p.in("rekey "+t.Fragment), write, c)
 		return
 	}
 	c.Lock = format.ShownID(s.LockID)
@@ -341,6 +358,16 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	if !p.f.o.acts.writes(p.caller, p.repository, t, c.Digest, fence) {
 		write(c)
 	}
+}
+
+// reseals reports whether a version replaces one that differs in its sealed bytes only.
+func (p *push) reseals(s format.StateManifest) bool {
+	old, err := format.ParseState(p.manifest)
+	if err != nil || old.Manifest.Digest == s.Manifest.Digest || len(old.Envelope) == 0 || len(s.Envelope) == 0 {
+		return false
+	}
+	s.Manifest, s.Layer, s.Envelope, s.SHA256 = old.Manifest, old.Layer, old.Envelope, old.SHA256
+	return reflect.DeepEqual(old, s)
 }
 
 // takesOver reports whether a version is the copy of the one before it with which a lock

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,6 +46,7 @@ type setup struct {
 	change func(*tfe.Options) // of the handler
 	wrap   func(http.Handler) http.Handler
 	store  func(*statebackend.Options) // of each store
+	audit  *slog.Logger
 }
 
 // tokens returns the callers of tests and their rights.
@@ -91,7 +93,7 @@ func newHandler(t testing.TB, host string, o setup) (http.Handler, *stores) {
 		}
 		policy.Tokens = append(policy.Tokens, token)
 	}
-	guard := must.Get(access.New(access.Options{Policy: policy, Keyring: keys}))(t)
+	guard := must.Get(access.New(access.Options{Policy: policy, Keyring: keys, Audit: o.audit}))(t)
 	layout := addr.Layout{Split: o.split}
 	right := func(action rights.Action, organization, workspace string) rights.Right {
 		if workspace == "" {

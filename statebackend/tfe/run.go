@@ -155,21 +155,20 @@ func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	run, err := s.queueRun(r.Context(), c, options, given, g.Caller)
+	run, err := s.queueRun(r.Context(), c, options, given, g)
 	if err != nil {
 		return err
 	}
 	id := runID{p, c.record, run.N}
-	g.Record(p.String(), access.Change{Action: rights.Run, Run: run.N, Status: http.StatusCreated})
 	return answer(w, http.StatusCreated, document{Data: s.reader.resource(id, run, g)})
 }
 
 // largeBody bounds the body of a run, which may have many variables.
 const largeBody = 256 << 10
 
-// queueRun queues a run. The key of a run covers what the request asks for but not the
+// queueRun queues a run, and records it with its configuration. The key of a run covers what the request asks for but not the
 // variables of the workspace, so a repeated request is one run even if they changed.
-func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
+func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions, given variables.Given, g access.Grant) (Run, error) {
 	repo, its, _, err := s.configurations.uploadsOf(ctx, c)
 	switch {
 	case err != nil:
@@ -184,19 +183,23 @@ func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions
 		return Run{}, err
 	}
 	n := NewRun{
-		Configuration: c.hex, Manifest: its[0].Manifest.String(), Archive: layer.Digest.String(), Size: layer.Size, RunOptions: o, By: by,
+		Configuration: c.hex, Manifest: its[0].Manifest.String(), Archive: layer.Digest.String(), Size: layer.Size, RunOptions: o, By: g.Caller,
 	}
 	options, err := json.Marshal(o)
 	if err != nil {
 		return Run{}, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(options, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(by)))
+	sum := sha256.Sum256(fmt.Appendf(options, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(g.Caller)))
 	n.Key = hex.EncodeToString(sum[:])
 	n.Variables = given.Variables
 	n.Environment = given.Environment
 	n.Masked = given.Masked
 	run, err := s.reader.runs.Create(ctx, c.asWorkspace(), c.record, n)
-	return run, runError(err)
+	if err != nil {
+		return Run{}, runError(err)
+	}
+	g.Record(c.workspaceRef.String(), access.Change{Action: rights.Run, Run: run.N, Digest: n.Manifest, Status: http.StatusCreated})
+	return run, nil
 }
 
 // runError turns an error of [Runs] into an answer.

@@ -6,8 +6,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +58,35 @@ func TestRemoteWorkspace(t *testing.T) {
 	}
 	f.fail = oci.ErrUnavailable
 	c.want(http.StatusServiceUnavailable, http.MethodGet, "workspaces/"+id, nil)
+}
+
+// TestRecords: an act is one record, which says what it changed.
+func TestRecords(t *testing.T) {
+	var log bytes.Buffer
+	c, f, id := newRemote(t, setup{audit: slog.New(slog.NewJSONHandler(&log, nil))})
+	c.tool = ""
+	patch := func(attributes object) {
+		c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"attributes": attributes}})
+	}
+	patch(object{"auto-apply": true, "terraform-version": "1.12.6", "description": "d"})
+	patch(object{"auto-apply": true, "speculative-enabled": true})
+	patch(object{"auto-apply": false})
+	c.want(http.StatusNoContent, http.MethodPost, "workspaces/"+id+"/relationships/tags", object{"data": []object{{"type": "tags", "attributes": object{"name": "eu"}}}})
+	run := c.run(id, nil)
+	f.status(tfe.RunPlanned)
+	c.want(http.StatusAccepted, http.MethodPost, "runs/"+run.ID+"/actions/apply", nil)
+	var got []string
+	for d := json.NewDecoder(&log); d.More(); {
+		var r struct{ Msg, Action, Detail, Digest string }
+		must.Succeed(t, d.Decode(&r))
+		if r.Msg == "change" {
+			got = append(got, strings.TrimSpace(r.Action+" "+r.Detail+regexp.MustCompile(`^sha256:.*`).ReplaceAllString(r.Digest, "DIGEST")))
+		}
+	}
+	want := []string{"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("recorded (-want +got):\n%s", d)
+	}
 }
 
 // TestModeRefused refuses mode remote on a server that executes no runs.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -311,6 +313,30 @@ func (s workspaceRecords) repeatCreation(ctx context.Context, at located, g acce
 	return *r, s.decide(ctx, &at, *r)
 }
 
+// changedFields names what differs in two records, with the values that decide something.
+func changedFields(was, is statebackend.Record) string {
+	var all []string
+	note := func(name, before, after string) {
+		if before != after {
+			all = append(all, name+"="+printable(after))
+		}
+	}
+	note("execution-mode", was.Mode, is.Mode)
+	note("project", was.Project, is.Project)
+	note("terraform-version", was.Tool, is.Tool)
+	note(settingFolder, was.Settings[settingFolder], is.Settings[settingFolder])
+	for _, name := range []string{settingAutoApply, settingAllowDestroy, settingFileTriggers, settingQueueAll, settingSpeculative, settingStructured} {
+		note(name, strconv.FormatBool(isOn(&was, name)), strconv.FormatBool(isOn(&is, name)))
+	}
+	if was.Description != is.Description {
+		all = append(all, "description")
+	}
+	if !maps.Equal(was.Tags, is.Tags) {
+		all = append(all, "tags")
+	}
+	return strings.Join(all, ", ")
+}
+
 func (s workspaceWrites) updateWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var body workspaceBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
@@ -358,6 +384,7 @@ func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandI
 		}
 	}
 	defer s.recent.forget(p)
+	var before statebackend.Record
 	record, err := at.list.Change(ctx, p.workspace, func(r *statebackend.Record) error {
 		if deciding {
 			*r = applyDecisions(*r, known[p.workspace])
@@ -369,6 +396,8 @@ func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandI
 		if at.split {
 			r.State = format.StateSplit
 		}
+		before = *r
+		before.Tags = maps.Clone(r.Tags)
 		return change(r)
 	})
 	if err == nil && deciding {
@@ -377,8 +406,8 @@ func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandI
 	if err != nil {
 		return located{}, statebackend.Record{}, err
 	}
-	if at.record == nil || record.Seq != at.record.Seq {
-		g.Record(p.String(), access.Change{Action: "update", Status: http.StatusOK})
+	if changed := changedFields(before, record); changed != "" {
+		g.Record(p.String(), access.Change{Action: "update", Detail: changed, Status: http.StatusOK})
 	}
 	at.record = &record
 	return at, record, nil
