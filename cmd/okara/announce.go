@@ -25,7 +25,7 @@ type announced struct {
 
 func newDeprecate(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionDeprecate, evidence.ActionUndeprecate, "Warn the users of a version",
-		`Warn the users of a version, or with @* of all versions. The version stays
+		`Warn the users of a version, or with @* of all there are now. The version stays
 listed and installable. tofu and terraform show the message for providers; their
 module protocol has no place for one, so for modules okara show and okara list do.
 --undo takes the warning back.`)
@@ -33,7 +33,7 @@ module protocol has no place for one, so for modules okara show and okara list d
 
 func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionYank, evidence.ActionUnyank, "Withdraw a version",
-		`Withdraw a version, or with @* every version, which asks first: the front-end
+		`Withdraw a version, or with @* every version there is now, which asks first: the front-end
 neither lists nor serves it, so exact pins and lock files that name it fail too.
 Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
 removes the tag, which not every registry allows.

@@ -236,26 +236,23 @@ func newBundleLoad(reg *cli.Registries) *cobra.Command {
 		Use:   "load FILE",
 		Short: "Push a bundle to the registry",
 		Long: `Push what the registry does not have yet, version tags last. A version that
-exists with other content is left as it is and reported with exit code 4. With
---key, nothing is pushed unless one of the keys made the signature FILE.sig.
+exists with other content, or whose number was withdrawn, is left as it is and
+reported with exit code 4. With --key, nothing is pushed unless one of the keys made the signature FILE.sig.
 
 Only modules and providers below the prefix are written, with their signatures,
 status and reports. Without --key a bundle changes only the versions that it
-adds: a yank, a deprecation or a scan report of a version that the registry has
-already is refused, unless --force is given.
+adds, and withdraws numbers that were never used: a yank, a deprecation or a scan
+report of a version that the registry has already is refused, unless --force is given.
 
 --images loads container images too, as make image packs those of okara: they go
 to images/NAME below the prefix, under tags that are not in use. No policy
 applies to them.
 
-A version whose number was withdrawn in the registry is refused, and the others are
-loaded.
-
 ` + policyHelp + ` It gets no tag then, and the others
 are loaded.
 
-Exit codes: 0 loaded, 1 something is refused, 2 usage, 4 a version exists with other
-content, 5 denied.`,
+Exit codes: 0 loaded, 1 something is refused, 2 usage, 4 a number is taken: it names
+other content, or was withdrawn, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -305,7 +302,7 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 	if len(report.Conflict) == 0 {
 		return nil
 	}
-	err = fmt.Errorf("%d versions exist with other content: %w", len(report.Conflict), oci.ErrExists)
+	err = fmt.Errorf("%d versions are not loaded: %w", len(report.Conflict), oci.ErrExists)
 	return cli.WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
-		"both contents are intact; publish the other one under a new version")
+		"a published version never changes, and a number is not used twice: publish what the bundle has under another version")
 }

@@ -360,8 +360,8 @@ func unfinished(failures []error, what string) error {
 		return nil
 	}
 	if !slices.ContainsFunc(failures, func(err error) bool { return !hasType[*depot.ConflictError](err) }) {
-		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they are there with other content", len(failures), what)},
-			"a published version never changes: ask the origin which of the two is right; the other one needs another number")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: their numbers name other content, or were withdrawn", len(failures), what)},
+			"a published version never changes, and a number is not used twice: ask the origin which of the two is right; the other one needs another number")
 	}
 	for _, err := range failures {
 		if errors.Is(err, oci.ErrUnavailable) { // likely the cause of all failures

@@ -41,7 +41,7 @@ type LoadOptions struct {
 // latest last, so that a visible version has its signatures and its status. A tag that exists with
 // another digest is left unchanged and reported. A version that does not fulfil
 // the policy is reported and gets no tag. A version whose number was withdrawn
-// in the registry is reported and skipped. A repeated run does only what is
+// in the registry is a conflict, as for a publisher, and skipped. A repeated run does only what is
 // missing. Repositories with a version are added to the catalog.
 //
 // A bundle can write only to repositories of modules and providers below the
@@ -325,7 +325,7 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		l.note(&l.report.Warnings, "%s", w)
 	}
 	if other, ok := errors.AsType[*depot.ConflictError](err); ok {
-		l.note(&l.report.Refused, "%v", other)
+		l.note(&l.report.Conflict, "%v", other)
 		return nil
 	}
 	switch {

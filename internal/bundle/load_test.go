@@ -170,8 +170,8 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Refused) != 1 || !strings.Contains(report.Refused[0], "1.1.0 was withdrawn: leaks") || len(report.Conflict) > 0 {
-		t.Errorf("%+v, want 1.1.0 refused", report)
+	if len(report.Conflict) != 1 || !strings.Contains(report.Conflict[0], "1.1.0 was withdrawn: leaks") || len(report.Refused) > 0 {
+		t.Errorf("%+v, want 1.1.0 as a conflict", report)
 	}
 	l, err := inside.Versions(t.Context(), depottest.VPC().Item())
 	if err != nil || len(l.Versions) != 2 || l.Status(depottest.MustVersion(t, "1.1.0")).Yanked == nil {
@@ -179,6 +179,20 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	}
 	if latest, want := depottest.MustFetch(t, l.Repository, "latest"), depottest.MustFetch(t, l.Repository, "1.2.0"); latest.Digest != want.Digest {
 		t.Errorf("latest is %s, want 1.2.0", latest.Digest)
+	}
+}
+
+// TestLoadBundleReservesNumbers loads a bundle in which a version was removed:
+// its number is withdrawn where it was never used, as a version would take it.
+func TestLoadBundleReservesNumbers(t *testing.T) {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	inside := newLoader(t, ocitest.New(t, ocitest.Quirks{}), "inside")
+	publishVersions(t, d, 2)
+	must.GetBoth(d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", Message: "leaks", DeleteTag: true}))(t)
+	report := must.Get(bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{}))(t)
+	l := must.Get(inside.Versions(t.Context(), depottest.VPC().Item()))(t)
+	if e := l.Status(depottest.MustVersion(t, "1.1.0")).Yanked; e == nil || e.Message != "leaks" || len(l.Versions) != 1 || len(report.Refused)+len(report.Conflict) > 0 {
+		t.Errorf("%+v, loaded %+v", report, l)
 	}
 }
 

@@ -238,7 +238,7 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 		}
 		v, ok := addr.VersionFromTag(x.tag)
 		ok = ok && x.kind == rootVersion
-		if ok && l.before[x.repo] == nil {
+		if (ok || x.kind == rootStatus) && l.before[x.repo] == nil {
 			listing, err := depot.ReadListing(ctx, x.repo, x.item.Kind, nil)
 			if err != nil {
 				return nil, fmt.Errorf("loading %s: %w", x, err)
@@ -248,12 +248,12 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 		if ok {
 			taken, is := errors.AsType[*depot.ConflictError](l.before[x.repo].Taken(v))
 			if is && !included.explain(x, taken.Withdrawn) {
-				l.note(&l.report.Refused, "%v", taken)
+				l.note(&l.report.Conflict, "%v", taken)
 				continue
 			}
 			number := x.repo.Name() + ":" + v.Number().Tag()
 			if duplicate := numbers[number]; duplicate != "" && x.item.Kind == addr.KindModule {
-				l.note(&l.report.Refused, "%s is the same version as %s to OpenTofu and Terraform", x, duplicate)
+				l.note(&l.report.Conflict, "%s is the same version as %s to OpenTofu and Terraform", x, duplicate)
 				continue
 			}
 			numbers[number] = x.tag
@@ -323,7 +323,8 @@ func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) erro
 		return nil
 	}
 	v, err := addr.ParseVersion(e.Version)
-	if err == nil && !l.fresh.versions[x.repo.Name()+":"+v.Tag()] {
+	reserves := e.Action == evidence.ActionYank && l.before[x.repo].IsFree(v) // as a version would
+	if err == nil && !reserves && !l.fresh.versions[x.repo.Name()+":"+v.Tag()] {
 		err = &unvouchedError{about: v.Tag()}
 	}
 	return err

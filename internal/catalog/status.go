@@ -55,7 +55,7 @@ func (l *Versions) Withdrawn(v addr.Version) bool {
 // "" if there is none.
 func (l *Versions) resigned(v addr.Version) string {
 	for _, e := range slices.Backward(l.Listing.Events) {
-		if e.Action == evidence.ActionResign && (e.Version == v.String() || e.Version == evidence.AllVersions) {
+		if e.Action == evidence.ActionResign && e.Covers(v.String()) {
 			return e.Tag
 		}
 	}

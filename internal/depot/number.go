@@ -184,6 +184,11 @@ func (l *Listing) Taken(v addr.Version) error {
 	return l.apart(v)
 }
 
+// IsFree reports whether no version ever had the number of v, as far as is known.
+func (l *Listing) IsFree(v addr.Version) bool {
+	return !l.has(v) && l.Status(v).Yanked == nil && l.removal(v) == nil && l.Times[v.Tag()].IsZero() && l.duplicate(v) == (addr.Version{})
+}
+
 // has reports whether the version has a tag, even if it is hidden.
 func (l *Listing) has(v addr.Version) bool {
 	_, hidden := l.Hidden[v]
@@ -202,7 +207,7 @@ func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictErro
 func (l *Listing) nextFree(v addr.Version) addr.Version {
 	for range len(l.Versions) + len(l.Hidden) + len(l.Events) + 1 {
 		v = v.NextPatch()
-		if !l.has(v) && l.Status(v).Yanked == nil && l.removal(v) == nil && l.duplicate(v) == (addr.Version{}) {
+		if l.IsFree(v) {
 			return v
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -135,15 +136,22 @@ func TestAYankedVersionSaysSo(t *testing.T) {
 	})
 }
 
-// TestAllNumbersAreYanked checks that no version can be published for an item
-// that was withdrawn as a whole, because it would be hidden at once.
-func TestAllNumbersAreYanked(t *testing.T) {
-	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+// TestAllVersionsAreYanked withdraws all versions of a module. A later one is not
+// withdrawn, unless an event says so that an older okara wrote: then it cannot be
+// published, because it would be hidden at once.
+func TestAllVersionsAreYanked(t *testing.T) {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	module := numbers(t)[0]
 	must.Get(module.publish(d, "1.2.3", "# one"))(t)
 	if _, _, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: evidence.ActionYank, Version: evidence.AllVersions}); err != nil {
 		t.Fatal(err)
 	}
+	must.Get(module.publish(d, "1.2.4", "# later"))(t)
+	if l := mustVersions(t, d, module.item); l.Status(l.Versions[0]).Yanked != nil || l.Status(l.Versions[1]).Yanked == nil {
+		t.Errorf("of %v: %+v", l.Versions, l.Events)
+	}
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	must.Get(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionYank, Version: evidence.AllVersions, Time: time.Now()}))(t)
 	_, err := module.publish(d, "2.0.0", "# two")
 	conflict, ok := errors.AsType[*depot.ConflictError](err)
 	if !ok || conflict.Next != (addr.Version{}) {

@@ -24,7 +24,7 @@ import (
 // Announcement changes how a version is listed.
 type Announcement struct {
 	Action      string // evidence.ActionDeprecate, …Undeprecate, …Yank or …Unyank
-	Version     string // exact, or evidence.AllVersions
+	Version     string // exact, or evidence.AllVersions: those that exist now
 	Message     string // shown to the users
 	Replacement string // version or address to use instead
 	Actor       string
@@ -61,6 +61,12 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	e := evidence.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: evidence.NextStatusTime(l.Events)}
 	latest := slices.Contains(l.Tags, artifact.TagLatest)
 	e.Latest = latest && an.Action == evidence.ActionYank
+	if an.Version == evidence.AllVersions && (an.Action == evidence.ActionYank || an.Action == evidence.ActionDeprecate) {
+		for _, v := range slices.Concat(l.Versions, slices.Collect(maps.Keys(l.Hidden))) {
+			e.Versions = append(e.Versions, v.String())
+		}
+		slices.Sort(e.Versions)
+	}
 	if !an.DeleteTag || an.Action != evidence.ActionYank || an.Version == evidence.AllVersions {
 		event, err = evidence.PutStatusEvent(ctx, r, e)
 	} else if event, err = withdraw(ctx, r, e); event.Tag != "" && keepsTag(err) {

@@ -15,7 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 const (
@@ -97,7 +96,7 @@ func (s *Set) add(pieces []oci.Descriptor) {
 func about(v addr.Version, l *depot.Listing) []string {
 	tags := []string{v.Tag()}
 	for _, e := range l.Events {
-		if e.Version == v.String() || e.Version == evidence.AllVersions {
+		if e.Covers(v.String()) {
 			tags = append(tags, e.Tag)
 		}
 	}

@@ -36,7 +36,8 @@ const (
 	ActionResign      = "resign"
 )
 
-// AllVersions in a StatusEvent means every version of the repository.
+// AllVersions in a StatusEvent means every version of the repository, or those in
+// its Versions.
 const AllVersions = "*"
 
 const (
@@ -49,6 +50,7 @@ const (
 	annStatusTime        = "vnd.okara.status.time"
 	annStatusActor       = "vnd.okara.status.actor"
 	annStatusLatest      = "vnd.okara.status.latest" // "true", or absent
+	annStatusVersions    = "vnd.okara.status.versions"
 
 	statusTagPrefix = "okara-status-"
 	maxMessage      = 300
@@ -71,6 +73,7 @@ type StatusEvent struct {
 	Time        time.Time
 	Layers      []oci.Descriptor // signature and keys, for ActionResign
 	Latest      bool             // the module had the tag latest, for ActionYank
+	Versions    []string         // that existed, for AllVersions; nil: all, those to come as well, as before 0.1.0
 }
 
 // Because returns the message and the replacement of the event as a
@@ -84,6 +87,14 @@ func (e StatusEvent) Because() string {
 		because += "; use " + e.Replacement
 	}
 	return because
+}
+
+// Covers reports whether the event is about a version.
+func (e StatusEvent) Covers(version string) bool {
+	if e.Version != AllVersions {
+		return e.Version == version
+	}
+	return len(e.Versions) == 0 || slices.Contains(e.Versions, version)
 }
 
 // IsStatusTag reports whether tag is the tag of a status event.
@@ -109,7 +120,7 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	for key, value := range map[string]string{
 		annStatusAction: e.Action, annStatusVersion: e.Version, annStatusSubject: e.Subject.String(), annStatusContent: strings.Join(e.Content, " "), annStatusMessage: e.Message,
 		annStatusReplacement: e.Replacement, annStatusActor: e.Actor, annStatusTime: e.Time.UTC().Format(time.RFC3339Nano),
-		annStatusLatest: map[bool]string{true: "true"}[e.Latest],
+		annStatusLatest: map[bool]string{true: "true"}[e.Latest], annStatusVersions: strings.Join(e.Versions, " "),
 	} {
 		if value != "" {
 			annotations[key] = value
@@ -165,7 +176,7 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	e := StatusEvent{
 		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]), Content: strings.Fields(a[annStatusContent]),
 		Message: text.Excerpt(a[annStatusMessage]), Replacement: text.Excerpt(a[annStatusReplacement]), Actor: text.Excerpt(a[annStatusActor]),
-		Latest: a[annStatusLatest] == "true",
+		Latest: a[annStatusLatest] == "true", Versions: strings.Fields(a[annStatusVersions]),
 	}
 	if e.Time, err = time.Parse(time.RFC3339, a[annStatusTime]); err != nil {
 		return StatusEvent{}, fmt.Errorf("status event %s: %v: %w", tag, err, oci.ErrCorrupt)
@@ -239,7 +250,7 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 	var deprecated, yanked mark
 	var s Status
 	for i, e := range events {
-		if e.Version != AllVersions && e.Version != version {
+		if !e.Covers(version) {
 			continue
 		}
 		switch e.Action {
