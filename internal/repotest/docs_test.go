@@ -65,22 +65,22 @@ var (
 	unanchored = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestPlaces requires that each folder and file that the architecture page names exists.
+// TestPlaces requires that each folder and file that the pages for contributors name exists.
 func TestPlaces(t *testing.T) {
 	names := tracked(t)
 	found := 0
-	for _, m := range quoted.FindAllStringSubmatch(string(read(t, "docs/architecture.md")), -1) {
+	for _, m := range quoted.FindAllStringSubmatch(string(read(t, "docs/architecture.md"))+string(read(t, "docs/adding.md")), -1) {
 		first, _, _ := strings.Cut(m[1], "/")
 		if !slices.Contains(top, first) {
 			continue // not a path
 		}
 		found++
 		if !slices.ContainsFunc(names, func(name string) bool { return name == m[1] || strings.HasPrefix(name, m[1]+"/") }) {
-			t.Errorf("docs/architecture.md: there is no %s", m[1])
+			t.Errorf("docs/architecture.md or adding.md: there is no %s", m[1])
 		}
 	}
 	if found == 0 {
-		t.Error("the page names no place")
+		t.Error("the pages name no place")
 	}
 }
 
