@@ -38,21 +38,29 @@ func ParsePolicy(s string) (Policy, error) {
 // contents before and after are tagged with their edition names first, so that
 // garbage collection removes neither and concurrent publishers lose nothing:
 // the last to move the version tag wins, and the other content stays an
-// edition. If the content was published before, according to tags, no new
-// publish time is recorded.
-func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) (warnings []string, err error) {
+// edition. A version that does not exist is written as any new one is, against
+// publishers of its number. If the content was published before, according to
+// the list, no new publish time is recorded.
+func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (warnings []string, err error) {
+	r := l.Repository
 	edition, err := tagEdition(ctx, r, v, m)
 	if err != nil {
 		return nil, err
 	}
-	switch before, err := r.Fetch(ctx, v.Tag()); {
-	case err == nil && before.Digest == m.Digest:
-		return nil, nil
-	case err == nil:
-		if _, err := tagEdition(ctx, r, v, before); err != nil {
-			return nil, err
+	before, err := r.Fetch(ctx, v.Tag())
+	if errors.Is(err, oci.ErrNotFound) {
+		if _, warnings, err = putVersion(ctx, l, v, m, putOptions{}); !errors.Is(err, ErrTaken) {
+			if err == nil {
+				warnings = append(warnings, recordTime(ctx, r, edition.Tag(), m)...)
+			}
+			return warnings, err
 		}
-	case !errors.Is(err, oci.ErrNotFound):
+		before, err = r.Fetch(ctx, v.Tag())
+	}
+	if err != nil || before.Digest == m.Digest {
+		return nil, err
+	}
+	if _, err := tagEdition(ctx, r, v, before); err != nil {
 		return nil, err
 	}
 	putErr := r.PutTag(ctx, v.Tag(), m)
@@ -61,7 +69,7 @@ func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 	case err != nil:
 		return nil, errors.Join(putErr, err)
 	case after.Digest == m.Digest:
-		if slices.Contains(tags, v.Tag()) && slices.Contains(tags, edition.Tag()) {
+		if slices.Contains(l.Tags, v.Tag()) && slices.Contains(l.Tags, edition.Tag()) {
 			return nil, nil
 		}
 		return recordTime(ctx, r, edition.Tag(), m), nil

@@ -317,7 +317,7 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}
-	warnings, err := pushEdition(ctx, r, v, a.Root, l.Tags)
+	warnings, err := pushEdition(ctx, l, v, a.Root)
 	if out.Warnings = append(out.Warnings, warnings...); err != nil {
 		return out, err
 	}
