@@ -286,7 +286,7 @@ func mayNot(right rights.Right) string {
 	if right == rights.Server() {
 		return "this token may not administer the server, to which everything outside the places of modules, providers, templates and states belongs: " + rights.Lacks + right.String() + " (a state needs write:state:NAME, and is at state/NAME)"
 	}
-	return fmt.Sprintf("this token may not %s %s %s: %s%s", right.Action, right.Kind, right.Address, rights.Lacks, right)
+	return "this token may not " + strings.Replace(right.String(), ":", " ", 2) + ": " + rights.Lacks + right.String()
 }
 
 // AllowLogin tells a client whether its token is valid. No token is needed where

@@ -210,8 +210,14 @@ func stripClaims(glob string) string {
 func TestMayNot(t *testing.T) {
 	for right, want := range map[rights.Right][]string{
 		rights.Server(): {rights.Lacks + "admin:*:**", "write:state:NAME, and is at state/NAME"},
-		{Action: rights.Write, Kind: rights.Kind("state"), Address: "shop"}: {"may not write state shop: " + rights.Lacks + "write:state:shop"},
+		{Action: rights.Write, Kind: rights.Kind("state"), Address: "shop"}:   {"may not write state shop: " + rights.Lacks + "write:state:shop"},
+		rights.AnyStateRight(addr.Layout{}, rights.Read, "shop"):              {"may not read state shop: " + rights.Lacks + "read:state:shop"},
+		{Action: rights.Run, Kind: addr.KindState, Address: rights.Somewhere}: {"may not run state NAME: " + rights.Lacks + "run:state:NAME"},
+		{Action: rights.Use, Kind: addr.KindInstance, Address: "sandbox/net"}: {rights.Lacks + "use:instance:sandbox/net"},
 	} {
+		if s, err := rights.ParseScope(right.String()); err != nil || !s.Allows(right) {
+			t.Errorf("%s: %v", right, err)
+		}
 		for _, part := range want {
 			if got := mayNot(right); !strings.Contains(got, part) {
 				t.Errorf("%q lacks %q", got, part)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -106,6 +107,8 @@ func (a *App) refusedHint(err error) string {
 	switch {
 	case used.name == "":
 		return fmt.Sprintf("%s was asked without credentials; log in with `okara login %s`", host, host) + explain
+	case errors.Is(err, oci.ErrDenied) && lackedRight(err) != "":
+		return used.name + " is valid; ask for the right " + lackedRight(err) + explain
 	case errors.Is(err, oci.ErrDenied):
 		return used.name + " is valid and may not do this; check that the project is there, and what the account may do in it" + explain
 	}
@@ -117,6 +120,18 @@ func (a *App) refusedHint(err error) string {
 		return used.name + was + ", and nothing else is tried beside what is given to okara; correct it" + explain
 	}
 	return fmt.Sprintf("%s%s; log in with `okara login %s`", used.name, was, host) + explain
+}
+
+// lackedRight returns the right that okara serve found missing; "": it did not refuse. A lock
+// begins with a request that reads, and needs the right to write.
+func lackedRight(err error) string {
+	_, right, _ := strings.Cut(err.Error(), rights.Lacks)
+	right, _, _ = strings.Cut(right, `"`)
+	right, _, _ = strings.Cut(right, " ")
+	if name, reads := strings.CutPrefix(right, "read:state:"); reads && strings.Contains(err.Error(), "locking workspace") {
+		return "write:state:" + name
+	}
+	return right
 }
 
 // wrongScheme recognizes http where https is spoken, and the reverse, which only the text

@@ -56,7 +56,13 @@ type Right struct {
 }
 
 // String returns the right as a scope that grants it.
-func (r Right) String() string { return Scope{r.Action, r.Kind, r.Address}.String() }
+func (r Right) String() string {
+	glob := strings.TrimSuffix(r.Address, "/") // of any workspace, see [AnyStateRight]
+	if r.Address == Somewhere {
+		glob = "NAME"
+	}
+	return Scope{r.Action, r.Kind, glob}.String()
+}
 
 // Lacks comes before the missing right in each refusal of okara serve, by which its
 // clients recognize one.

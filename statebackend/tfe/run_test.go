@@ -89,6 +89,30 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestPermissions: what a workspace says of its caller's permissions is what is decided.
+func TestPermissions(t *testing.T) {
+	c, _, _ := newRemote(t, setup{})
+	variable := object{"data": object{"type": "vars", "attributes": object{"key": "a", "value": "b", "category": "terraform"}}}
+	for _, mode := range []string{"local", "remote"} {
+		id := c.create("dev-" + mode)
+		c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"attributes": object{"execution-mode": mode}}})
+		for _, caller := range []string{"dev", "devrunner", "devwriter"} {
+			by := c.as(caller)
+			may := by.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["permissions"].(object)
+			for permission, request := range map[string]struct {
+				path string
+				body any
+			}{
+				"can-queue-run": {"configuration-versions", object{}}, "can-update-variable": {"vars", variable}, "can-lock": {"actions/lock", object{}}, "can-force-unlock": {"actions/force-unlock", object{}},
+			} {
+				if got := by.do(http.MethodPost, "workspaces/"+id+"/"+request.path, request.body).status != http.StatusForbidden; got != may[permission] {
+					t.Errorf("%s, %s: %s is %v, and the request is allowed: %v", mode, caller, permission, may[permission], got)
+				}
+			}
+		}
+	}
+}
+
 // TestModeRefused refuses mode remote on a server that executes no runs.
 func TestModeRefused(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{})).as("runner")

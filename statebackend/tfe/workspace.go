@@ -83,13 +83,13 @@ func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *
 		r = &statebackend.Record{}
 	}
 	write := s.gate.may(g, rights.Write, p.organization, p.workspace)
-	// the right that the tools check before they run
+	manages := write && g.Mode != modeOfRuns
+	run := s.gate.may(g, rights.Run, p.organization, p.workspace)
 	mode := modeLocal
-	run := write
 	if s.books.runsHere(r) {
 		mode = modeRemote
-		run = s.gate.may(g, rights.Run, p.organization, p.workspace)
 	}
+	queue := run && s.books.runs != nil
 	a := workspaceAttributes{
 		Name: p.workspace, Description: r.Description,
 		Mode:       mode, // the mode in effect, whatever the record says if runs are not executed here
@@ -104,10 +104,10 @@ func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *
 		Actions: map[string]bool{"is-destroyable": write},
 		Permissions: map[string]bool{
 			"can-read-settings": true, "can-read-state-outputs": true, "can-read-state-versions": true, "can-create-state-versions": write,
-			"can-update": write, "can-destroy": write, "can-force-delete": write,
+			"can-update": manages, "can-destroy": manages, "can-force-delete": manages,
 			"can-lock": write, "can-unlock": write, "can-force-unlock": write,
-			"can-queue-run": run, "can-queue-apply": run, "can-queue-destroy": run,
-			"can-manage-tags": write, "can-read-variable": true, "can-update-variable": run,
+			"can-queue-run": queue, "can-queue-apply": queue, "can-queue-destroy": queue,
+			"can-manage-tags": manages, "can-read-variable": true, "can-update-variable": manages && run, // they decide what runs execute
 		},
 	}
 	return resource{Type: "workspaces", ID: p.id(h), Attributes: a, Relationships: map[string]relation{
