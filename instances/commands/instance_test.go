@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -134,29 +133,6 @@ func TestInstanceQuota(t *testing.T) {
 	}
 	if code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/vpc", "--json"); code != cli.ExitConflict || !strings.Contains(out, `"code": 4`) {
 		t.Errorf("as JSON: %d %s %s", code, out, errOut)
-	}
-}
-
-// TestInstanceApproval approves exactly the plan that the approver saw.
-func TestInstanceApproval(t *testing.T) {
-	h := newPortalUsers(t)
-	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
-	var instance api.Instance
-	if err := json.Unmarshal([]byte(out), &instance); code != cli.ExitOK || err != nil || instance.Phase != "requested" || instance.Plan == "" || !strings.Contains(errOut, "waits for approval") {
-		t.Fatalf("%d %s %s", code, out, errOut)
-	}
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", instance.ID, "--plan", instance.Plan+"0"); code != cli.ExitConflict || !strings.Contains(errOut, "changed since you looked") {
-		t.Errorf("another plan: %d %s", code, errOut)
-	}
-	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", instance.ID, "--plan", instance.Plan); code != cli.ExitOK || out != instance.ID+" provisioning\n" {
-		t.Errorf("%d %s %s", code, out, errOut)
-	}
-	id := h.create(t, "use-anna", "lab/asked")
-	if code, out, errOut := h.as(t, "approve-b", "instance", "reject", id, "--reason", "too large"); code != cli.ExitOK || out != id+" rejected\n" {
-		t.Errorf("reject: %d %s %s", code, out, errOut)
-	}
-	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id); code != cli.ExitPartly || !strings.Contains(errOut, "was rejected") {
-		t.Errorf("wait for what was rejected: %d %s", code, errOut)
 	}
 }
 

@@ -334,7 +334,7 @@ func containsAll(all, some []string) bool {
 // A pool never exceeds the limit of its template, and makes room for successors if the
 // limit is used up.
 //
-// Shows: platform 5
+// Shows: platform 5 | on demand or from a pool, recycled | a used one is destroyed, never reused
 // Shows: instances 10
 func TestPoolWithinMax(t *testing.T) {
 	w := newWorld(t)

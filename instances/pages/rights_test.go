@@ -126,28 +126,6 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestApprove lets another user approve exactly the plan that was shown.
-//
-// Shows: platform 9
-func TestApprove(t *testing.T) {
-	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
-	id := d.Full(t)["planned"]
-	d.Shows(t, "approver", "approvals", "load test", "7 to add, 1 to change, 2 to destroy, 1 of them replaced", "/approve")
-	at := "instances/" + id + "/approve"
-	d.Shows(t, "approver", at, "Plan: 1 to add", "sha256:a1a1", "Exactly this plan", "about 0.42 EUR an hour more (0.10 → 0.52); 3 resources have no price")
-	d.Shows(t, "anna", "instances/"+id+"/runs/1", "about 0.42 EUR an hour more (0.10 → 0.52)")
-	d.Shows(t, "anna", at, "This action is not available now, or you have no right to it.")
-	stale := d.Fill(t, "approver", at, "plan", "sha256:"+strings.Repeat("b", 64))
-	d.Open(t, 303, "approver", at, stale)
-	if phase := d.Store.Record(t, id).Phase; phase != lifecycle.Planned {
-		t.Fatalf("another plan was approved: %s", phase)
-	}
-	d.Send(t, "approver", at, at, "plan", "sha256:"+strings.Repeat("a1", 32))
-	if r := d.Store.Record(t, id); r.Phase != lifecycle.Provisioning {
-		t.Errorf("phase %s", r.Phase)
-	}
-}
-
 // TestShowSensitive shows a sensitive output once, to the owner, and records it.
 func TestShowSensitive(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })

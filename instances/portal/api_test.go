@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -138,28 +137,6 @@ func TestGroups(t *testing.T) {
 	if list.Count != 0 {
 		t.Errorf("who never was in the group sees %+v", list)
 	}
-}
-
-// TestTransfer moves an instance between a user and the groups that the template admits.
-//
-// Shows: platform 3
-func TestTransfer(t *testing.T) {
-	s := portaltest.NewServer(t, nil)
-	all := tokens(t, s)
-	instance := ready(t, s, all["carla"], `{"template":"lab/team","owner":"group:team-a"}`)
-	path := "instances/" + instance.ID + "/transfer"
-	s.Want(t, 422, nil, all["carla"], "POST", path, `{"to":"user:anna"}`)
-	s.Want(t, 202, &instance, all["ben"], "POST", path, `{"to":"group:team-b"}`) // not a member: see TestOffer
-	if instance.Owner.ID != "team-a" {
-		t.Errorf("an offer made %+v its owner", instance.Owner)
-	}
-	s.Want(t, 200, &instance, all["carla"], "POST", path, `{"to":"group:team-b"}`)
-	if instance.Owner.ID != "team-b" {
-		t.Errorf("%+v", instance.Owner)
-	}
-	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+instance.ID, "")
-	s.Want(t, 200, nil, all["admin"], "POST", path, `{"to":"group:team-c","issuer":"`+s.Issuer.URL+`"}`)
-	s.Want(t, 404, nil, all["carla"], "GET", "instances/"+instance.ID, "")
 }
 
 // TestIdempotent repeats requests: each is done once for its caller and route, even if its
@@ -296,33 +273,6 @@ func TestApproval(t *testing.T) {
 		if audit := s.Audit.String(); !strings.Contains(audit, `"action":"approve"`) || !strings.Contains(audit, `"digest":"`+seen.Plan+`"`) {
 			t.Errorf("the audit does not name what was approved: %s", audit)
 		}
-	}
-}
-
-// TestPool counts the ready instances and the claimed ones.
-//
-// Shows: platform 5 | on demand or from a pool, recycled | a used one is destroyed, never reused
-// Shows: platform-mistakes 10
-func TestPool(t *testing.T) {
-	s := portaltest.NewServer(t, nil)
-	anna := s.Issuer.Token(t, "anna", "use")
-	e, _ := s.Catalog.Current("lab/pool")
-	s.Store.Serve(t, lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source})
-	v, _ := s.Store.View(t.Context())
-	for id := range v.Document.Records {
-		s.Store.Finish(t, id, done())
-	}
-	instance := create(t, s, anna, `{"template":"lab/pool"}`, 201)
-	if instance.Phase != "ready" {
-		t.Errorf("%+v", instance)
-	}
-	var got api.Template
-	s.Want(t, 200, &got, anna, "GET", "templates/lab/pool", "")
-	if diff := cmp.Diff(&api.Pool{Size: 2, Available: 1, Claimed: 1, Total: 2}, got.Pool); diff != "" {
-		t.Error(diff)
-	}
-	if got.Schema == nil || got.TTL == nil || got.TTL.Default.String() != "1h" {
-		t.Errorf("%+v", got)
 	}
 }
 

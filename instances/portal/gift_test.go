@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -119,78 +118,6 @@ func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 		s.Want(t, 404, nil, token, "POST", at+"/"+verb, "")
 	}
 	s.Want(t, 404, nil, token, "DELETE", at, "")
-}
-
-// TestOfferEnds shows that an offer that has ended cannot be taken.
-//
-// Shows: platform 4
-func TestOfferEnds(t *testing.T) {
-	s := portaltest.NewServer(t, nil)
-	all := tokens(t, s)
-	id := offerOf(t, s, all["anna"], "user:ben")
-	at := "instances/" + id
-	s.Want(t, 200, nil, all["ben"], "POST", at+"/decline", "")
-	s.Want(t, 404, nil, all["ben"], "GET", at, "")
-	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
-
-	s.Want(t, 202, nil, all["anna"], "POST", at+"/transfer", `{"to":"user:ben"}`)
-	var instance api.Instance
-	s.Want(t, 200, &instance, all["anna"], "POST", at+"/transfer", `{"to":"user:anna"}`)
-	if instance.Offer != nil || instance.Owner.ID != "anna" {
-		t.Errorf("withdrawn: %+v", instance)
-	}
-	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
-
-	s.Want(t, 202, nil, all["anna"], "POST", at+"/transfer", `{"to":"user:ben"}`)
-	s.Want(t, 200, &instance, all["admin"], "POST", at+"/transfer", `{"to":"user:carla"}`) // at once
-	if instance.Owner.ID != "carla" || instance.Offer != nil {
-		t.Errorf("an admin gave it: %+v", instance)
-	}
-	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
-
-	old := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
-	s.Want(t, 202, nil, all["anna"], "POST", "instances/"+old+"/transfer", `{"to":"user:ben"}`)
-	s.Store.Advance(7 * 24 * time.Hour)
-	s.Want(t, 409, nil, all["ben"], "POST", "instances/"+old+"/take", "") // before the expire check
-	s.Store.Serve(t, lifecycle.ExpireCheck{ID: old})
-	s.Want(t, 404, nil, all["ben"], "POST", "instances/"+old+"/take", "")
-	s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+old, "")
-	if e := instance.Events[0]; e.Action != "offer ended" || e.Detail != "not accepted in time" {
-		t.Errorf("%+v", e)
-	}
-}
-
-// TestOfferLimits refuses recipients that cannot own the instance, and recipients whose
-// limit is used up.
-//
-// Shows: platform 4
-func TestOfferLimits(t *testing.T) {
-	s := portaltest.NewServer(t, nil)
-	all := tokens(t, s)
-	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
-	to := "instances/" + id + "/transfer"
-	for _, bad := range []string{`{"to":"user:"}`, `{"to":"ben"}`, `{"to":"claim:x"}`, `{"to":"user:be\u0000n"}`, `{"to":"user:ben","issuer":"https://other.example"}`, `{"to":"group:team-a"}`} {
-		s.Want(t, 422, nil, all["anna"], "POST", to, bad)
-	}
-	s.Want(t, 202, nil, all["anna"], "POST", to, `{"to":"user:stranger","label":"<b>Ben</b>"}`)
-	if g := s.Store.Record(t, id).Offer; g.To.Label != "stranger" {
-		t.Errorf("who offers it says how the other one is called: %+v", g.To)
-	}
-	s.Want(t, 404, nil, all["stranger"], "POST", "instances/"+id+"/take", "") // may not use the template
-	s.Want(t, 202, nil, all["anna"], "POST", to, `{"to":"user:ben"}`)
-	var last string
-	for range 3 {
-		last = create(t, s, all["ben"], `{"template":"lab/vpc"}`, 201).ID
-	}
-	var refused api.Error
-	s.Want(t, 403, &refused, all["ben"], "POST", "instances/"+id+"/take", "")
-	var instance api.Instance
-	s.Want(t, 200, &instance, all["ben"], "GET", "instances/"+id, "")
-	if diff := cmp.Diff([]string{api.ActDecline}, instance.Actions); refused.Reason != api.ReasonQuota || refused.Limit != 3 || !strings.HasPrefix(instance.Offer.Refused, "you have 3 of 3 instances of lab/vpc") || diff != "" {
-		t.Errorf("%+v, %+v, %s", refused, instance.Offer, diff)
-	}
-	s.Want(t, 202, nil, all["ben"], "DELETE", "instances/"+last, "")
-	s.Want(t, 200, nil, all["ben"], "POST", "instances/"+id+"/take", "")
 }
 
 // TestOfferOfGroup offers to the members of a group, while their membership counts.

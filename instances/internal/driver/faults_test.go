@@ -203,7 +203,7 @@ func noticesIn(t *testing.T, repo *oci.Repo) []string {
 // its commits, its reconciles and the results. The instance is made and ends, and the next
 // leader does not start again what was started.
 //
-// Shows: crash K1
+// Shows: crash K1 | the leader before a commit
 func TestFaultAtEachRequestOfLeader(t *testing.T) {
 	for _, f := range []leaderFault{
 		{"lost", ocitest.FailBefore, false},

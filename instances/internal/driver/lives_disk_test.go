@@ -249,9 +249,6 @@ func (s *site) live(t testing.TB, n int) {
 	}
 }
 
-// TestLivesOnDisk is the benchmark below with fewer instances.
-func TestLivesOnDisk(t *testing.T) { newSiteOnDisk(t).live(t, 10) }
-
 // BenchmarkLivesOnDisk takes 500 instances from creation to their end over the real ledger:
 // two servers, of which one leads, over the built-in registry in a folder. It prints the
 // duration and number of commits, how often the follower polls, how long a change of leader

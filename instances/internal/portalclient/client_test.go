@@ -21,8 +21,6 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
@@ -251,47 +249,5 @@ func TestFollowEnds(t *testing.T) {
 	}()
 	if _, err := clientOf(t, s.URL, token).Follow(ctx, id, 1, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
-	}
-}
-
-// TestServer calls all of the real API.
-func TestServer(t *testing.T) {
-	s := portaltest.NewServer(t, nil)
-	anna, admin := clientOf(t, s.URL, s.Issuer.Token(t, "anna", "use")), clientOf(t, s.URL, s.Issuer.Token(t, "boss", "admin"))
-	ctx := t.Context()
-	instance, status, err := anna.Create(ctx, api.Create{Template: "lab/vpc"})
-	if err != nil || status != http.StatusCreated {
-		t.Fatal(status, err)
-	}
-	s.Store.Finish(t, instance.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
-	if got, err := anna.Instance(ctx, instance.ID); err != nil || got.Phase != "ready" || got.Role != "owner" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := anna.Verb(ctx, instance.ID, "protect", nil); err != nil || got.Protected == "" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if runs, err := anna.Runs(ctx, instance.ID); err != nil || len(runs) != 1 {
-		t.Errorf("%+v, %v", runs, err)
-	}
-	if templates, err := anna.Templates(ctx); err != nil || len(templates) != 6 {
-		t.Errorf("%d templates, %v", len(templates), err)
-	}
-	if tpl, err := admin.Pause(ctx, "lab/vpc", "moving"); err != nil || tpl.Paused != "moving" {
-		t.Errorf("%+v, %v", tpl, err)
-	}
-	if _, err := anna.Pause(ctx, "lab/vpc", "x"); !errors.Is(err, oci.ErrDenied) {
-		t.Errorf("pause by who may not: %v", err)
-	}
-	if tpl, err := admin.Resume(ctx, "lab/vpc"); err != nil || tpl.Paused != "" {
-		t.Errorf("%+v, %v", tpl, err)
-	}
-	if all, err := admin.All(ctx); err != nil || len(all) != 1 {
-		t.Errorf("%d instances, %v", len(all), err)
-	}
-	if held, err := admin.AcceptClock(ctx); err != nil || held != "" {
-		t.Errorf("%q, %v", held, err)
-	}
-	if _, err := anna.Instance(ctx, "aaaaaaaaaa"); !errors.Is(err, oci.ErrNotFound) {
-		t.Errorf("what is not there: %v", err)
 	}
 }
