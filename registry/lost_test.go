@@ -42,12 +42,15 @@ func TestLostArchive(t *testing.T) {
 		}
 		return string(body)
 	}
+	two := f.provider(t, release{address: "acme/two", version: "1.0.0", platforms: []string{"linux_amd64", "darwin_arm64"}})
+	f.provider(t, release{address: "acme/two", version: "0.9.0"})
 	tests := []struct {
 		list, one, sum, version string
 		link                    string
 	}{
 		{"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", hexSum(archive), `"1.0.0"`, link.Path},
 		{"/v1/providers/acme/dns/versions", "/v1/providers/acme/dns/1.1.0/download/linux/amd64", hexSum(rel.zips["linux_amd64"]), `"1.1.0"`, ""},
+		{"/v1/providers/acme/two/versions", "/v1/providers/acme/two/1.0.0/download/linux/amd64", hexSum(two.zips["linux_amd64"]), `"1.0.0","protocols":["5.0"],"platforms":[{"os":"linux"`, ""},
 	}
 	for _, tt := range tests {
 		if tt.link == "" {
@@ -68,6 +71,12 @@ func TestLostArchive(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), tt.sum) {
 			t.Errorf("%d errors in the log:\n%s", n, log.String())
+		}
+		if strings.Contains(tt.list, "two") { // its other platform is offered
+			if got := versions(tt.list); !strings.Contains(got, `"platforms":[{"os":"darwin","arch":"arm64"}]`) {
+				t.Errorf("%s: %s", tt.list, got)
+			}
+			versions(strings.Replace(tt.one, "linux/amd64", "darwin/arm64", 1))
 		}
 		for range 2 {
 			if got := versions(tt.list); strings.Contains(got, tt.version) || !strings.Contains(got, `.0"`) {

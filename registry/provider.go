@@ -4,6 +4,7 @@ package registry
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,6 +157,9 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
 	pkg, ok := pv.Platform(r.at.platform)
+	if slices.Contains(pv.Lost, r.at.platform) {
+		return notFound("provider %s %s: the registry has lost its archive for %s", r.at.Provider, r.at.version, r.at.platform)
+	}
 	if !ok {
 		return notFound("provider %s %s has no package for %s; it has %s", r.at.Provider, r.at.version, r.at.platform, platformList(pv))
 	}

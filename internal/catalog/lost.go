@@ -21,33 +21,34 @@ import (
 const maxLost = 1000
 
 // lostVersions are versions that the registry lists but does not have: the manifest is
-// missing for a dangling tag, or that of another artifact, and the archive for others. They are left out of lists until
-// the missing content is back, since a version that cannot be installed hides the
-// previous one.
+// missing for a dangling tag, or that of another artifact, and archives for others. They
+// are left out of lists until the missing content is back, since a version that cannot be
+// installed hides the previous one. Of a provider only the platforms are left out whose
+// archives are lost, as long as there are others.
 type lostVersions struct {
 	blobs *Blobs
 	log   *slog.Logger
 
-	mu     sync.Mutex                         // guards the fields below
-	of     map[string]map[addr.Version]string // by repository: SHA-256 of the archive, "" for a dangling tag, the digest of another artifact
+	mu     sync.Mutex                           // guards the fields below
+	of     map[string]map[addr.Version][]string // by repository: SHA-256 of archives, "" for a dangling tag, the digest of another artifact
 	n      int
 	logged map[string]bool // dangling tags that were logged, as repository:tag
 }
 
-// add records a lost version, and reports whether it was not recorded before.
+// add records lost content of a version, and reports whether it was not recorded before.
 func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.of[repository][v]; ok || m.n >= maxLost {
+	if slices.Contains(m.of[repository][v], sha256hex) || m.n >= maxLost {
 		return false
 	}
 	if m.of == nil {
-		m.of = map[string]map[addr.Version]string{}
+		m.of = map[string]map[addr.Version][]string{}
 	}
 	if m.of[repository] == nil {
-		m.of[repository] = map[addr.Version]string{}
+		m.of[repository] = map[addr.Version][]string{}
 	}
-	m.of[repository][v] = sha256hex
+	m.of[repository][v] = append(slices.Clip(m.of[repository][v]), sha256hex)
 	m.n++
 	return true
 }
@@ -88,38 +89,47 @@ func (m *lostVersions) shouldLog(name string) bool {
 	return true
 }
 
-func (m *lostVersions) remove(repository string, v addr.Version) {
+func (m *lostVersions) remove(repository string, v addr.Version, sha256hex string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.of[repository][v]; ok {
+	left := slices.DeleteFunc(slices.Clone(m.of[repository][v]), func(lost string) bool { return lost == sha256hex })
+	m.n -= len(m.of[repository][v]) - len(left)
+	if m.of[repository][v] = left; len(left) == 0 {
 		delete(m.of[repository], v)
-		m.n--
 	}
 }
 
-func (m *lostVersions) in(repository string) map[addr.Version]string {
+func (m *lostVersions) in(repository string) map[addr.Version][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.of[repository])
 }
 
-// drop removes the lost versions from a list, except those whose content is back.
-func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string, l *Versions) {
-	for v, sha256hex := range m.in(repository) {
-		err := still(ctx, r, l, v, sha256hex)
-		if err == nil {
-			m.remove(repository, v)
-			m.blobs.sizes.Forget(repository + "@" + sha256hex)
+// dropLost removes the lost versions from a list, except those whose content is back, and
+// reports whether some is.
+func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l *Versions) (back bool) {
+	for v, all := range c.lost.in(repository) {
+		for _, lost := range all {
+			err := still(ctx, r, l, v, lost)
+			if err == nil {
+				back = true
+				c.lost.remove(repository, v, lost)
+				c.lost.blobs.sizes.Forget(repository + "@" + lost)
+			} else if !errors.Is(err, oci.ErrNotFound) {
+				c.lost.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
+			}
+		}
+		lost := c.lost.in(repository)[v]
+		pv, ok := c.manifests.providers.Peek(providerKey(repository, v, l))
+		if len(lost) == 0 || ok && len(pv.without(lost).Platforms) > 0 {
 			continue
 		}
-		if !errors.Is(err, oci.ErrNotFound) {
-			m.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
-		}
-		if len(sha256hex) == digest.SHA256.Size()*2 {
+		if len(lost[0]) == digest.SHA256.Size()*2 {
 			l.refuse(v, refused("version %s: the registry has lost its archive", v))
 		}
 		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
 	}
+	return back
 }
 
 // still returns nil for a version whose missing content is back, or that is not listed

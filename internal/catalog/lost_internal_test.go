@@ -31,7 +31,7 @@ func TestLostBound(t *testing.T) {
 	}
 	known := m.in("acme/modules/net/vpc/aws")
 	for v := range known {
-		m.remove("acme/modules/net/vpc/aws", v)
+		m.remove("acme/modules/net/vpc/aws", v, "")
 		break
 	}
 	if len(known) != maxLost || !m.dangling("acme/modules/net/vpc/aws", last, "") {

@@ -23,9 +23,10 @@ import (
 type ProviderVersion struct {
 	artifact.ProviderIndex
 	Meta       artifact.ProviderMetadata
-	Broken     error    // why the index cannot be used; then only Index is set
-	Repository string   // without host
-	Derived    sync.Map // values that callers derive from this version, by form
+	Lost       []addr.Platform // whose archives the registry has lost
+	Broken     error           // why the index cannot be used; then only Index is set
+	Repository string          // without host
+	Derived    sync.Map        // values that callers derive from this version, by form
 }
 
 // Size returns the approximate memory of the version and its answers, in bytes.
@@ -45,6 +46,24 @@ func (p *ProviderVersion) Platform(target addr.Platform) (artifact.ProviderPlatf
 		return artifact.ProviderPlatform{}, false
 	}
 	return p.Platforms[i], true
+}
+
+// without returns p without the platforms whose archives are lost.
+func (p *ProviderVersion) without(lost []string) *ProviderVersion {
+	isLost := func(t artifact.ProviderPlatform) bool { return slices.Contains(lost, t.Zh) }
+	if !slices.ContainsFunc(p.Platforms, isLost) {
+		return p
+	}
+	left := &ProviderVersion{ProviderIndex: p.ProviderIndex, Meta: p.Meta, Lost: slices.Clip(p.Lost), Broken: p.Broken, Repository: p.Repository}
+	left.Platforms = nil
+	for _, t := range p.Platforms {
+		if isLost(t) {
+			left.Lost = append(left.Lost, t.Platform)
+		} else {
+			left.Platforms = append(left.Platforms, t)
+		}
+	}
+	return left
 }
 
 // extends reports whether p has every package of old unchanged.
@@ -95,7 +114,7 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 	if err != nil {
 		return nil, dropIfDangling(c, repository, l, v, err)
 	}
-	return pv, c.policy.admit(ctx, repository, v, pv.Index, l)
+	return pv.without(c.lost.in(repository)[v]), c.policy.admit(ctx, repository, v, pv.Index, l)
 }
 
 // provider returns the index of a version with everything that answers need. The tag of a
@@ -196,7 +215,12 @@ func (m *manifests) readableKeys(repository string, v addr.Version, stored []art
 
 // KnownProvider returns a version of l that has been read before, without a request.
 func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*ProviderVersion, bool) {
-	return c.manifests.providers.Peek(providerKey(p.Item().Repository(c.layout), v, l))
+	repository := p.Item().Repository(c.layout)
+	pv, ok := c.manifests.providers.Peek(providerKey(repository, v, l))
+	if ok {
+		pv = pv.without(c.lost.in(repository)[v])
+	}
+	return pv, ok
 }
 
 // readProvider reads an index. An index with an invalid format is a value, not an error:
@@ -225,10 +249,20 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 			return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 		}
 	}
-	for i := range pv.Platforms {
-		if err := complete(ctx, r, &pv.Platforms[i], typ, v); err != nil {
-			return nil, fmt.Errorf("%s:%s: %s: %w", r, v.Tag(), pv.Platforms[i].Platform, err)
+	var platforms []artifact.ProviderPlatform
+	for _, t := range pv.Platforms {
+		err := complete(ctx, r, &t, typ, v)
+		if errors.Is(err, oci.ErrNotFound) {
+			pv.Lost = append(pv.Lost, t.Platform)
+			continue
 		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%s: %s: %w", r, v.Tag(), t.Platform, err)
+		}
+		platforms = append(platforms, t)
+	}
+	if pv.Platforms = platforms; len(platforms) == 0 && len(pv.Lost) > 0 {
+		return nil, fmt.Errorf("%s:%s: the registry has lost all its packages: %w", r, v.Tag(), oci.ErrNotFound)
 	}
 	return pv, nil
 }

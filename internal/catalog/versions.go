@@ -86,11 +86,11 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 		if it.Versioned() {
 			dropForeign(ctx, c, repository, l)
 		}
-		c.lost.drop(ctx, r, repository, l)
+		back := dropLost(ctx, c, r, repository, l)
 		if err := c.policy.screen(ctx, repository, l); err != nil {
 			return nil, err
 		}
-		if all == known && slices.Equal(old.Listed, l.Listed) {
+		if all == known && slices.Equal(old.Listed, l.Listed) && !back {
 			return old, nil
 		}
 		return l, nil

@@ -127,6 +127,10 @@ func TestProviderAnswersFromTheIndexAlone(t *testing.T) {
 	if got := count.Take(); len(got) > 0 {
 		t.Errorf("requests %v, want none", got)
 	}
+	must.Succeed(t, r.Delete(t.Context(), *index.Metadata))
+	if _, err := d.Verify(t.Context(), depottest.DNS().Item(), depottest.MustVersion(t, "1.2.3"), trust.Policy{Deep: true}); !errors.Is(err, trust.ErrUntrusted) || !strings.Contains(err.Error(), "metadata") {
+		t.Errorf("without the metadata that the index repeats: %v", err)
+	}
 }
 
 func TestPublishProviderKeepsASignature(t *testing.T) {

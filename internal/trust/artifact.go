@@ -113,7 +113,10 @@ func (x *verifier) provider(ctx context.Context) error {
 	}
 	x.add("index", "ok", "provider for %d platforms", len(index.Platforms))
 	md, err := evidence.Resigned(ctx, x.Repository, index, x.Status())
-	if errors.Is(err, oci.ErrNotFound) {
+	if err == nil && x.o.Deep && index.Metadata != nil { // the index repeats it
+		_, err = x.Repository.Resolve(ctx, index.Metadata.Digest.String())
+	}
+	if errors.Is(err, oci.ErrNotFound) && index.Metadata == nil && x.Status().Resigned == nil {
 		if x.demands(RequireOpenPGP) {
 			return x.fail("openpgp", ErrUnsigned)
 		}
