@@ -26,7 +26,7 @@ func (u *unpacker) entry(ctx context.Context, name string, mode fs.FileMode, tar
 			return nil
 		}
 	}
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	switch {

@@ -338,7 +338,7 @@ func (w *walk) leaveOut(name, reason string) {
 }
 
 func (w *walk) checkName(name string) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	key := strings.ToLower(strings.ToUpper(name))
@@ -349,8 +349,8 @@ func (w *walk) checkName(name string) error {
 	return nil
 }
 
-// checkName refuses names that some system cannot store.
-func checkName(name string) error {
+// CheckName refuses names that some system cannot store.
+func CheckName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%q: name is not UTF-8: %w", name, ErrUnsafe)

@@ -26,7 +26,7 @@ func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 		if strings.HasSuffix(name, "/") {
 			continue
 		}
-		if err := checkName(name); err != nil {
+		if err := CheckName(name); err != nil {
 			return nil, err
 		}
 		if !f.Mode().IsRegular() {

@@ -95,11 +95,20 @@ func TestHash(t *testing.T) {
 	if _, err := hash(windows, depottest.File("terraform-provider-dns.exe", "binary", 0o644)); err != nil {
 		t.Errorf("windows knows no mode: %v", err)
 	}
+	exe := depottest.File("terraform-provider-dns.exe", "binary", 0o755)
+	for _, name := range []string{"C:/LICENSE", "docs/aux.txt", "Terraform-Provider-Dns.exe"} {
+		file := depottest.File(name, "free", 0o644)
+		if _, err := hash(windows, exe, file); !errors.Is(err, signing.ErrNoProvider) {
+			t.Errorf("%s: %v", name, err)
+		}
+		must.Get(hash(linux, plugin, file))(t)
+	}
 	for name, files := range map[string][]depottest.ZipEntry{
 		"no plugin":      {license},
 		"two plugins":    {plugin, depottest.File("terraform-provider-dns", "binary", 0o755)},
 		"not executable": {depottest.File("terraform-provider-dns", "binary", 0o644)},
 		"in a folder":    {depottest.File("bin/terraform-provider-dns", "binary", 0o755)},
+		"backslash":      {plugin, depottest.File(`docs\LICENSE`, "free", 0o644)},
 		"out of the way": {plugin, depottest.File("../LICENSE", "free", 0o644)},
 	} {
 		if h1, err := hash(linux, files...); !errors.Is(err, signing.ErrNoProvider) {

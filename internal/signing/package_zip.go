@@ -48,24 +48,28 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 	// time.
 	z.RegisterDecompressor(zip.Deflate, flate.NewReader)
 	files := map[string]*zip.File{}
+	key := func(name string) string { return name }
+	if p.OS == "windows" {
+		key = strings.ToLower
+	}
 	var names []string
 	var total uint64
 	limit := uint64(min(maxPackageBytes, max(minPackageBytes, size*maxPackageExpansion)))
 	plugins := 0
 	for _, f := range z.File {
-		if err := checkEntry(f); err != nil {
+		if err := checkEntry(f, p); err != nil {
 			return "", err
 		}
 		if strings.HasSuffix(f.Name, "/") {
 			continue
 		}
-		if files[f.Name] != nil {
+		if files[key(f.Name)] != nil {
 			return "", fmt.Errorf("%q twice in the zip: %w", f.Name, ErrNoProvider)
 		}
 		if total += f.UncompressedSize64; total > limit || f.UncompressedSize64 > limit {
 			return "", fmt.Errorf("a zip of %d bytes that expands to more than %d bytes: %w", size, limit, oci.ErrTooLarge)
 		}
-		files[f.Name] = f
+		files[key(f.Name)] = f
 		names = append(names, f.Name)
 		if isPlugin(f.Name, typ) {
 			plugins++
@@ -78,7 +82,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		return "", fmt.Errorf("%d files named terraform-provider-%s* in the root of the zip, want one: %w", plugins, typ, ErrNoProvider)
 	}
 	h1, err := dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
-		f, err := files[name].Open()
+		f, err := files[key(name)].Open()
 		if err != nil {
 			return nil, err
 		}
@@ -94,9 +98,12 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 }
 
 // checkEntry refuses entries that could reach outside of the directory of the
-// plugin.
-func checkEntry(f *zip.File) error {
+// plugin, and what Windows takes for a drive or a device.
+func checkEntry(f *zip.File, p addr.Platform) error {
 	name := strings.TrimSuffix(f.Name, "/")
+	if err := archive.CheckName(name); err != nil && p.OS == "windows" {
+		return fmt.Errorf("unsafe path in the zip: %w: %w", err, ErrNoProvider)
+	}
 	if !fs.ValidPath(name) || strings.ContainsAny(name, "\\\n\r\x00") {
 		return fmt.Errorf("unsafe path %q in the zip: %w", f.Name, ErrNoProvider)
 	}
