@@ -137,5 +137,5 @@ func (p *reconciliation) approval(ctx context.Context, a *v1alpha1.Approval) (bo
 	if !ok || !verdict.Decide(next, s.Result, text.Clip(s.Message, 4096)) {
 		return false, nil
 	}
-	return true, p.c.client.Status().Update(ctx, next)
+	return true, p.c.client.Status().Patch(ctx, next, verdict.Since(a))
 }

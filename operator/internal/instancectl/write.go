@@ -129,12 +129,12 @@ func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bo
 
 // hold adds the finalizer before anything is created outside.
 func (p *reconciliation) hold(ctx context.Context, o *v1alpha1.Instance) error {
-	status := o.Status
+	before := o.DeepCopy()
 	controllerutil.AddFinalizer(o, v1alpha1.FinalizerRun)
-	if err := p.c.client.Update(ctx, o); err != nil {
+	if err := p.c.client.Patch(ctx, o, verdict.Since(before)); err != nil {
 		return err
 	}
-	o.Status = status
+	o.Status = before.Status
 	p.c.overlay.put(o)
 	return nil
 }
@@ -168,6 +168,8 @@ func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *life
 	return true, p.put(ctx, next)
 }
 
+// put writes the whole status of an Instance: a merge patch would drop each null in its
+// record.
 func (p *reconciliation) put(ctx context.Context, o *v1alpha1.Instance) error {
 	if err := p.c.client.Status().Update(ctx, o); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -255,8 +257,9 @@ func (p *reconciliation) letGo(ctx context.Context, o *v1alpha1.Instance) error 
 	if err := p.c.records.Remove(ctx, recordOf(o), v1alpha1.UIDOf(o)); err != nil {
 		return err
 	}
+	before := o.DeepCopy()
 	if controllerutil.RemoveFinalizer(o, v1alpha1.FinalizerRun) {
-		if err := p.c.client.Update(ctx, o); err != nil {
+		if err := p.c.client.Patch(ctx, o, verdict.Since(before)); err != nil {
 			return err
 		}
 	}
@@ -357,10 +360,11 @@ func (c *Controller) orphanWorkspace(ctx context.Context, o *v1alpha1.Instance, 
 	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !fluxobj.Ours(ns, v1alpha1.UIDOf(o)) {
 		return client.IgnoreNotFound(err)
 	}
+	before := ns.DeepCopy()
 	for _, label := range []string{v1alpha1.LabelRuns, v1alpha1.LabelManaged, v1alpha1.LabelUID} {
 		delete(ns.Labels, label)
 	}
-	return client.IgnoreNotFound(c.live.Update(ctx, ns))
+	return client.IgnoreNotFound(c.live.Patch(ctx, ns, verdict.Since(before)))
 }
 
 // workspaceLabels returns the labels of the namespace of an instance.

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // Objects reconciles objects: [*kindrun.Objects].
@@ -99,12 +100,13 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if before.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(before, v1alpha1.FinalizerDefinition) {
 		return reconcile.Result{}, nil
 	}
-	if before.DeletionTimestamp == nil && controllerutil.AddFinalizer(before, v1alpha1.FinalizerDefinition) {
-		if err := d.Client.Update(ctx, before); err != nil {
+	def := before.DeepCopy()
+	if before.DeletionTimestamp == nil && controllerutil.AddFinalizer(def, v1alpha1.FinalizerDefinition) {
+		if err := d.Client.Patch(ctx, def, verdict.Since(before)); err != nil {
 			return reconcile.Result{}, err
 		}
+		before = def.DeepCopy()
 	}
-	def := before.DeepCopy()
 	wrong := d.inherit(ctx, def)
 	switch {
 	case wrong != nil:

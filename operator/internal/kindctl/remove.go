@@ -125,6 +125,7 @@ func (d *definitions) removeCRD(ctx context.Context, crd *apiextensions.CustomRe
 
 // release lets the API server remove a definition.
 func (d *definitions) release(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	before := def.DeepCopy()
 	controllerutil.RemoveFinalizer(def, v1alpha1.FinalizerDefinition)
-	return client.IgnoreNotFound(d.Client.Update(ctx, def))
+	return client.IgnoreNotFound(d.Client.Patch(ctx, def, verdict.Since(before)))
 }

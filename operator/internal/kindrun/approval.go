@@ -106,10 +106,7 @@ func (x *object) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.A
 }
 
 func (x *object) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
-	if !verdict.Decide(a, result, text.Clip(message, maxMessage)) {
-		return nil
-	}
-	return x.Client.Status().Update(ctx, a)
+	return verdict.Update(ctx, x.Client, a, func() { verdict.Decide(a, result, text.Clip(message, maxMessage)) })
 }
 
 // rejected keeps what was applied last, if anything. The object is Ready if that is what it

@@ -46,7 +46,6 @@ func approvedEntries(ctx context.Context, r *entries, o client.Object) []reconci
 	if r.kind != kindVersion {
 		return nil
 	}
-	r.schedule.ask(client.ObjectKeyFromObject(&v))
 	return []reconcile.Request{requestFor(&v)}
 }
 
@@ -95,8 +94,7 @@ func applyApproval(ctx context.Context, r *entries, e *entry, v *v1alpha1.Versio
 	if did {
 		r.event(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
 	}
-	verdict.Decide(a, status.Result, text.Clip(status.Message, 4096))
-	return did, quiet(r.Status().Update(ctx, a))
+	return did, quiet(verdict.Update(ctx, r.Client, a, func() { verdict.Decide(a, status.Result, text.Clip(status.Message, 4096)) }))
 }
 
 // publishApproved publishes the approved candidate as its version.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -69,7 +70,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, object, addressIndex, addressOf); err != nil {
 			return err
 		}
-		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: kind, runs: queued}
+		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: kind, runs: queued, backOff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minBackOff, maxBackOff)}
 		if err := r.setup(mgr); err != nil {
 			return err
 		}
@@ -162,9 +163,7 @@ func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Reques
 	if !ok || alone(v) || v.Spec.Target.Kind != r.kind {
 		return nil
 	}
-	name := client.ObjectKey{Namespace: v.Namespace, Name: v.Spec.Target.Name}
-	r.schedule.ask(name)
-	return []reconcile.Request{{NamespacedName: name}}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: v.Namespace, Name: v.Spec.Target.Name}}}
 }
 
 // within wakes the entries of a namespace whose rights have changed, and the entries that
@@ -177,7 +176,6 @@ func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Requ
 		}
 		for _, o := range itemsOf(list) {
 			if entryOf(o).kind == r.kind {
-				r.schedule.ask(client.ObjectKeyFromObject(o))
 				all = append(all, requestFor(o))
 			}
 			all = append(all, r.freed(ctx, o)...)

@@ -65,12 +65,8 @@ func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err := r.hold(ctx, &d); err != nil {
 		return ctrl.Result{}, quiet(err)
 	}
-	before := d.Status.DeepCopy()
-	err = r.apply(ctx, &d)
-	if !equality.Semantic.DeepEqual(before, &d.Status) {
-		if err := r.Status().Update(ctx, &d); err != nil {
-			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
-		}
+	if wrong := verdict.Update(ctx, r.Client, &d, func() { err = r.apply(ctx, &d) }); wrong != nil {
+		return ctrl.Result{RequeueAfter: time.Second}, quiet(wrong)
 	}
 	return ctrl.Result{}, quiet(err)
 }
@@ -195,8 +191,9 @@ func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Objec
 		line.Reason = v1alpha1.ReasonNameTaken
 		return line, nil
 	}
-	if changed := align(is, want); changed {
-		return line, r.Update(ctx, is)
+	before := is.DeepCopyObject().(client.Object)
+	if align(is, want); !equality.Semantic.DeepEqual(before, is) {
+		return line, r.Patch(ctx, is, verdict.Since(before))
 	}
 	s := entryOf(is).list
 	line.Latest = s.Latest
@@ -220,10 +217,9 @@ func entryAddress(o client.Object) string {
 	return ""
 }
 
-// align gives an object the labels and the spec of its entry, and reports whether they
-// differed. The number of Version objects stays: it is not part of an entry.
-func align(is, want client.Object) bool {
-	before := is.DeepCopyObject()
+// align gives an object the labels and the spec of its entry. The number of Version objects
+// stays: it is not part of an entry.
+func align(is, want client.Object) {
 	switch is := is.(type) {
 	case *v1alpha1.Module:
 		objects := is.Spec.VersionObjects
@@ -237,7 +233,6 @@ func align(is, want client.Object) bool {
 	is.SetLabels(with(is.GetLabels(), want.GetLabels()))
 	is.SetAnnotations(with(is.GetAnnotations(), want.GetAnnotations()))
 	delete(is.GetAnnotations(), v1alpha1.AnnotationReleased)
-	return !equality.Semantic.DeepEqual(before, is)
 }
 
 // with returns a copy of map a with more added, or a itself if more is empty.
@@ -275,11 +270,12 @@ func (r *depots) letGo(ctx context.Context, d *v1alpha1.Depot, o client.Object) 
 // release makes an object of a Depot independent of it. An annotation remembers the Depot,
 // which takes the object back when it has such an entry again.
 func (r *depots) release(ctx context.Context, depot string, o client.Object) error {
+	before := o.DeepCopyObject().(client.Object)
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
 		delete(o.GetLabels(), label)
 	}
 	o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1alpha1.AnnotationReleased: depot}))
-	return client.IgnoreNotFound(r.Update(ctx, o))
+	return client.IgnoreNotFound(r.Patch(ctx, o, verdict.Since(before)))
 }
 
 // releasedBy reports whether a Depot released an object that no Depot has taken since.

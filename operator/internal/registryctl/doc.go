@@ -17,8 +17,8 @@
 //
 // The controller of an entry also creates and reads its Versions, and writes their
 // statuses; a change of a Version wakes the controller of its target. A Version without a
-// target is an entry itself, with a status of its own. A Depot only creates entries. When
-// a run is due is kept in memory: a new leader reconciles everything once.
+// target is an entry itself, with a status of its own. A Depot only creates entries. Each
+// reconcile of an entry is a run, and a new leader reconciles everything once.
 //
 // # Address ownership
 //

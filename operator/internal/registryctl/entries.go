@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,12 +36,13 @@ import (
 type entries struct {
 	client.Client
 	Options
-	reader   client.Reader // not cached, for Secrets
-	events   events.EventRecorder
-	kind     string
-	schedule schedule
-	runs     *fairQueue // shared by all kinds
-	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
+	reader  client.Reader // not cached, for Secrets
+	events  events.EventRecorder
+	kind    string
+	backOff workqueue.TypedRateLimiter[types.NamespacedName] // of entries whose run failed
+	past    pastRuns
+	runs    *fairQueue // shared by all kinds
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // Reconcile brings the registry and the status of one entry up to date.
@@ -52,13 +55,19 @@ func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return result, err
 }
 
-// errQueued is the error of an entry that waits in the queue.
-var errQueued = errors.New("the run is queued")
+// These errors end the steps of an entry that waits in the queue, or whose spec says that no
+// run begins.
+var (
+	errQueued    = errors.New("the run is queued")
+	errSuspended = errors.New("runs are stopped by spec.suspend")
+)
 
+// reconcile takes the steps of a run, which an error ends, and sums them up.
 func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o := entryKinds()[r.kind]
 	if err := r.Get(ctx, req.NamespacedName, o); apierrors.IsNotFound(err) {
-		r.schedule.forget(req.NamespacedName)
+		r.past.forget(req.NamespacedName)
+		r.backOff.Forget(req.NamespacedName)
 		return ctrl.Result{}, deleteOrphans(ctx, r, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
@@ -67,22 +76,15 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if !e.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, quiet(r.remove(ctx, e))
 	}
-	before := statusOf(o.DeepCopyObject())
-	wait, err := r.run(ctx, e)
-	if errors.Is(err, errQueued) {
-		return ctrl.Result{}, err
-	}
-	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(before, statusOf(o)) {
-		if err := r.Status().Update(ctx, e.Object); err != nil {
-			r.schedule.ask(req.NamespacedName)
-			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
+	before := o.DeepCopyObject().(client.Object)
+	for _, step := range []func(context.Context, *entry) error{r.checkSpec, r.takeSlot, r.claim, r.hold, r.sync} {
+		if err := step(ctx, e); errors.Is(err, errQueued) {
+			return ctrl.Result{}, err
+		} else if err != nil {
+			return r.sumUp(ctx, e, before, err)
 		}
 	}
-	if err != nil && wait > 0 {
-		log.FromContext(ctx).Error(err, "a run failed", "again", wait.String())
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	return ctrl.Result{RequeueAfter: wait}, err
+	return r.sumUp(ctx, e, before, nil)
 }
 
 // quiet drops errors that are no failure: the object changed or went away meanwhile, and
@@ -94,84 +96,93 @@ func quiet(err error) error {
 	return err
 }
 
-// run does what is pending, and returns how long it takes until something is again. A
-// run is tried again after an error, but a *verdict.Problem is only written to the status.
-func (r *entries) run(ctx context.Context, e *entry) (time.Duration, error) {
-	if e.err == nil && e.run.Suspend {
-		if err := r.hold(ctx, e); err != nil { // deletion is not suspended
-			return 0, err
-		}
-		e.say(r.events, verdict.Verdict{State: verdict.Held, Reason: v1alpha1.ReasonSuspended, Message: "runs are stopped by spec.suspend"})
-		return 0, nil
+// checkSpec checks that the spec asks for a run. Deletion is not suspended.
+func (r *entries) checkSpec(ctx context.Context, e *entry) error {
+	if e.err != nil {
+		return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}
 	}
-	wait, err := r.attempt(ctx, e)
-	if err == nil || errors.Is(err, errQueued) {
-		return wait, err
+	if e.run.Suspend {
+		return cmp.Or(r.hold(ctx, e), errSuspended)
 	}
-	e.say(r.events, verdictOf(err))
-	if _, hopeless := asProblem(err); hopeless {
-		return wait, nil
-	}
-	if pause, limited := pauseOf(err); limited {
-		return pause, nil
-	}
-	return wait, err
+	return nil
 }
 
-// attempt makes a run if one is due and the entry has a slot; without a slot the error is
-// errQueued.
-func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) {
-	if e.err != nil {
-		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}
+// takeSlot waits for the origin's rate limit, for the pause between two requests, and for a
+// slot; without one the error is errQueued.
+func (r *entries) takeSlot(_ context.Context, e *entry) error {
+	if wait := r.past.tooSoon(e, r.Now()); wait > 0 {
+		return &soonError{wait}
 	}
-	due, wait := r.schedule.pending(e, r.Now())
-	if due {
-		name := client.ObjectKeyFromObject(e)
-		if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.request() == e.status.LastHandledRequest {
-			r.schedule.park(e, r.Now(), pause)
-			return pause, &limitError{pause}
+	if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.request() == e.status.LastHandledRequest {
+		return &limitError{pause}
+	}
+	name := client.ObjectKeyFromObject(e)
+	if !r.runs.acquire(entryKey{r.kind, name}, e.line(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
+		return errQueued
+	}
+	return nil
+}
+
+// claim checks that the entry holds its address, and names the scanner.
+func (r *entries) claim(ctx context.Context, e *entry) (err error) {
+	if e.namespace, err = claimAddress(ctx, r, e); err != nil {
+		return err
+	}
+	return e.scanWith(r.Scanner)
+}
+
+// sumUp writes to the status what the steps came to, and returns when the next run is due.
+// What a user has to change is only written: it waits for that change or, after a run, for
+// the next one. An entry whose origin is at its limit waits for that.
+func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err error) (ctrl.Result, error) {
+	if soon, is := errors.AsType[*soonError](err); is {
+		return ctrl.Result{RequeueAfter: soon.wait}, nil
+	}
+	wait, limited := pauseOf(err)
+	_, written := asProblem(err)
+	written = written || limited || errors.Is(err, errSuspended)
+	if e.ran {
+		wait = r.rate(e, err, wait, written)
+	}
+	if err != nil {
+		e.say(r.events, verdictOf(err))
+	}
+	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
+		before.SetResourceVersion(e.GetResourceVersion()) // the run may have changed the finalizer
+		if err := r.Status().Patch(ctx, e.Object, verdict.Since(before)); err != nil {
+			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
 		}
-		if !r.runs.acquire(entryKey{r.kind, name}, e.line(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
-			return 0, errQueued
-		}
 	}
-	ns, err := claimAddress(ctx, r, e)
-	if err == nil && due {
-		err = e.scanWith(r.Scanner)
+	if err != nil && !written && wait > 0 {
+		log.FromContext(ctx).Error(err, "a run failed", "again", wait.String())
 	}
-	if err != nil || !due {
-		return wait, err
+	if written || wait > 0 {
+		err = nil
 	}
-	wait, err = r.ranNow(ctx, e, ns)
-	if err == nil {
+	return ctrl.Result{RequeueAfter: wait}, err
+}
+
+// rate notes a run, and returns after how long the next one is due; pause is that of the
+// origin.
+func (r *entries) rate(e *entry, err error, pause time.Duration, written bool) time.Duration {
+	name := client.ObjectKeyFromObject(e)
+	now := r.Now()
+	if r.past.note(e, now, err == nil) {
+		r.backOff.Forget(name)
+	}
+	switch {
+	case pause > 0:
+		r.runs.limit(e.limitKey(), now.Add(pause))
+		return pause
+	case err != nil && !written:
+		return r.backOff.When(name)
+	case err == nil:
+		r.runs.limit(e.limitKey(), time.Time{}) // the origin answered a run requested by a user
 		e.status.ObservedGeneration = e.GetGeneration()
 	}
-	return wait, err
-}
-
-// ranNow makes one run and records it in the schedule.
-func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (time.Duration, error) {
-	if err := r.hold(ctx, e); err != nil {
-		return 0, err
-	}
-	r.schedule.begin(client.ObjectKeyFromObject(e))
-	began := r.Now()
-	err := problemOf(r.sync(ctx, e, ns))
-	e.status.LastHandledRequest = e.request()
-	if pause, limited := pauseOf(err); limited {
-		r.runs.limit(e.limitKey(), r.Now().Add(pause))
-		r.schedule.park(e, r.Now(), pause)
-		return 0, err
-	}
-	if err == nil {
-		r.runs.limit(e.limitKey(), time.Time{}) // the origin answered a run requested by a user
-	}
-	_, hopeless := asProblem(err)
-	wait := r.schedule.ran(e, err != nil && !hopeless, r.Now())
-	if err == nil {
-		r.schedule.examine(e, began)
-	}
-	return wait, err
+	r.backOff.Forget(name)
+	wait := e.run.Interval.Length()
+	return wait*9/10 + rand.N(wait/5+1) // so that entries created together do not stay in step
 }
 
 // hold adds the finalizer before the registry is touched if the deletion policy has
@@ -185,15 +196,24 @@ func (e *entry) withdraws() bool {
 	return e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete
 }
 
-// sync makes one run of the engine and updates the status and the Versions accordingly.
-func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) error {
+// sync makes one run.
+func (r *entries) sync(ctx context.Context, e *entry) error {
+	e.ran = true
+	e.began = r.Now()
+	err := problemOf(r.runEngine(ctx, e, e.namespace))
+	e.status.LastHandledRequest = e.request()
+	return err
+}
+
+// runEngine runs the engine and updates the status and the Versions accordingly.
+func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) error {
 	from, err := r.origins(ctx, e, ns)
 	if err != nil {
 		return err
 	}
 	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
 		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now, Jobs: 1,
-		Examined: r.schedule.examined(e), Used: r.used(ctx, e),
+		Examined: r.past.examined(e), Used: r.used(ctx, e),
 		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
 	})
 	plan, err := s.Plan(ctx)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -43,6 +45,10 @@ type entry struct {
 	key  string     // its key in a record
 	set  supply.Set // holds this entry alone
 	err  error      // why the object is not a valid entry
+
+	namespace *metav1.PartialObjectMetadata // set when it holds its address
+	ran       bool                          // a run began, at that time
+	began     time.Time
 }
 
 // entryOf returns the entry of an object.
@@ -263,5 +269,5 @@ func holds(ctx context.Context, c client.Client, o client.Object, wanted bool) e
 	if !change(o, v1alpha1.FinalizerRegistry) {
 		return nil
 	}
-	return c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return c.Patch(ctx, o, verdict.Since(before))
 }

@@ -53,6 +53,13 @@ type limitError struct{ pause time.Duration }
 
 func (e *limitError) Error() string { return limitText }
 
+// soonError says that a run was requested too soon after the last one.
+type soonError struct{ wait time.Duration }
+
+func (e *soonError) Error() string {
+	return "the last run ended less than " + requestPause.String() + " ago"
+}
+
 // problemOf turns an error that another try cannot cure into a *verdict.Problem.
 func problemOf(err error) error {
 	if taken, ok := errors.AsType[*supply.OwnerError](err); ok {
@@ -103,6 +110,9 @@ func strict(from supply.Origins) supply.Origins {
 func verdictOf(err error) verdict.Verdict {
 	if p, ok := asProblem(err); ok {
 		return p.Verdict()
+	}
+	if errors.Is(err, errSuspended) {
+		return verdict.Verdict{State: verdict.Held, Reason: v1alpha1.ReasonSuspended, Message: err.Error()}
 	}
 	if _, limited := pauseOf(err); limited {
 		return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRateLimited, Message: limitText}

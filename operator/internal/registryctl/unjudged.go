@@ -54,6 +54,7 @@ func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return later, err // the next run of its entry judges it
 		}
 	}
-	verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
-	return later, quiet(r.Status().Update(ctx, &a))
+	return later, quiet(verdict.Update(ctx, r.Client, &a, func() {
+		verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
+	}))
 }

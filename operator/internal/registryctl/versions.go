@@ -259,7 +259,7 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 	if err != nil {
 		return err
 	}
-	before := v.Status.DeepCopy()
+	before := v.DeepCopy()
 	s := f.summary(version)
 	there := s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != ""
 	if there && (v.Status.Digest != s.Digest || scannedSince(&v.Status, f.known[s.Version].Scanned)) {
@@ -286,10 +286,10 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 		}
 	}
 	result.Say(r.events, v, &v.Status.Conditions)
-	if v == e.Object || equality.Semantic.DeepEqual(before, &v.Status) {
+	if v == e.Object || equality.Semantic.DeepEqual(before.Status, v.Status) {
 		return nil // the status of an entry is written after the run
 	}
-	return r.Status().Update(ctx, v)
+	return r.Status().Patch(ctx, v, verdict.Since(before))
 }
 
 // measureVersion reads the content, size, platforms and scans of a version into its status.

@@ -124,14 +124,20 @@ func (v Verdict) Report(recorder events.EventRecorder, o client.Object, before [
 	recorder.Eventf(o, nil, corev1.EventTypeWarning, v.Reason, "Reconcile", "%s", text.Clip(text.Block(v.Message), maxNote))
 }
 
-// Update writes the status of an object if say changes it.
+// Update writes what say changes in the status of an object.
 func Update(ctx context.Context, c client.Client, o client.Object, say func()) error {
-	before := o.DeepCopyObject()
+	before := o.DeepCopyObject().(client.Object)
 	say()
 	if equality.Semantic.DeepEqual(before, o) {
 		return nil
 	}
-	return c.Status().Update(ctx, o)
+	return c.Status().Patch(ctx, o, Since(before))
+}
+
+// Since is the patch of what changed in an object since before. It conflicts with writes of
+// other clients since then. Fields that this version of the operator does not know stay.
+func Since(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // Problem is an error that a user has to correct, or that is temporary.

@@ -3,6 +3,7 @@
 package verdict_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
@@ -108,5 +112,25 @@ func TestPhase(t *testing.T) {
 	}
 	if got := (verdict.Verdict{Reason: v1alpha1.ReasonDestroying}).Phase("Ready", "Under"); got != "Destroying" {
 		t.Errorf("a deleted object is %q", got)
+	}
+}
+
+// TestUpdatePatches requires that a status is written by a patch of what changed, for the
+// version that was read: it keeps the fields of a newer operator.
+func TestUpdatePatches(t *testing.T) {
+	var sent string
+	c := interceptor.NewClient(nil, interceptor.Funcs{SubResourcePatch: func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+		sent = sub + string(must.Get(p.Data(o))(t))
+		return nil
+	}})
+	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: v1alpha1.EntryStatus{Latest: "1.0.0", Published: 1}}
+	must.Succeed(t, verdict.Update(t.Context(), c, m, func() { m.Status.Latest = "1.1.0" }))
+	if want := `status{"metadata":{"resourceVersion":"7"},"status":{"latest":"1.1.0"}}`; sent != want {
+		t.Errorf("sent %s, want %s", sent, want)
+	}
+	sent = ""
+	must.Succeed(t, verdict.Update(t.Context(), c, m, func() {}))
+	if sent != "" {
+		t.Errorf("without a change it sent %s", sent)
 	}
 }
