@@ -52,6 +52,7 @@ generate: # what is made from the API types of operator
 lint:
 	@out=$$(gofmt -l .) && test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	for m in . $(NESTED); do (cd $$m && go mod tidy -diff && go vet -tags browser ./... && go fix -diff -tags browser ./...) || { echo "in module $$m"; exit 1; }; done
+	GOOS=darwin go vet ./instances/internal/localexec # whose tests have parts for each system
 	$(MAKE) -C operator generated
 	@for m in . operator provider; do cd "$(CURDIR)/$$m" && go tool -modfile="$(CURDIR)/go.mod" staticcheck -tags browser -checks inherit,-ST1005 ./... || exit 1; done # ST1005: repotest holds error texts to the stricter rule
 	@for m in . operator provider; do cd "$(CURDIR)/$$m" && { out=$$(go tool -modfile="$(CURDIR)/go.mod" errcheck -ignoretests -exclude "$(CURDIR)/.ci/errcheck" ./...) || test $$? = 1; } && \

@@ -223,13 +223,13 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 func auditRow(e *auditlog.Entry) []string {
 	row := []string{cli.Timestamp(e.Time), cmp.Or(e.Subject, e.Mode), strings.TrimSpace(e.Action + " " + e.Kind), e.Object(), e.Result()}
 	for i, cell := range row {
-		row[i] = cli.OrDash(text.Clip(cell, maxAuditCell))
+		row[i] = cli.OrDash(text.Clip(cell, auditColumns[i]))
 	}
 	return row
 }
 
-// maxAuditCell bounds a cell of a table, in bytes, so that most rows fit 120 columns.
-const maxAuditCell = 56
+// auditColumns bound the cells of a row, in bytes, so that it fits 120 columns.
+var auditColumns = [...]int{20, 24, 22, 38, 8}
 
 // noteAudit says what the records of changes lack.
 func noteAudit(a *cli.App, from *audited) {

@@ -4,14 +4,33 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
+
+// TestAuditWidth: the longest record fits a terminal of 120 columns.
+func TestAuditWidth(t *testing.T) {
+	var out strings.Builder
+	long := auditlog.Entry{}
+	for _, s := range []*string{&long.Subject, &long.Action, &long.Kind, &long.Address, &long.Version, &long.Outcome, &long.Detail, &long.Lock} {
+		*s = strings.Repeat("ä", 200)
+	}
+	from := &audited{each: func(do func(*auditlog.Entry) error) error { return do(&long) }}
+	must.Succeed(t, printAudit(&cli.App{Out: &out, Err: io.Discard}, from, false))
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
 
 // TestAudit publishes through a server with state keys: the server lists the change at once,
 // and the registry, sealed, after the server has ended.

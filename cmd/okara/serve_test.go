@@ -195,7 +195,7 @@ cache {
   dir     = %q
 }
 token "ci" {
-  sha256  = %q
+  sha256  = "sha256:%s"
   scopes  = ["publish:module:acme/**"]
   expires = "2099-01-01T00:00:00Z"
 }

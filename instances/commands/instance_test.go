@@ -126,6 +126,9 @@ func TestInstanceQuota(t *testing.T) {
 	if code != cli.ExitConflict || !strings.Contains(errOut, "you have 3 of 3 instances") || !strings.Contains(errOut, "hint: destroy one") {
 		t.Errorf("%d %s", code, errOut)
 	}
+	if code, _, errOut := h.as(t, "use-anna", "instance", "create", "lab/pool"); code != cli.ExitConflict || !strings.Contains(errOut, "empty") {
+		t.Errorf("an empty pool: %d %s", code, errOut)
+	}
 	for _, id := range ids {
 		if !strings.Contains(errOut, id) {
 			t.Errorf("%s does not name %s", errOut, id)

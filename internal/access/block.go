@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -104,7 +105,7 @@ func (b *Block) Policy(check func(at hcl.Range, scopes []rights.Scope) error) (p
 
 // token returns the token without its rights.
 func (t tokenBlock) token() (statictoken.Token, error) {
-	hash, err := hex.DecodeString(t.SHA256)
+	hash, err := hex.DecodeString(strings.TrimPrefix(t.SHA256, "sha256:")) // as printed
 	if err != nil || len(hash) != 32 {
 		return statictoken.Token{}, syntax.WrongAt(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
 	}

@@ -56,7 +56,7 @@ func (m *mover) run(ctx context.Context) {
 	case m.f.o.Embedded != nil:
 		how = "in clear, where only administrators may push"
 	default:
-		level, how = slog.LevelWarn, "in clear: whoever may push there decides what runs execute"
+		level, how = slog.LevelWarn, "in clear: whoever may push there decides what runs execute; set state keys, or let only this server push there"
 	}
 	m.f.o.Logger.Log(ctx, level, "variables and settings of runs are in the repositories of the states with the ending "+addr.RunsSuffix, "protection", how)
 	for ctx.Err() == nil {

@@ -3,17 +3,45 @@
 package server
 
 import (
+	"bytes"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
+
+// TestRunsProtection: the start of a server that executes runs says who decides about them, and
+// on another registry without state keys what that takes.
+func TestRunsProtection(t *testing.T) {
+	for want, change := range map[string]func(*Options, *tfe.Options){
+		"level=INFO.*sealed with the state keys":                                          func(o *Options, m *tfe.Options) { o.Embedded = nil; m.Sealer = &envelope.Envelope{} },
+		"level=INFO.*only administrators may push":                                        func(o *Options, _ *tfe.Options) { o.Embedded = http.NotFoundHandler() },
+		"level=WARN.*--runs.*decides what runs execute; set state keys, or let only this": func(o *Options, _ *tfe.Options) { o.Embedded = nil },
+	} {
+		var log bytes.Buffer
+		var m *mover
+		f := tfeFront(t, func(o *Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			m = &mover{o: tfe.Options{Open: o.Stores, Now: time.Now}, done: make(chan struct{})}
+			change(o, &m.o)
+		})
+		m.f = f
+		m.run(t.Context())
+		if !regexp.MustCompile(want).MatchString(log.String()) {
+			t.Errorf("want %s in\n%s", want, &log)
+		}
+	}
+}
 
 // TestMoveOnce: what a version up to commit 6129cd06 stored is moved at the first start.
 // What is pushed in that form later is not, by a replica that starts without its folder or
