@@ -59,7 +59,7 @@ func instanceText(instance api.Instance, now time.Time) string {
 	add("run", runWords(instance.Run))
 	add("plan", instance.Plan)
 	if p := instance.Pending; p != nil {
-		add("", "waits for approval, asked for by "+personWords(p.By))
+		add("", "waits for approval, requested by "+personWords(p.By))
 	}
 	if o := instance.Offer; o != nil {
 		add("offered", "to "+ownerWords(o.To)+" by "+personWords(o.By)+", until "+cli.Timestamp(o.Until))

@@ -69,7 +69,7 @@ func rowsOfBegin() map[string]func(*world) {
 			w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
 			r := w.want(id, lifecycle.Provisioning)
 			if r.ExpiresAt.Before(w.now.Add(8*time.Hour)) || r.Run.By.Subject != "anna" {
-				w.t.Errorf("ends at %s, asked for by %s", r.ExpiresAt, r.Run.By.Subject)
+				w.t.Errorf("ends at %s, requested by %s", r.ExpiresAt, r.Run.By.Subject)
 			}
 		},
 		"2 seven days": func(w *world) {

@@ -87,7 +87,7 @@ func rowsOfEnd() map[string]func(*world) {
 			for _, e := range r.Events {
 				reported = append(reported, e.Action+": "+e.Detail)
 			}
-			want := []string{"ready: run 2, asked for by Anna; 3 added, 0 changed, 0 destroyed", "updated: ", "failed: run 1, asked for by Anna: Invalid value for variable", "created: sandbox/vpc"}
+			want := []string{"ready: run 2, requested by Anna; 3 added, 0 changed, 0 destroyed", "updated: ", "failed: run 1, requested by Anna: Invalid value for variable", "created: sandbox/vpc"}
 			if !slices.Equal(reported, want) {
 				w.t.Errorf("events %q", reported)
 			}
@@ -352,7 +352,7 @@ func rowsOfRest() map[string]func(*world) {
 			w.refused(anna, lifecycle.Cancel{ID: id}, lifecycle.ErrPhase, "")
 			w.end(id, gone)
 			r := w.want(id, lifecycle.Destroyed)
-			if e := r.Events[0]; e.Action != "destroyed" || e.Detail != "run 2, asked for by Anna; 0 added, 0 changed, 3 destroyed: asked for" {
+			if e := r.Events[0]; e.Action != "destroyed" || e.Detail != "run 2, requested by Anna; 0 added, 0 changed, 3 destroyed: asked for" {
 				w.t.Errorf("%+v", e)
 			}
 		},

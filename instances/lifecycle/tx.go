@@ -190,7 +190,7 @@ func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
 	if by == "" {
 		by = cmp.Or(run.By.Subject, "the server")
 	}
-	detail := fmt.Sprintf("run %d, asked for by %s", run.N, by)
+	detail := fmt.Sprintf("run %d, requested by %s", run.N, by)
 	switch c := run.Counts; {
 	case c == nil:
 	case run.Result == Done:

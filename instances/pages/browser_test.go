@@ -62,7 +62,7 @@ func TestBrowserLive(t *testing.T) {
 	tab.Wait("number 1 in the queue")
 	id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 	d.Store.Start(t, id)
-	tab.Wait("Run 1 has been at work since")
+	tab.Wait("Run 1 has been running since")
 	if text := tab.Text(); strings.Contains(text, "number 1 in the queue") {
 		t.Errorf("it runs and waits:\n%s", text)
 	}
@@ -72,7 +72,7 @@ func TestBrowserLive(t *testing.T) {
 	tab.Wait("aws_vpc.b: Refreshing")
 	plan := "sha256:" + strings.Repeat("a1", 32)
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
-	tab.Wait("plan made: run 1, asked for by anna; 2 to add, 0 to change, 0 to destroy")
+	tab.Wait("plan made: run 1, requested by anna; 2 to add, 0 to change, 0 to destroy")
 	tab.Wait("plan waits for approval")
 	d.Want(t, 200, nil, d.Tokens["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+plan+`"}`)
 	tab.Wait("approved by Name of approver")
@@ -84,7 +84,7 @@ func TestBrowserLive(t *testing.T) {
 		t.Errorf("half a line:\n%s", text)
 	}
 	d.Ready(t, id)
-	tab.Wait("ready: run 1, asked for by anna; 2 added, 0 changed, 0 destroyed")
+	tab.Wait("ready: run 1, requested by anna; 2 added, 0 changed, 0 destroyed")
 	tab.Wait("the last word")
 	tab.Wait("Open it")
 }
@@ -161,7 +161,7 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.To("Destroy")
 			tab.Enter()
 			tab.Wait("The name does not match")
-			tab.Focused("Not done")
+			tab.Focused("Failed")
 			tab.To("Type its name")
 			tab.Press("net one")
 			tab.To("Destroy")

@@ -75,7 +75,7 @@ func ownerChoices() []site.Choice {
 
 func phaseChoices() []site.Choice {
 	return []site.Choice{
-		{Value: "live", Text: "what lives"}, {Value: "ready", Text: "ready"}, {Value: "provisioning,updating,destroying", Text: "at work"},
+		{Value: "live", Text: "live"}, {Value: "ready", Text: "ready"}, {Value: "provisioning,updating,destroying", Text: "running"},
 		{Value: "approval", Text: "waits for approval"}, {Value: "failed,destroy_failed", Text: "failed"}, {Text: "everything"},
 	}
 }
@@ -364,9 +364,9 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	}
 	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
 	if i.Role != "receiver" { // a receiver does not see who made it
-		b.Facts = append(b.Facts, site.Fact{Name: "Made by", Text: personName(i.CreatedBy)})
+		b.Facts = append(b.Facts, site.Fact{Name: "Created by", Text: personName(i.CreatedBy)})
 	}
-	b.Facts = append(b.Facts, site.Fact{Name: "Made", When: s.clock.When(i.CreatedAt)})
+	b.Facts = append(b.Facts, site.Fact{Name: "Created", When: s.clock.When(i.CreatedAt)})
 	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, site.Fact{Name: "Digest", Digest: i.Source.Digest})

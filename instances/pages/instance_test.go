@@ -38,7 +38,7 @@ func TestLaunch(t *testing.T) {
 	d.Shows(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "No output yet", `http-equiv="refresh"`)
 	d.Store.Start(t, id)
 	d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n")
-	d.Shows(t, "anna", path, "1 of 2 done", "Creation complete", "has been at work since", "Cancel")
+	d.Shows(t, "anna", path, "1 of 2 done", "Creation complete", "has been running since", "Cancel")
 	d.Ready(t, id)
 	body := d.Shows(t, "anna", path, "ready", `href="https://vpc.example.com"`, "10 h", "0.00 EUR so far, 0.50 EUR an hour", "Extend by 2 h", "Destroy …", "large", "0 of 2 times")
 	if strings.Contains(body, "hunter2") || strings.Contains(body, `http-equiv="refresh"`) {

@@ -259,10 +259,10 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return &site.Answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
 }
 
-// again returns the page of a form whose request was not done.
+// again returns the page of a form whose request failed.
 func again(p *site.Page, status int) *site.Page {
 	p.Status = status
-	p.Title = "Not done: " + p.Title
+	p.Title = "Failed: " + p.Title
 	return p
 }
 

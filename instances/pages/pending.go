@@ -67,7 +67,7 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	add("Asked for", b.What)
 	add("By", askedBy(p))
 	if p.First != nil {
-		add("First asked for by", personName(p.First))
+		add("First requested by", personName(p.First))
 	}
 	b.Facts = append(b.Facts, site.Fact{Name: "When", When: now.When(p.At)})
 	add("Reason", p.Reason)

@@ -149,7 +149,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 		say("The plan is ready, and nothing has been changed. An approver reviews it, and exactly that plan is applied.")
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Destroying:
 		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
-			say("Run %d has been at work since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
+			say("Run %d has been running since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
 		}
 	case lifecycle.Ready:
 		if i.Stopped {
@@ -191,7 +191,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 func offerWords(i api.Instance, o *api.Offer, now time.Time) []string {
 	until := hourOf(o.Until, now)
 	if i.Role != "receiver" && !slices.Contains(i.Actions, api.ActDecline) {
-		return []string{fmt.Sprintf("It is offered to %s, who can take it until %s. Until then nothing changes. To take the offer back, give it to %s again.", ownerName(o.To), until, ownerName(i.Owner))}
+		return []string{fmt.Sprintf("It is offered to %s, who can take it until %s. Until then nothing changes. To take the offer back, transfer it to %s again.", ownerName(o.To), until, ownerName(i.Owner))}
 	}
 	lines := []string{fmt.Sprintf("%s offers it to %s, until %s. Whoever takes it has its outputs and may change and destroy it. It counts for the quota of its new owner.", personName(o.By), ownerName(o.To), until)}
 	if o.Refused != "" {

@@ -62,7 +62,7 @@ func seconds(d time.Duration) string {
 func kindOfRun(kind string) string {
 	switch lifecycle.RunKind(kind) {
 	case lifecycle.RunApply:
-		return "make or change"
+		return "create or change"
 	case lifecycle.RunPlan:
 		return "plan"
 	case lifecycle.RunDrift:
@@ -93,7 +93,7 @@ func resultOf(i api.Instance, u api.Run) site.Mark {
 	case u.StartedAt.IsZero():
 		return site.Mark{Text: "waits", Kind: "plain"}
 	}
-	return site.Mark{Text: "at work", Kind: "busy"}
+	return site.Mark{Text: "running", Kind: "busy"}
 }
 
 // changesOf is what a run would change, or has changed; "": not known yet.
@@ -152,7 +152,7 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 	if i.Run != nil && i.Run.N == u.N {
 		body.Next = nextSteps(i, now)
 	}
-	body.Facts = []site.Fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.clock.When(u.QueuedAt)}}
+	body.Facts = []site.Fact{{Name: "What", Text: body.Kind}, {Name: "Requested by", Text: body.By}, {Name: "Requested", When: s.clock.When(u.QueuedAt)}}
 	for _, f := range []site.Fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Costs", Text: text.Block(u.Cost.String())}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
 		if f.Text != "" {
 			body.Facts = append(body.Facts, f)

@@ -76,7 +76,7 @@ func allVerbs() map[string]verb {
 			button: "Rename", ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("It is renamed."),
 		},
 		api.ActTransfer: {
-			button: "Give away", ask: true, title: "Give it to another owner", say: transferSays, fields: transferFields, makeBody: transferBody, done: transferDone,
+			button: "Transfer", ask: true, title: "Transfer it to another owner", say: transferSays, fields: transferFields, makeBody: transferBody, done: transferDone,
 		},
 		api.ActTake: {
 			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It is yours then, and counts for your quota."), done: fixedText("It has a new owner."),

@@ -95,7 +95,7 @@ func transferSays(i api.Instance) []string {
 	if i.Role == "admin" {
 		return []string{"It counts for the quota of the new owner."}
 	}
-	return []string{"It counts for the quota of the new owner. You may not be able to see it any more.", "Somebody else has a week to take it. Until then it stays yours, and you can take the offer back: give it to yourself."}
+	return []string{"It counts for the quota of the new owner. You may not be able to see it any more.", "Somebody else has a week to take it. Until then it stays yours, and you can take the offer back: transfer it to yourself."}
 }
 
 func transferDone(i api.Instance, now time.Time) string {

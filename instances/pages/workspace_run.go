@@ -131,7 +131,7 @@ func (s *workspaces) before(r *site.Request) (*site.Page, error) {
 }
 
 func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
-	all := []site.Fact{{Name: "What", Text: row.What}, {Name: "Asked for by", Text: row.By}, {Name: "Asked for", When: row.Asked}}
+	all := []site.Fact{{Name: "What", Text: row.What}, {Name: "Requested by", Text: row.By}, {Name: "Requested", When: row.Asked}}
 	add := func(name, text string) {
 		if text != "" {
 			all = append(all, site.Fact{Name: name, Text: text})
@@ -301,9 +301,9 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	_, err = s.runs.Do(r.Context(), r.Grant.Caller, event)
 	switch {
 	case errors.Is(err, lifecycle.ErrStalePlan):
-		return &site.Answer{To: w.at(), Text: "Not done: the plan has changed since the page was made. Look at it again.", Bad: true}, nil
+		return &site.Answer{To: w.at(), Text: "The plan has changed since this page was loaded, and nothing was confirmed. Review it again.", Bad: true}, nil
 	case errors.Is(err, lifecycle.ErrPhase):
-		return &site.Answer{To: w.at(), Text: "Not done: the run has gone on since the page was made. This is how it stands.", Bad: true}, nil
+		return &site.Answer{To: w.at(), Text: "The run has gone on since that page was loaded, and nothing was done. This is its state now.", Bad: true}, nil
 	case err != nil:
 		return nil, runsError(err)
 	}

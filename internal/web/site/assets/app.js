@@ -233,14 +233,14 @@ function follow(box) {
     text.slice(0, end).split("\n").forEach(line);
     bar.hidden = !total;
     if (total) { bar.max = total; bar.value = done; }
-    say(total ? done + " of " + total + " done" : "At work");
+    say(total ? done + " of " + total + " done" : "Running");
   });
   source.addEventListener("attempt", (e) => { begin(); add("\n--- attempt " + Number(e.data) + " ---\n"); renew(); });
   source.addEventListener("wait", (e) => {
     const w = JSON.parse(e.data);
     if (w.place) say("It waits for a free place: number " + w.place + " in the queue");
     else if (w.reason) say("It waits" + (w.message ? ": " + clean(w.message) : ""));
-    else say("At work");
+    else say("Running");
     renew();
   });
   source.addEventListener("phase", renew);
