@@ -184,41 +184,36 @@
 // end, so every deciding list of another client shows it. Why two do not join with the
 // same numbers: of their two second lists the later one shows both claims, or the other
 // process has written and ended the lock in between; where lists are read key by key
-// one more list shows that, as it does to a winner. The end of a lock ends all claims
-// of its id and lists until none is live: a server that joined saw the root live after
-// it had pushed its claim, so the list that shows the end of the root shows that claim.
-// A claim whose root has ended was left by a server that died meanwhile. It holds
-// nothing, and a client that finds it in the way ends it. A server that joined and wrote
-// nothing ends its claim as if by force, since an older claim may still write below.
+// one more list shows that. The end of a lock ends all claims of its id and lists until
+// none is live: a server that joined saw the root live after it had pushed its claim, so
+// the list that shows the end of the root shows that claim. A claim whose root has ended
+// was left by a server that died. It holds nothing, and a client that finds it in the way
+// ends it. A server that joined and wrote nothing ends its claim as if by force, since an
+// older claim may still write below.
 //
 // The root may also be a claim that arrived late: a request of a process that died while
-// it answered LOCK, received by the registry after the lock had been ended by force and
-// another client had won. Then its number is below the one from which the successor of the
-// ended claim starts, or it names that claim as one that was live when it was made. So a
-// process that joins reads why such claims of the id ended. If one of them was ended by
-// another client, it joins only a younger claim, of a client that has locked again; there is
-// usually none ([ErrLockEnded]).
+// it answered LOCK, received after the lock had been ended by force and another client had
+// won. Then its number is below the one from which the successor of the ended claim starts,
+// or it names that claim as one that was live when it was made. So a process that joins
+// reads why such claims of the id ended. If another client ended one of them, it joins only
+// a younger claim, of a client that has locked again; there is usually none ([ErrLockEnded]).
 //
 // The id is no secret: a refused client is shown it. So a claim keeps the whole id and, where
 // a server took the lock, a hash of its caller's issuer and subject ([WithCaller]), which stay
 // while tokens change. A live claim whose tag has the hash of the id is read before it counts
-// as one of the client; one with another id or caller is a rival, and is neither joined nor
-// released. An uncontended lock meets none, so this costs it no request; to join, to repeat
-// LOCK and to release at another server read one claim more. Servers of before this rule go
-// by the hash alone, and so do all for a claim that one of those made: while both run, the
-// protection is that of before, and everything else holds.
+// as one of the client; one with another id or caller is a rival. That costs an uncontended
+// lock no request. For a claim without a caller, of a program of before this rule or of a
+// client without a server, the id alone decides.
 //
 // LOCK of an id that has a live claim cannot know whether that one had won. It competes
 // like any other attempt, beside that claim, which it names, and one number below where
-// the successor of that claim would start: if that claim is ended by force before this one
-// arrives, the name shows it. If it has to copy the head, because an overtaken holder may
-// still write, the client may hold by the older claim and write meanwhile. So this copy gets
-// the number below the one from which the successor of the overtaken holder starts: no
-// claim uses that number, it is above all that the overtaken holder may write, and below all
-// that the older claim may write.
+// the successor of that claim would start. If it has to copy the head, because an overtaken
+// holder may still write, the client may hold by the older claim and write meanwhile. So this
+// copy gets the number below the one from which the successor of the overtaken holder starts:
+// no claim uses it, and it is above all that the overtaken holder may write and below all
+// that the older claim may write. If such a LOCK is refused it ends all claims of the id.
 //
-// If such a LOCK is refused it ends all claims of the id, for its client got a refusal. A
-// LOCK that comes after UNLOCK, as when a proxy repeats it, would make a claim that is never
+// A LOCK that comes after UNLOCK, as when a proxy repeats it, would make a claim that is never
 // released. So this process refuses a released id for an hour if it is a UUID. In other
 // processes it locks until [Store.ForceUnlock].
 //
@@ -239,39 +234,26 @@
 //
 // # How it is checked
 //
-// The protocol consists of three small state machines without input or output, and a
-// fourth one that unlocks by force, in statebackend/internal/protocol. The tests there
-// run those machines, not a copy. TestExplore tries every order of events of two and
-// three clients, TestExploreServers of two clients whose requests reach any of two
-// servers that stop and start without memory. TestSimulate runs 40,000 random schedules
-// of both with lost, late and repeated requests, torn and old lists, crashes and
-// takeovers. TestRules takes one rule after the other out of the code and expects those
-// tests to fail (`make mutants`). TestFaultAtEachRequest breaks each request of an
-// apply, and other tests kill and stop real processes. The folder models has the same
-// protocol in Promela with a mutant per rule, which `make models` checks with spin:
-// claims.pml how ids contend, servers.pml what the client of an id is promised
-// whichever servers answer it, and sharedtag.pml why one shared tag is not enough.
-//
-// "Who forces copies the head" is a rule of TestRules, and FORCE_ONLY in claims.pml; what
-// an overtaken holder is told is checked by the explorer and by TestSimulate. TestHistories
-// of package tfe records what clients of http, cloud and okara tofu see behind a bad network.
-//
-// TestRules and servers.pml agree on what each rule of the hand-over prevents: the old
-// claim ended first (a write of the holder is refused), no look at older claims (a
-// write lands above what the next holder knows, or it does not know one), one list of
-// unlock and commit before the list (a claim without an owner is left), no seal (a late
-// write sorts above the next holder), first number too low and commit on one torn list
-// (two claims write one version), and a refused client leaves claims (one of them is
-// left).
+// The protocol is four small state machines without input or output, in
+// statebackend/internal/protocol, whose tests run those machines and not a copy.
+// TestExplore tries every order of events of two and three clients, TestExploreServers of
+// two clients whose requests reach any of two servers that stop and start without memory,
+// and TestSimulate 40,000 random schedules of both with lost, late and repeated requests,
+// torn and old lists, crashes and takeovers. TestRules takes one rule after the other out
+// of the code and expects those tests to fail (`make mutants`). TestFaultAtEachRequest
+// breaks each request of an apply, other tests kill and stop real processes, and
+// TestHistories of package tfe records what clients of http, cloud and okara tofu see
+// behind a bad network. The folder models has the protocol in Promela with a mutant per
+// rule (`make models`): claims.pml how ids contend, servers.pml what the client of an id is
+// promised whichever servers answer it, and sharedtag.pml why one shared tag is not enough.
 //
 // # Limits
 //
-//   - A client that gives up a LOCK and sends it again, while the first server does not
-//     notice that it has gone, has two requests under way. If the first is refused
-//     because another client asked at the same time, it ends the claims of the id, of
-//     which the second may have won. A server that notices before it decided stops.
-//     A proxy that repeats or delays a LOCK does the same: where the network of TestHistories
-//     did, 2 of 2,298 holders found their lock ended, and their next write refused.
+//   - A client that gives up a LOCK and sends it again, or whose proxy does, has two requests
+//     under way, if the first server does not notice. If the first is refused because another
+//     client asked at the same time, it ends the claims of the id, of which the second may
+//     have won: behind the network of TestHistories 2 of 2,298 holders found their lock
+//     ended, and their next write refused.
 //   - If another client's claim is overtaken after the older claim of a repeated LOCK had
 //     been made, no number is free between both, and the copy of the head gets the first
 //     number of the younger claim. If the client holds by the older claim, writes, and the
@@ -284,15 +266,13 @@
 //     being read at that time may miss a rival.
 //   - A claim is unique by 32 random bits beside 32 bits of the lock id, for one
 //     value of F.
-//   - Locks are not fair: under permanent contention a client may wait long. Order would
-//     cost no request of an uncontended lock, since its list shows whether anybody waits, but
-//     time in each hand-over: nobody tells a waiter that the lock is free, so it stays free
-//     until the first in line asks again. In a model of eight clients that hold the lock for
-//     1 s each, always want it, and ask at pauses that double from 1 s up to 16 s, like the
-//     tools over http, a turn takes 1.3 s and the longest of 15,000 waits was 8 minutes; in
-//     order of arrival a turn takes 9.1 s, and the longest wait is 98 s. So all are served
-//     later to bound the wait of one; and a waiter that has gone, which leaves no sign,
-//     would stop the others for as long as one is given to ask again.
+//   - Who may delete tags can end a lock without a tombstone. Its holder is then told that
+//     the next lock decides about its write. okara's own registry refuses that to others.
+//   - Locks are not fair: under permanent contention a client may wait long. Order would cost
+//     no request, but time in each hand-over: nobody tells a waiter that the lock is free, so
+//     it stays free until the first in line asks again. In a model of eight clients that
+//     always want it for 1 s, a turn takes 1.3 s and the longest of 15,000 waits was 8
+//     minutes; in order of arrival 9.1 s and 98 s, and a waiter that has gone stops the rest.
 //   - Each listing costs about 100 bytes per tag; a registry without DELETE
 //     collects two tags per lock. Give each busy workspace a separate repository.
 //   - A registry that deletes manifests, leaves their tags in the list and also shows

@@ -190,55 +190,6 @@ func TestContentionDuringPut(t *testing.T) {
 	}
 }
 
-// The tools repeat LOCK and UNLOCK, and a load balancer sends them to another
-// replica: the lock moves there, and after its first write the first one is fenced.
-func TestRepeatedRequestsReachAnotherReplica(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-		la := mustLock(t, a, "prod", "run")
-		lb := mustLock(t, b, "prod", "run")
-		mustPut(t, la, []byte("a"))
-		mustPut(t, lb, []byte("b"))
-		if _, err := la.Put(t.Context(), []byte("late")); !errors.Is(err, statebackend.ErrLockLost) {
-			t.Errorf("put of the first replica: %v", err)
-		}
-		if err := a.ForceUnlock(t.Context(), "prod", "run"); err != nil {
-			t.Errorf("unlock by the other replica: %v", err)
-		}
-		if err := b.ForceUnlock(t.Context(), "prod", "run"); !errors.Is(err, oci.ErrNotFound) {
-			t.Errorf("repeated unlock: %v", err)
-		}
-		mustUnlock(t, mustLock(t, b, "prod", "next"))
-		if got := mustGet(t, a, "prod"); got != "b" {
-			t.Errorf("state: %q", got)
-		}
-	})
-}
-
-// These are the cases that OpenTofu runs against its own backends: contention shows
-// the holder, a wrong id is refused, and the lock can be taken again.
-func TestLockerContract(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-		for round := range 2 {
-			la := mustLock(t, a, "default", fmt.Sprint("a", round))
-			_, err := b.Lock(t.Context(), "default", statebackend.LockInfo{ID: "b", Who: "clientB"})
-			if !isLockedBy(err, la.Info().ID) {
-				t.Fatalf("contention: %v", err)
-			}
-			if err := b.ForceUnlock(t.Context(), "default", "wrong"); !isLockedBy(err, la.Info().ID) {
-				t.Errorf("wrong id: %v", err)
-			}
-			mustUnlock(t, la)
-			lb := mustLock(t, b, "default", fmt.Sprint("b", round))
-			if lb.Info().ID == la.Info().ID {
-				t.Error("both locks have the same id")
-			}
-			mustUnlock(t, lb)
-		}
-	})
-}
-
 // The first locks of a repository push the same empty blob at once, and on
 // distribution 2.8 each push makes the manifests of the others fail as if their
 // blob was missing.

@@ -32,7 +32,7 @@ import (
 
 // The environment of a worker process, which runs this test binary again.
 const (
-	envWorker = "OKARA_TEST_WORKER" // number of cycles, "stop" and the request to stop at, "memory" and the job to measure, "serve", or "registry"
+	envWorker = "OKARA_TEST_WORKER" // number of cycles, "stop" and the request to stop at, "memory" and the job to measure, or "registry"
 	envHost   = "OKARA_TEST_HOST"
 	envDir    = "OKARA_TEST_DIR" // holds the lock file and the workers' logs
 	envSlot   = "OKARA_TEST_SLOT"
@@ -52,8 +52,6 @@ func TestWorker(t *testing.T) {
 		err = memoryWork(rest)
 	case "registry":
 		err = serveRegistry(os.Getenv(envHost), os.Getenv(envDir))
-	case "serve":
-		err = serveStates(os.Getenv(envHost))
 	default:
 		err = work(job)
 	}

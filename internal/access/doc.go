@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package access identifies the caller of a request, decides whether the request is
-// allowed, and records the decision in the audit log.
+// allowed, and records the decision and each change in the audit log ([Record], [Change]).
+// No record, log or answer contains a token.
 //
 // # Decisions
 //
 // A server makes one [Guard] and calls [Guard.Allow] before it looks anything up, so a
-// refusal does not reveal whether something exists. Its argument is a [rights.Right]: an
-// action, a kind and an address. The result is a [Grant], which knows the caller, or a
-// [Refusal], which the server turns into 401 or 403. A Refusal matches
-// [oci.ErrUnauthenticated] or [oci.ErrDenied], as errors of a registry do; its type
-// distinguishes it from those.
-//
-// A decision needs the method, path and header of a request, never the body.
+// refusal does not reveal whether something exists. Its argument is a [rights.Right]. The
+// result is a [Grant], which knows the caller, or a [Refusal], which the server turns into
+// 401 or 403. A decision needs the method, path and header of a request, never the body.
 // [rights.RightTo] alone determines which right a repository needs.
 //
 // # Authentication
@@ -33,30 +30,22 @@
 // The keys of an issuer are cached, so tokens with a known key stay valid while the
 // issuer is down. A caller with its own registry credential has every right here,
 // because the registry decides. Requests to the registry then use [Caller].Credential,
-// and content that was read with it must not be shown to other callers.
+// and content that was read with it must not be shown to other callers. A signed address
+// stands for a token ([Proof]): it ends with it, and is void once that is revoked.
 //
 // # Authorization
 //
 // Rights are scopes. The scopes of all matching rules add up; rules have no order and
-// no exceptions. A list needs [rights.List], which every identified caller has;
-// [Grant.May] then decides about each row.
-//
-// [Guard.Replace] replaces the policy while requests are being answered. Each decision
-// uses one policy throughout. A request that was screened under the previous policy
-// must also use a host name that the new policy accepts.
+// no exceptions. A right in a rule may name claims of the token. Their values are inserted
+// literally and must be names, so nothing in a token widens a right. A list needs
+// [rights.List], which every identified caller has; [Grant.May] then decides about each row.
+// [Guard.Replace] replaces the policy; each decision uses one policy throughout.
 //
 // Templates and instances are separate kinds, which * does not include. The address of
-// an instance is that of its template: a right to use it lets the caller launch
-// instances and act on those that the caller owns. The code that calls the guard
-// compares the owner. [Grant.Groups] returns the groups that count for this, at most a
-// day old.
+// an instance is that of its template; the code that calls the guard compares the owner.
+// [Grant.Groups] returns the groups that count for this, at most a day old.
 //
-// # Audit log
-//
-// Every decision and every change is one record of the audit log ([Record],
-// [Change]). No record, log or answer contains a token.
-//
-// # Logins
+// # Logins and sessions
 //
 // The server brokers logins, because the tools keep the token they get for ever: the
 // issuer identifies the user, and the server issues its own token. State, code and
@@ -64,23 +53,11 @@
 // stored. A process accepts a code once. Another replica would accept it again within
 // its minute, but only together with the verifier, which only the tool has.
 //
-// # Sessions
-//
 // After a login the browser has a cookie with what the issuer said, sealed with keys
 // used for sessions only ([Sessions]). The rights follow from the rules at each request.
-// A portal has different keys. A session of a portal counts only for templates and
+// A session of a portal, which has different keys, counts only for templates and
 // instances, and only by the proof in it: the issuer's ID token or the static token.
-//
-// # Rules
-//
-// A right in a rule may name claims of the token. Their values are inserted literally
-// and must be names, so nothing in a token widens a right. Rules come from the
-// configuration and from a file that another program writes ([ReadRules]).
-//
-// # Web pages
-//
-// [Guard.Screen] keeps web pages of other sites away from a server that asks for no
-// token. The server calls it before routing.
+// [Guard.Screen] keeps web pages of other sites away from a server that asks for no token.
 //
 // # Alternatives considered
 //

@@ -4,9 +4,8 @@
 //
 // # Routes
 //
-// Each state has one address, /state/{name}/{workspace}. Both segments are
-// percent-decoded once, so a workspace may contain any character. The protocol
-// has no workspaces, so the path carries them.
+// Each state has one address, /state/{name}/{workspace}, since the protocol has no
+// workspaces. Both segments are percent-decoded once.
 //
 //	GET     200 with the state, 204 when there never was one, 404 with the reason
 //	        when the workspace was removed
@@ -22,9 +21,7 @@
 // OpenTofu and Terraform repeat requests whose answer was lost. So LOCK with the
 // same lock id, POST with the same bytes and UNLOCK of a lock that is gone are all
 // answered 200. The handler keeps nothing between requests: locks are found by
-// Store.Resume, so consecutive requests may reach different processes. A process that
-// did not win the lock first takes it over under the same id, which is visible as a
-// jump of the version numbers. Routing each client to one process avoids that.
+// Store.Resume, so consecutive requests may reach different processes.
 //
 // # Order of states
 //
@@ -40,8 +37,6 @@
 // (statebackend.WithCaller), a lock is found only by the caller that took it: LOCK of
 // another one with that id is answered 423, its writes and UNLOCK 403.
 //
-// # Forced unlock
-//
 // "force-unlock" arrives as a body with only an ID from OpenTofu and as an
 // empty body from Terraform. Both end the lock with a forced tombstone; the
 // empty one ends the current lock, since it names none.
@@ -52,8 +47,6 @@
 // workspace. [Server.For] serves the owner's run, and answers every other run 409, on
 // each route. The list by which the lock was taken also shows the owner, so that a run
 // costs no more requests than any other client.
-//
-// # Limits
 //
 // Access is checked before this handler. A state is held in memory while it is
 // read or written, up to MaxState bytes.

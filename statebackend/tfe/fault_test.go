@@ -81,56 +81,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestTwice sends each request twice.
-//
-// Shows: cloud 9
-func TestTwice(t *testing.T) {
-	tool := newTool(t, newServer(t, newRegistry(t), setup{}))
-	if !throughLife(tool, twice{}) {
-		t.Error("requests that come twice")
-	}
-}
-
-// TestAlternating sends each request to another process than the previous one.
-//
-// Shows: cloud 9
-func TestAlternating(t *testing.T) {
-	host := newRegistry(t)
-	one, two := newServer(t, host, setup{}), newServer(t, host, setup{})
-	if !throughLife(newTool(t, one), &alternating{hosts: []string{one, two}}) {
-		t.Error("two processes")
-	}
-}
-
-// twice sends each request twice and returns the second answer.
-type twice struct{}
-
-func (twice) RoundTrip(r *http.Request) (*http.Response, error) {
-	again := r.Clone(r.Context())
-	if r.GetBody != nil {
-		again.Body, _ = r.GetBody()
-	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body.Close()
-	return http.DefaultTransport.RoundTrip(again)
-}
-
-// alternating sends requests to servers in turn.
-type alternating struct {
-	hosts []string
-	n     int
-}
-
-func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.URL.Host = strings.TrimPrefix(a.hosts[a.n%len(a.hosts)], "http://")
-	a.n++
-	return http.DefaultTransport.RoundTrip(r)
-}
-
 // throughLife creates a workspace, applies twice, tags and deletes it, with all
 // requests sent by via, and reports whether all acknowledged changes are there.
 func throughLife(tool client, via http.RoundTripper) bool {
