@@ -60,7 +60,7 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, err
 	}
 	return untilStill(func() (Published, error) {
-		return d.mirrorProvider(ctx, src, providerPush{r, p, v, nil, ProviderOptions{Check: o.Check}, d.o.Progress}, o)
+		return d.mirrorProvider(ctx, src, providerPush{repo: r, provider: p, version: v, o: ProviderOptions{Check: o.Check}, progress: d.o.Progress}, o)
 	})
 }
 

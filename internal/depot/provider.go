@@ -161,7 +161,7 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
-	return pushPlan(ctx, d, providerPush{r, p, v, plan, o, d.o.Progress})
+	return pushPlan(ctx, d, providerPush{repo: r, provider: p, version: v, plan: plan, o: o, progress: d.o.Progress})
 }
 
 // pushPlan publishes a checked plan as a version and adds its repository to the
@@ -187,6 +187,7 @@ type providerPush struct {
 	plan     *ProviderPlan
 	o        ProviderOptions
 	progress Progress
+	listing  *Listing // from before; nil: mirrored
 }
 
 // push pushes missing content, and the version tag last.
@@ -199,6 +200,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
+	x.listing = l
 	stored, err := storedProvider(ctx, r, out.Tag)
 	if err != nil {
 		return Published{}, err

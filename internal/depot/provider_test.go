@@ -151,6 +151,13 @@ func TestPublishProviderWithTwoKeys(t *testing.T) {
 	v, next := depottest.MustVersion(t, "1.2.3"), depottest.NewKey(t, signing.KeyOptions{})
 	o := depot.ProviderOptions{SignKey: mustKey(t), AlsoSign: []*signing.Key{next}}
 	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o))(t)
+	for _, extend := range []bool{false, true} { // again, with a key that did not sign it
+		third := depot.ProviderOptions{SignKey: next, AlsoSign: []*signing.Key{depottest.NewKey(t, signing.KeyOptions{})}, Extend: extend}
+		out := must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, third))(t)
+		if id := depottest.MustPublic(t, third.AlsoSign[0]).ID; !out.Existing || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "not by key "+id) {
+			t.Errorf("again: %+v", out)
+		}
+	}
 	for name, k := range map[string]*signing.Key{"old": mustKey(t), "new": next} {
 		if _, err := d.Verify(t.Context(), depottest.DNS().Item(), v, trust.Policy{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, k)}}); err != nil {
 			t.Errorf("%s key: %v", name, err)

@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // LostParts returns those parts of a version that the registry does not have:
@@ -134,6 +136,7 @@ func inlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
 // whole pushes what a version has lost, from the packages of the plan, which
 // have the content that it has.
 func (x providerPush) whole(ctx context.Context, out Published, stored artifact.ProviderIndex) (Published, error) {
+	out.Warnings = append(slices.Clone(out.Warnings), x.warnUnsigned(ctx, stored)...)
 	parts, err := lostOf(ctx, x.repo, stored)
 	if err != nil || len(parts) == 0 {
 		return out, err
@@ -145,6 +148,28 @@ func (x providerPush) whole(ctx context.Context, out Published, stored artifact.
 	warnings, err := restore(ctx, x.repo, x.version.Tag(), parts, offered)
 	out.Warnings = append(out.Warnings, warnings...)
 	return out, err
+}
+
+// warnUnsigned warns about keys that sign what is published now and did not sign
+// the version, which keeps its signature.
+func (x providerPush) warnUnsigned(ctx context.Context, stored artifact.ProviderIndex) (warnings []string) {
+	if x.listing == nil {
+		return nil
+	}
+	md, err := evidence.Resigned(ctx, x.repo, stored, x.listing.StatusOf(x.version, stored.Index.Digest))
+	keys, keysErr := x.o.knownKeys()
+	if err != nil || keysErr != nil {
+		return nil // what is lost is restored
+	}
+	for i, k := range keys {
+		if signed := i >= len(x.o.Keys) || slices.Contains(x.plan.signers, k.ID); !signed {
+			continue
+		}
+		if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: x.o.Now, AllowExpired: true}); err != nil {
+			warnings = append(warnings, fmt.Sprintf("%s %s keeps its signature, which is not by key %s: `okara sign %s@%s --sign-key FILE` adds one", x.provider, x.version, k.ID, x.provider, x.version))
+		}
+	}
+	return warnings
 }
 
 // restoreMirror pushes the lost parts of a mirrored version again, from its
