@@ -132,7 +132,9 @@ func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.List
 	if err != nil {
 		return nil, err
 	}
-	return l.Listing, nil
+	listing := *l.Listing
+	listing.Versions = l.All()
+	return &listing, nil
 }
 
 // frontLister adds advice to the errors of a front-end.

@@ -32,6 +32,8 @@ is compared with the origin: modules by their files, providers by their sums.
 The same is skipped, so that an interrupted run continues where it stopped, and
 other content is refused: what is published never changes. Platforms that a
 provider's version lacks are added if the SHA256SUMS that was mirrored lists them.
+Platforms of --platform that the origin does not have are left out with a warning;
+a version for which it has none of them has failed.
 
 Each version ends as new, extended, skipped, refused or failed. Refused is what was not
 accepted: a missing or wrong signature, other bytes than announced, a package

@@ -125,6 +125,11 @@ func TestCorrupt(t *testing.T) {
 		}
 		s.pass(time.Minute)
 	}
+	for _, it := range []addr.Item{must.Fixed(addr.ParseProvider(dns)).Item(), must.Fixed(addr.ParseModule(vpc)).Item()} {
+		if all := must.Get(s.Versions(t.Context(), it))(t).All(); len(all) != 1 {
+			t.Errorf("all of %s: %v", it, all)
+		}
+	}
 	_, merr := s.version(t.Context(), vpc, "2.0.0")
 	_, perr := s.providerVersion(t.Context(), dns, "2.0.0")
 	if !errors.Is(merr, oci.ErrNotFound) || !errors.Is(perr, oci.ErrNotFound) {

@@ -30,11 +30,13 @@ func (l *Versions) Available(v addr.Version) error {
 	if err := l.refused[v]; err != nil {
 		return err
 	}
-	e, ok := l.yanked[v]
-	if !ok {
-		return nil
+	if e, ok := l.yanked[v]; ok {
+		return refused("version %s was withdrawn%s", v, e.Because())
 	}
-	return refused("version %s was withdrawn%s", v, e.Because())
+	if e := l.Listing.Status(v).Yanked; e != nil && !slices.Contains(l.Listing.Versions, v) {
+		return refused("version %s was withdrawn and removed%s", v, e.Because())
+	}
+	return nil
 }
 
 // refuse marks a version as not served, with the reason.

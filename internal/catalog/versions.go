@@ -109,7 +109,9 @@ func listForVersion(ctx context.Context, c *Catalog, it addr.Item) (*Versions, e
 
 // All returns the served and the withdrawn versions, highest first.
 func (l *Versions) All() []addr.Version {
-	return slices.DeleteFunc(slices.Clone(l.Listing.Versions), func(v addr.Version) bool { return l.refused[v] != nil })
+	return slices.DeleteFunc(slices.Clone(l.Listing.Versions), func(v addr.Version) bool {
+		return l.refused[v] != nil || !slices.Contains(l.Listed, v) && !l.Withdrawn(v)
+	})
 }
 
 // Highest returns the highest served version that allow accepts.

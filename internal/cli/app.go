@@ -3,12 +3,17 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // App is this process for one command line: its streams and environment, and how results
@@ -48,16 +53,40 @@ func (a *App) WarnLogger() *slog.Logger {
 	if l := a.Logger(); l != nil {
 		return l
 	}
-	level := slog.LevelWarn
-	if a.Quiet {
-		level = slog.LevelError
-	}
-	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
+	return slog.New(noteHandler{a: a})
 }
 
-func withoutTime(groups []string, attr slog.Attr) slog.Attr {
-	if len(groups) == 0 && attr.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return attr
+// noteHandler prints what packages log as the warnings of a command.
+type noteHandler struct {
+	a     *App
+	attrs []slog.Attr
 }
+
+func (h noteHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelError || level >= slog.LevelWarn && !h.a.Quiet
+}
+
+func (h noteHandler) Handle(_ context.Context, r slog.Record) error {
+	var about []string
+	add := func(attr slog.Attr) bool {
+		about = append(about, attr.Key+" "+attr.Value.String())
+		return true
+	}
+	for _, attr := range h.attrs {
+		add(attr)
+	}
+	r.Attrs(add)
+	line := "warning: " + r.Message
+	if len(about) > 0 {
+		line += " (" + strings.Join(about, ", ") + ")"
+	}
+	_, err := fmt.Fprintln(h.a.Err, h.a.painted(text.Block(line)))
+	return err
+}
+
+func (h noteHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.attrs = append(slices.Clip(h.attrs), attrs...)
+	return h
+}
+
+func (h noteHandler) WithGroup(string) slog.Handler { return h }

@@ -25,6 +25,13 @@ type Lacking struct {
 	Absent  []addr.Platform // the origin does not have them either
 }
 
+func (l Lacking) warnings() (warnings []string) {
+	for _, t := range l.Absent {
+		warnings = append(warnings, fmt.Sprintf("the origin has no package for %s", t))
+	}
+	return warnings
+}
+
 // LackingPlatforms compares a mirrored version with the platforms that are
 // wanted, all of the origin if wanted is empty. found is the digest of its
 // index; if there is no such version, the error wraps oci.ErrNotFound. The
@@ -90,9 +97,7 @@ func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stor
 		return out, err
 	}
 	out.Absent = lacking.Absent
-	for _, t := range lacking.Absent {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("the origin has no package for %s", t))
-	}
+	out.Warnings = lacking.warnings()
 	if o.Compare || len(lacking.Offered) > 0 {
 		if err := sameProvider(ctx, x.repo, stored, src, x.provider, x.version, o.Platforms); err != nil {
 			return out, err

@@ -57,7 +57,14 @@ func TestMirrorGrows(t *testing.T) {
 				t.Helper()
 				return must.Get(d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: platforms, AllowUnsigned: !signed, Compare: true}))(t)
 			}
-			first := mirror(linux)
+			plan9 := addr.Platform{OS: "plan9", Arch: "arm"}
+			if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: []addr.Platform{plan9}}); !errors.Is(err, oci.ErrNotFound) {
+				t.Errorf("no platform that is wanted: %v", err)
+			}
+			first := mirror(linux, plan9)
+			if !slices.Equal(first.Absent, []addr.Platform{plan9}) || !strings.Contains(strings.Join(first.Warnings, "\n"), "no package for plan9_arm") {
+				t.Errorf("first %+v", first)
+			}
 			r := depottest.MustRepo(t, client, growRepo)
 			before := growIndex(t, r)
 			payload, err := evidence.CosignPayload(r.String(), before.Index.Digest)
@@ -68,7 +75,7 @@ func TestMirrorGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			opened := src.Opened.Load()
-			second := mirror(linux, darwin, addr.Platform{OS: "plan9", Arch: "arm"})
+			second := mirror(linux, darwin, plan9)
 			if second.Existing || !slices.Equal(second.Added, []addr.Platform{darwin}) || len(second.Warnings) == 0 || !strings.Contains(second.Warnings[len(second.Warnings)-1], "plan9_arm") {
 				t.Errorf("second %+v", second)
 			}

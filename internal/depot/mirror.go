@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -85,6 +86,16 @@ func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, 
 		return Published{}, err
 	}
 	packages, err := packagesOf(ctx, src, p, v, wanted)
+	var lacking Lacking
+	if errors.Is(err, oci.ErrNotFound) && len(o.Platforms) > 0 {
+		lacking, err = lackingOf(ctx, artifact.ProviderIndex{Platforms: []artifact.ProviderPlatform{}}, src, p, v, wanted)
+		if err == nil && len(lacking.Offered) == 0 {
+			err = fmt.Errorf("%s %s: %s: %w", p, v, strings.Join(lacking.warnings(), ", "), oci.ErrNotFound)
+		}
+		if err == nil {
+			packages, err = packagesOf(ctx, src, p, v, lacking.Offered)
+		}
+	}
 	if err != nil {
 		return Published{}, err
 	}
@@ -98,7 +109,10 @@ func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, 
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
-	return pushPlan(ctx, d, x)
+	out, err := pushPlan(ctx, d, x)
+	out.Absent = lacking.Absent
+	out.Warnings = append(out.Warnings, lacking.warnings()...)
+	return out, err
 }
 
 // mirrorDocs adds the documentation of an origin. It is not signed, so

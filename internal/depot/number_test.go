@@ -188,6 +188,9 @@ func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
 			t.Errorf("%s was published again with other content: %v", v, err)
 		}
 	}
+	if _, err := d.Subject(t.Context(), module.item, depottest.MustVersion(t, "1.0.0")); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "was withdrawn and removed") {
+		t.Errorf("reading what was pruned: %v", err)
+	}
 }
 
 func mustVersions(t *testing.T, d *depot.Depot, it addr.Item) *depot.Listing {

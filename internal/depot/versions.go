@@ -188,6 +188,9 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 		return trust.Subject{}, l.NoVersion(v)
 	}
 	m, err := l.Repository.Fetch(ctx, v.Tag())
+	if errors.Is(err, oci.ErrNotFound) && !l.has(v) {
+		err = l.NoVersion(v)
+	}
 	return d.SubjectOf(it, l, v, m), err
 }
 
@@ -310,6 +313,9 @@ func (e *UnpublishedError) Unwrap() error { return oci.ErrNotFound }
 // NoVersion returns the oci.ErrNotFound for a version that is not in the
 // listing. It names the newest existing version.
 func (l *Listing) NoVersion(v addr.Version) error {
+	if e := l.Status(v).Yanked; e != nil && !l.has(v) {
+		return fmt.Errorf("version %s of %s was withdrawn and removed%s: %w", v, l.Repository, e.Because(), oci.ErrNotFound)
+	}
 	if err := l.empty(); err != nil {
 		return err
 	}

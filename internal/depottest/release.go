@@ -5,6 +5,7 @@ package depottest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -60,7 +62,11 @@ func (r *Release) Platforms(context.Context, addr.Provider, addr.Version) ([]add
 // Package describes the zip of a platform.
 func (r *Release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t addr.Platform) (upstream.Package, error) {
 	name := Stem + t.String() + ".zip"
-	zip := r.Dist[name].Data
+	file := r.Dist[name]
+	if file == nil {
+		return upstream.Package{}, fmt.Errorf("no package for %s: %w", t, oci.ErrNotFound)
+	}
+	zip := file.Data
 	pkg := upstream.Package{
 		Platform: t, Filename: name, Zh: digest.FromBytes(zip).Encoded(), Keys: r.Keys, Protocols: []string{"6.0"},
 		Shasums: r.Dist[Stem+"SHA256SUMS"].Data, Signature: r.Dist[Stem+"SHA256SUMS.sig"].Data,
