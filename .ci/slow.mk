@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is too slow for each change, or is asked for by hand.
 CHAOS   ?= 30m
-BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal oci registry statebackend | grep -v internal/e2e/ | xargs -n1 dirname | sort -u | sed 's|^|./|')
+BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal statebackend | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube core-alone mutants year vuln models screenshots recording release-check
 demo-instances: build $(TOFU) $(TIME) $(JQ) # twelve minutes: no lifetime is shorter than ten
@@ -21,9 +21,8 @@ bench: tools # a table in docs/reference/performance.md; with BASE=COMMIT beside
 	$(MAKE) bench-once
 bench-once: # each benchmark once, the largest smaller or not at all, so that few rot
 	go test -short -timeout 10m -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHES)
-bench-long: tools $(STATES)
+bench-long: tools
 	go test -timeout 30m -run '^$$' -bench . -benchmem $(BENCHES)
-	cd internal/e2e && OKARA_TEST_STATES="$(CURDIR)/$(STATES)" go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		(cd "$${f%:*}" && go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x .) || exit 1; done

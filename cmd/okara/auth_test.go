@@ -9,18 +9,14 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -77,26 +73,6 @@ func (u *person) file(name, content string) string {
 	return full
 }
 
-// helper installs a credential helper that records its calls and knows the test's user for
-// every host.
-func (u *person) helper() {
-	u.t.Helper()
-	if runtime.GOOS == "windows" {
-		u.t.Skip("the helper is a shell script")
-	}
-	name := u.file("bin/docker-credential-keys", "#!/bin/sh\necho \"$1 $(cat)\" >>\"$(dirname \"$0\")/calls\"\n"+
-		`echo '{"ServerURL":"x","Username":"`+testUser+`","Secret":"`+testSecret+"\"}'\n")
-	must.Succeed(u.t, os.Chmod(name, 0o700))
-	u.file(".docker/config.json", `{"credsStore": "keys"}`)
-	u.env["PATH"] = filepath.Dir(name) + string(os.PathListSeparator) + u.env["PATH"]
-}
-
-func (u *person) helperCalls() []string {
-	u.t.Helper()
-	b := must.Get(os.ReadFile(filepath.Join(u.home, "bin", "calls")))(u.t)
-	return strings.Split(strings.TrimSpace(string(b)), "\n")
-}
-
 func eachGuard(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 	users := map[string]string{testUser: testSecret}
 	t.Run("htpasswd", func(t *testing.T) { f(t, ocitest.NewHTPasswd(t, users)) })
@@ -145,77 +121,6 @@ func TestDeniedSaysItOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestPublishWithAuthentication publishes and reads back with registries that require a
-// login, while tokens expire.
-func TestPublishWithAuthentication(t *testing.T) {
-	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
-		u := newPerson(t)
-		if r := u.okara(testSecret, "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
-			t.Fatalf("login: %+v", r)
-		}
-		u.file("m/main.tf", `variable "name" {}`)
-		args := []string{"publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", g.Host + "/acme"}
-		out := u.mustOkara(args...)
-		if !strings.Contains(out, "@sha256:") {
-			t.Errorf("got %q", out)
-		}
-		g.Expire()
-		if again := u.mustOkara(args...); again != out {
-			t.Errorf("the second publish says %q, the first %q", again, out)
-		}
-	})
-}
-
-// TestApplyOutlivesItsToken lets a resource of a real apply expire every token
-// that the registry has issued: the state written after that must arrive.
-func TestApplyOutlivesItsToken(t *testing.T) {
-	for _, stock := range tofutest.StockTools(t) {
-		tool := stock.Name
-		t.Run(tool, func(t *testing.T) {
-			g := ocitest.NewTokens(t, map[string]string{testUser: testSecret})
-			// Any request to this server expires all tokens of the real registry.
-			var expired atomic.Int32
-			expire := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				g.Expire()
-				expired.Add(1)
-			}))
-			t.Cleanup(expire.Close)
-			u := newPerson(t)
-			u.env["OKARA_"+strings.ToUpper(tool)] = stock.Path
-			u.helper()
-			dir := filepath.Dir(u.file("root/main.tf", fmt.Sprintf(`terraform {
-  backend "oci" {
-    repository = %q
-  }
-}
-resource "terraform_data" "slow" {
-  provisioner "local-exec" {
-    command = %q
-  }
-}
-output "done" {
-  value = terraform_data.slow.id
-}
-`, g.Host+"/acme/state", u.okaraProgram()+" auth explain "+strings.TrimPrefix(expire.URL, "http://")+"/any/thing")))
-			t.Setenv("CHECKPOINT_DISABLE", "1")
-			u.mustOkara(tool, "-chdir="+dir, "init", "-input=false", "-no-color")
-			u.mustOkara(tool, "-chdir="+dir, "apply", "-auto-approve", "-input=false", "-no-color")
-			if expired.Load() == 0 {
-				t.Error("no token expired during the apply")
-			}
-			if calls := u.helperCalls(); !slices.Equal(calls, []string{"get " + g.Host, "get " + g.Host}) {
-				t.Errorf("init and apply should ask the helper once each: %q", calls)
-			}
-			if out := u.mustOkara("state", "pull", g.Host+"/acme/state"); !strings.Contains(out, `"terraform_data"`) || !strings.Contains(out, `"done"`) {
-				t.Errorf("the state in the registry is %s", out)
-			}
-			if out := u.mustOkara("state", "locks", g.Host+"/acme/state", "--json"); strings.Contains(out, `"Who"`) {
-				t.Errorf("the lock is still held: %s", out)
-			}
-		})
-	}
 }
 
 // TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then installs a

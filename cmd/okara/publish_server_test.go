@@ -4,9 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,11 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // homeUser is a user of okara with a home directory and an environment.
@@ -220,74 +216,33 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// github is an issuer whose tokens look like those of GitHub Actions, and the endpoint of a
-// runner that gives them to jobs.
-type github struct {
-	*httptest.Server
-	key    *ecdsa.PrivateKey
-	claims map[string]any
-	secret string
-}
-
-func newGitHub(t *testing.T) *github {
+// newRunner starts the endpoint of a GitHub runner that gives a job with a secret tokens with
+// claims.
+func newRunner(t *testing.T, issuer *webtest.Issuer, secret string, claims map[string]any) *httptest.Server {
 	t.Helper()
-	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	g := &github{key: key, secret: "the-secret-of-the-runner", claims: map[string]any{
-		"repository": "acme/terraform-aws-vpc", "ref_type": "tag", "ref": "refs/tags/v1.0.0", "sub": "repo:acme/terraform-aws-vpc:ref:refs/tags/v1.0.0",
-	}}
-	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, v any) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v) // a truncated answer fails the test
-	}
-	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{"issuer": g.URL, "jwks_uri": g.URL + "/keys", "authorization_endpoint": g.URL, "token_endpoint": g.URL})
-	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: g.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
-	})
-	mux.HandleFunc("GET /idtoken", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+g.secret || r.URL.Query().Get("api-version") != "2.0" {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if r.Header.Get("Authorization") != "Bearer "+secret || q.Get("api-version") != "2.0" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		answer(w, map[string]any{"value": g.token(t, r.URL.Query().Get("audience"))})
-	})
-	g.Server = httptest.NewServer(mux)
-	t.Cleanup(g.Close)
-	return g
-}
-
-func (g *github) token(t *testing.T, audience string) string {
-	now := time.Now()
-	claims := map[string]any{"iss": g.URL, "aud": audience, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()}
-	maps.Copy(claims, g.claims)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: g.key, KeyID: "k"}}, nil)
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	text, err := json.Marshal(claims)
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	signed, err := signer.Sign(text)
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	compact, err := signed.CompactSerialize()
-	if err != nil {
-		t.Error(err)
-	}
-	return compact
+		now := time.Now()
+		token := map[string]any{"iss": issuer.URL, "aud": q.Get("audience"), "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()}
+		maps.Copy(token, claims)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"value": issuer.Sign(t, token)}) // a truncated answer fails the test
+	}))
+	t.Cleanup(s.Close)
+	return s
 }
 
 // TestPublishServerGitHub publishes like a job of GitHub Actions: only with the token of the
 // job, which okara requests.
 func TestPublishServerGitHub(t *testing.T) {
-	c, g, front := newClientHome(t), newGitHub(t), newProxy(t)
+	const secret = "the-secret-of-the-runner"
+	c, front, issuer := newClientHome(t), newProxy(t), webtest.NewIssuer(t)
+	claims := map[string]any{}
+	runner := newRunner(t, issuer, secret, claims)
 	config := c.file(t, "okara.hcl", fmt.Sprintf(`
 issuer %[1]q {
   audiences = [%[2]q, "by-name"]
@@ -297,10 +252,10 @@ rule "release tags" {
   claims = { repository = "acme/terraform-*", ref_type = "tag" }
   allow  = ["publish:module:acme/**"]
 }
-`, g.URL, front.URL))
+`, issuer.URL, front.URL))
 	front.to, _, _ = newServer(t, "--storage", t.TempDir(), "--config", config)
 	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
-	job := map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": g.URL + "/idtoken?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": g.secret}
+	job := map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": runner.URL + "/idtoken?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": secret}
 	for _, tt := range []struct {
 		name   string
 		env    map[string]string
@@ -319,10 +274,10 @@ rule "release tags" {
 		{"a name", nil, []string{"--audience", "by-name"}, nil, cli.ExitOK, "already published"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			good := maps.Clone(g.claims)
-			defer func() { g.claims = good }()
-			g.claims = maps.Clone(g.claims)
-			maps.Copy(g.claims, tt.claims)
+			maps.Copy(claims, map[string]any{
+				"repository": "acme/terraform-aws-vpc", "ref_type": "tag", "ref": "refs/tags/v1.0.0", "sub": "repo:acme/terraform-aws-vpc:ref:refs/tags/v1.0.0",
+			})
+			maps.Copy(claims, tt.claims)
 			c.env = maps.Clone(job)
 			maps.Copy(c.env, tt.env)
 			args := append([]string{"publish", "module", dir, "acme/vpc/aws", "1.0.0", "--server", front.URL, "--debug"}, tt.args...)

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"okara": main, "plain": plainMain})
+	testscript.Main(m, map[string]func(){"okara": main})
 }
 
 // TestScript runs the scripts of testdata/script, one topic each, with a separate registry

@@ -143,20 +143,6 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-func TestServeTokens(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens")
-	must.Succeed(t, os.WriteFile(file, []byte("# CI\n"+serveToken+" publish:module:acme/**\n"), 0o600))
-	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", file)
-	for token, want := range map[string]int{"": 401, "oks_ci_wrongwrongwrongwrong": 401, serveToken: 404} {
-		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", token); got != want {
-			t.Errorf("token %q: %d, want %d", token, got, want)
-		}
-	}
-	if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/other/x/aws/versions", serveToken); got != 403 {
-		t.Errorf("another namespace: %d, want 403", got)
-	}
-}
-
 // TestServeConfig runs a server with a file that uses every setting, and shows that a flag
 // takes precedence.
 func TestServeConfig(t *testing.T) {

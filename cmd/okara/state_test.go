@@ -255,31 +255,6 @@ func TestStateReplicateCommand(t *testing.T) {
 	}
 	mustOkara(t, "state", "unlock", dst, "-w", "prod", "--take-over", "--yes")
 	mustOkara(t, "state", "push", dst, newFile(t, "s", stateText("prod", 3)), "-w", "prod")
-
-	for _, serial := range []int{8, 9} {
-		mustOkara(t, "state", "push", src, newFile(t, "s", stateText("prod", serial)), "-w", "prod")
-	}
-	mustOkara(t, "state", "replicate", "--adopt", "--yes", dst, src)
-	if show := mustOkara(t, "state", "show", src, "-w", "prod"); !strings.Contains(show, "version 4-3\n") {
-		t.Errorf("show of what is kept beside:\n%s", show)
-	}
-	deleteTag(t, src, "state-prod-v3")
-	if show := mustOkara(t, "state", "show", src, "-w", "prod"); !strings.Contains(show, "version 4\n") {
-		t.Errorf("show of what is left beside:\n%s", show)
-	}
-}
-
-// deleteTag deletes the manifest of a tag, as a registry's own retention does.
-func deleteTag(t *testing.T, reference, tag string) {
-	t.Helper()
-	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
-	d, err := r.Resolve(t.Context(), tag)
-	if err == nil {
-		err = r.Delete(t.Context(), d)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestStateDecryptOffline(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -23,11 +24,12 @@ const (
 )
 
 // TestLarge checks the cost of pages with 10,000 modules: no request to the registry once
-// they are cached, and few bytes.
+// they are cached, few bytes, and 64 MiB of memory for the pages of 1,000 of them.
 //
 // Shows: pages 11
 func TestLarge(t *testing.T) {
 	s := newLarge(t)
+	bare := heap()
 	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits only two seconds
 		t.Fatal(err)
 	}
@@ -51,6 +53,13 @@ func TestLarge(t *testing.T) {
 			t.Errorf("the catalog is not whole:\n%s", body)
 		}
 	}
+	for n := range visited {
+		s.as(t, "", fmt.Sprintf("/ui/modules/team%d/thing%d/aws", n%100, n))
+	}
+	if held := int64(heap()) - int64(bare); held > largeMemory {
+		t.Errorf("the pages hold %d bytes, more than %d", held, largeMemory)
+	}
+	runtime.KeepAlive(s)
 }
 
 // TestLargeInstances does the same for a caller that sees all of 1,000 instances, and for

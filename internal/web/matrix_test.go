@@ -39,7 +39,7 @@ func callers() []statictoken.Token {
 }
 
 // as requests a page as a caller, "" for anonymous, and returns its gzipped size too.
-func (s *site) as(t *testing.T, caller, path string) (status int, body string, size int) {
+func (s *site) as(t testing.TB, caller, path string) (status int, body string, size int) {
 	t.Helper()
 	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil))(t)
 	req.Header.Set("Accept-Encoding", "gzip")

@@ -4,15 +4,10 @@ package web_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httptrace"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -101,83 +96,24 @@ func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	}
 }
 
-// BenchmarkPages measures the first byte of cached pages at 50 requests a second without
-// requests to the registry, and the memory that the pages of many modules take.
+// BenchmarkPages measures cached pages.
 //
 // Shows: pages 11
 func BenchmarkPages(b *testing.B) {
 	s := newLarge(b)
-	bare := heap()
-	if _, err := s.protocols.Catalog().Published(b.Context()); err != nil { // a page waits only two seconds
-		b.Fatal(err)
-	}
-	if home := fetch(b, s.Server, "", ""); !strings.Contains(home, fmt.Sprintf("%d</span>", largeModules)) || !strings.Contains(home, fmt.Sprintf("%d</span>", largeProviders)) {
-		b.Fatal("the catalog is not whole")
-	}
-	b.Run("memory", func(b *testing.B) {
-		for b.Loop() {
-			for n := range visited {
-				fetch(b, s.Server, "", fmt.Sprintf("modules/team%d/thing%d/aws", n%100, n))
-			}
-			for _, path := range warmPages() {
-				fetch(b, s.Server, "", path)
-			}
-		}
-		held := int64(heap()) - int64(bare)
-		if b.ReportMetric(float64(held)/(1<<20), "MB"); held > largeMemory {
-			b.Errorf("the pages hold %d bytes, more than %d", held, largeMemory)
-		}
-	})
+	must.Get(s.protocols.Catalog().Published(b.Context()))(b) // a page waits only two seconds
 	for name, path := range warmPages() {
 		b.Run(name, func(b *testing.B) {
-			fetch(b, s.Server, "", path)
-			s.count.Take()
 			for b.Loop() {
-				volley(b, s.Server, "", path)
-			}
-			if n := s.count.Take(); len(n) != 0 {
-				b.Errorf("warm pages ask %v", n)
+				s.as(b, "", "/ui/"+path)
 			}
 		})
 	}
-	runtime.KeepAlive(s)
-	b.Run("states", func(b *testing.B) {
-		s := newStateSite(b)
-		s.manyStates(b)
-		fetch(b, s.Server, callerToken(admin), "states")
-		s.count.Take()
-		for b.Loop() {
-			volley(b, s.Server, callerToken(admin), "states")
-		}
-		if n := s.count.Take(); len(n) != 0 {
-			b.Errorf("warm pages ask %v", n)
-		}
-	})
 }
 
 func warmPages() map[string]string {
 	return map[string]string{
 		"home": "", "search": "search?q=network+aws_vpc", "module": "modules/team0/thing0/aws", "versions": "modules/team0/thing0/aws/versions", "provider": "providers/acme/dns",
-	}
-}
-
-// BenchmarkInstances does the same for the list of a caller that sees 20 of 1,000
-// instances.
-//
-// Shows: pages 11
-func BenchmarkInstances(b *testing.B) {
-	d := portaltest.NewPages(b, nil)
-	many(b, d)
-	own := d.Issuer.Token(b, "person 7", "use")
-	if got := strings.Count(fetch(b, d.Pages, own, "instances"), `/extend"`); got == 0 {
-		b.Fatal("the list is empty")
-	}
-	before := d.Store.Commits()
-	for b.Loop() {
-		volley(b, d.Pages, own, "instances")
-	}
-	if n := d.Store.Commits() - before; n > 0 {
-		b.Errorf("%d commits", n)
 	}
 }
 
@@ -201,61 +137,6 @@ func many(b testing.TB, d *portaltest.Pages) {
 		c := lifecycle.Command{Event: lifecycle.Adopt{Record: rec, Template: e.Template}, Actor: lifecycle.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}
 		must.Get(d.Store.Do(b.Context(), c))(b)
 	}
-}
-
-// volley requests a page 50 times a second for four seconds, and reports when the first
-// bytes came, counted from when each request was due: one that waits does not delay the
-// others.
-func volley(b *testing.B, server *httptest.Server, token, path string) {
-	b.Helper()
-	const every, count = time.Second / 50, 200
-	took := make([]time.Duration, count)
-	var wg sync.WaitGroup
-	start := time.Now()
-	for n := range count {
-		due := start.Add(time.Duration(n) * every)
-		time.Sleep(time.Until(due))
-		wg.Go(func() {
-			_, first, err := load(b, server, token, path)
-			if err != nil {
-				b.Error(err)
-			}
-			took[n] = first.Sub(due)
-		})
-	}
-	wg.Wait()
-	slices.Sort(took)
-	b.ReportMetric(took[count/2].Seconds()*1000, "p50-ms")
-	b.ReportMetric(took[count*99/100].Seconds()*1000, "p99-ms")
-	b.ReportMetric(0, "ns/op")
-}
-
-func fetch(b *testing.B, server *httptest.Server, token, path string) string {
-	b.Helper()
-	body, _ := must.GetBoth(load(b, server, token, path))(b)
-	return body
-}
-
-// load returns a page and when its first byte came.
-func load(b *testing.B, server *httptest.Server, token, path string) (body string, first time.Time, err error) {
-	ctx := httptrace.WithClientTrace(b.Context(), &httptrace.ClientTrace{GotFirstResponseByte: func() { first = time.Now() }})
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/ui/"+path, nil)
-	if err != nil {
-		return "", first, err
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := server.Client().Do(r)
-	if err != nil {
-		return "", first, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: status %d", path, resp.StatusCode)
-	}
-	return string(text), first, err
 }
 
 // heap returns the memory in use, in bytes.
