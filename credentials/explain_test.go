@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestExplain(t *testing.T) {
@@ -25,10 +26,7 @@ func TestExplain(t *testing.T) {
 
 	explain := func(repository string) []credentials.Candidate {
 		t.Helper()
-		list, err := m.resolver().Explain(t.Context(), "registry.example.com", repository)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(m.resolver().Explain(t.Context(), "registry.example.com", repository))(t)
 		for i, c := range list {
 			list[i].Location = strings.TrimPrefix(c.Location, m.root+"/")
 		}

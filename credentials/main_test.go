@@ -20,6 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -181,11 +182,7 @@ func (m *machine) setenv(env map[string]string) { maps.Copy(m.env, env) }
 
 func mustCredential(t *testing.T, r *credentials.Resolver, host, repository string) oci.Credential {
 	t.Helper()
-	c, err := r.Credential(t.Context(), host, repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(r.Credential(t.Context(), host, repository))(t)
 }
 
 func basic(user, password string) oci.Credential {

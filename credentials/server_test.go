@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -30,11 +31,7 @@ func guards(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 func mustRepo(t *testing.T, m *machine, reference string) *oci.Repo {
 	t.Helper()
 	r := credentials.New(m.options())
-	repo, err := oci.OpenRepo(reference, oci.Options{Credential: r.Credential, Rejected: r.Rejected})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return repo
+	return must.Get(oci.OpenRepo(reference, oci.Options{Credential: r.Credential, Rejected: r.Rejected}))(t)
 }
 
 // artifact returns an artifact that has one blob with the text.
@@ -42,10 +39,7 @@ func artifact(t *testing.T, text string) oci.Artifact {
 	t.Helper()
 	b := oci.BytesBlob("text/plain", []byte(text))
 	m := oci.EmptyBlob()
-	root, err := oci.NewManifest(imageOf(m.Descriptor, b.Descriptor))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(oci.NewManifest(imageOf(m.Descriptor, b.Descriptor)))(t)
 	return oci.Artifact{Blobs: []oci.Blob{m, b}, Root: root}
 }
 
@@ -56,12 +50,8 @@ func TestRealRegistries(t *testing.T) {
 		m.file("home/.docker/config.json", `{"credsStore": "keys"}`)
 		repo := mustRepo(t, m, g.Host+"/acme/net")
 		a := artifact(t, "hello")
-		if _, err := repo.Push(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
-		if err := repo.PutTag(t.Context(), "1.0.0", a.Root); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(repo.Push(t.Context(), a))(t)
+		must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", a.Root))
 		g.Expire() // the credential stays valid, its tokens do not
 		if _, err := repo.Fetch(t.Context(), "1.0.0"); err != nil {
 			t.Errorf("read after the token expired: %v", err)
@@ -96,14 +86,9 @@ func TestRotatedPassword(t *testing.T) {
 		o := m.options()
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 		r := credentials.New(o)
-		repo, err := oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected})
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected}))(t)
 		a := artifact(t, "hello")
-		if _, err := repo.Push(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(repo.Push(t.Context(), a))(t)
 		g.SetUsers(map[string]string{"octocat": "n3w"})
 		g.Expire()
 		m.file("bin/keys.json", `{"Answers": {"`+g.Host+`": ["octocat", "n3w"]}}`)
@@ -142,10 +127,7 @@ func TestNextSource(t *testing.T) {
 		options := m.options()
 		options.Logger = slog.New(slog.NewTextHandler(&output, nil))
 		r := credentials.New(options)
-		repo, err := oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected})
-		if err != nil {
-			t.Fatal(err)
-		}
+		repo := must.Get(oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected}))(t)
 		a := artifact(t, "hello")
 		if _, err := repo.Push(t.Context(), a); err != nil {
 			t.Errorf("with a good credential in the second source: %v", err)

@@ -19,6 +19,7 @@ import (
 	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -46,34 +47,24 @@ func TestFilesOfRealTools(t *testing.T) {
 	}
 	t.Run("docker", func(t *testing.T) {
 		m := newMachine(t, "linux")
-		f, err := dockerconfig.Load(m.path("home/.docker"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(dockerconfig.Load(m.path("home/.docker")))(t)
 		for host, c := range want {
 			key := host
 			if host == "docker.io" {
 				key = "https://index.docker.io/v1/"
 			}
 			a := types.AuthConfig{ServerAddress: key, Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken}
-			if err := f.GetCredentialsStore(key).Store(a); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, f.GetCredentialsStore(key).Store(a))
 		}
 		check(t, m)
 	})
 	t.Run("oras", func(t *testing.T) {
 		m := newMachine(t, "linux")
-		s, err := orascredentials.NewStore(m.path("home/.docker/config.json"), orascredentials.StoreOptions{AllowPlaintextPut: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(orascredentials.NewStore(m.path("home/.docker/config.json"), orascredentials.StoreOptions{AllowPlaintextPut: true}))(t)
 		for host, c := range want {
 			key := orascredentials.ServerAddressFromRegistry(host)
 			a := auth.Credential{Username: c.Username, Password: c.Password, RefreshToken: c.IdentityToken}
-			if err := s.Put(t.Context(), key, a); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Put(t.Context(), key, a))
 		}
 		check(t, m)
 	})
@@ -82,14 +73,9 @@ func TestFilesOfRealTools(t *testing.T) {
 		m.helper("keys", helperScript{Answers: map[string][2]string{}})
 		t.Setenv("PATH", m.env["PATH"])
 		m.file("home/.docker/config.json", `{"credsStore": "keys"}`)
-		f, err := dockerconfig.Load(m.path("home/.docker"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(dockerconfig.Load(m.path("home/.docker")))(t)
 		a := types.AuthConfig{ServerAddress: "ghcr.io", Username: "octocat", Password: "x"}
-		if err := f.GetCredentialsStore("ghcr.io").Store(a); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.GetCredentialsStore("ghcr.io").Store(a))
 		if got := mustCredential(t, m.resolver(), "ghcr.io", "a"); got != basic("octocat", "x") {
 			t.Errorf("got %+v", got)
 		}
@@ -124,22 +110,13 @@ func TestReadAsDocker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, "linux")
 			m.file("home/.docker/config.json", file)
-			docker, err := dockerconfig.LoadFromReader(strings.NewReader(file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := docker.GetAuthConfig(host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			docker := must.Get(dockerconfig.LoadFromReader(strings.NewReader(file)))(t)
+			want := must.Get(docker.GetAuthConfig(host))(t)
 			r := m.resolver()
 			if c := mustCredential(t, r, host, "acme/net"); c != basic(want.Username, want.Password) {
 				t.Errorf("got %+v, Docker has %q", c, want.Username)
 			}
-			client, err := oci.New(host, oci.Options{PlainHTTP: true, Credential: r.Credential, Retry: oci.Retry{MaxAttempts: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := must.Get(oci.New(host, oci.Options{PlainHTTP: true, Credential: r.Credential, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 			if _, err := client.Repositories(t.Context()); (err == nil) != (want.Username != "") || got != want.Username+":"+want.Password {
 				t.Errorf("sent %q, %v", got, err)
 			}
@@ -157,15 +134,9 @@ func TestLoginIsReadByDocker(t *testing.T) {
 	"HttpHeaders": {"X-Meta": "a<b>&c"}, "future": {"n": 12345678901234567890, "list": [1, null]}}`
 	m := newMachine(t, "linux")
 	name := m.file("elsewhere/config.json", before)
-	if err := os.Chmod(name, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(m.path("home/.docker"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(name, m.path("home/.docker/config.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(name, 0o644))
+	must.Succeed(t, os.MkdirAll(m.path("home/.docker"), 0o700))
+	must.Succeed(t, os.Symlink(name, m.path("home/.docker/config.json")))
 	r := m.resolver()
 	if got := mustCredential(t, r, "ghcr.io", ""); got != basic("old", "x") {
 		t.Fatalf("before: got %+v", got)
@@ -179,10 +150,7 @@ func TestLoginIsReadByDocker(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", host, got, c)
 		}
 	}
-	f, err := dockerconfig.Load(m.path("home/.docker"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(dockerconfig.Load(m.path("home/.docker")))(t)
 	for host, want := range map[string]string{"ghcr.io": "octocat", "https://index.docker.io/v1/": "hub"} {
 		if a, err := f.GetAuthConfig(host); err != nil || a.Username != want {
 			t.Errorf("docker reads %q, %v for %s, want %s", a.Username, err, host, want)
@@ -218,19 +186,13 @@ func decoded(t *testing.T, s string) map[string]any {
 	dec := json.NewDecoder(strings.NewReader(s))
 	dec.UseNumber()
 	var m map[string]any
-	if err := dec.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, dec.Decode(&m))
 	return m
 }
 
 func mustRead(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(os.ReadFile(name))(t)
 }
 
 func TestLoginThroughHelper(t *testing.T) {
@@ -286,9 +248,7 @@ func TestLoginRefusals(t *testing.T) {
 	})
 	t.Run("first login", func(t *testing.T) {
 		m := newMachine(t, "linux")
-		if _, err := m.resolver().Login(t.Context(), "ghcr.io", basic("u", "p")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.resolver().Login(t.Context(), "ghcr.io", basic("u", "p")))(t)
 		if info, err := os.Stat(m.path("home/.docker/config.json")); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("got %v, %v", info, err)
 		}

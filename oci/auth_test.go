@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -51,9 +52,7 @@ func TestTokens(t *testing.T) {
 				Credential: login("u", "password"), Actions: test.actions, Transport: count,
 			})
 			b := oci.BytesBlob("text/plain", []byte("x"))
-			if err := r.PushBlob(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PushBlob(t.Context(), b))
 			if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "POST upload": 2}); diff != "" {
 				t.Errorf("cold push (-got +want):\n%s", diff)
 			}
@@ -65,9 +64,7 @@ func TestTokens(t *testing.T) {
 			if diff := cmp.Diff(count.Take(), map[string]int{"GET manifest": 1}); diff != "" {
 				t.Errorf("warm fetch (-got +want):\n%s", diff)
 			}
-			if err := r.Delete(t.Context(), m.Descriptor); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.Delete(t.Context(), m.Descriptor))
 			if diff := cmp.Diff(issuer.Scopes(), test.want); diff != "" {
 				t.Errorf("scopes (-got +want):\n%s", diff)
 			}
@@ -85,9 +82,7 @@ func TestAllOrNothing(t *testing.T) {
 	count := &ocitest.Count{}
 	r := newRepo(t, host, oci.Options{Credential: login("reader", "password"), Actions: []string{"pull", "push", "delete"}, Transport: count})
 	for range 2 {
-		if _, err := r.Fetch(t.Context(), "v1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Fetch(t.Context(), "v1"))(t)
 	}
 	if diff := cmp.Diff(count.Take(), map[string]int{"GET manifest": 4, "GET token": 2}); diff != "" {
 		t.Errorf("requests (-got +want):\n%s", diff)
@@ -113,10 +108,7 @@ func TestTokenPerRepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b", "a"} {
-		r, err := c.Repo(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(c.Repo(name))(t)
 		mustPush(t, r, "v1", "of "+name)
 	}
 	want := []string{"repository:p/a:pull", "repository:p/a:pull,push", "repository:p/b:pull", "repository:p/b:pull,push"}
@@ -136,9 +128,7 @@ func TestTokenExpiry(t *testing.T) {
 			r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: login("u", "password"), Transport: count, Actions: []string{"pull", "push"}})
 			m := mustPush(t, r, "v1", "expires")
 			for end := time.Now().Add(250 * time.Millisecond); time.Now().Before(end); {
-				if err := r.PutTag(t.Context(), "v1", m); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PutTag(t.Context(), "v1", m))
 			}
 			if n := len(issuer.Scopes()); n < 2 || n > 6 {
 				t.Errorf("%d tokens in 250 ms, each good for 100 ms", n)
@@ -152,9 +142,7 @@ func TestTokenExpiry(t *testing.T) {
 		m := mustPush(t, r, "v1", "revoked")
 		issuer.Revoke()
 		count.Take()
-		if err := r.PutTag(t.Context(), "v1", m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), "v1", m))
 		// One PUT was refused and had no effect, one succeeded.
 		if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "PUT manifest": 2}); diff != "" {
 			t.Errorf("requests (-got +want):\n%s", diff)
@@ -386,10 +374,7 @@ func TestLeaks(t *testing.T) {
 			spans := tracetest.NewSpanRecorder()
 			otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
 			t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
-			out, err := httpserve.Transport(httpserve.TransportOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(httpserve.Transport(httpserve.TransportOptions{}))(t)
 			seen := &recorder{base: out}
 			r := newRepo(t, host, oci.Options{
 				Credential: func(context.Context, string, string) (oci.Credential, error) { return test.cred, nil },

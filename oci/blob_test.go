@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -21,25 +22,16 @@ func TestFileBlob(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	file := filepath.Join(t.TempDir(), "blob")
 	content := strings.Repeat("file ", 100_000)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b, err := oci.FileBlob("text/plain", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(content), 0o600))
+	b := must.Get(oci.FileBlob("text/plain", file))(t)
 	if want := oci.BytesBlob("text/plain", []byte(content)); b.Digest != want.Digest || b.Size != want.Size {
 		t.Errorf("got %s, %d bytes; want %s, %d", b.Digest, b.Size, want.Digest, want.Size)
 	}
-	if err := r.PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), b))
 	if got, err := r.ReadBlob(t.Context(), b.Descriptor, b.Size); err != nil || string(got) != content {
 		t.Errorf("read back %d bytes, %v", len(got), err)
 	}
-	if err := os.WriteFile(file, []byte(strings.ToUpper(content)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(strings.ToUpper(content)), 0o600))
 	if err := r.PushBlob(t.Context(), b); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("push of a file that changed: %v, want ErrCorrupt", err)
 	}
@@ -52,9 +44,7 @@ func TestEmptyContent(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		r := newRepo(t, host, oci.Options{})
 		b := oci.BytesBlob("text/plain", nil)
-		if err := r.PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PushBlob(t.Context(), b))
 		if got, err := r.ReadBlob(t.Context(), b.Descriptor, 10); err != nil || len(got) != 0 {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -102,9 +92,7 @@ func flush(w http.ResponseWriter, parts ...string) {
 func TestOffsets(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	b := oci.BytesBlob("text/plain", []byte("0123456789"))
-	if err := r.PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), b))
 	unknown := b.Descriptor
 	unknown.Size = 0
 	for _, test := range []struct {

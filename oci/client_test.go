@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -51,14 +52,8 @@ func TestOpenRepo(t *testing.T) {
 }
 
 func TestPrefix(t *testing.T) {
-	c, err := oci.New("registry.example.com/acme/tf", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.Repo("state/shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(oci.New("registry.example.com/acme/tf", oci.Options{}))(t)
+	r := must.Get(c.Repo("state/shop"))(t)
 	if c.Host() != "registry.example.com" || r.Name() != "acme/tf/state/shop" || r.String() != "registry.example.com/acme/tf/state/shop" {
 		t.Errorf("host %q, name %q, %s", c.Host(), r.Name(), r)
 	}

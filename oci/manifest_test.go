@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -57,14 +58,8 @@ func TestManifestKinds(t *testing.T) {
 // FuzzManifest checks that parsing never panics, and that a parsed manifest can
 // be encoded and parsed again with the same result.
 func FuzzManifest(f *testing.F) {
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{oci.EmptyBlob().Descriptor}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	i, err := oci.NewIndex(ocispec.Index{ArtifactType: "a/b", Manifests: []oci.Descriptor{m.Descriptor}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{oci.EmptyBlob().Descriptor}}))(f)
+	i := must.Get(oci.NewIndex(ocispec.Index{ArtifactType: "a/b", Manifests: []oci.Descriptor{m.Descriptor}}))(f)
 	f.Add(m.Bytes)
 	f.Add(i.Bytes)
 	f.Add([]byte(`{"schemaVersion":2,"config":null,"layers":[null]}`))
@@ -77,10 +72,7 @@ func FuzzManifest(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := again.Image()
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(again.Image())(t)
 			image.MediaType = ocispec.MediaTypeImageManifest
 			if image.Layers == nil {
 				image.Layers = []oci.Descriptor{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -41,13 +42,8 @@ func TestConstantMemory(t *testing.T) {
 		return io.NopCloser(io.LimitReader(zeros{}, size)), nil
 	}}
 	before := allocated()
-	if err := r.PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	body, err := r.Open(t.Context(), b.Descriptor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), b))
+	body := must.Get(r.Open(t.Context(), b.Descriptor))(t)
 	defer body.Close()
 	if n, err := io.Copy(io.Discard, body); err != nil || n != size {
 		t.Fatalf("read %d bytes, %v", n, err)
@@ -69,9 +65,5 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func zeroDigest(t *testing.T, size int64) digest.Digest {
 	t.Helper()
-	d, err := digest.FromReader(io.LimitReader(zeros{}, size))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(digest.FromReader(io.LimitReader(zeros{}, size)))(t)
 }

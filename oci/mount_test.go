@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -19,16 +20,11 @@ import (
 // sourceRepo returns a repository beside that of newRepo, with some blobs.
 func sourceRepo(t *testing.T, host string, o oci.Options, contents ...string) (*oci.Repo, []oci.Blob) {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/test/source", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/test/source", o))(t)
 	var blobs []oci.Blob
 	for _, content := range contents {
 		b := oci.BytesBlob("text/plain", []byte(content))
-		if err := r.PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PushBlob(t.Context(), b))
 		b.From, b.Open = r, func() (io.ReadCloser, error) { return r.Open(t.Context(), b.Descriptor) }
 		blobs = append(blobs, b)
 	}
@@ -48,9 +44,7 @@ func TestMountEverywhere(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		_, blobs := sourceRepo(t, host, oci.Options{}, "mounted")
 		r := newRepo(t, host, oci.Options{})
-		if err := r.PushBlob(t.Context(), blobs[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PushBlob(t.Context(), blobs[0]))
 		mustHave(t, r, blobs[0], "mounted")
 	})
 }
@@ -75,9 +69,7 @@ func TestMount(t *testing.T) {
 			r := newRepo(t, host, oci.Options{Transport: count})
 			for i, want := range []map[string]int{test.first, test.second} {
 				count.Take()
-				if err := r.PushBlob(t.Context(), blobs[i]); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PushBlob(t.Context(), blobs[i]))
 				if diff := cmp.Diff(count.Take(), want); diff != "" {
 					t.Errorf("requests for blob %d (-got +want):\n%s", i+1, diff)
 				}
@@ -96,14 +88,10 @@ func TestMountElsewhere(t *testing.T) {
 	source, blobs := sourceRepo(t, host, oci.Options{}, "elsewhere")
 	count := &ocitest.Count{}
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{RefuseMount: true}), oci.Options{Transport: count})
-	if err := r.PushBlob(t.Context(), blobs[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), blobs[0]))
 	own := oci.BytesBlob("text/plain", []byte("own"))
 	own.From = r
-	if err := r.PushBlob(t.Context(), own); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), own))
 	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 2}); diff != "" {
 		t.Errorf("requests (-got +want):\n%s", diff)
 	}
@@ -149,13 +137,9 @@ func TestMountScopes(t *testing.T) {
 				Credential: login("u", "password"), Transport: count, Rejected: func(string, string, oci.Credential, bool) { rejected++ },
 			})
 			for i := range blobs {
-				if err := r.PushBlob(t.Context(), blobs[i]); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PushBlob(t.Context(), blobs[i]))
 			}
-			if err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte("three"))); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte("three"))))
 			mustHave(t, r, blobs[1], "two")
 			if rejected > 0 {
 				t.Errorf("the credential for a repository was dropped %d times, since it does not serve another", rejected)
@@ -180,9 +164,7 @@ func TestMountGuarded(t *testing.T) {
 	count := &ocitest.Count{}
 	o.Transport = count
 	r := newRepo(t, g.Host, o)
-	if err := r.PushBlob(t.Context(), blobs[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), blobs[0]))
 	if n := count.Take(); n["POST upload"] != 2 || n["PUT upload"] != 0 { // without a token, and with one
 		t.Errorf("requests: %v, want a mount", n)
 	}
@@ -214,9 +196,7 @@ func TestSinglePost(t *testing.T) {
 			test.o.Transport = count
 			r := newRepo(t, ocitest.New(t, test.q), test.o)
 			b := oci.BytesBlob("text/plain", []byte(test.content))
-			if err := r.PushBlob(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PushBlob(t.Context(), b))
 			if diff := cmp.Diff(count.Take(), test.want); diff != "" {
 				t.Errorf("requests (-got +want):\n%s", diff)
 			}
@@ -251,9 +231,7 @@ func TestSinglePostOnce(t *testing.T) {
 				return next.RoundTrip(req)
 			}}})
 			for _, content := range []string{"1", "2", "3"} {
-				if err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte(content))); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte(content))))
 			}
 			if sent.Load() != test.sent {
 				t.Errorf("%d bytes were sent, want %d", sent.Load(), test.sent)

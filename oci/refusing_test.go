@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -14,11 +15,7 @@ import (
 // refusingRepo opens a repository of a registry with rules for refusals.
 func refusingRepo(t *testing.T, rules ocitest.Refusals, name string, c oci.CredentialFunc) *oci.Repo {
 	t.Helper()
-	r, err := oci.OpenRepo(ocitest.NewRefusing(t, rules).Host+"/"+name, oci.Options{PlainHTTP: true, Credential: c, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(oci.OpenRepo(ocitest.NewRefusing(t, rules).Host+"/"+name, oci.Options{PlainHTTP: true, Credential: c, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 }
 
 // TestDeniedAsUnauthorized checks that a 401 to a valid password, as Harbor
@@ -78,10 +75,7 @@ func snapshot(t *testing.T, r *oci.Repo) error {
 // distinguished.
 func TestRefusedByRules(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{})
-	r, err := oci.OpenRepo(g.Host+"/test", oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(g.Host+"/test", oci.Options{PlainHTTP: true}))(t)
 	m := mustPush(t, r, "v1", "one")
 	other := mustPush(t, r, "v2", "two")
 	g.Refuse(ocitest.Refusals{Immutable: []string{"v*"}, Exempt: []string{"v2"}})

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -27,11 +28,7 @@ func newRepo(t *testing.T, host string, o oci.Options) *oci.Repo {
 	if o.Retry == (oci.Retry{}) {
 		o.Retry = quickRetry
 	}
-	r, err := oci.OpenRepo(host+"/test/repo", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(oci.OpenRepo(host+"/test/repo", o))(t)
 }
 
 // newArtifact returns a small complete artifact; other text gives another
@@ -54,13 +51,9 @@ func newArtifact(t *testing.T, text string) oci.Artifact {
 func mustPush(t *testing.T, r *oci.Repo, tag, text string) oci.Manifest {
 	t.Helper()
 	a := newArtifact(t, text)
-	if _, err := r.Push(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Push(t.Context(), a))(t)
 	if tag != "" {
-		if err := r.PutTag(t.Context(), tag, a.Root); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PutTag(t.Context(), tag, a.Root))
 	}
 	return a.Root
 }
@@ -80,25 +73,16 @@ func TestRoundTrip(t *testing.T) {
 		}
 		m := mustPush(t, r, "v1", "hello")
 		for _, ref := range []string{"v1", m.Digest.String()} {
-			got, err := r.Fetch(ctx, ref)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(r.Fetch(ctx, ref))(t)
 			if diff := cmp.Diff(got, m); diff != "" {
 				t.Errorf("fetch %s (-got +want):\n%s", ref, diff)
 			}
-			d, err := r.Resolve(ctx, ref)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(r.Resolve(ctx, ref))(t)
 			if d.Digest != m.Digest || d.Size != m.Size || d.MediaType != m.MediaType {
 				t.Errorf("resolve %s: %v", ref, d)
 			}
 		}
-		i, err := m.Image()
-		if err != nil {
-			t.Fatal(err)
-		}
+		i := must.Get(m.Image())(t)
 		b, err := r.ReadBlob(ctx, i.Layers[0], 100)
 		if err != nil || string(b) != "hello" {
 			t.Errorf("read blob: %q, %v", b, err)
@@ -106,10 +90,7 @@ func TestRoundTrip(t *testing.T) {
 		if _, err := r.ReadBlob(ctx, i.Layers[0], 4); !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("read blob over the limit: %v", err)
 		}
-		at, err := r.OpenAt(ctx, i.Layers[0], 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(r.OpenAt(ctx, i.Layers[0], 3))(t)
 		defer at.Close()
 		if b, err := io.ReadAll(at); err != nil || string(b) != "lo" {
 			t.Errorf("open at 3: %q, %v", b, err)
@@ -123,9 +104,7 @@ func TestTags(t *testing.T) {
 		m := mustPush(t, r, "", "tags")
 		want := []string{"a", "b", "c", "d", "e", "f", "g"}
 		for _, tag := range want {
-			if err := r.PutTag(t.Context(), tag, m); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PutTag(t.Context(), tag, m))
 		}
 		var got []string
 		for tag, err := range r.Tags(t.Context()) {
@@ -138,10 +117,7 @@ func TestTags(t *testing.T) {
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("tags (-got +want):\n%s", diff)
 		}
-		l, err := r.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(r.Snapshot(t.Context()))(t)
 		slices.Sort(l.Tags)
 		if diff := cmp.Diff(l.Tags, want); diff != "" {
 			t.Errorf("snapshot (-got +want):\n%s", diff)
@@ -167,14 +143,9 @@ func TestTagPages(t *testing.T) {
 			r := newRepo(t, ocitest.New(t, test.q), oci.Options{})
 			m := mustPush(t, r, "", "pages")
 			for _, tag := range []string{"a", "b", "c", "d", "e"} {
-				if err := r.PutTag(t.Context(), tag, m); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PutTag(t.Context(), tag, m))
 			}
-			l, err := r.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(r.Snapshot(t.Context()))(t)
 			if len(l.Tags) != 5 || l.Pages != test.pages {
 				t.Errorf("got %d tags on %d pages, want 5 on %d", len(l.Tags), l.Pages, test.pages)
 			}
@@ -296,9 +267,7 @@ func TestReferrers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 { // a repetition changes nothing
-				if err := r.PutReferrer(t.Context(), m, subject.Descriptor); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PutReferrer(t.Context(), m, subject.Descriptor))
 			}
 			want = append(want, m.Digest.String())
 		}
@@ -318,9 +287,7 @@ func TestFreshDigest(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{FreshMissing: 2}), oci.Options{Transport: count})
 	m := mustPush(t, r, "", "fresh")
 	count.Take()
-	if _, err := r.Fetch(t.Context(), m.Digest.String()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Fetch(t.Context(), m.Digest.String()))(t)
 	if n := count.Take()["GET manifest"]; n != 3 {
 		t.Errorf("%d requests, want 3", n)
 	}
@@ -344,9 +311,7 @@ func TestOpenOrRedirect(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRepo(t, ocitest.New(t, ocitest.Quirks{RedirectBlobs: test.to}), oci.Options{})
-			if err := r.PushBlob(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.PushBlob(t.Context(), b))
 			body, u, err := r.OpenOrRedirect(t.Context(), b.Descriptor, 2)
 			if err != nil {
 				t.Fatal(err)
@@ -368,13 +333,8 @@ func TestOpenOrRedirect(t *testing.T) {
 func TestNoRange(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{NoRange: true}), oci.Options{})
 	b := oci.BytesBlob("text/plain", []byte("content"))
-	if err := r.PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	body, err := r.OpenAt(t.Context(), b.Descriptor, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), b))
+	body := must.Get(r.OpenAt(t.Context(), b.Descriptor, 4))(t)
 	defer body.Close()
 	if got, err := io.ReadAll(body); err != nil || string(got) != "ent" {
 		t.Errorf("got %q, %v", got, err)

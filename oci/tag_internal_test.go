@@ -5,13 +5,12 @@ package oci
 import (
 	"net/url"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestNextPage(t *testing.T) {
-	base, err := url.Parse("https://registry.example.com/v2/a/tags/list")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(url.Parse("https://registry.example.com/v2/a/tags/list"))(t)
 	for _, test := range []struct {
 		name, link string
 		want       string // "!" is an error

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -27,10 +28,7 @@ import (
 func TestRepeated(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	m := mustPush(t, newRepo(t, host, oci.Options{}), "v1", "repeated")
-	image, err := m.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := must.Get(m.Image())(t)
 	read := map[string]func(context.Context, *oci.Repo) error{
 		"resolve":  func(ctx context.Context, r *oci.Repo) error { _, err := r.Resolve(ctx, "v1"); return err },
 		"fetch":    func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err },
@@ -58,9 +56,7 @@ func TestRepeated(t *testing.T) {
 			t.Run(fault.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				r := newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Do: fault.do}})
-				if err := do(t.Context(), r); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, do(t.Context(), r))
 			})
 		}
 	}
@@ -93,9 +89,7 @@ func TestRetryAfter(t *testing.T) {
 	mustPush(t, newRepo(t, host, oci.Options{}), "v1", "later")
 	r := newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Do: ocitest.Status(http.StatusTooManyRequests, 1)}})
 	start := time.Now()
-	if _, err := r.Resolve(t.Context(), "v1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Resolve(t.Context(), "v1"))(t)
 	if waited := time.Since(start); waited < time.Second {
 		t.Errorf("repeated after %s, the registry asked for 1s", waited)
 	}
@@ -108,9 +102,7 @@ func TestUploadRepeats(t *testing.T) {
 				fault := &ocitest.Fault{Match: ocitest.On("", "upload"), Nth: nth, Do: do}
 				r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: fault})
 				b := oci.BytesBlob("text/plain", []byte("whole"))
-				if err := r.PushBlob(t.Context(), b); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, r.PushBlob(t.Context(), b))
 				if got, err := r.ReadBlob(t.Context(), b.Descriptor, 10); err != nil || string(got) != "whole" {
 					t.Errorf("read back %q, %v", got, err)
 				}
@@ -283,9 +275,7 @@ func TestReadResumes(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	content := strings.Repeat("0123456789", 10_000)
 	b := oci.BytesBlob("text/plain", []byte(content))
-	if err := newRepo(t, host, oci.Options{}).PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, newRepo(t, host, oci.Options{}).PushBlob(t.Context(), b))
 	for _, test := range []struct {
 		name  string
 		fault *ocitest.Fault
@@ -296,10 +286,7 @@ func TestReadResumes(t *testing.T) {
 		{"wrong byte", &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Do: ocitest.Corrupt}, oci.ErrCorrupt},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			body, err := newRepo(t, host, oci.Options{Transport: test.fault}).Open(t.Context(), b.Descriptor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Get(newRepo(t, host, oci.Options{Transport: test.fault}).Open(t.Context(), b.Descriptor))(t)
 			defer body.Close()
 			got, err := io.ReadAll(body)
 			if !errors.Is(err, test.want) || test.want == nil && (err != nil || string(got) != content) {
@@ -384,10 +371,7 @@ func TestPing(t *testing.T) {
 		{"web page", page.Listener.Addr().String(), nil, oci.ErrUnavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := oci.New(test.host, oci.Options{Credential: test.cred})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(oci.New(test.host, oci.Options{Credential: test.cred}))(t)
 			if err := c.Ping(t.Context()); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
@@ -396,10 +380,7 @@ func TestPing(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := l.Addr().String()
 	l.Close()
 	tls := httptest.NewTLSServer(http.NotFoundHandler())
@@ -440,9 +421,7 @@ func TestLoopbackScheme(t *testing.T) {
 			count := &ocitest.Count{Base: secure.Client().Transport}
 			r := newRepo(t, test.s.Listener.Addr().String(), oci.Options{Transport: count})
 			mustPush(t, r, "v1", "scheme")
-			if _, err := r.Resolve(t.Context(), "v1"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.Resolve(t.Context(), "v1"))(t)
 			want := map[string]int{"HEAD manifest": 1, "PUT manifest": 2, "HEAD blob": 2}
 			got := count.Take()
 			delete(got, "POST upload")
@@ -474,9 +453,7 @@ func TestRedirect(t *testing.T) {
 		issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: basic}
 		host := ocitest.New(t, ocitest.Quirks{Auth: issuer, RedirectBlobs: storage.URL + "/"})
 		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
-		if err := r.PushBlob(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.PushBlob(t.Context(), b))
 		for range 2 {
 			if got, err := r.ReadBlob(t.Context(), b.Descriptor, 100); err != nil || string(got) != "elsewhere" {
 				t.Errorf("basic %v: got %q, %v", basic, got, err)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // pipes is a listener without a network, with connections that a synctest bubble can wait
@@ -132,11 +134,9 @@ func TestSlow(t *testing.T) {
 					time.Sleep(stallTimeout - time.Second)
 					fmt.Fprint(c, "x")
 				}
-				resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := must.Get(http.ReadResponse(bufio.NewReaderSize(c, 16), nil))(t)
 				var got int64
+				var err error
 				for err == nil {
 					var n int64
 					time.Sleep(stallTimeout / 3)

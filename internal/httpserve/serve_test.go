@@ -104,10 +104,7 @@ func TestLog(t *testing.T) {
 		Logger:  slog.New(slog.NewTextHandler(&buf, nil)),
 		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") }),
 	})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/archives/TOKEN-a/file.zip?sig=TOKEN-b", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/archives/TOKEN-a/file.zip?sig=TOKEN-b", nil))(t)
 	req.Header.Set("Authorization", "Bearer TOKEN-c")
 	req.Header.Set("X-Request-Id", "from-the-proxy")
 	resp := must.Get(http.DefaultClient.Do(req))(t)
@@ -116,9 +113,7 @@ func TestLog(t *testing.T) {
 		t.Errorf("request ID: handler saw %q, answer has %q", seen, resp.Header.Get("X-Request-Id"))
 	}
 	req.Header.Set("X-Request-Id", "not a valid id\"")
-	if resp, err = http.DefaultClient.Do(req); err != nil {
-		t.Fatal(err)
-	}
+	resp = must.Get(http.DefaultClient.Do(req))(t)
 	resp.Body.Close()
 	if seen == "" || strings.Contains(seen, " ") || resp.Header.Get("X-Request-Id") != seen {
 		t.Errorf("request ID made: %q", seen)

@@ -68,19 +68,14 @@ func TestClientCertificate(t *testing.T) {
 func TestInsecure(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
-	resp, err := newClient(t, httpserve.TransportOptions{Insecure: true}).Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(newClient(t, httpserve.TransportOptions{Insecure: true}).Get(s.URL))(t)
 	resp.Body.Close()
 	if _, err := newClient(t, httpserve.TransportOptions{}).Get(s.URL); err == nil {
 		t.Error("an unknown certificate was accepted")
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	must.Succeed(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
-	if resp, err = newClient(t, httpserve.TransportOptions{CAFile: file}).Get(s.URL); err != nil {
-		t.Fatal(err)
-	}
+	resp = must.Get(newClient(t, httpserve.TransportOptions{CAFile: file}).Get(s.URL))(t)
 	resp.Body.Close()
 }
 

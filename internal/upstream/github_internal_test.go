@@ -200,15 +200,13 @@ func TestGitHubSays(t *testing.T) {
 				test.answer(w)
 			}))
 			defer ts.Close()
-			u, err := url.Parse(ts.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(url.Parse(ts.URL))(t)
 			g := NewGitHub(nil, u, nil)
 			g.wait = func(ctx context.Context, _ time.Duration) error { return context.Canceled }
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			if _, err = g.Tags(ctx, "acme", "vpc"); !errors.Is(err, test.want) {
+			_, err := g.Tags(ctx, "acme", "vpc")
+			if !errors.Is(err, test.want) {
 				t.Fatalf("got %v, want %v", err, test.want)
 			}
 			if pause, _ := RateLimitPause(err); pause < test.pause || pause > 24*time.Hour {

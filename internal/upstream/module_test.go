@@ -64,12 +64,9 @@ func TestArchiveChecksum(t *testing.T) {
 		digest.FromString("other").String():          false,
 		digest.FromString("other").Encoded():         false,
 	} {
-		l, err := upstream.ParseLocation(srv.URL + "/a.zip?checksum=" + sum)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(upstream.ParseLocation(srv.URL + "/a.zip?checksum=" + sum))(t)
 		body, _ := must.GetBoth(client().Archive(t.Context(), l))(t)
-		_, err = io.ReadAll(body)
+		_, err := io.ReadAll(body)
 		if good && err != nil || !good && !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%q: %v", sum, err)
 		}

@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -25,29 +26,17 @@ func layer(mediaType, content string) oci.Descriptor {
 
 func mustManifest(t *testing.T, m ocispec.Manifest) oci.Manifest {
 	t.Helper()
-	out, err := oci.NewManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(oci.NewManifest(m))(t)
 }
 
 func mustIndex(t *testing.T, x ocispec.Index) oci.Manifest {
 	t.Helper()
-	out, err := oci.NewIndex(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(oci.NewIndex(x))(t)
 }
 
 func mustVersion(t *testing.T, s string) addr.Version {
 	t.Helper()
-	v, err := addr.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(addr.ParseVersion(s))(t)
 }
 
 // TestNewModule pins the stored form: a change of it needs a reader for the old
@@ -167,10 +156,7 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 		if inline := image.Layers[0].Data != nil; inline != (size <= 8<<10) {
 			t.Errorf("%d bytes: inline %v", size, inline)
 		}
-		index, err := artifact.NewProviderIndex(addr.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, artifact.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		index := must.Get(artifact.NewProviderIndex(addr.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, artifact.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m))(t)
 		x, err := artifact.ParseProviderIndex(index)
 		if err != nil || x.Metadata == nil || (x.Metadata.Data != nil) != (m.Size <= 32<<10) {
 			t.Errorf("%d bytes: %+v, %v", size, x.Metadata, err)
@@ -190,17 +176,12 @@ func TestTooLargeIndex(t *testing.T) {
 // TestDamagedInlineDataIsNotUsed checks that the blob is used if the inline
 // data is damaged.
 func TestDamagedInlineDataIsNotUsed(t *testing.T) {
-	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{}))(t)
 	m, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: blobs, Root: m}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: blobs, Root: m}))(t)
 	d := m.Descriptor
 	d.Data = []byte(strings.Replace(string(m.Bytes), "SHA256SUMS", "SHA256SUMZ", 1))
 	md, err := artifact.ReadProviderMetadata(t.Context(), r, artifact.ProviderIndex{Metadata: &d})
@@ -211,10 +192,7 @@ func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 
 func TestCosignPayloadNames(t *testing.T) {
 	d := digest.FromString("m")
-	payload, err := evidence.CosignPayload("host:5000/a/b", d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := must.Get(evidence.CosignPayload("host:5000/a/b", d))(t)
 	want := `{"critical":{"identity":{"docker-reference":"host:5000/a/b"},"image":{"docker-manifest-digest":"` + d.String() + `"},"type":"cosign container image signature"},"optional":null}`
 	if diff := cmp.Diff(string(payload), want); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -20,10 +21,7 @@ import (
 func TestTemplate(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), ocitest.Repo(t, host)
-		v, err := addr.ParseVersion("1.0.0+b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(addr.ParseVersion("1.0.0+b"))(t)
 		if _, _, err := readTemplate(ctx, r, v.Tag()); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("not a template: %v", err)
 		}
@@ -43,9 +41,7 @@ func TestTemplate(t *testing.T) {
 		if _, _, err := artifact.PutTemplate(ctx, r, "a/b", v, make([]byte, artifact.MaxTemplate+1)); !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("too large: %v", err)
 		}
-		if _, err := jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}))(t)
 		if _, _, err := readTemplate(ctx, r, jobs.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("template of a job: %v", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -21,10 +22,7 @@ var safeElements = strings.Fields("html head body h2 h3 h4 h5 h6 p br hr blockqu
 // okara.
 func checkSafe(t *testing.T, text string) {
 	t.Helper()
-	doc, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(html.Parse(strings.NewReader(text)))(t)
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode {
 			if n.Type == html.CommentNode {
@@ -165,10 +163,7 @@ func TestMarkdownWork(t *testing.T) {
 			if len(c.source) > maxSource || nested(c.source) {
 				t.Fatal("it is not read at all")
 			}
-			doc, err := html.Parse(strings.NewReader(string(New(time.Now, nil).make(c.source, Location{}).HTML)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			doc := must.Get(html.Parse(strings.NewReader(string(New(time.Now, nil).make(c.source, Location{}).HTML))))(t)
 			n := 0
 			for node := range doc.Descendants() {
 				if node.Type == html.ElementNode {
@@ -282,10 +277,7 @@ func FuzzMarkdown(f *testing.F) {
 //
 // Shows: page-mistakes 2 | raw HTML of generated tables is broken | OpenDepot
 func TestTerraformDocs(t *testing.T) {
-	source, err := os.ReadFile("testdata/terraform-docs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("testdata/terraform-docs.txt"))(t)
 	doc := New(time.Now, nil).Render(string(source), Location{})
 	checkSafe(t, string(doc.HTML))
 	webtest.Compare(t, "testdata/golden/terraform-docs.html", string(doc.HTML))

@@ -9,6 +9,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -18,29 +19,18 @@ import (
 // unrelated referrers: it is found with few requests.
 func TestSignatureAmongStrangers(t *testing.T) {
 	count := &ocitest.Count{}
-	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true, Transport: count})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := client.Repo("modules/net/vpc/aws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true, Transport: count}))(t)
+	r := must.Get(client.Repo("modules/net/vpc/aws"))(t)
 	empty := oci.EmptyBlob()
-	if err := r.PushBlob(t.Context(), empty); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), empty))
 	push := func(annotation string, subject *oci.Descriptor) oci.Descriptor {
 		t.Helper()
 		config := empty.Descriptor
 		m := mustManifest(t, ocispec.Manifest{Config: config, Layers: []oci.Descriptor{config}, Subject: subject, Annotations: map[string]string{"n": annotation}})
 		if subject == nil {
-			err = r.PutManifest(t.Context(), m)
+			must.Succeed(t, r.PutManifest(t.Context(), m))
 		} else {
-			err = r.PutReferrer(t.Context(), m, *subject)
-		}
-		if err != nil {
-			t.Fatal(err)
+			must.Succeed(t, r.PutReferrer(t.Context(), m, *subject))
 		}
 		return m.Descriptor
 	}
@@ -48,20 +38,13 @@ func TestSignatureAmongStrangers(t *testing.T) {
 	for i := range 60 {
 		push(strconv.Itoa(i), &subject)
 	}
-	payload, err := evidence.CosignPayload(r.String(), subject.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := must.Get(evidence.CosignPayload(r.String(), subject.Digest))(t)
 	blob := oci.BytesBlob("application/vnd.dev.cosign.simplesigning.v1+json", payload)
-	if err := r.PushBlob(t.Context(), blob); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PushBlob(t.Context(), blob))
 	signed := blob.Descriptor
 	signed.Annotations = map[string]string{"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString([]byte("signature"))}
 	m := mustManifest(t, ocispec.Manifest{ArtifactType: "application/vnd.dev.cosign.artifact.sig.v1+json", Config: empty.Descriptor, Layers: []oci.Descriptor{signed}, Subject: &subject})
-	if err := r.PutReferrer(t.Context(), m, subject); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.PutReferrer(t.Context(), m, subject))
 	count.Take()
 	got, err := evidence.ReadCosignSignatures(t.Context(), r, subject.Digest)
 	if err != nil || len(got) != 1 || string(got[0].Signature) != "signature" {
@@ -74,9 +57,5 @@ func TestSignatureAmongStrangers(t *testing.T) {
 
 func mustManifest(t *testing.T, m ocispec.Manifest) oci.Manifest {
 	t.Helper()
-	out, err := oci.NewManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(oci.NewManifest(m))(t)
 }

@@ -11,6 +11,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -21,10 +22,7 @@ import (
 func TestReadNewest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	count := &ocitest.Count{}
-	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{PlainHTTP: true, Transport: count})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/test/repo", oci.Options{PlainHTTP: true, Transport: count}))(t)
 	subject := oci.BytesBlob("application/octet-stream", []byte("subject")).Descriptor
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	attach := func(kind string, day int) {
@@ -33,18 +31,13 @@ func TestReadNewest(t *testing.T) {
 		if kind == evidence.ReportSARIF {
 			scan = &evidence.ScanSummary{Tool: "test", Time: start.AddDate(0, 0, day), High: day}
 		}
-		if _, err := evidence.AttachReport(t.Context(), r, subject, kind, fmt.Appendf(nil, "{%q: %d}", kind, day), scan); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(evidence.AttachReport(t.Context(), r, subject, kind, fmt.Appendf(nil, "{%q: %d}", kind, day), scan))(t)
 	}
 	for _, day := range []int{3, 7, 5} {
 		attach(evidence.ReportSARIF, day)
 		attach(evidence.ReportCycloneDX, day)
 	}
-	listed, err := r.Referrers(t.Context(), subject, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(r.Referrers(t.Context(), subject, ""))(t)
 	for name, c := range map[string]struct {
 		change   func(*oci.Descriptor)
 		add      oci.Descriptor
@@ -81,10 +74,7 @@ func TestReadNewest(t *testing.T) {
 			}
 			count.Base = &ocitest.Fault{Times: -1, Match: ocitest.On(http.MethodGet, "referrers"), Do: ocitest.Respond("application/vnd.oci.image.index.v1+json", indexOf(t, list))}
 			count.Take()
-			got, err := evidence.ReadNewest(t.Context(), &evidence.Referrers{Repo: r, Subject: subject})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(evidence.ReadNewest(t.Context(), &evidence.Referrers{Repo: r, Subject: subject}))(t)
 			if n := count.Total(); n != c.requests {
 				t.Errorf("%v, want %d requests", count.Take(), c.requests)
 			}
@@ -98,9 +88,6 @@ func TestReadNewest(t *testing.T) {
 // indexOf returns a list of referrers in the form of a registry's answer.
 func indexOf(t *testing.T, list []oci.Descriptor) string {
 	t.Helper()
-	m, err := oci.NewIndex(ocispec.Index{Manifests: list})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewIndex(ocispec.Index{Manifests: list}))(t)
 	return string(m.Bytes)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -18,10 +19,7 @@ import (
 
 func TestStatusEvents(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		r, err := oci.OpenRepo(host+"/providers/acme/dns", oci.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(oci.OpenRepo(host+"/providers/acme/dns", oci.Options{}))(t)
 		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		put := func(action, version, message string) {
 			t.Helper()
@@ -71,10 +69,7 @@ func message(e *evidence.StatusEvent) string {
 }
 
 func TestStatusEventRefuses(t *testing.T) {
-	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/x", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/x", oci.Options{}))(t)
 	for name, e := range map[string]evidence.StatusEvent{
 		"action":  {Action: "delete", Version: "1.0.0"},
 		"version": {Action: evidence.ActionYank, Version: "1.0"},
