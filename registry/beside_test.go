@@ -3,7 +3,6 @@
 package registry_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"net/http"
 	"net/http/httptest"
@@ -88,36 +87,9 @@ func TestBesideAtOnce(t *testing.T) {
 	has("signed", provider, "linux", true)
 
 	r := f.repo(t, modules)
-	if err := r.Untag(t.Context(), "1.1.0"); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, r.Untag(t.Context(), "1.1.0"))
 	has("deleted", versions, `"1.1.0"`, false)
 	has("deleted", one, "", false)
-	if err := r.Delete(t.Context(), must(r.Resolve(t.Context(), "1.0.0"))); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, r.Delete(t.Context(), must(r.Resolve(t.Context(), "1.0.0"))))
 	has("deleted by digest", versions, `"1.0.0"`, false)
-}
-
-// TestBesideLists publishes through /v2/ with the right to publish one namespace only:
-// the module is in the catalog, and nothing warns that it is not.
-func TestBesideLists(t *testing.T) {
-	h := ocitest.Handler(t, ocitest.Quirks{})
-	inner := httptest.NewServer(h)
-	t.Cleanup(inner.Close)
-	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
-		o.Embedded = h
-		o.Access.Tokens = append(o.Access.Tokens, newToken(t, publisherToken, "publish:module:net/**"))
-	})
-	client := newClient(t, strings.TrimPrefix(f.URL, "http://"), oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
-		return oci.Credential{Username: "ci", Password: publisherToken}, nil
-	}})
-	m := addr.ModuleVersion{Module: must(addr.ParseModule("net/vpc/aws")), Version: must(addr.ParseVersion("1.0.0"))}
-	out := must(depot.New(depot.Options{Client: client, Layout: f.layout}).PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte("# 1")}}, m, depot.ModuleOptions{}))
-	if len(out.Warnings) != 0 {
-		t.Errorf("warnings %q", out.Warnings)
-	}
-	if _, body := ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+publisherToken); !strings.Contains(string(body), "net/vpc/aws/1.0.0") {
-		t.Errorf("the catalog has no module: %s", body)
-	}
 }

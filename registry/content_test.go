@@ -42,9 +42,7 @@ func TestContent(t *testing.T) {
 	}
 	root, other := must(repo.Fetch(t.Context(), "1.0.0")), must(repo.Fetch(t.Context(), "1.1.0"))
 	report := must(evidence.AttachReport(t.Context(), repo, root.Descriptor, evidence.ReportSPDX, []byte(`{"spdxVersion":"SPDX-2.3"}`), nil))
-	if err := repo.PutTag(t.Context(), "okara-candidate-0123456789ab", must(oci.NewManifest(must(other.Image())))); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, repo.PutTag(t.Context(), "okara-candidate-0123456789ab", must(oci.NewManifest(must(other.Image())))))
 	sum := func(b []byte) string { return digest.FromBytes(b).String() }
 	for _, tt := range []struct {
 		path              string

@@ -22,9 +22,7 @@ func TestDownloads(t *testing.T) {
 	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
 	_, link := a.moduleLink(t, 1000)
 	entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}
-	if err := artifact.AddCatalogEntry(t.Context(), a.repo(t, a.layout.CatalogRepo()), entry); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, artifact.AddCatalogEntry(t.Context(), a.repo(t, a.layout.CatalogRepo()), entry))
 	downloads := func(f *front) int {
 		t.Helper()
 		type doc struct{ Downloads int }

@@ -59,10 +59,7 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	if change != nil {
 		change(&o)
 	}
-	h, err := server.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(server.New(o))
 	web := httptest.NewServer(h)
 	t.Cleanup(web.Close)
 	return &front{Server: web, handler: h, count: count, layout: o.Layout, client: newClient(t, host, oci.Options{PlainHTTP: true})}
@@ -70,20 +67,12 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 
 func newClient(t testing.TB, host string, o oci.Options) *oci.Client {
 	t.Helper()
-	c, err := oci.New(host, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must(oci.New(host, o))
 }
 
 func (f *front) repo(t testing.TB, name string) *oci.Repo {
 	t.Helper()
-	r, err := f.client.Repo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must(f.client.Repo(name))
 }
 
 // module pushes a version of a module with these files and returns its zip.
@@ -115,12 +104,8 @@ func (f *front) moduleOf(t testing.TB, address, version string, archive oci.Blob
 func (f *front) push(t testing.TB, repository, tag string, a oci.Artifact) {
 	t.Helper()
 	r := f.repo(t, repository)
-	if _, err := r.Push(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.PutTag(t.Context(), tag, a.Root); err != nil {
-		t.Fatal(err)
-	}
+	must(r.Push(t.Context(), a))
+	succeed(t, r.PutTag(t.Context(), tag, a.Root))
 }
 
 // release is a version of a provider to push.
@@ -228,6 +213,14 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// succeed ends the test if a call that has no value returned an error.
+func succeed(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func hexSum(b []byte) string {

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -29,23 +30,10 @@ import (
 
 func newTestServer(t *testing.T, transport http.RoundTripper) *server {
 	t.Helper()
-	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := newServer(Options{Client: client, Kit: service.New(service.Options{Guard: guard}), Keys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true}))(t)
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
+	guard := must.Get(access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: keys}))(t)
+	return must.Get(newServer(Options{Client: client, Kit: service.New(service.Options{Guard: guard}), Keys: keys}))(t)
 }
 
 func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {

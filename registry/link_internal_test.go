@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -20,10 +21,7 @@ func testKey(b byte) keyring.Key { return keyring.Key{Secret: bytes.Repeat([]byt
 
 func newTestLinks(t testing.TB, now *time.Time, keys ...keyring.Key) *links {
 	t.Helper()
-	ring, err := keyring.New(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(keyring.New(keys))(t)
 	return &links{keys: ring, ttl: 4 * time.Hour, now: func() time.Time { return *now }}
 }
 

@@ -20,15 +20,9 @@ func TestLocalNames(t *testing.T) {
 		"": 200, "localhost:9090": 200, "[::1]:1": 200, "okara.example.com": 200, "modules.example.com:443": 200,
 		"page.example.net": 421, "127.0.0.1.example.net:9090": 421, "192.0.2.1": 421,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil))
 		r.Host = host
-		resp, err := web.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must(web.Client().Do(r))
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("host %q: %d, want %d", host, resp.StatusCode, want)

@@ -20,19 +20,15 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // TestReceive distinguishes an upload that breaks off, which is a fault of the
 // client, from a full disk.
 func TestReceive(t *testing.T) {
-	closed, err := os.Create(filepath.Join(t.TempDir(), "upload"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := must.Get(os.Create(filepath.Join(t.TempDir(), "upload")))(t)
+	must.Succeed(t, closed.Close())
 	tests := map[string]struct {
 		body   io.Reader
 		to     io.Writer
@@ -67,21 +63,12 @@ func TestPublishError(t *testing.T) {
 // expire.
 func FuzzReceipt(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
-	keys, err := keyring.New([]keyring.Key{testKey(1)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	keys := must.Get(keyring.New([]keyring.Key{testKey(1)}))(f)
 	want := upload{Repository: "r", File: "f.zip", Digest: digest.FromString("x"), Size: 1, H1: "h1:x", Expires: now.Unix() + 1}
-	good, err := newReceipt(keys, want)
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Get(newReceipt(keys, want))(f)
 	old := want
 	old.Expires = now.Unix()
-	expired, err := newReceipt(keys, old)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expired := must.Get(newReceipt(keys, old))(f)
 	for _, receipt := range []string{good, expired, good + "=", good[:len(good)-1], "a.b.c", ".."} {
 		f.Add(receipt)
 	}

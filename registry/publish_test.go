@@ -18,15 +18,12 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // send sends a request with a body as the publisher.
@@ -322,33 +319,5 @@ func TestPublishStatus(t *testing.T) {
 		if status != 201 || strings.Contains(string(body), "warnings") != warned {
 			t.Errorf("replacement %s: %d %s", replacement, status, body)
 		}
-	}
-}
-
-// TestPublishRemoved publishes under the number of a version whose tag was
-// removed, and reverts the removal.
-func TestPublishRemoved(t *testing.T) {
-	f := newFront(t, private(t))
-	files := map[string]string{"main.tf": "locals {}\n"}
-	const path = "/v1/modules/net/vpc/aws/1.0.0"
-	if status, body := f.send(t, http.MethodPut, path, publisherToken, depottest.ZipOf(t, files)); status != 201 {
-		t.Fatalf("%d %s", status, body)
-	}
-	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
-	it := addr.Module{Namespace: "net", Name: "vpc", System: "aws"}.Item()
-	if _, _, err := d.Announce(t.Context(), it, depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "leaks", DeleteTag: true}); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"locals {}\n", "# other\n"} {
-		status, body := f.send(t, http.MethodPut, path, publisherToken, depottest.ZipOf(t, map[string]string{"main.tf": text}))
-		if status != 409 || !strings.Contains(string(body), "was withdrawn: leaks; a number is not used twice; the next free version is 1.0.1") {
-			t.Errorf("%q: %d %s", text, status, body)
-		}
-	}
-	if status, body := f.send(t, http.MethodPost, path+"/status", publisherToken, []byte(`{"action":"unyank"}`)); status != 201 {
-		t.Errorf("unyank: %d %s", status, body)
-	}
-	if status, body := f.send(t, http.MethodPut, path, publisherToken, depottest.ZipOf(t, files)); status != 200 {
-		t.Errorf("it is back: %d %s", status, body)
 	}
 }

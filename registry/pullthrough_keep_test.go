@@ -103,9 +103,7 @@ func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
 	f.provider(t, release{address: "example.com/acme/dns", version: "1.0.0"})
 	e := evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
-	if _, err := evidence.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e); err != nil {
-		t.Fatal(err)
-	}
+	must(evidence.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e))
 	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
 		t.Errorf("index.json: %s", got)
 	}

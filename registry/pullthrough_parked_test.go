@@ -29,9 +29,7 @@ func TestPullThroughParked(t *testing.T) {
 		}
 		j := must(jobs.ReadJob(t.Context(), queue, list.Tags[0]))
 		end := jobs.End{Failed: true, Parked: true, Result: "parked", Time: time.Now()}
-		if err := jobs.EndJob(t.Context(), queue, j.ID, end); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, jobs.EndJob(t.Context(), queue, j.ID, end))
 		time.Sleep(24 * time.Hour) // of the bubble's clock
 		second := newOffline(t, storage, pullFrom(from))
 		second.start(t)

@@ -30,9 +30,7 @@ func TestSearchAPI(t *testing.T) {
 	for _, address := range []string{"net/vpc/aws", "net/dns/aws", "shut/vault/aws"} {
 		f.module(t, address, "1.2.0", map[string]string{"main.tf": ""})
 		entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: address, Repository: "acme/modules/" + address}
-		if err := artifact.AddCatalogEntry(t.Context(), f.repo(t, f.layout.CatalogRepo()), entry); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, artifact.AddCatalogEntry(t.Context(), f.repo(t, f.layout.CatalogRepo()), entry))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

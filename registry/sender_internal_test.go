@@ -16,6 +16,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
@@ -29,13 +30,8 @@ func sent(t *testing.T, src *source, pause time.Duration) ([]byte, error) {
 		w.Header().Set("Content-Type", "application/zip")
 		http.ServeContent(newSender(w, r, stallTimeout), r, "", time.Time{}, src)
 	}))
-	if _, err := io.WriteString(here, "GET / HTTP/1.1\r\nHost: okara.test\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(here), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(here, "GET / HTTP/1.1\r\nHost: okara.test\r\n\r\n"))(t)
+	resp := must.Get(http.ReadResponse(bufio.NewReader(here), nil))(t)
 	defer here.Close()
 	var got bytes.Buffer
 	for {
@@ -57,9 +53,7 @@ func TestSlowReader(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 256<<10)
 	d := oci.Descriptor{Digest: digest.FromBytes(content), Size: int64(len(content))}
 	file := filepath.Join(t.TempDir(), "blob")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, content, 0o600))
 	for name, from := range map[string]func() *source{
 		"memory": func() *source { return &source{ctx: t.Context(), d: d, small: content} },
 		"file":   func() *source { return &source{ctx: t.Context(), d: d, file: mustOpen(file)} },

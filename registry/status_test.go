@@ -25,9 +25,7 @@ import (
 func (f *front) event(t testing.TB, repository string, at time.Time, e evidence.StatusEvent, blobs ...oci.Blob) {
 	t.Helper()
 	e.Time = at
-	if _, err := evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...); err != nil {
-		t.Fatal(err)
-	}
+	must(evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...))
 }
 
 // TestStatus deprecates, withdraws and reverts both, and checks every route.
@@ -154,9 +152,7 @@ func TestTofuKeys(t *testing.T) {
 	gone := must(signing.NewKey(signing.KeyOptions{Name: "gone", ECC: true}))
 	before := must(signing.ParseKey(must(gone.Armor(nil)), nil))
 	byGone := func(sums []byte) []byte { return must(before.Sign(sums, time.Now())) }
-	if err := gone.Revoke(time.Now().Add(-time.Minute), "stolen"); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, gone.Revoke(time.Now().Add(-time.Minute), "stolen"))
 	key := func(k *signing.Key) artifact.SigningKey { return servedKey(must(k.Public())) }
 	own, foreign, expired, revoked := key(testSigner()), key(other), key(old), key(gone)
 	garbage := artifact.SigningKey{KeyID: "0123456789ABCDEF", ASCIIArmor: "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n"}

@@ -67,19 +67,14 @@ func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsF
 	outer.StartTLS()
 	t.Cleanup(outer.Close)
 	f.ca = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(f.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: outer.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(f.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: outer.Certificate().Raw}), 0o600))
 	return f
 }
 
 // keepStates makes a front-end serve states by all routes.
 func keepStates(t testing.TB, o *server.Options) {
 	t.Helper()
-	store, err := states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true}))
 	o.TFE = &server.TFEOptions{}
 	o.Stores = func(_ context.Context, name string) (*statebackend.Store, error) {
 		if name != "acme" {
@@ -258,9 +253,7 @@ func TestTofuHashes(t *testing.T) {
 		// URL.
 		for host, args := range map[string][]string{f.host: nil, "okara.test": {"-net-mirror=https://" + f.host + "/mirror/"}} {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600))
 			args = append([]string{"providers", "lock", "-no-color"}, args...)
 			for _, p := range platforms {
 				args = append(args, "-platform="+p)
@@ -353,9 +346,7 @@ func TestTofuLogin(t *testing.T) {
 					t.Fatalf("login: %v\n%s", err, out)
 				}
 				rc := filepath.Join(tool.Home, ".terraformrc")
-				if err := os.WriteFile(rc, []byte("disable_checkpoint = true\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				succeed(t, os.WriteFile(rc, []byte("disable_checkpoint = true\n"), 0o600))
 				if _, out, err := tool.Init(t, root, "", env...); err != nil {
 					t.Errorf("init with the token: %v\n%s", err, out)
 				}

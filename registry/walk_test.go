@@ -203,14 +203,10 @@ func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 	w.rnd = rand.New(rand.NewPCG(1, 1))
 	publish := map[string]func(*depot.Depot, addr.Version, string) error{addr.KindModule: w.publishModule, addr.KindProvider: w.publishProvider, addr.KindMirror: w.mirror}[it.Kind]
 	for _, v := range []string{"1.0.0", "1.1.0"} {
-		if err := publish(w.depots[1], depottest.MustVersion(t, v), "b"); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, publish(w.depots[1], depottest.MustVersion(t, v), "b"))
 	}
 	file := filepath.Join(dir, "foreign")
-	if err := w.save(file); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, w.save(file))
 	return file
 }
 

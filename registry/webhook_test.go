@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,48 +132,6 @@ func TestHookOnce(t *testing.T) {
 	})
 }
 
-// TestHookRetries lets GitHub fail twice: the third try, 30 s later, publishes.
-//
-// Shows: aws-registry 1
-func TestHookRetries(t *testing.T) {
-	store := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		api := &forge{failing: 2, trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, store, api)
-		defer h.run(t)()
-		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
-			t.Fatal(status, body)
-		}
-		time.Sleep(29 * time.Second)
-		synctest.Wait()
-		h.mustVersions(t, "acme/vpc/aws")
-		time.Sleep(10 * time.Second) // "not found" is remembered for 5 s
-		synctest.Wait()
-		h.mustVersions(t, "acme/vpc/aws", "1.0.0")
-	})
-}
-
-// TestHookRateLimit has a rate limit that lasts for half an hour: no try waits
-// for that long, and a later one publishes.
-func TestHookRateLimit(t *testing.T) {
-	store := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		api := &forge{limited: time.Now().Add(30 * time.Minute), trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, store, api)
-		defer h.run(t)()
-		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
-			t.Fatal(status, body)
-		}
-		synctest.Wait()
-		if log := h.log.take(); !strings.Contains(log, "tried again") || !strings.Contains(log, "rate limit") {
-			t.Errorf("the first try did not end at the limit: %s", log)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		h.mustVersions(t, "acme/vpc/aws", "1.0.0")
-	})
-}
-
 // TestHookSurvives stops a server between its answer and the work.
 //
 // Shows: aws-registry 1
@@ -195,34 +152,6 @@ func TestHookSurvives(t *testing.T) {
 		time.Sleep(7 * time.Minute)
 		synctest.Wait()
 		next.mustVersions(t, "acme/vpc/aws", "1.0.0")
-	})
-}
-
-// TestHookReplicas sends one delivery to two replicas at once and lets both
-// work.
-func TestHookReplicas(t *testing.T) {
-	store := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		api := &forge{trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		replicas := []*hooked{newHooked(t, store, api), newHooked(t, store, api)}
-		var running sync.WaitGroup
-		for _, h := range replicas {
-			defer h.run(t)()
-			running.Go(func() {
-				if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != 202 && status != 200 {
-					t.Error(status, body)
-				}
-			})
-		}
-		running.Wait()
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		for _, h := range replicas {
-			h.mustVersions(t, "acme/vpc/aws", "1.0.0")
-			if log := h.log.take(); strings.Contains(log, "level=ERROR") {
-				t.Error(log)
-			}
-		}
 	})
 }
 

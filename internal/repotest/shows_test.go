@@ -62,23 +62,6 @@ func TestShowsPage(t *testing.T) {
 	}
 }
 
-// TestShowsMistakes checks that invalid comments are rejected.
-func TestShowsMistakes(t *testing.T) {
-	for name, comment := range map[string]string{
-		"no row":        "// Shows: lock | a cell",
-		"no section":    "// Shows: | a cell",
-		"an empty cell": "// Shows: lock 1 | a |",
-	} {
-		if s, err := parseShows(comment, "//"); err == nil {
-			t.Errorf("%s: %v", name, s)
-		}
-	}
-	got, err := parseShows("// TestX does.\n//\n// Shows: lock 1 | a cell\n// that goes on | b\n// Shows: other 4a\n//\n// More.", "//")
-	if err != nil || len(got) != 2 || !slices.Equal(got[0].cells, []string{"a cell that goes on", "b"}) || got[1].section != "other" || got[1].row != "4a" {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 // collectShows reads the comments of all tests and scripts.
 func collectShows(t *testing.T) map[string]map[string]*shown {
 	t.Helper()

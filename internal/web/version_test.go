@@ -128,18 +128,6 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRenderLimiter counts the requests to the registry for an uncached module: its list,
-// manifest and description, and its evidence.
-func TestRenderLimiter(t *testing.T) {
-	s := New(t, rights.AnonymousRead()...)
-	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	s.count.Take()
-	s.get(t, "/ui/modules/net/vpc/aws")
-	if asked := s.count.Take(); len(asked) > 6 {
-		t.Errorf("%d requests: %v", len(asked), asked)
-	}
-}
-
 // TestDownload follows the link to a document about a version.
 func TestDownload(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
