@@ -79,27 +79,6 @@ func eachGuard(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 	t.Run("tokens", func(t *testing.T) { f(t, ocitest.NewTokens(t, users)) })
 }
 
-// TestLoginCheck logs in to the distribution registry with its own authentication.
-func TestLoginCheck(t *testing.T) {
-	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
-		u := newPerson(t)
-		r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin")
-		if r.code != cli.ExitDenied || !strings.HasPrefix(r.err, "okara: nothing was kept: ") || strings.Contains(r.err, "wr0ng") {
-			t.Errorf("wrong password: %+v", r)
-		}
-		if _, err := os.Stat(filepath.Join(u.home, ".docker")); err == nil {
-			t.Error("a refused login left a file behind")
-		}
-		r = u.okara(testSecret+"\n", "login", g.Host, "-u", testUser, "--password-stdin", "--json")
-		if r.code != 0 || !strings.Contains(r.out, `"checked": true`) || r.err != "" {
-			t.Errorf("right password: %+v", r)
-		}
-		if out := u.mustOkara("auth", "explain", g.Host); !strings.Contains(out, "\nregistry: accepted") {
-			t.Errorf("explain: %s", out)
-		}
-	})
-}
-
 // TestDeniedSaysItOnce expects the registry's message once, and exit code 5.
 func TestDeniedSaysItOnce(t *testing.T) {
 	words := map[string]string{"htpasswd": "authentication required", "tokens": "the issuer does not know this user name and password"}

@@ -91,12 +91,8 @@ func lockState(t *testing.T, url string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"ID":%q,"Operation":"test"}`, rand.Text())
 	for _, method := range []string{"LOCK", "UNLOCK"} {
-		req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
-		resp := must.Get(http.DefaultClient.Do(req))(t)
-		text, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s %s", method, resp.Status, text)
+		if text, code := send(t, method, url, "", body); code != http.StatusOK {
+			t.Errorf("%s: %d %s", method, code, text)
 		}
 	}
 }
@@ -125,8 +121,8 @@ func TestFullDiskOfOthers(t *testing.T) {
 	mustLockAndWrite(t, p, 1)
 	before := fillDisk(t, disk)
 
-	if got := ask(t, p.url+"/readyz"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "disk of the storage folder is full") {
-		t.Errorf("readyz on a full disk: %s", got)
+	if got, code := send(t, http.MethodGet, p.url+"/readyz", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(got, "disk of the storage folder is full") {
+		t.Errorf("readyz on a full disk: %d %s", code, got)
 	}
 	module := newNoisyModule(t, 100<<10)
 	for _, to := range [][]string{{"--server", p.url}, {"--registry", strings.TrimPrefix(p.url, "http://")}} {
@@ -148,22 +144,11 @@ func TestFullDiskOfOthers(t *testing.T) {
 	mustLockAndWrite(t, p, 12)
 
 	must.Succeed(t, os.Remove(before))
-	if got := ask(t, p.url+"/readyz"); !strings.HasPrefix(got, "200 ") {
-		t.Errorf("readyz when there is room: %s", got)
-	}
+	get(t, p.url+"/readyz", "")
 	mustOkara(t, "publish", "module", module, "net/vpc/aws", "1.0.0", "--server", p.url)
 	if !strings.Contains(p.log.String(), "has room again") {
 		t.Errorf("the log does not say that there is room: %s", p.log)
 	}
-}
-
-// ask returns the status and the body of an answer.
-func ask(t *testing.T, url string) string {
-	t.Helper()
-	resp := must.Get(http.Get(url))(t)
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	return fmt.Sprintf("%d %s", resp.StatusCode, text)
 }
 
 // TestUploadThatFails: an upload that does not fit, and one whose client disconnects, free
@@ -185,8 +170,8 @@ func TestUploadThatFails(t *testing.T) {
 		}
 		until(t, "the space is back after publish "+to[0], back)
 	}
-	if got := ask(t, p.url+"/v1/modules/net/big/aws/versions"); !strings.HasPrefix(got, "404 ") {
-		t.Errorf("what was refused is listed: %s", got)
+	if got, code := send(t, http.MethodGet, p.url+"/v1/modules/net/big/aws/versions", "", ""); code != http.StatusNotFound {
+		t.Errorf("what was refused is listed: %d %s", code, got)
 	}
 	for _, method := range []string{http.MethodPatch, http.MethodPut} {
 		conn := beginUpload(t, p.url, method, 10<<20)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -99,7 +98,7 @@ func TestReadServer(t *testing.T) {
 			t.Errorf("%v: exit %d %s, server - registry +:\n%s", args, code, errOut, diff)
 		}
 	}
-	if got := must.Fixed(io.ReadAll(askServer(t, http.MethodGet, r.server+"/v1/modules/net/vpc/aws", readToken, "").Body)); !strings.Contains(string(got), `"downloads":0`) {
+	if got := get(t, r.server+"/v1/modules/net/vpc/aws", readToken); !strings.Contains(got, `"downloads":0`) {
 		t.Errorf("what was verified counts as a download: %s", got)
 	}
 	for _, args := range [][]string{{"net/vpc/aws"}, {"net/vpc/aws@1.0.0"}, {"acme/dns"}, {"again/dns", "--platform", "linux_amd64"}, {aMirrored}, {"acme/dns", "--openpgp-key", r.openpgp}} {
@@ -129,20 +128,10 @@ func TestErrorsNameTheServer(t *testing.T) {
 		t.Errorf("verify %s: exit %d\n%s", absent, code, errOut)
 	}
 	own, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", r.file(t, "own", serveToken+" write:state:**\n"))
-	got := must.Fixed(io.ReadAll(askServer(t, http.MethodPost, own+"/state/acme/net?ID=mine", serveToken, `{"version":4,"serial":1,"lineage":"a"}`).Body))
-	if !strings.Contains(string(got), "in "+strings.TrimPrefix(own, "http://")+"/state/acme: lock mine is not held") {
+	got, _ := send(t, http.MethodPost, own+"/state/acme/net?ID=mine", serveToken, `{"version":4,"serial":1,"lineage":"a"}`)
+	if !strings.Contains(got, "in "+strings.TrimPrefix(own, "http://")+"/state/acme: lock mine is not held") {
 		t.Errorf("a write without a lock: %s", got)
 	}
-}
-
-// askServer sends a request with a token; its answer's body ends with the test.
-func askServer(t *testing.T, method, url, token, body string) *http.Response {
-	t.Helper()
-	q := must.Fixed(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))
-	q.Header.Set("Authorization", "Bearer "+token)
-	resp := must.Get(http.DefaultClient.Do(q))(t)
-	t.Cleanup(func() { resp.Body.Close() })
-	return resp
 }
 
 // TestReadServerCompares: the report on a merge request is the same through a server and

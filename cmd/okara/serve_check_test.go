@@ -3,13 +3,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -180,31 +177,4 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 		return err
 	}))
 	return all
-}
-
-// TestServeLogJSON shows that a log in JSON contains only JSON, from start to end.
-func TestServeLogJSON(t *testing.T) {
-	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--log-format", "json", "--metrics-listen", "127.0.0.1:0", "--debug")
-	status(t, http.DefaultClient, http.MethodGet, url+"/healthz", "")
-	if code := stop(); code != cli.ExitOK && code != cli.ExitInterrupted {
-		t.Error("exit", code)
-	}
-	var messages []string
-	for line := range strings.Lines(notes()) {
-		var record struct {
-			Level, Msg, Version, URL, Storage, Reason string
-		}
-		if err := json.Unmarshal([]byte(line), &record); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if record.Level != "DEBUG" || record.Msg == "request" {
-			messages = append(messages, record.Msg) // background work may end later
-		}
-		if record.Msg == "started" && (record.URL != url || record.Version == "" || record.Storage == "") || record.Msg == "ended" && record.Reason == "" {
-			t.Errorf("incomplete: %s", line)
-		}
-	}
-	if !slices.Contains(messages, "started") || !slices.Contains(messages, "request") || messages[len(messages)-1] != "ended" {
-		t.Errorf("messages %q, want started, the request, and ended as the last", messages)
-	}
 }

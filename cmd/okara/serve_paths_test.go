@@ -28,11 +28,7 @@ func TestServeFromAnywhere(t *testing.T) {
 	mustWrite(t, filepath.Join(here, "more"), []byte(teamToken+" read:module:**\n"))
 	mustWrite(t, filepath.Join(etc, "okara.hcl"), []byte("token_file = \"tokens\"\nstorage = \"data\"\naudit_log = \"log/../audit.jsonl\"\n"))
 	status := func(url, token string) int {
-		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/catalog", nil))(t)
-		r.Header.Set("Authorization", "Bearer "+token)
-		resp := must.Get(http.DefaultClient.Do(r))(t)
-		defer resp.Body.Close()
-		return resp.StatusCode
+		return status(t, http.DefaultClient, http.MethodGet, url+"/v1/catalog", token)
 	}
 	url, _, stop := newServer(t, "--config", filepath.Join(etc, "okara.hcl"))
 	if a, b := status(url, serveToken), status(url, teamToken); a != http.StatusOK || b != http.StatusUnauthorized {

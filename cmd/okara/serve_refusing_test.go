@@ -38,7 +38,7 @@ func TestServeOnRefusingRegistry(t *testing.T) {
 	says := func(path string, want int, texts ...string) {
 		t.Helper()
 		for range 5 {
-			body, code := request(t, http.MethodGet, url+path, "")
+			body, code := send(t, http.MethodGet, url+path, "", "")
 			for _, text := range texts {
 				if code != want || !strings.Contains(body, text) || strings.Contains(body, "secret") {
 					t.Errorf("%s: %d, want %d with %q: %s", path, code, want, text, body)
@@ -80,11 +80,11 @@ func TestServeStatesOnRefusingRegistry(t *testing.T) {
 			{http.MethodPost, at + "?ID=" + id[len(`{"ID":"`):][:36], stateText("a", serial)},
 			{"UNLOCK", at, id},
 		} {
-			if body, code := request(t, step[0], step[1], step[2]); code != http.StatusOK {
+			if body, code := send(t, step[0], step[1], "", step[2]); code != http.StatusOK {
 				t.Fatalf("%s %d: %d: %s", step[0], serial, code, body)
 			}
 		}
-		if got, _ := request(t, http.MethodGet, at, ""); got != stateText("a", serial) {
+		if got, _ := send(t, http.MethodGet, at, "", ""); got != stateText("a", serial) {
 			t.Errorf("after write %d: %s", serial, got)
 		}
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -73,8 +72,8 @@ rule "operators" {
 	if got := ask("dns", alice); got != http.StatusForbidden {
 		t.Errorf("what the rule does not give: %d", got)
 	}
-	metric := func(want string) bool { return strings.Contains(page(t, url+"/metrics", admin), want) }
-	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 0") || !strings.Contains(doctor, "1 rules, read") {
+	metric := func(want string) bool { return strings.Contains(get(t, url+"/metrics", admin), want) }
+	if doctor := get(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 0") || !strings.Contains(doctor, "1 rules, read") {
 		t.Errorf("the doctor says %s", doctor)
 	}
 
@@ -83,7 +82,7 @@ rule "operators" {
 	if may, other := ask("net", alice), ask("dns", alice); may != http.StatusNotFound || other != http.StatusForbidden {
 		t.Errorf("a broken file: %d and %d, want the old rules", may, other)
 	}
-	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 1") || !strings.Contains(doctor, "rules.json: the rules are not valid JSON") {
+	if doctor := get(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 1") || !strings.Contains(doctor, "rules.json: the rules are not valid JSON") {
 		t.Errorf("the doctor says %s", doctor)
 	}
 	must.Succeed(t, os.Remove(rules))
@@ -100,18 +99,4 @@ rule "operators" {
 	}
 	put("rules.json", "{}")
 	waitFor(t, "a rule that is gone", func() bool { return ask("net", token("carol", "", "people")) == http.StatusForbidden })
-}
-
-// page returns the content of a page.
-func page(t *testing.T, url, token string) string {
-	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
-	r.Header.Set("Authorization", "Bearer "+token)
-	resp := must.Get(http.DefaultClient.Do(r))(t)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v: %s", url, resp.Status, err, b)
-	}
-	return string(b)
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestServeOpensNoOtherState(t *testing.T) {
 		{"/state/victim/default", "state = \"dr/{name}\"\nstate_primary = \"state/{name}\"", http.StatusOK},
 	} {
 		url := newStateServer(t, host, key, "layout {\n"+tc.layout+"\n}\n")
-		body, code := request(t, http.MethodGet, url+tc.path, "")
+		body, code := send(t, http.MethodGet, url+tc.path, "", "")
 		if code != tc.want || tc.want != http.StatusOK && strings.Contains(body, "resources") {
 			t.Errorf("GET %s with %s: %d, want %d: %s", tc.path, tc.layout, code, tc.want, body)
 		}
@@ -68,15 +67,6 @@ func newStateServer(t *testing.T, host, key, config string) (url string) {
 	return url
 }
 
-func request(t *testing.T, method, url, body string) (string, int) {
-	t.Helper()
-	req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
-	resp := must.Get(http.DefaultClient.Do(req))(t)
-	defer resp.Body.Close()
-	b := must.Get(io.ReadAll(resp.Body))(t)
-	return string(b), resp.StatusCode
-}
-
 // TestServeSealsStates shows that a server with keys stores no unencrypted state, and that an
 // outdated pointer does not hide the newest version.
 func TestServeSealsStates(t *testing.T) {
@@ -85,7 +75,7 @@ func TestServeSealsStates(t *testing.T) {
 	url := newStateServer(t, host, key, "") + "/state/app/prod"
 	send := func(method, body string) string {
 		t.Helper()
-		answer, code := request(t, method, url, body)
+		answer, code := send(t, method, url, "", body)
 		if code != http.StatusOK {
 			t.Fatalf("%s: %d: %s", method, code, answer)
 		}

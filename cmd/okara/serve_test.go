@@ -77,6 +77,28 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
+// send makes a request, with a token unless that is empty.
+func send(t *testing.T, method, url, token, body string) (text string, code int) {
+	t.Helper()
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
+	defer resp.Body.Close()
+	return string(must.Get(io.ReadAll(resp.Body))(t)), resp.StatusCode
+}
+
+// get returns what is at an address.
+func get(t *testing.T, url, token string) string {
+	t.Helper()
+	text, code := send(t, http.MethodGet, url, token, "")
+	if code != http.StatusOK {
+		t.Fatalf("%s: %d: %s", url, code, text)
+	}
+	return text
+}
+
 func status(t *testing.T, client *http.Client, method, url, token string) int {
 	t.Helper()
 	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
@@ -207,7 +229,7 @@ login {
 	url, notes, stop := newServer(t, "--config", file)
 	_, metrics, _ := strings.Cut(notes(), "metrics: ")
 	metrics, _, _ = strings.Cut(metrics, "\n")
-	if text := get(t, metrics); !strings.Contains(text, "okara_archive_streams 0\n") {
+	if text := get(t, metrics, ""); !strings.Contains(text, "okara_archive_streams 0\n") {
 		t.Errorf("%s: %s", metrics, text)
 	}
 	for path, want := range map[string]int{

@@ -123,7 +123,7 @@ func TestServeStops(t *testing.T) {
 		running[i] = &download{body: resp.Body, hash: sha256.New()}
 		must.Get(io.CopyN(running[i].hash, resp.Body, 1000))(t)
 	}
-	if metrics := get(t, p.url+"/metrics"); !strings.Contains(metrics, fmt.Sprintf("okara_archive_streams %d\n", downloads)) {
+	if metrics := get(t, p.url+"/metrics", ""); !strings.Contains(metrics, fmt.Sprintf("okara_archive_streams %d\n", downloads)) {
 		t.Fatalf("not %d downloads are in the middle:\n%s", downloads, metrics)
 	}
 	p.signal(t, syscall.SIGTERM)
@@ -155,7 +155,7 @@ func TestServeStops(t *testing.T) {
 	p = newServeProcess(t, nil, "--storage", storage)
 	detail := ""
 	for detail == "" || strings.Contains(detail, `"downloads":0,`) { // until the counts are read
-		detail = get(t, p.url+"/v1/modules/net/vpc/aws/1.0.0")
+		detail = get(t, p.url+"/v1/modules/net/vpc/aws/1.0.0", "")
 	}
 	if counted := fmt.Sprintf(`"downloads":%d,`, downloads+1); !strings.Contains(detail, counted) { // publish also fetched it
 		t.Errorf("after a restart: %s, want %s", detail, counted)
@@ -198,12 +198,4 @@ func TestServeSecondSignal(t *testing.T) {
 			}
 		})
 	}
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	resp := must.Get(http.Get(url))(t)
-	defer resp.Body.Close()
-	b := must.Get(io.ReadAll(resp.Body))(t)
-	return string(b)
 }

@@ -9,29 +9,23 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
-	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const teamToken = "oks_team_0123456789abcdefghij"
-
-// sendState makes a request to a server with the owner's token for its states.
-func sendState(t *testing.T, method, url, body string) {
-	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
-	r.Header.Set("Authorization", "Bearer "+serveToken)
-	resp := must.Get(http.DefaultClient.Do(r))(t)
-	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %d", method, url, resp.StatusCode)
-	}
-}
 
 // TestWorkspaceCommands makes, lists and deletes workspaces at a server: output, exit codes and
 // completions.
 func TestWorkspaceCommands(t *testing.T) {
 	tokens := newFile(t, "tokens", serveToken+" write:state:**\n"+teamToken+" write:state:acme/dev-*\n")
 	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", tokens)
-	sendState(t, http.MethodPost, url+"/state/acme/full", `{"version":4,"serial":1,"lineage":"a","resources":[{"mode":"managed","type":"x","name":"y","instances":[{}]}]}`)
-	sendState(t, "LOCK", url+"/state/acme/held", `{"ID":"a","Who":"anna"}`)
+	for _, made := range [][3]string{
+		{http.MethodPost, "full", `{"version":4,"serial":1,"lineage":"a","resources":[{"mode":"managed","type":"x","name":"y","instances":[{}]}]}`},
+		{"LOCK", "held", `{"ID":"a","Who":"anna"}`},
+	} {
+		if text, code := send(t, made[0], url+"/state/acme/"+made[1], serveToken, made[2]); code != http.StatusOK {
+			t.Fatalf("%s: %d %s", made[0], code, text)
+		}
+	}
 	for _, s := range []struct {
 		name, token string
 		args        []string
