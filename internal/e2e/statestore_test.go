@@ -31,8 +31,6 @@ const storeBlock = `  required_providers {
 %s  }
 `
 
-const storeKey = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
-
 // newStore returns a home for such a terraform, with okara's provider in a mirror, and one for
 // the OpenTofu of the other backends.
 func newStore(t testing.TB) (store, tofu *cloud) {
