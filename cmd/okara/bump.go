@@ -93,7 +93,7 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 		if f.markdown && !reg.JSON {
 			text = strings.TrimSuffix(changedMarkdown(all), "\n")
 		}
-		return cmp.Or(reg.PrintResult(all, text), refusedError(changed, refused, f.keepGoing, true))
+		return cmp.Or(reg.PrintResult(all, text), refusedError(changed, refused, f.keepGoing))
 	}
 	for _, m := range all {
 		if m.To == "" {

@@ -61,8 +61,7 @@ published, unless --keep-going publishes the others.
 Prints one line repository:tag@digest per module.
 
 Exit codes: 0 all published or already there, 2 usage, 4 all versions exist with
-other content, 6 some failed, or would be refused. A dry run has the code of the
-refusal, such as 4.`,
+other content, 6 some failed, or would be refused. A dry run has the code of the run.`,
 		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
   okara publish modules ./modules acme/{name}/{system} --version auto
   okara publish modules ./modules net/{name}/aws --bump commits
@@ -283,7 +282,7 @@ func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.
 }
 
 // refusedError is the error for modules of which some are refused; nil if none is.
-func refusedError(modules []moduleFolder, refused map[string]error, keepGoing, dry bool) error {
+func refusedError(modules []moduleFolder, refused map[string]error, keepGoing bool) error {
 	var all error
 	for _, m := range modules {
 		if err := refused[m.dir]; err != nil {
@@ -298,11 +297,7 @@ func refusedError(modules []moduleFolder, refused map[string]error, keepGoing, d
 	case keepGoing:
 		return cli.PartlyError("%d of %d modules failed: %w", len(refused), len(modules), all)
 	}
-	all = cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, and without --keep-going nothing is published: %w", len(refused), len(modules), all))
-	if dry {
-		return all
-	}
-	return cli.PartlyError("%w", all)
+	return cli.PartlyError("%w", cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, and without --keep-going nothing is published: %w", len(refused), len(modules), all)))
 }
 
 func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {
@@ -321,7 +316,7 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 			text = append(text, planText(reg.App, p))
 		}
 	}
-	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, keepGoing, true))
+	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, keepGoing))
 }
 
 // publishModules publishes one module after the other and prints the outcome of each.
@@ -344,7 +339,7 @@ func publishPlanned(ctx context.Context, p publisher, modules []moduleFolder, o 
 	b := batch{all: []depot.Published{}}
 	if len(modules) > 1 && !keepGoing {
 		_, refused := planEach(ctx, p, modules, o)
-		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, false, false)); err != nil {
+		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, false)); err != nil {
 			return b, err
 		}
 	}
