@@ -197,12 +197,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 // overtaken reads who ended our claim, and says which version keeps the bytes and whether
 // it is current.
 func overtaken(ctx context.Context, l *Lock, kept int64, res protocol.Saved) error {
-	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.names.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
-	by, err := l.s.manifests.fetchLock(ctx, tag.String(), l.x.names.workspace)
-	how := endText(by)
-	if err != nil {
-		how = endText(format.LockManifest{}) // the message omits the details
-	}
+	how := endText(l.x.endOf(ctx, l.hold.Claim))
 	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
 		how = explainMissing(l)
 	}

@@ -384,10 +384,7 @@ func (c copier) adoptable(err error) error {
 }
 
 func (c copier) elsewhere(mark format.ReplicaMark) error {
-	return &RemediedError{
-		Remedy{Kind: RemedyPromote, Repository: c.dst.repo.String()},
-		fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica),
-	}
+	return &RemediedError{Remedy{Kind: RemedyPromote, Repository: c.dst.repo.String()}, fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica)}
 }
 
 func (r *manifests) putReplicaMark(ctx context.Context, mark format.ReplicaMark) error {
@@ -401,19 +398,26 @@ func (r *manifests) putReplicaMark(ctx context.Context, mark format.ReplicaMark)
 	return r.repo.PutTag(ctx, format.TagReplica, m)
 }
 
+// readCopyMark is readMark where the repository is a copy; of is nil if it is none, or was
+// taken over.
+func (r *manifests) readCopyMark(ctx context.Context) (of *format.ReplicaMark, err error) {
+	mark, err := r.readMark(ctx)
+	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
+		return nil, nil
+	}
+	return &mark, err
+}
+
 // promote makes a replica an independent repository, before a takeover. The tag
 // stays, since not every registry deletes.
 func (r *manifests) promote(ctx context.Context) error {
-	mark, err := r.readMark(ctx)
-	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
-		return nil
-	}
-	if err != nil {
+	mark, err := r.readCopyMark(ctx)
+	if err != nil || mark == nil {
 		return err
 	}
 	mark.Promoted = true
 	mark.Updated = r.o.Now().UTC()
-	if err := r.putReplicaMark(ctx, mark); err != nil {
+	if err := r.putReplicaMark(ctx, *mark); err != nil {
 		return fmt.Errorf("making %s a repository of its own: %w", r.repo, err)
 	}
 	return nil
@@ -424,17 +428,11 @@ func (r *manifests) checkReplica(ctx context.Context, tags []string) error {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil
 	}
-	mark, err := r.readMark(ctx)
-	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
-		return nil
-	}
-	if err != nil {
+	mark, err := r.readCopyMark(ctx)
+	if err != nil || mark == nil {
 		return err
 	}
-	return &RemediedError{
-		Remedy{Kind: RemedyPromote, Repository: r.repo.String()},
-		fmt.Errorf("%s is a read-only copy of %s: %w", r.repo, mark.Source, ErrReplica),
-	}
+	return &RemediedError{Remedy{Kind: RemedyPromote, Repository: r.repo.String()}, fmt.Errorf("%s is a read-only copy of %s: %w", r.repo, mark.Source, ErrReplica)}
 }
 
 // Rekey opens version n of the workspace and seals the same content again, in its

@@ -144,7 +144,7 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
 	if o.own == "" {
-		if o.own, err = ownHost(ctx, up.reg.App, d, file.Addresses(to.Required)); err != nil {
+		if o.own, err = findOwnHost(ctx, up.reg.App, d, file.Addresses(to.Required)); err != nil {
 			return err
 		}
 	}
@@ -163,18 +163,6 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 		}
 	}
 	return nil
-}
-
-// ownHost finds the host of the registry's own providers, and reports it.
-func ownHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []addr.Provider) (string, error) {
-	host, err := findOwnHost(ctx, d, providers)
-	if _, several := errors.AsType[*ownHostError](err); several {
-		return "", cli.WithHint(err, "name the one of this registry with --own-host")
-	}
-	if host != "" {
-		a.Note("%s is taken for the host of the registry's own providers", host)
-	}
-	return host, err
 }
 
 // printLocked prints what was done for each provider, or has to be done. Hashes and versions
@@ -222,11 +210,11 @@ func lockedText(r lockfile.Result, check bool) string {
 	return at + r.State
 }
 
-// findOwnHost finds the host name by which users address the registry's own providers: for
-// such an address the registry has no mirrored provider, but an own provider of that name.
-// The public registries are excluded. It returns "" if no host qualifies, and an error if
-// several do.
-func findOwnHost(ctx context.Context, d *depot.Depot, providers []addr.Provider) (string, error) {
+// findOwnHost finds the host name by which users address the registry's own providers, and
+// reports it: for such an address the registry has no mirrored provider, but an own provider
+// of that name. The public registries are excluded. It returns "" if no host qualifies, and
+// an error if several do.
+func findOwnHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []addr.Provider) (string, error) {
 	var hosts []string
 	for _, p := range providers {
 		if p.Hostname == "registry.opentofu.org" || p.Hostname == "registry.terraform.io" || slices.Contains(hosts, p.Hostname) {
@@ -248,16 +236,10 @@ func findOwnHost(ctx context.Context, d *depot.Depot, providers []addr.Provider)
 	case 0:
 		return "", nil
 	case 1:
+		a.Note("%s is taken for the host of the registry's own providers", hosts[0])
 		return hosts[0], nil
 	}
-	return "", &ownHostError{Hosts: hosts}
-}
-
-// ownHostError says that several host names could be the one of own providers.
-type ownHostError struct{ Hosts []string }
-
-func (e *ownHostError) Error() string {
-	return "the registry has own providers for addresses of several hosts: " + strings.Join(e.Hosts, ", ")
+	return "", cli.WithHint(fmt.Errorf("the registry has own providers for addresses of several hosts: %s", strings.Join(hosts, ", ")), "name the one of this registry with --own-host")
 }
 
 // published reports whether the registry has a version. Some registries answer

@@ -4,7 +4,6 @@ package server
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,47 +110,31 @@ func (a *acts) wins(at place) bool {
 	return c != nil
 }
 
-// writes notes a version that a caller has written. If it is the copy with which a claim
+// writes notes a version that a caller has written, "": one that it has sealed again. If it is the copy with which a claim
 // takes over, the lock tells of it: then the result is true, unless the lock is recorded
 // already.
 func (a *acts) writes(caller, repository string, t format.StateTag, digest string, fence int64) (told bool) {
-	if fence == 0 {
-		a.changes(caller, repository, t.Fragment)
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for of, c := range a.claimsLocked(caller, repository, t.Fragment) {
-		if of.N == fence && !c.recorded {
+	for at, c := range a.claims {
+		of, ok := format.ParseStateTag(at.of)
+		switch {
+		case !ok || at.repository != repository || of.Fragment != t.Fragment || c.caller != caller:
+		case fence == 0:
+			c.wrote = true
+		case of.N == fence && !c.recorded:
 			c.change.Version = strconv.FormatInt(t.N, 10)
 			told = true
 		}
+	}
+	if digest == "" {
+		return told
 	}
 	if len(a.current) >= maxSteps {
 		clear(a.current)
 	}
 	a.current[place{"", repository, t.Fragment}] = digest
 	return told
-}
-
-// changes notes that a caller has changed a workspace under its locks.
-func (a *acts) changes(caller, repository, fragment string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, c := range a.claimsLocked(caller, repository, fragment) {
-		c.wrote = true
-	}
-}
-
-// claimsLocked returns the claims of a caller on a workspace.
-func (a *acts) claimsLocked(caller, repository, fragment string) iter.Seq2[format.StateTag, *claim] {
-	return func(yield func(format.StateTag, *claim) bool) {
-		for at, c := range a.claims {
-			of, ok := format.ParseStateTag(at.of)
-			if ok && at.repository == repository && of.Fragment == fragment && c.caller == caller && !yield(of, c) {
-				return
-			}
-		}
-	}
 }
 
 // isCurrent reports whether a digest is that of the version written last.

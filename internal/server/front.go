@@ -157,9 +157,7 @@ func newFront(o Options) (*Front, error) {
 	}
 	if o.Stores != nil {
 		f.states = httpbackend.New(httpbackend.Options{Open: o.Stores, Logger: o.Logger})
-		if f.tfe, err = f.newTFE(); err != nil {
-			return nil, err
-		}
+		f.tfe = f.newTFE()
 	}
 	if o.Pages {
 		var doctor web.Doctor

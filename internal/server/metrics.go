@@ -106,12 +106,22 @@ func (m *Metrics) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return counting{m, base}
+	return counting{base, func(r *http.Request, code string, took time.Duration) {
+		operation := r.Method + " " + operationOf(r.URL.Path)
+		m.ociRequests.WithLabelValues(r.URL.Host, operation, code).Inc()
+		m.ociSeconds.WithLabelValues(r.URL.Host, operation).Observe(took.Seconds())
+	}}
+}
+
+// originTransport counts the requests to the origins of one pull-through rule. The label
+// is the rule, since clients choose hosts and paths.
+func (m *Metrics) originTransport(rule string, base http.RoundTripper) http.RoundTripper {
+	return counting{base, func(_ *http.Request, code string, _ time.Duration) { m.origins.WithLabelValues(rule, code).Inc() }}
 }
 
 type counting struct {
-	m    *Metrics
-	base http.RoundTripper
+	base  http.RoundTripper
+	count func(r *http.Request, code string, took time.Duration)
 }
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -121,31 +131,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		code = strconv.Itoa(resp.StatusCode)
 	}
-	operation := r.Method + " " + operationOf(r.URL.Path)
-	c.m.ociRequests.WithLabelValues(r.URL.Host, operation, code).Inc()
-	c.m.ociSeconds.WithLabelValues(r.URL.Host, operation).Observe(time.Since(start).Seconds())
-	return resp, err
-}
-
-// originTransport counts the requests to the origins of one pull-through rule. The label
-// is the rule, since clients choose hosts and paths.
-func (m *Metrics) originTransport(rule string, base http.RoundTripper) http.RoundTripper {
-	return countingOrigin{m, rule, base}
-}
-
-type countingOrigin struct {
-	m    *Metrics
-	rule string
-	base http.RoundTripper
-}
-
-func (c countingOrigin) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.base.RoundTrip(r)
-	code := "error"
-	if err == nil {
-		code = strconv.Itoa(resp.StatusCode)
-	}
-	c.m.origins.WithLabelValues(c.rule, code).Inc()
+	c.count(r, code, time.Since(start))
 	return resp, err
 }
 
@@ -177,16 +163,10 @@ type collectionMetrics struct {
 func (m *Metrics) collected(freed, used int64) {
 	c := &m.collection
 	c.once.Do(func() {
-		c.used = prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "okara_storage_used_bytes", Help: "Blobs and uploads in the embedded registry after its last collection.",
-		})
-		c.last = prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "okara_storage_collected_timestamp_seconds", Help: "Unix time of the last garbage collection that succeeded.",
-		})
-		c.free = prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "okara_storage_freed_bytes_total", Help: "Bytes that garbage collections freed.",
-		})
-		m.all.MustRegister(c.used, c.last, c.free)
+		auto := promauto.With(m.all)
+		c.used = auto.NewGauge(prometheus.GaugeOpts{Name: "okara_storage_used_bytes", Help: "Blobs and uploads in the embedded registry after its last collection."})
+		c.last = auto.NewGauge(prometheus.GaugeOpts{Name: "okara_storage_collected_timestamp_seconds", Help: "Unix time of the last garbage collection that succeeded."})
+		c.free = auto.NewCounter(prometheus.CounterOpts{Name: "okara_storage_freed_bytes_total", Help: "Bytes that garbage collections freed."})
 	})
 	c.used.Set(float64(used))
 	c.last.SetToCurrentTime()

@@ -63,7 +63,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	}
 	o.Access = o.Access.Add(o.rules)
 	if s.RulesFile != "" {
-		o.Metrics.rulesRead(len(o.rules.Rules))
+		o.Metrics.noteRules(len(o.rules.Rules), nil)
 	}
 	if o.Layout, err = s.layout(); err != nil {
 		return o, err

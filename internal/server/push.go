@@ -334,7 +334,7 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		p.f.o.acts.act(p.in("resealed "+t.Fragment), c.Digest)
 		old := p.manifest.Digest.String()
 		p.f.o.acts.act(p.in("resealed "+old), old)
-		p.f.o.acts.changes(p.caller, p.repository, t.Fragment)
+		p.f.o.acts.writes(p.caller, p.repository, t, "", 0)
 		p.f.o.acts.collect(p.in("rekey "+t.Fragment), write, c)
 		return
 	}

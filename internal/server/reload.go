@@ -138,11 +138,11 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	file, err := s.rulesFile()
 	switch {
 	case err != nil:
-		l.metrics.rulesFailed(err)
+		l.metrics.noteRules(0, err)
 		l.log.Error("the rules file was not read again; its previous rules stay in effect", "error", err)
 	default:
 		if l.rules = file; s.RulesFile != "" {
-			l.metrics.rulesRead(len(file.Rules))
+			l.metrics.noteRules(len(file.Rules), nil)
 		}
 	}
 	return l.rules
@@ -199,20 +199,18 @@ type rulesState struct {
 	since   time.Time  // time of the problem, or of the last successful read
 }
 
-func (m *Metrics) rulesRead(rules int) {
+// noteRules notes what came of reading the rules file.
+func (m *Metrics) noteRules(rules int, err error) {
 	m.rules.mu.Lock()
 	defer m.rules.mu.Unlock()
-	m.rules.rules = rules
+	m.rules.since = time.Now()
+	if err != nil {
+		m.rulesErrors.Inc()
+		m.rules.problem = err.Error()
+		return
+	}
 	m.rules.problem = ""
-	m.rules.since = time.Now()
-}
-
-func (m *Metrics) rulesFailed(err error) {
-	m.rulesErrors.Inc()
-	m.rules.mu.Lock()
-	defer m.rules.mu.Unlock()
-	m.rules.problem = err.Error()
-	m.rules.since = time.Now()
+	m.rules.rules = rules
 }
 
 // rulesFindings report whether the current rules file is in effect.

@@ -63,10 +63,10 @@ type clouds struct {
 }
 
 // newTFE returns the handler of /api/v2/; nil: off.
-func (f *Front) newTFE() (http.Handler, error) {
+func (f *Front) newTFE() http.Handler {
 	o := f.o.TFE
 	if o == nil || f.o.Alone {
-		return nil, nil
+		return nil
 	}
 	c := &clouds{&f.o, f.kit.Guard}
 	own := tfe.Options{
@@ -90,11 +90,11 @@ func (f *Front) newTFE() (http.Handler, error) {
 		f.mover = &mover{f, own, make(chan struct{})}
 		own.Moved = f.mover.wait
 	}
-	h, err := tfe.New(own)
-	if err != nil || f.mounted.Forward == nil {
-		return h, err
+	h := tfe.New(own)
+	if f.mounted.Forward != nil {
+		h = f.mounted.Forward(h)
 	}
-	return f.mounted.Forward(h), nil
+	return h
 }
 
 // maxTFEState bounds a state that is stored by tfe.v2; the bound of /state/ is the same.

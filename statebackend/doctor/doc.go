@@ -19,10 +19,8 @@
 //
 // # The other checks
 //
-// Each check writes something, reports what it observed, and says what follows from it:
-// push and pull, a tag that is pushed again, the tag list after a push, a cache in front
-// of the registry, PUT that only creates, referrers, deletes by tag and by digest. Locks
-// do not rely on create-only PUT: one refusal does not prove that the registry
+// Each check writes something, reports what it observed, and says what follows from it.
+// Locks do not rely on create-only PUT: one refusal does not prove that the registry
 // distinguishes two requests that arrive at once.
 //
 // # What stays behind
@@ -34,6 +32,5 @@
 // repository itself, since their tags stay in the list that every lock reads.
 //
 // With [Options.Record] the verdict is stored in the repository, where every lock looks
-// for it. A verdict describes the registry at the time of the test: a registry that is
-// moved behind a cache must be examined again.
+// for it. A registry that is moved behind a cache must be examined again.
 package doctor

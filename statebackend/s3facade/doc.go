@@ -32,19 +32,16 @@
 //	POST, PUT, POST, DELETE ?uploadId       a multipart upload, then one Put
 //	DELETE key                              delete of the workspace
 //
-// A HEAD reads the whole state, since its size is not known otherwise; the GET
-// that both tools send right after it is answered from the same bytes.
-// Terraform fetches large states in ranges. They all come from one snapshot,
-// so no reader ever gets a mix of two versions.
+// A HEAD reads the whole state, since its size is not known otherwise; the GET that both
+// tools send right after it, and all ranges of a large state, come from the same bytes.
 //
 // # Guarantees and limits
 //
 // Locks, versions and fencing are those of statebackend; the only state of this
 // package is which locks this run took. Every request must carry the run's access
-// key in its signature's credential scope. The signature is not verified beyond
-// that: the key is random, made for one run, and stored only in files that no
-// other user can read. Payload hashes, Content-MD5 and x-amz-checksum headers are
-// verified, so a truncated body is refused.
+// key, which is random and in files that no other user can read, in its signature's
+// credential scope; the signature is not verified beyond that. Payload hashes, Content-MD5
+// and x-amz-checksum headers are verified, so a truncated body is refused.
 //
 // A caller that took the lock before the tool was started hands it over in
 // [Options].Taken. The tool then locks and unlocks as it likes, and no other client

@@ -27,15 +27,13 @@
 //
 // # Command IDs
 //
-// The protocol has no lock id: a request names a workspace, and other servers distinguish
-// clients by their user, which fails if all of CI has one token. But a command of either
-// tool reads its workspace by name first and then uses the id in that answer for all
-// further requests. So that id contains a command ID, which is new in each answer, and
-// the id of the lock is derived from it. As a result a lock request can be repeated, an
-// unlock ends only the lock of its own command, and an overtaken run is distinguished
-// from its successor. The serial of its state would not do that, since the tools raise it
-// at each attempt. A command ID gives no right. Scripts and providers, which store ids,
-// get the stable id without one (id.go).
+// The protocol has no lock id, and other servers distinguish clients by their user, which
+// fails if all of CI has one token. But a command of either tool reads its workspace by name
+// first and then uses the id in that answer for all further requests. So that id contains a
+// command ID, which is new in each answer and gives no right, and the id of the lock is
+// derived from it: a lock request can be repeated, an unlock ends only the lock of its own
+// command, and an overtaken run is distinguished from its successor. Scripts and providers,
+// which store ids, get the stable id without one (id.go).
 //
 // For each request the id is parsed, in one spelling, then the right is checked, then
 // anything is looked up, then the body is read.

@@ -123,12 +123,13 @@ func newHandler(t testing.TB, host string, o setup) (http.Handler, *stores) {
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(o.split, organization), slices.Contains(o.split, organization)
 		},
-		PublicURL: func(r *http.Request) string { return "http://" + r.Host },
+		PublicURL: func(r *http.Request) string { return "http://" + r.Host }, MaxState: 512 << 20, Memory: 1 << 30, Renew: func() {},
+		Mode: func(string) string { return "" }, Wrote: func(context.Context, string) <-chan struct{} { return nil },
 	}
 	if o.change != nil {
 		o.change(&options)
 	}
-	h := must.Get(tfe.New(options))(t)
+	h := tfe.New(options)
 	if o.wrap != nil {
 		h = o.wrap(h)
 	}

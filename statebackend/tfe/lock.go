@@ -142,12 +142,8 @@ func (s locker) take(ctx context.Context, p workspaceRef, h commandID, info stat
 
 // mayLock refuses a workspace that does not exist, or no longer exists for this command.
 func (at located) mayLock(ctx context.Context, h commandID) error {
-	ok, err := at.exists(ctx)
-	if err != nil {
+	if err := at.mustExist(ctx); err != nil {
 		return err
-	}
-	if !ok {
-		return noWorkspace(at.workspaceRef)
 	}
 	return notOlder(h, at.workspaceRef, at.record)
 }

@@ -3,9 +3,7 @@
 package tfe
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Options configure a handler. Kit, Keys, Open, Allow, Right and PublicURL are required.
+// Options configure a handler. All are required that do not say what nil or 0 means.
 type Options struct {
 	Kit  *service.Kit  // the common handling of requests; opens bodies
 	Keys *keyring.Ring // signs the addresses of uploads
@@ -36,53 +34,44 @@ type Options struct {
 	// may read, and a token that may run something may run. An error is an
 	// [access.Refusal].
 	Allow func(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error)
-	// Right returns the right that Allow requires, for [access.Grant.May]: lists show
-	// what the caller may read.
+	// Right returns the right that Allow requires, for [access.Grant.May].
 	Right func(action rights.Action, organization, workspace string) rights.Right
 	// Organizations returns the names that a caller may see: those of the
-	// configuration, and those for which states were written. nil: none are listed.
+	// configuration, and those for which states were written.
 	Organizations func(ctx context.Context, g access.Grant) ([]string, error)
-	// Renew makes the next call of Organizations look for new ones; nil: not
-	// needed.
+	// Renew makes the next call of Organizations look for new ones.
 	Renew func()
 	// Split tells how the workspaces of an organization are stored. reserved: the
 	// NAMEs "ORGANIZATION.*" belong to its workspaces and are not organizations;
-	// fresh: each new workspace gets such a NAME. nil: no organization is split.
+	// fresh: each new workspace gets such a NAME.
 	Split func(organization string) (reserved, fresh bool)
-	// Mode returns the execution mode of new workspaces that do not set one; nil or
-	// "": local.
+	// Mode returns the execution mode of new workspaces that do not set one; "": local.
 	Mode func(organization string) string
 	// Wrote is called with the NAME of each repository in which a state was stored or
 	// deleted. The returned channel is closed once other servers can find the
-	// organization in their lists, or never will by this call. nil: not called.
+	// organization in their lists, or never will by this call; nil: it is not waited for.
 	Wrote func(ctx context.Context, name string) <-chan struct{}
 	// PublicURL returns the address by which the client reaches this server, such as
 	// "https://okara.example.com/base", without a slash at the end. "": not known,
 	// and then states come in the body of the request that announces them.
 	PublicURL func(r *http.Request) string
 
-	// Runs executes the runs of workspaces of execution mode remote; nil: not
-	// supported, and the tools run where they are started.
-	Runs Runs
-	// RunTime is the time limit of a run.
-	RunTime time.Duration
+	Runs    Runs          // of workspaces of execution mode remote; nil: the tools run where they are started
+	RunTime time.Duration // limit of a run
 
 	// SnapshotInterval is how often the tools store a state while they apply; 0:
 	// only when they are done.
 	SnapshotInterval time.Duration
-	MaxState         int64 // bounds a state in bytes; 0: 512 MiB
-	Memory           int64 // bounds all states that are being received, in bytes; 0: 1 GiB
-	// Sealer seals variables; nil: there are no state keys, and no variable can be sensitive.
-	Sealer artifact.Sealer
+	MaxState         int64           // bounds a state in bytes
+	Memory           int64           // bounds all states that are being received, in bytes
+	Sealer           artifact.Sealer // seals variables; nil: there are no state keys, and no variable can be sensitive
 	// Moved waits until what decides about runs is where writers of states cannot push; see
 	// [Move]. nil: nothing has to be moved.
 	Moved func(ctx context.Context) error
-	Now   func() time.Time // nil: time.Now
+	Now   func() time.Time
 }
 
 const (
-	defaultMaxState = 512 << 20
-	defaultMemory   = 1 << 30
 	// requestTime bounds the work of a request at the registry. The tools have no
 	// time-out.
 	requestTime = 30 * time.Second
@@ -90,35 +79,12 @@ const (
 	maxSpooled = 2 << 30
 )
 
-// New returns the handler of /api/v2/, or an error that names the invalid option.
-// It sends no request.
-func New(o Options) (http.Handler, error) {
-	stores := o.Keys != nil && o.Open != nil
-	checked := o.Allow != nil && o.Right != nil
-	if o.Kit == nil || !stores || !checked || o.PublicURL == nil {
-		return nil, errors.New("no kit, keys, stores, rights or address")
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	o.MaxState = cmp.Or(o.MaxState, defaultMaxState)
-	o.Memory = cmp.Or(o.Memory, defaultMemory)
-	if o.Split == nil {
-		o.Split = func(string) (reserved, fresh bool) { return false, false }
-	}
-	if o.Mode == nil || o.Runs == nil {
+// New returns the handler of /api/v2/. It sends no request.
+func New(o Options) http.Handler {
+	if o.Runs == nil {
 		o.Mode = func(string) string { return "" }
 	}
-	if o.Wrote == nil {
-		o.Wrote = func(context.Context, string) <-chan struct{} { return nil }
-	}
-	if o.Renew == nil {
-		o.Renew = func() {}
-	}
-	if o.Organizations == nil {
-		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
-	}
-	return newTable(o).handler(), nil
+	return newTable(o).handler()
 }
 
 // prefix is the path of all routes.

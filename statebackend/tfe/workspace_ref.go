@@ -144,14 +144,19 @@ func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, er
 	if err != nil {
 		return located{}, err
 	}
-	ok, err := at.exists(ctx)
-	if err != nil {
+	if err := at.mustExist(ctx); err != nil {
 		return located{}, err
 	}
-	if !ok {
-		return located{}, noWorkspace(p)
-	}
 	return at, nil
+}
+
+// mustExist refuses a workspace that does not exist.
+func (at located) mustExist(ctx context.Context) error {
+	ok, err := at.exists(ctx)
+	if err == nil && !ok {
+		err = noWorkspace(at.workspaceRef)
+	}
+	return err
 }
 
 func noWorkspace(p workspaceRef) error {
