@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +19,6 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
-	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 const (
@@ -38,9 +34,7 @@ const (
 // storm is a cluster whose components are killed at random.
 type storm struct {
 	*fleet
-	cloud   *cloud
 	manager func() error // kills kube-controller-manager and starts it again
-	user    string       // creates the Instances
 	names   int
 	did     map[string]int
 }
@@ -60,25 +54,13 @@ func chaos(ctx context.Context, length time.Duration) (err error) {
 		stop()
 		err = errors.Join(err, w.close(err != nil))
 	}()
-	if w.metrics, err = freeAddress(); err != nil {
-		return err
-	}
-	s := &storm{fleet: &fleet{world: w, releases: 1}, did: map[string]int{}}
-	for _, part := range []struct {
-		text string
-		run  func(context.Context) error
-	}{
+	s := &storm{fleet: &fleet{world: w, releases: 1, pause: 300 * time.Millisecond}, did: map[string]int{}}
+	return runParts(ctx, []part{
 		{"A control plane, a registry, and who stands for tofu-controller", s.begin},
 		{"One operator, and what it is to run", s.populate},
 		{fmt.Sprintf("%s in which everything is killed", length), func(ctx context.Context) error { return s.rage(ctx, length) }},
 		{"Calm: everything is as it should be", s.calm},
-	} {
-		step(part.text)
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.text, err)
-		}
-	}
-	return nil
+	})
 }
 
 func (s *storm) begin(ctx context.Context) (err error) {
@@ -88,54 +70,20 @@ func (s *storm) begin(ctx context.Context) (err error) {
 	if s.manager, err = s.kube.StartManager(); err != nil {
 		return err
 	}
-	if err := rig.FluxKinds(ctx, s.admin); err != nil {
-		return err
-	}
-	if err := os.WriteFile(s.path("app", "main.tf"), []byte("variable \"name\" {\n  type = string\n}\n"), 0o600); err != nil {
-		return err
-	}
-	if err := s.run(ctx, "okara", "publish", "module", s.path("app"), "sandbox/vpc/aws", "1.0.0", "--registry", s.front, "--quiet"); err != nil {
-		return err
-	}
-	s.runs = []string{"--serve", "http://" + s.front, "--cluster", clusterName}
-	s.cloud = &cloud{client: s.client, set: s.set, made: map[string]string{}}
-	go s.cloud.work(ctx)
-	return nil
+	return s.prepareRuns(ctx)
 }
 
 func (s *storm) populate(ctx context.Context) error {
-	if err := s.startOperator(); err != nil {
-		return err
-	}
-	self, err := s.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	s.user = self.Status.UserInfo.Username
-	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
-	t.Spec.Module = &v1alpha1.TemplateModule{Address: "sandbox/vpc/aws"}
-	t.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "name"}}
-	t.Spec.TTL = &v1alpha1.TemplateTTL{Default: "72h"}
-	if err := s.client.Create(ctx, t); err != nil {
-		return err
-	}
-	if err := s.defineKind(ctx); err != nil {
-		return err
-	}
-	if err := s.refill(ctx); err != nil {
-		return err
+	for _, do := range []func(context.Context) error{func(context.Context) error { return s.startOperator() }, s.createTemplate, s.define, s.refill} {
+		if err := do(ctx); err != nil {
+			return err
+		}
 	}
 	return until(ctx, settle, func() (bool, error) {
 		time.Sleep(time.Second)
 		wrong, err := s.wrong(ctx)
 		return len(wrong) == 0, err
 	})
-}
-
-// defineKind creates a kind without objects.
-func (s *storm) defineKind(ctx context.Context) error {
-	s.objects = 0
-	return s.define(ctx)
 }
 
 // objectsOf returns the Instances and the objects of the kind.
@@ -168,12 +116,7 @@ func (s *storm) refill(ctx context.Context) error {
 	}
 	for range chaosEach - count["Instance"] {
 		s.names++
-		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(s.names)}}
-		o.Spec.Template = "sandbox/vpc"
-		o.Spec.CreatedBy = s.user
-		o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", s.names)}
-		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
-		if err := s.client.Create(ctx, o); err != nil {
+		if err := s.createInstance(ctx, s.names); err != nil {
 			return err
 		}
 	}
@@ -183,11 +126,7 @@ func (s *storm) refill(ctx context.Context) error {
 		if _, err := s.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		name := fmt.Sprintf("o%d", s.names)
-		err := s.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apps.okara.dev/v1alpha1", "kind": "VPC",
-			"metadata": map[string]any{"namespace": ns.Name, "name": name}, "spec": map[string]any{"name": name},
-		}})
+		err := s.createObject(ctx, ns.Name, s.names)
 		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) { // the namespace is being deleted
 			return err
 		}
@@ -309,17 +248,10 @@ func (s *storm) calm(ctx context.Context) error {
 		return len(wrong) == 0, nil
 	})
 	if err != nil {
-		return errors.Join(append([]error{err}, errorsOf(wrong)...)...)
+		return errors.Join(err, errors.New(strings.Join(wrong, "\n")))
 	}
 	fmt.Printf("%d things run, and as many are named\n", len(s.cloud.things()))
 	return nil
-}
-
-func errorsOf(texts []string) (all []error) {
-	for _, t := range texts {
-		all = append(all, errors.New(t))
-	}
-	return all
 }
 
 // wrong lists the deviations from the desired state: objects that are not Ready,

@@ -35,7 +35,8 @@ import (
 type cloud struct {
 	client client.Client
 	set    kubernetes.Interface
-	away   atomic.Bool // the controller was killed
+	pause  time.Duration // between two rounds
+	away   atomic.Bool   // the controller was killed
 
 	mu   sync.Mutex // guards the field below
 	made map[string]string
@@ -58,7 +59,7 @@ func (c *cloud) work(ctx context.Context) {
 				fmt.Println("the cloud:", err)
 			}
 		}
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(c.pause)
 	}
 }
 

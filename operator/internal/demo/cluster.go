@@ -16,12 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/chart"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 // cluster starts the control plane and installs the chart. There are no nodes: the two
@@ -49,7 +48,7 @@ func (w *world) cluster(ctx context.Context) error {
 		return err
 	}
 	w.kubeconfig = w.path("kubeconfig")
-	return writeKubeconfig(w.kubeconfig, operator)
+	return rig.WriteConfig(w.kubeconfig, operator)
 }
 
 // installChart creates the CRDs and then every other object that helm would create.
@@ -111,16 +110,6 @@ func connect(config *rest.Config) (client.Client, error) {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
-}
-
-func writeKubeconfig(file string, c *rest.Config) error {
-	const name = "demo"
-	k := clientcmdapi.NewConfig()
-	k.CurrentContext = name
-	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: system}
-	k.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthority: c.CAFile}
-	k.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.BearerToken}
-	return clientcmd.WriteToFile(*k, file)
 }
 
 // startOperator starts the operator with the flags that its pod has.

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // scaleReleases is the number of versions of each Module.
@@ -41,21 +43,26 @@ func main() {
 	}
 }
 
-func step(text string) { fmt.Printf("\n== %s\n", text) }
+// part is a step of a measurement.
+type part struct {
+	text string
+	run  func(context.Context) error
+}
+
+// runParts takes the parts one after the other, and prints how long each took.
+func runParts(ctx context.Context, parts []part) error {
+	for _, p := range parts {
+		fmt.Printf("\n== %s\n", p.text)
+		began := time.Now()
+		if err := p.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.text, err)
+		}
+		fmt.Printf("(%s)\n", time.Since(began).Round(time.Second))
+	}
+	return nil
+}
 
 // until asks every tenth of a second, for so long at most.
 func until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) { return done() })
 }

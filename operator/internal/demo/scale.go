@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -36,6 +35,9 @@ type fleet struct {
 	client   client.Client
 	set      *kubernetes.Clientset
 	origins  string // HOST:PORT of the registry that the Modules copy from
+	cloud    *cloud
+	pause    time.Duration // of the cloud
+	user     string        // creates the Instances
 
 	frontFlags []string // of okara serve
 }
@@ -65,16 +67,12 @@ func scale(ctx context.Context, s size, releases int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close(err != nil)) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, w.close(err != nil))
+	}()
 	w.lease = "1m" // the default
-	if w.metrics, err = freeAddress(); err != nil {
-		return err
-	}
-	f := &fleet{world: w, size: s, releases: releases}
-	type part struct {
-		text string
-		run  func(context.Context) error
-	}
+	f := &fleet{world: w, size: s, releases: releases, pause: 2 * time.Second}
 	parts := []part{{"A control plane, a registry, and another one with a module", f.prepare}}
 	if f.instances+f.objects > 0 {
 		parts = append(parts, part{"Flux's kinds, and who says that what they ask for is done", f.prepareRuns})
@@ -92,15 +90,7 @@ func scale(ctx context.Context, s size, releases int) (err error) {
 		parts = append(parts, part{fmt.Sprintf("%d objects of a kind", f.objects), f.define},
 			part{"An idle hour of them: each runs once, and nothing has changed", f.hourOfObjects})
 	}
-	for _, part := range parts {
-		step(part.text)
-		began := time.Now()
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.text, err)
-		}
-		fmt.Printf("(%s)\n", time.Since(began).Round(time.Second))
-	}
-	return nil
+	return runParts(ctx, parts)
 }
 
 func (f *fleet) prepare(ctx context.Context) (err error) {
@@ -138,15 +128,6 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 }
 
 func (f *fleet) namespace(n int) string { return fmt.Sprintf("fleet-%d", n/perNamespace) }
-
-// freeAddress returns an address on which no process listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
 
 // fill creates the Modules and waits until all of them are Ready.
 func (f *fleet) fill(ctx context.Context) error {

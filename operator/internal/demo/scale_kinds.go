@@ -45,13 +45,7 @@ func (f *fleet) define(ctx context.Context) error {
 	if _, err := f.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := each(ctx, f.objects, func(ctx context.Context, n int) error {
-		name := fmt.Sprintf("o%d", n)
-		return f.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apps.okara.dev/v1alpha1", "kind": "VPC",
-			"metadata": map[string]any{"namespace": ns.Name, "name": name}, "spec": map[string]any{"name": name},
-		}})
-	}); err != nil {
+	if err := each(ctx, f.objects, func(ctx context.Context, n int) error { return f.createObject(ctx, ns.Name, n) }); err != nil {
 		return err
 	}
 	return f.await(ctx, f.objects, func(ctx context.Context) (ready int, why string, err error) {
@@ -67,6 +61,15 @@ func (f *fleet) define(ctx context.Context) error {
 		}
 		return ready, why, err
 	})
+}
+
+// createObject creates the nth object of the kind.
+func (f *fleet) createObject(ctx context.Context, namespace string, n int) error {
+	name := fmt.Sprintf("o%d", n)
+	return f.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.okara.dev/v1alpha1", "kind": "VPC",
+		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": map[string]any{"name": name},
+	}})
 }
 
 // hourOfObjects has tofu-controller update the status of each Terraform as it does after

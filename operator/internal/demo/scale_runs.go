@@ -13,15 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
@@ -34,8 +30,8 @@ const (
 	looks = 6
 )
 
-// prepareRuns creates what runs need: the kinds of Flux, a module, and a goroutine that
-// marks each Terraform as applied. No tofu runs.
+// prepareRuns creates what runs need: the kinds of Flux, a module, and a stand-in for
+// tofu-controller. No tofu runs.
 func (f *fleet) prepareRuns(ctx context.Context) error {
 	if err := rig.FluxKinds(ctx, f.admin); err != nil {
 		return err
@@ -46,8 +42,15 @@ func (f *fleet) prepareRuns(ctx context.Context) error {
 	if err := f.run(ctx, "okara", "publish", "module", f.path("app"), "sandbox/vpc/aws", "1.0.0", "--registry", f.front, "--quiet"); err != nil {
 		return err
 	}
-	f.runs = []string{"--serve", "http://" + f.front, "--cluster", clusterName, "--unsafe-no-policies"}
-	return f.play(ctx)
+	self, err := f.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	f.user = self.Status.UserInfo.Username
+	f.runs = []string{"--serve", "http://" + f.front, "--cluster", clusterName}
+	f.cloud = &cloud{client: f.client, set: f.set, pause: f.pause, made: map[string]string{}}
+	go f.cloud.work(ctx)
+	return nil
 }
 
 // frontConfig configures okara serve to accept the tokens of runs. The operator finds the
@@ -76,94 +79,13 @@ func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runaccess.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
 }
 
-// play writes the statuses that tofu-controller would write, until ctx ends.
-func (f *fleet) play(ctx context.Context) error {
-	c, err := client.NewWithWatch(f.admin, client.Options{})
-	if err != nil {
-		return err
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(terraformVersion)
-	list.SetKind("TerraformList")
-	w, err := c.Watch(ctx, list)
-	if err != nil {
-		return err
-	}
-	changed := make(chan *unstructured.Unstructured)
-	go func() {
-		defer close(changed)
-		for {
-			for e := range w.ResultChan() {
-				if o, is := e.Object.(*unstructured.Unstructured); is && (e.Type == watch.Added || e.Type == watch.Modified) {
-					changed <- o
-				}
-			}
-			if w, err = c.Watch(ctx, list); err != nil { // the watch or the context ended
-				return
-			}
-		}
-	}()
-	for range 8 {
-		go func() {
-			for o := range changed {
-				if err := applied(ctx, c, o); err != nil && ctx.Err() == nil {
-					fmt.Println("the status of a Terraform:", err)
-				}
-			}
-		}()
-	}
-	return nil
-}
-
-// applied writes the status of a Terraform whose run succeeded.
-func applied(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-	asked := o.GetAnnotations()[fluxobj.AnnotationRequest]
-	seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	if handled := fluxobj.Text(o, "status", "lastHandledReconcileAt"); seen == o.GetGeneration() && handled == asked || o.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	source := &unstructured.Unstructured{}
-	source.SetAPIVersion(fluxobj.SourceVersion)
-	source.SetKind(fluxobj.OCIKind)
-	if err := c.Get(ctx, client.ObjectKeyFromObject(o), source); err != nil {
-		return err
-	}
-	revision := "1.0.0@" + fluxobj.Text(source, "spec", "ref", "digest")
-	o.Object["status"] = map[string]any{
-		"observedGeneration": o.GetGeneration(), "lastPlannedGeneration": o.GetGeneration(), "lastHandledReconcileAt": asked,
-		"lastPlannedRevision": revision, "lastAppliedRevision": revision,
-		"conditions": []any{map[string]any{
-			"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-		}},
-	}
-	if err := c.Status().Update(ctx, o); !apierrors.IsConflict(err) { // a conflict means that another event follows
-		return client.IgnoreNotFound(err)
-	}
-	return nil
-}
-
 // launch creates a Template and its Instances, each for a different user, and waits until
 // all of them are Ready.
 func (f *fleet) launch(ctx context.Context) error {
-	who, err := f.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
+	if err := f.createTemplate(ctx); err != nil {
 		return err
 	}
-	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
-	t.Spec.Module = &v1alpha1.TemplateModule{Address: "sandbox/vpc/aws"}
-	t.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "name"}}
-	t.Spec.TTL = &v1alpha1.TemplateTTL{Default: "72h"}
-	if err := f.client.Create(ctx, t); err != nil {
-		return err
-	}
-	if err := each(ctx, f.instances, func(ctx context.Context, n int) error {
-		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(n)}}
-		o.Spec.Template = "sandbox/vpc"
-		o.Spec.CreatedBy = who.Status.UserInfo.Username
-		o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", n)}
-		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
-		return f.client.Create(ctx, o)
-	}); err != nil {
+	if err := each(ctx, f.instances, f.createInstance); err != nil {
 		return err
 	}
 	return f.await(ctx, f.instances, func(ctx context.Context) (ready int, why string, err error) {
@@ -178,6 +100,24 @@ func (f *fleet) launch(ctx context.Context) error {
 		}
 		return ready, why, err
 	})
+}
+
+func (f *fleet) createTemplate(ctx context.Context) error {
+	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
+	t.Spec.Module = &v1alpha1.TemplateModule{Address: "sandbox/vpc/aws"}
+	t.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "name"}}
+	t.Spec.TTL = &v1alpha1.TemplateTTL{Default: "72h"}
+	return f.client.Create(ctx, t)
+}
+
+// createInstance creates the nth Instance, for a user of its own.
+func (f *fleet) createInstance(ctx context.Context, n int) error {
+	o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(n)}}
+	o.Spec.Template = "sandbox/vpc"
+	o.Spec.CreatedBy = f.user
+	o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", n)}
+	o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
+	return f.client.Create(ctx, o)
 }
 
 // instanceID returns the nth valid name of an Instance.

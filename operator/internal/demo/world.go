@@ -39,11 +39,15 @@ type world struct {
 }
 
 func newWorld() (*world, error) {
+	metrics, err := rig.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
 	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return nil, err
 	}
-	w := &world{root: rig.Root(), dir: dir, remove: remove, lease: "5s", metrics: "0"}
+	w := &world{root: rig.Root(), dir: dir, remove: remove, lease: "5s", metrics: metrics}
 	for _, d := range []string{"home", "app", "tmp"} {
 		if err := os.Mkdir(w.path(d), 0o700); err != nil {
 			return nil, errors.Join(err, remove())

@@ -63,21 +63,22 @@ func Encode(o any) (*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(b)
-	u.SetAnnotations(with(u.GetAnnotations(), annotationSum, hex.EncodeToString(sum[:16])))
+	u.SetAnnotations(With(u.GetAnnotations(), annotationSum, hex.EncodeToString(sum[:16])))
 	return u, nil
 }
 
 // Annotate sets an annotation that does not count as content of the object.
 func Annotate(o *unstructured.Unstructured, key, value string) {
-	o.SetAnnotations(with(o.GetAnnotations(), key, value))
+	o.SetAnnotations(With(o.GetAnnotations(), key, value))
 }
 
-func with(annotations map[string]string, key, value string) map[string]string {
-	if annotations == nil {
-		annotations = map[string]string{}
+// With sets a label or an annotation.
+func With(all map[string]string, key, value string) map[string]string {
+	if all == nil {
+		all = map[string]string{}
 	}
-	annotations[key] = value
-	return annotations
+	all[key] = value
+	return all
 }
 
 // SameSource reports whether live was last written with the same content as want, which

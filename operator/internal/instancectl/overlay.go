@@ -5,11 +5,11 @@ package instancectl
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -81,9 +81,8 @@ func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
 	return cached
 }
 
-// newer compares resource versions of one object, which are increasing numbers.
+// newer reports whether a resource version of an object is later than another one.
 func newer(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x > y
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
 }

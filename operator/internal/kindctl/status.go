@@ -43,7 +43,7 @@ func problemOf(err error) (*verdict.Problem, bool) {
 func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = verdict.RequestOf(def)
-	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, ObservedGeneration: def.Generation}
+	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, Message: "the API server serves the kind", ObservedGeneration: def.Generation}
 	if d.kinds.of(def.Name) == nil {
 		established.Status = metav1.ConditionFalse
 		established.Reason = v1alpha1.ReasonRunning

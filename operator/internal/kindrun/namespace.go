@@ -49,14 +49,6 @@ func (x *object) shows() bool {
 		slices.ContainsFunc(x.want.Copies, func(c fluxrun.Copy) bool { return c.From.Namespace == x.o.GetNamespace() })
 }
 
-func with(labels map[string]string, key, value string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[key] = value
-	return labels
-}
-
 // mark sets the label on the namespace of the object which prevents its deletion while it
 // has runs.
 func (x *object) mark(ctx context.Context) error {

@@ -74,7 +74,7 @@ func publishOutputs(ctx context.Context, x *object, now fluxexec.Status) error {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: outputsSecretName(x)}}
 	err = show(ctx, x, s, func(s *corev1.Secret) error {
 		for key, value := range x.def.Spec.Outputs.Labels {
-			s.Labels = with(s.Labels, key, value)
+			s.Labels = fluxobj.With(s.Labels, key, value)
 		}
 		s.Data = data
 		return nil
@@ -148,7 +148,7 @@ func show[T client.Object](ctx context.Context, x *object, o T, set func(T) erro
 			if err := set(o); err != nil {
 				return err
 			}
-			o.SetLabels(with(with(o.GetLabels(), v1alpha1.LabelKind, x.o.GetKind()), v1alpha1.LabelObject, x.o.GetName()))
+			o.SetLabels(fluxobj.With(fluxobj.With(o.GetLabels(), v1alpha1.LabelKind, x.o.GetKind()), v1alpha1.LabelObject, x.o.GetName()))
 			return nil
 		})
 		return err

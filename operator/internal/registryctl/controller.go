@@ -99,7 +99,7 @@ func limits() workqueue.TypedRateLimiter[reconcile.Request] {
 func (r *entries) setup(mgr ctrl.Manager) error {
 	asked := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectNew.GetDeletionTimestamp().IsZero() ||
-			e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRequest] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRequest]
+			verdict.RequestOf(e.ObjectOld) != verdict.RequestOf(e.ObjectNew)
 	}}
 	entry := predicate.NewPredicateFuncs(alone)
 	b := ctrl.NewControllerManagedBy(mgr).For(entryKinds()[r.kind], builder.WithPredicates(entry, asked)).

@@ -3,6 +3,7 @@
 package verdict
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -32,6 +33,11 @@ const (
 	Stalled               // a user has to change something
 	Held                  // a user stopped it: there is nothing to do
 )
+
+// String is the message of a verdict that has none.
+func (s State) String() string {
+	return [...]string{"it is under way", "it is as the object says", "it is tried again", "it has to be changed", "it is stopped"}[s]
+}
 
 const (
 	// maxMessage bounds the message of a condition, maxNote that of an event, in bytes.
@@ -98,7 +104,7 @@ func (v Verdict) set(list *[]metav1.Condition, kind string, is bool, generation 
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(list, metav1.Condition{
-		Type: kind, Status: status, ObservedGeneration: generation, Reason: v.Reason, Message: text.Clip(text.Block(v.Message), maxMessage),
+		Type: kind, Status: status, ObservedGeneration: generation, Reason: v.Reason, Message: text.Clip(cmp.Or(text.Block(v.Message), v.State.String()), maxMessage),
 	})
 }
 

@@ -134,3 +134,15 @@ func TestUpdatePatches(t *testing.T) {
 		t.Errorf("without a change it sent %s", sent)
 	}
 }
+
+// TestRequestOf requires that Flux's annotation requests a run, too.
+func TestRequestOf(t *testing.T) {
+	const own, flux = v1alpha1.AnnotationRequest, "reconcile.fluxcd.io/requestedAt"
+	for want, annotations := range map[string]map[string]string{
+		"": nil, "a": {own: "a"}, "b": {flux: "b"}, "a b": {own: "a", flux: "b"},
+	} {
+		if got := verdict.RequestOf(&metav1.ObjectMeta{Annotations: annotations}); got != want {
+			t.Errorf("%v: %q, want %q", annotations, got, want)
+		}
+	}
+}
