@@ -34,7 +34,7 @@ func TestCIMonorepo(t *testing.T) {
 	c.commit(t, "feat: take a name\n\nIt is optional.", map[string]string{"vpc": "variable \"cidr\" {}\nvariable \"name\" {\n  default = \"\"\n}\n"})
 	c.run(t, comment, append(c.github(t), "PULL_REQUEST=7")...)
 	said := mustRead(t, filepath.Join(dir, "comment of 7"))
-	for _, want := range []string{"| net/vpc/aws | 0.1.0 | **0.2.0** |", "added input `name`", "commit: `feat: take a name`", "Unchanged: 1."} {
+	for _, want := range []string{"| acme/vpc/aws | 0.1.0 | **0.2.0** |", "added input `name`", "commit: `feat: take a name`", "Unchanged: 1."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, said)
 		}
@@ -47,7 +47,7 @@ func TestCIMonorepo(t *testing.T) {
 	c.run(t, publish, c.github(t)...) // again: no changes
 	c.versions(t, "vpc", "0.2.0 0.1.0")
 	c.versions(t, "dns", "0.1.0")
-	c.run(t, "okara show net/vpc/aws | grep 'change  *feat: take a name'\n")
+	c.run(t, "okara show acme/vpc/aws | grep 'change  *feat: take a name'\n")
 
 	c.gh(t, "major")
 	c.commit(t, "fix: a word", map[string]string{"vpc": "variable \"cidr\" {}\nvariable \"name\" {}\n"})
@@ -97,7 +97,7 @@ func (c *monorepo) github(t *testing.T) []string {
 // versions fails unless the module has exactly these versions, highest first.
 func (c *monorepo) versions(t *testing.T, module, want string) {
 	t.Helper()
-	c.run(t, `test "$(okara list net/`+module+`/aws | awk '{print $1}' | tr '\n' ' ')" = "`+want+` "`)
+	c.run(t, `test "$(okara list acme/`+module+`/aws | awk '{print $1}' | tr '\n' ' ')" = "`+want+` "`)
 }
 
 // gitLab runs the GitLab jobs with curl, which sends the comment to a server of the test.

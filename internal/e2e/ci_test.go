@@ -57,7 +57,7 @@ func TestCI(t *testing.T) {
 	ci.run(t, apply)
 	ci.run(t, inGitLab+applyGitLab)
 	ci.gitea(t, inGitea+publishGitea)
-	ci.run(t, "okara list net/vpc/aws | grep 1.2.4\nokara state history \"$TF_BACKEND_OCI_REPOSITORY\"\n")
+	ci.run(t, "okara list net/gateway/aws | grep 1.2.4\nokara state history \"$TF_BACKEND_OCI_REPOSITORY\"\n")
 	page, list := ci.page(t, "ci-server.md", 2)
 	ci.server(t, page, list[0], list[1])
 }
@@ -103,7 +103,7 @@ func (c *ciJob) gitea(t *testing.T, script string) {
 	c.run(t, "cd "+filepath.Join(origin, "vpc")+"\ngit add .\ngit -c user.name=a -c user.email=a@example.com commit -qm 'feat: begin'\ngit tag v1.2.7\n")
 	c.run(t, "git config --global url."+filepath.Dir(origin)+"/.insteadOf http://"+c.registry+"/\n")
 	c.run(t, script, "GITHUB_REF_NAME=v1.2.7", "GITHUB_SERVER_URL=http://"+c.registry, "GITHUB_REPOSITORY=acme/vpc", "GITHUB_ACTOR=ann", "REGISTRY_TOKEN=a-token")
-	c.run(t, "okara show net/vpc/aws@1.2.7 --registry "+c.registry+"/acme\n")
+	c.run(t, "okara show net/gateway/aws@1.2.7 --registry "+c.registry+"/acme\n")
 }
 
 // action runs the composite action, once with a release and once without, and uses the okara
