@@ -45,10 +45,10 @@ got there.
 An instance is named by its id, ten letters and digits.`
 	cmd.AddCommand(
 		newInstanceCreate(reg), newInstanceList(reg), newInstanceShow(reg), newInstanceWait(reg), newInstanceLogs(reg), newInstanceOutputs(reg),
-		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceReject(reg), newInstanceRetry(reg), newInstanceCancel(reg),
-		newInstanceStop(reg), newInstanceStart(reg), newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceTake(reg), newInstanceDecline(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
+		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceTransfer(reg), newInstanceDestroy(reg),
 		newInstanceLedger(reg), newInstanceClock(reg),
 	)
+	cmd.AddCommand(newInstanceVerbs(reg)...)
 	cmd.AddCommand(newInstanceAdopt(reg), newTemplate(reg))
 	return cmd
 }

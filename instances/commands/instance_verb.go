@@ -13,61 +13,65 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// newInstanceVerb makes a command that changes one instance and takes only its id.
-func newInstanceVerb(reg *cli.Registries, verb, short, long string) *cobra.Command {
-	var f portalFlags
-	cmd := &cobra.Command{
-		Use: verb + " ID", Short: short, Long: long + "\n\n" + instanceHelp,
-		Example: "  okara instance " + verb + " abcdefgh23",
-		Args:    cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
-			return c.Verb(ctx, id, verb, nil)
-		}),
-	}
-	f.add(reg, cmd, true)
-	return cmd
-}
-
-func newInstanceRetry(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "retry", "Retry what failed",
-		`Retry what failed: the run of an instance in the phase failed, or the
+// instanceVerbs are the commands that change one instance and take only its id, and, with an
+// example of one, a reason.
+var instanceVerbs = []struct{ verb, short, long, reason string }{
+	{"retry", "Retry what failed", `Retry what failed: the run of an instance in the phase failed, or the
 destruction of one in the phase destroy_failed. Between two attempts the next
-one begins at once.`)
-}
-
-func newInstanceCancel(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "cancel", "Cancel what an instance is doing",
-		`Cancel what an instance is doing: its run is interrupted, and a request or a
+one begins at once.`, ""},
+	{"cancel", "Cancel what an instance is doing", `Cancel what an instance is doing: its run is interrupted, and a request or a
 plan that waits for approval is withdrawn. Resources that exist stay until the
 instance is destroyed. Between two attempts to destroy it, the next one waits
-until the next day, or until `+"`okara instance retry`"+`.`)
-}
-
-func newInstanceProtect(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "protect", "Keep an instance from being destroyed",
-		`Keep an instance from being destroyed, also when its lifetime ends. Owners may
+until the next day, or until ` + "`okara instance retry`" + `.`, ""},
+	{"protect", "Keep an instance from being destroyed", `Keep an instance from being destroyed, also when its lifetime ends. Owners may
 do so if the template allows it, and their protection ends some time after the
-lifetime; an admin's does not.`)
-}
-
-func newInstanceStop(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "stop", "Stop an instance until it is started again",
-		`Stop an instance, if its template names the input of the module that stops it.
-It stays stopped until the schedule of the template starts it, or until
-`+"`okara instance start`"+`. Its lifetime continues.`)
-}
-
-func newInstanceStart(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "start", "Start an instance that was stopped",
-		`Start an instance that was stopped, by the schedule of its template or by hand.
-It runs until the schedule stops it, or until `+"`okara instance stop`"+`.`)
-}
-
-func newInstanceUnprotect(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "unprotect", "Remove the protection of an instance",
-		`Remove the protection of an instance, so that it is destroyed when its lifetime
+lifetime; an admin's does not.`, ""},
+	{"unprotect", "Remove the protection of an instance", `Remove the protection of an instance, so that it is destroyed when its lifetime
 ends or its owner asks for it. Only an admin can remove the protection of an
-admin.`)
+admin.`, ""},
+	{"stop", "Stop an instance until it is started again", `Stop an instance, if its template names the input of the module that stops it.
+It stays stopped until the schedule of the template starts it, or until
+` + "`okara instance start`" + `. Its lifetime continues.`, ""},
+	{"start", "Start an instance that was stopped", `Start an instance that was stopped, by the schedule of its template or by hand.
+It runs until the schedule stops it, or until ` + "`okara instance stop`" + `.`, ""},
+	{"take", "Take an instance that is offered to you", `Take an instance that is offered to you or one of your groups: it then belongs
+to you or to that group, and counts against the same quota.
+` + "`okara instance list --owner offered`" + `
+lists what you may take.`, ""},
+	{"decline", "Decline an instance that is offered to you", `Decline an instance that is offered to you: it stays with its owner, unchanged.`, ""},
+	{"reject", "Reject someone else's request or plan", `Reject someone else's request or plan. An instance that was ready before stays
+as it was; any other is destroyed.`, "too large for a test"},
+	{"orphan", "Stop managing an instance, and keep its resources", `Stop managing an instance, and keep its resources: nothing is destroyed, and its state
+stays. For admins, where destroying cannot succeed.`, "the account is closed"},
+}
+
+func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
+	for _, v := range instanceVerbs {
+		var f portalFlags
+		var body api.Reason
+		cmd := &cobra.Command{
+			Use: v.verb + " ID", Short: v.short, Long: v.long + "\n\n" + instanceHelp,
+			Example: "  okara instance " + v.verb + " abcdefgh23",
+			Args:    cobra.ExactArgs(1),
+		}
+		cmd.RunE = f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+			if v.reason == "" {
+				return c.Verb(ctx, id, v.verb, nil)
+			}
+			if body.Reason == "" {
+				return api.Instance{}, cli.UsageError("--reason is missing")
+			}
+			return c.Verb(ctx, id, v.verb, body)
+		})
+		f.add(reg, cmd, true)
+		if v.reason != "" {
+			cmd.Use += " --reason TEXT"
+			cmd.Example += " --reason '" + v.reason + "'"
+			cmd.Flags().StringVar(&body.Reason, "reason", "", "why, in a `TEXT` that others will read")
+		}
+		all = append(all, cmd)
+	}
+	return all
 }
 
 func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
@@ -197,38 +201,6 @@ changed alone, and starts no run.
 	return cmd
 }
 
-// newInstanceReason makes a command that changes one instance and takes a reason.
-func newInstanceReason(reg *cli.Registries, verb, short, long, example string) *cobra.Command {
-	var f portalFlags
-	var reason string
-	cmd := &cobra.Command{
-		Use: verb + " ID --reason TEXT", Short: short, Long: long + "\n\n" + instanceHelp,
-		Example: "  okara instance " + verb + " abcdefgh23 --reason '" + example + "'",
-		Args:    cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
-			if reason == "" {
-				return api.Instance{}, cli.UsageError("--reason is missing")
-			}
-			return c.Verb(ctx, id, verb, api.Reason{Reason: reason})
-		}),
-	}
-	f.add(reg, cmd, true)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` that others will read")
-	return cmd
-}
-
-func newInstanceReject(reg *cli.Registries) *cobra.Command {
-	return newInstanceReason(reg, "reject", "Reject someone else's request or plan",
-		`Reject someone else's request or plan. An instance that was ready before stays
-as it was; any other is destroyed.`, "too large for a test")
-}
-
-func newInstanceOrphan(reg *cli.Registries) *cobra.Command {
-	return newInstanceReason(reg, "orphan", "Stop managing an instance, and keep its resources",
-		`Stop managing an instance, and keep its resources: nothing is destroyed, and its state
-stays. For admins, where destroying cannot succeed.`, "the account is closed")
-}
-
 func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var to api.Transfer
@@ -265,17 +237,4 @@ Transfer it to yourself to withdraw the offer.
 	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, another one for admins only")
 	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, for admins")
 	return cmd
-}
-
-func newInstanceTake(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "take", "Take an instance that is offered to you",
-		`Take an instance that is offered to you or one of your groups: it then belongs
-to you or to that group, and counts against the same quota.
-`+"`okara instance list --owner offered`"+`
-lists what you may take.`)
-}
-
-func newInstanceDecline(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "decline", "Decline an instance that is offered to you",
-		`Decline an instance that is offered to you: it stays with its owner, unchanged.`)
 }

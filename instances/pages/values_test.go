@@ -125,10 +125,10 @@ func checkKept(t *testing.T, k keptType) {
 	send := func(page string, edit func(url.Values)) string {
 		t.Helper()
 		body := d.Open(t, 200, "anna", page, nil).Body
-		form := portaltest.Form(t, body)
+		form := formOf(t, body)
 		edit(form)
 		if form.Has("more") { // the form is shown again, with a row more
-			form = portaltest.Form(t, d.Open(t, 200, "anna", page, form).Body)
+			form = formOf(t, d.Open(t, 200, "anna", page, form).Body)
 		}
 		return path.Base(d.Open(t, 303, "anna", page, form).Location)
 	}
@@ -180,7 +180,7 @@ func TestChangeSays(t *testing.T) {
 	made := d.Launch(t, "anna", `{"template":"lab/kept","parameters":{"x":["eu-central-1","us-west-2"]}}`)
 	d.Ready(t, made)
 	page := "instances/" + made + "/update"
-	form := portaltest.Form(t, d.Shows(t, "anna", page, "You change nothing yet."))
+	form := formOf(t, d.Shows(t, "anna", page, "You change nothing yet."))
 	form.Set("p.count", "3")
 	look := url.Values{"look": {"1"}}
 	maps.Copy(look, form)
@@ -188,13 +188,13 @@ func TestChangeSays(t *testing.T) {
 	if !strings.Contains(body, "<li>count 1 → 3</li>") || strings.Count(body, "→") != 1 {
 		t.Errorf("it does not say what is changed:\n%s", body)
 	}
-	d.Open(t, 303, "anna", page, portaltest.Form(t, body))
+	d.Open(t, 303, "anna", page, formOf(t, body))
 	if got := stored(t, d, made); string(got["count"]) != "3" || string(got["x"]) != `["eu-central-1","us-west-2"]` {
 		t.Errorf("stored %s", got)
 	}
 	d.Store.Finish(t, made, lifecycle.Result{Outcome: lifecycle.Done, State: true})
 	for content, says := range map[string]string{"": "count 3 → 1", "many": "count is string, not number"} { // empty: the default
-		form := portaltest.Form(t, d.Shows(t, "anna", page))
+		form := formOf(t, d.Shows(t, "anna", page))
 		form.Set("p.count", content)
 		form.Set("look", "1")
 		if content == "many" {
@@ -210,13 +210,13 @@ func TestChangeSays(t *testing.T) {
 // anything is launched.
 func TestValidation(t *testing.T) {
 	d := newKept(t, keptType{`{"type":"number","x-okara-type":"number","default":1,"x-okara-validation":[{"condition":"var.x < 10 || var.count > 1","error_message":"\"x is below 10.\""}]}`, nil})
-	form := portaltest.Form(t, d.Shows(t, "anna", keptForm))
+	form := formOf(t, d.Shows(t, "anna", keptForm))
 	form.Set("p.x", "30")
 	body := d.Open(t, 422, "anna", keptForm, form).Body
 	if !strings.Contains(body, `<p class="error" id="p-x-error">It is refused by the module: x is below 10.</p>`) || d.Store.Commits() != 0 {
 		t.Errorf("the field does not say what is wrong:\n%s", body)
 	}
-	form = portaltest.Form(t, body)
+	form = formOf(t, body)
 	form.Set("p.count", "2")
 	d.Open(t, 303, "anna", keptForm, form)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portaltest
+package pages_test
 
 import (
 	"net/url"
@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Form returns what a browser without script sends if somebody presses the button of the
+// formOf returns what a browser without script sends if somebody presses the button of the
 // form with a key on a page: the content of each control as the page shows it.
-func Form(t *testing.T, body string) url.Values {
+func formOf(t *testing.T, body string) url.Values {
 	t.Helper()
 	page := must.Get(html.Parse(strings.NewReader(body)))(t)
 	for node := range page.Descendants() {
