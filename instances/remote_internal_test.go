@@ -3,8 +3,11 @@
 package instances
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,13 +16,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/internal/ledger"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -186,4 +196,108 @@ func TestFollow(t *testing.T) {
 			t.Errorf("a reader that has gone: %v after %d looks", err, reads)
 		}
 	})
+}
+
+// TestLedgerFindings shows what is reported of the leader and of what delays expiry.
+func TestLedgerFindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		status ledger.Status
+		want   string // verdict and state of each finding, separated by semicolons
+	}{
+		"leads":           {ledger.Status{Leading: true, Held: "the clock jumped"}, "0 this replica is the leader;2 the clock jumped"},
+		"follows":         {ledger.Status{Leader: "https://a.example.com", Aside: map[string]string{"x": "y"}}, "0 led by https://a.example.com;2 1 are set aside"},
+		"refused to lead": {ledger.Status{Refused: errors.New("no keys")}, "2 no leader: no keys"},
+		"no leader":       {ledger.Status{}, "1 no leader is known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, want := ledgerFindings(c.status), strings.Split(c.want, ";")
+			if len(got) != len(want) {
+				t.Fatalf("findings %+v, want %q", got, want)
+			}
+			for i, f := range got {
+				verdict, state, _ := strings.Cut(want[i], " ")
+				if int(f.Verdict) != int(verdict[0]-'0') || !strings.Contains(f.State, state) || f.About == "" || f.Meaning == "" || f.Verdict != web.Fine && f.Do == "" {
+					t.Errorf("finding %+v, want %s", f, want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestRunRegistry shows what the child of a run may do in the built-in registry.
+func TestRunRegistry(t *testing.T) {
+	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
+	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := &runRegistry{
+		registry: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+		layout:   addr.Layout{Prefix: "p"}, keys: keys, now: func() time.Time { return now },
+	}
+	const own, other = "p/instances/sandbox/vpc/k7m2p9x4tq", "p/instances/sandbox/vpc/a234567890"
+	good := must.Get(s.token(own, now.Add(time.Hour)))(t)
+	old := must.Get(s.token(own, now))(t)
+	login := must.Get(keys.Seal("login token", socketToken{own, now.Add(time.Hour).Unix()}))(t)
+	for _, tt := range []struct {
+		name, method, target, authorization string
+		want                                int
+	}{
+		{"root", "GET", "/v2/", "Bearer " + good, 418},
+		{"own tag", "PUT", "/v2/" + own + "/manifests/run-k7m2p9x4tq-1-1", "Bearer " + good, 418},
+		{"own upload", "POST", "/v2/" + own + "/blobs/uploads/", "bearer " + good, 418},
+		{"own, deleted", "DELETE", "/v2/" + own + "/manifests/x", "Bearer " + good, 418},
+		{"the ledger", "GET", "/v2/p/ledger/tags/list", "Bearer " + good, 418},
+		{"a later ledger", "HEAD", "/v2/p/ledger-3/manifests/x", "Bearer " + good, 418},
+		{"write the ledger", "PUT", "/v2/p/ledger/manifests/x", "Bearer " + good, 403},
+		{"another instance", "GET", "/v2/" + other + "/tags/list", "Bearer " + good, 403},
+		{"a state", "GET", "/v2/p/state/shop/tags/list", "Bearer " + good, 403},
+		{"a module", "GET", "/v2/p/modules/net/vpc/aws/tags/list", "Bearer " + good, 403},
+		{"mount from another", "POST", "/v2/" + own + "/blobs/uploads/?mount=sha256:x&from=" + other, "Bearer " + good, 403},
+		{"the catalog of all", "GET", "/v2/_catalog", "Bearer " + good, 403},
+		{"through a folder", "GET", "/v2/" + own + "/../a234567890/tags/list", "Bearer " + good, 403},
+		{"elsewhere", "GET", "/metrics", "Bearer " + good, 403},
+		{"no token", "GET", "/v2/", "", 401},
+		{"as a password", "GET", "/v2/", "Basic " + good, 401},
+		{"expired", "GET", "/v2/", "Bearer " + old, 401},
+		{"of another purpose", "GET", "/v2/", "Bearer " + login, 401},
+		{"changed", "GET", "/v2/", "Bearer " + good[:len(good)-2] + "AA", 401},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := httptest.NewRequest(tt.method, "http://okara.invalid"+tt.target, nil)
+			if tt.authorization != "" {
+				r.Header.Set("Authorization", tt.authorization)
+			}
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if w.Code != tt.want {
+				t.Errorf("got %d, want %d", w.Code, tt.want)
+			}
+			if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (tt.want == 401) {
+				t.Errorf("challenge %q", challenge)
+			}
+		})
+	}
+}
+
+// TestRegistryOfRuns shows that a run reaches the registry as the server does, with files
+// named so that it finds them from its own folder, and that an unusable credential is refused.
+func TestRegistryOfRuns(t *testing.T) {
+	var credential oci.Credential
+	l := &platform{base: server.Base{Env: server.Env{Outside: server.Outside{
+		Transport: httpserve.TransportOptions{ClientCert: "client.pem", ClientKey: "/etc/client.key", CertDirs: []string{"/etc/docker/certs.d", "certs.d"}},
+		OCI:       oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) { return credential, nil }},
+	}}}}
+	s := run.Spec{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}
+	credential = oci.Credential{Username: "ci", Password: "secret"}
+	got := must.Get(l.registry(t.Context(), s))(t)
+	here := must.Get(filepath.Abs("."))(t)
+	want := sandbox.Registry{
+		Prefix: "registry.example.com", Username: "ci", Password: "secret", ClientCert: filepath.Join(here, "client.pem"), ClientKey: "/etc/client.key",
+		CertDirs: []string{"/etc/docker/certs.d", filepath.Join(here, "certs.d")},
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Error(diff)
+	}
+	credential = oci.Credential{IdentityToken: "id"}
+	if _, err := l.registry(t.Context(), s); err == nil || !strings.Contains(err.Error(), "identity token") || !strings.Contains(err.Error(), "\nhint: ") {
+		t.Errorf("an identity token: %v", err)
+	}
 }

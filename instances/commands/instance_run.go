@@ -47,3 +47,46 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 		},
 	}
 }
+
+// newInstanceExec is the command by which a run of an instance starts the tool inside its
+// sandbox. It has no other use.
+func newInstanceExec() *cobra.Command {
+	var o sandbox.ExecOptions
+	cmd := &cobra.Command{
+		Use:    sandbox.ExecCommand + " [flags] -- PROGRAM [ARG...]",
+		Short:  "Limit this process and become another program",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Exec(o, args, os.Environ()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Base, "base", "", "`FOLDER` that --dir is in")
+	f.StringVar(&o.Dir, "dir", "", "`FOLDER` to work in")
+	f.IntVar(&o.UID, "uid", 0, "user `ID` to become; 0: stay who we are")
+	f.IntVar(&o.GID, "gid", 0, "group `ID`, with --uid")
+	f.Int64Var(&o.Memory, "memory", 0, "`BYTES` of data of each process")
+	f.Int64Var(&o.FileSize, "file-size", 0, "`BYTES` of each file")
+	f.IntVar(&o.Processes, "processes", 0, "`NUMBER` of processes and threads of the user")
+	return cmd
+}
+
+// newInstanceEnter is the command that starts a run of an instance in a sandbox. It has no
+// other use.
+func newInstanceEnter() *cobra.Command {
+	var o sandbox.EnterOptions
+	cmd := &cobra.Command{
+		Use:    sandbox.EnterCommand + " [flags] -- PROGRAM [ARG...]",
+		Short:  "Become another program beside a folder in memory",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Enter(o, args, os.Environ()) },
+	}
+	f := cmd.Flags()
+	f.Int64Var(&o.Size, "size", 0, "`BYTES` of the folder")
+	f.IntVar(&o.UID, "uid", 0, "user `ID` of the tool; 0: ours")
+	f.IntVar(&o.GID, "gid", 0, "group `ID`, with --uid")
+	f.StringVar(&o.Errored, "errored", "", "`FILE` for a state that cannot be stored")
+	f.StringArrayVar(&o.Show, "show", nil, "`FILE` or folder that the tool sees")
+	f.BoolVar(&o.Inside, "inside", false, "the namespace is there")
+	return cmd
+}

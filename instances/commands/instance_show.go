@@ -105,3 +105,105 @@ func valueText(v json.RawMessage) string {
 	}
 	return string(v)
 }
+
+func newInstanceList(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var filter portalclient.Filter
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List instances, the newest first",
+		Long: `List the instances that you may see, the newest first: your own, those of your
+groups, and others' as far as your rights go. Instances that have ended are
+listed only with --all.
+
+` + instanceHelp,
+		Example: `  okara instance list
+  okara instance list --owner mine
+  okara instance list --template 'sandbox/*' --phase failed,destroy_failed`,
+		Args: cobra.NoArgs,
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+			if filter.Phase == "" && !all {
+				filter.Phase = "live"
+			}
+			list, err := c.Instances(ctx, filter)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"ID", "TEMPLATE", "PHASE", "OWNER", "ENDS IN", "NAME"}}
+			for _, instance := range list.Instances {
+				rows = append(rows, []string{
+					instance.ID, instance.Template, stateWords(instance), ownerWords(instance.Owner),
+					left(instance, time.Now()), instance.Name,
+				})
+			}
+			if list.Limit > 0 {
+				reg.Note("you have %d of %d instances", list.Used, list.Limit)
+			}
+			return reg.PrintResult(list, cli.Table(rows))
+		}),
+	}
+	f.add(reg, cmd, false)
+	fl := cmd.Flags()
+	fl.StringVar(&filter.Owner, "owner", "", "only those of `OWNER`: me, mine (my groups' as well) or KIND:ID; offered: what others offer you")
+	fl.StringVar(&filter.Template, "template", "", "only those of templates that match `GLOB`")
+	fl.StringVar(&filter.Phase, "phase", "", "only those in these `PHASES`, separated by commas")
+	fl.BoolVar(&all, "all", false, "also those that have ended")
+	return cmd
+}
+
+func newInstanceOutputs(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var showSensitive bool
+	cmd := &cobra.Command{
+		Use:   "outputs ID [NAME]",
+		Short: "Print the outputs of an instance",
+		Long: `Print the outputs of an instance that its template lists, or the value of one.
+Sensitive ones are shown as (sensitive). With --reveal the owner gets the value
+of one from the state, and the server records it.
+
+` + instanceHelp,
+		Example: `  okara instance outputs abcdefgh23
+  okara instance outputs abcdefgh23 password --reveal`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			switch {
+			case len(args) == 2 && showSensitive:
+				output, err := c.ShowSensitive(ctx, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				value := valueText(output.Value)
+				if cli.IsTerminal(reg.Out) {
+					value = text.Block(value)
+				}
+				return reg.PrintExact(output, value)
+			case showSensitive:
+				return cli.UsageError("--reveal is for one output; name it")
+			}
+			return printOutputs(ctx, reg.App, c, args)
+		}),
+	}
+	f.add(reg, cmd, false)
+	cmd.Flags().BoolVar(&showSensitive, "reveal", false, "print a sensitive value as well; the server records that")
+	return cmd
+}
+
+func printOutputs(ctx context.Context, a *cli.App, c *portalclient.Client, args []string) error {
+	all, err := c.Outputs(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		v, ok := all.Outputs[args[1]]
+		if !ok {
+			return cli.UsageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
+		}
+		return a.PrintResult(v, valueText(v))
+	}
+	rows := [][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all.Outputs)) {
+		rows = append(rows, []string{name, valueText(all.Outputs[name])})
+	}
+	return a.PrintResult(all, cli.Table(rows))
+}

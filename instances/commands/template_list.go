@@ -4,12 +4,17 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newTemplateList(reg *cli.Registries) *cobra.Command {
@@ -51,4 +56,118 @@ func templateState(t api.Template) string {
 		return "disabled"
 	}
 	return "ready"
+}
+
+func newTemplateShow(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Use:   "show TEMPLATE",
+		Short: "Show a template and its parameters",
+		Long: `Show the parameters of a template of a server (okara serve), and what happens to
+its instances.
+
+Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 denied.`,
+		Example:           "  okara instance template show sandbox/vpc --server https://okara.example.com",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeTemplates(reg),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			t, err := c.Template(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return reg.PrintResult(t, cli.Table(templateRows(t)))
+		}),
+	}
+	f.add(reg, cmd, false)
+	return cmd
+}
+
+// parameterWhen describes when a parameter applies.
+func parameterWhen(p api.Parameter) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.When)) {
+		var values []string
+		for _, value := range p.When[name] {
+			values = append(values, string(value))
+		}
+		all = append(all, name+" is "+strings.Join(values, " or "))
+	}
+	if all == nil {
+		return ""
+	}
+	return "  (only when " + strings.Join(all, ", and ") + ")"
+}
+
+func templateRows(t api.Template) [][]string {
+	rows := [][]string{{"template", t.Name}}
+	row := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	row("title", t.Title)
+	row("state", templateState(t))
+	row("reason", t.Invalid+t.Paused)
+	row("module", strings.TrimSpace(t.Module+" "+t.Version))
+	row("owner", t.Owner)
+	row("approval", t.Approval)
+	for _, p := range t.Parameters {
+		row("parameter", strings.TrimSpace(p.Name+"  "+p.Title)+parameterWhen(p))
+	}
+	row("outputs", strings.Join(t.Outputs, ", "))
+	if t.Pool != nil {
+		row("pool", fmt.Sprintf("%d of %d ready", t.Pool.Available, t.Pool.Size))
+	}
+	return rows
+}
+
+const pauseHelp = `This needs the right admin on the template.
+
+Exit codes: 0 done, 2 usage, 3 there is no such template, 5 denied.`
+
+func newTemplatePause(reg *cli.Registries) *cobra.Command {
+	var reason string
+	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
+		return c.Pause(ctx, name, reason)
+	})
+	cmd.Use = "pause TEMPLATE"
+	cmd.Short = "Refuse new instances of a template"
+	cmd.Long = `Refuse new instances of a template, and stop filling its pool. Existing
+instances are not affected.
+
+` + pauseHelp
+	cmd.Example = "  okara instance template pause sandbox/vpc --reason 'the account is full'"
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` that others can read")
+	return cmd
+}
+
+func newTemplateResume(reg *cli.Registries) *cobra.Command {
+	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
+		return c.Resume(ctx, name)
+	})
+	cmd.Use = "resume TEMPLATE"
+	cmd.Short = "Allow new instances of a template again"
+	cmd.Long = `Allow new instances of a template again, also if its pool was paused after failures.
+
+` + pauseHelp
+	cmd.Example = "  okara instance template resume sandbox/vpc"
+	return cmd
+}
+
+// newTemplateChange makes a command that changes the template named by its argument.
+func newTemplateChange(reg *cli.Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeTemplates(reg),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			t, err := change(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return reg.PrintResult(t, text.Line(t.Name)+" "+templateState(t))
+		}),
+	}
+	f.add(reg, cmd, true)
+	return cmd
 }

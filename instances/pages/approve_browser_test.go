@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -86,5 +89,256 @@ func TestBrowserComments(t *testing.T) {
 			boss.Wait("It is rejected")
 			d.Shows(t, "anna", at, "rejected by boss: go on with the new one", "rejected: go on with the new one")
 		})
+	}
+}
+
+// TestBrowserOffer offers an instance as one user and takes it as another.
+//
+// Shows: platform 4
+func TestBrowserOffer(t *testing.T) {
+	const bens = "oks_ben_bbbbbbbbbbbbbbbbbbbbbbbb"
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) {
+				ben := statictoken.Token{ID: "ben", Hash: sha256.Sum256([]byte(bens)), Scopes: annasToken(t).Scopes}
+				p.Tokens = []statictoken.Token{annasToken(t), ben}
+			})
+			tab := logged(t, b, d, script, "run/lab/vpc?p.size=large")
+			tab.Wait("The link that you followed")
+			tab.To("Name")
+			tab.Press("net one")
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+			d.Ready(t, id)
+			tab.Wait("20:00 UTC")
+			tab.To("Transfer …")
+			tab.Enter()
+			tab.Wait("Somebody else has a week to take it")
+			tab.To("Someone else")
+			tab.Press("user:ben")
+			tab.To("Transfer")
+			tab.Enter()
+			tab.Wait("It is offered to ben")
+			if o := d.Store.Record(t, id).Owner; o.ID != "anna" {
+				t.Errorf("it is %+v's before he took it", o)
+			}
+			his := loggedAs(t, webtest.New(t), d, bens, script, "instances")
+			his.Wait("offered by anna until")
+			his.To("net one")
+			his.Enter()
+			his.Wait("anna offers it to ben")
+			if text := his.Text(); strings.Contains(text, "large") || strings.Contains(text, "vpc.example.com") {
+				t.Errorf("he sees values before he takes it:\n%s", text)
+			}
+			his.To("Take it")
+			his.Enter()
+			his.Wait("Open it")
+			his.Wait("taken by ben: user ben")
+			if o := d.Store.Record(t, id).Owner; o.ID != "ben" {
+				t.Errorf("it is %+v's", o)
+			}
+		})
+	}
+}
+
+const nightly = `
+template "lab/night" {
+  module { address = "net/vpc/aws" }
+  ttl { default = "720h" }
+  schedule {
+    variable = "enabled"
+    stopped  = false
+    started  = true
+    stop     = "0 20 * * 1-5"
+    start    = "0 7 * * 1-5"
+    timezone = "Europe/Berlin"
+  }
+}
+`
+
+// shows checks what a page shows to an admin, and what it does not show.
+func shows(t *testing.T, d *portaltest.Pages, path string, has, lacks []string) {
+	t.Helper()
+	body := d.Shows(t, "admin", path, has...)
+	for _, text := range lacks {
+		if strings.Contains(body, text) {
+			t.Errorf("%s says %q", path, text)
+		}
+	}
+}
+
+// TestBrowserSwitch stops and starts an instance by the buttons of its page. Lists show until
+// when it is stopped, and its address is not linked meanwhile.
+func TestBrowserSwitch(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
+				o.Catalog = portaltest.NewCatalog(t, nightly)
+				p.Tokens = []statictoken.Token{annasToken(t)}
+			})
+			tab := logged(t, b, d, script, "run/lab/night")
+			tab.Wait("Launch lab/night")
+			tab.To("Name") // past the menu, which also has a "Launch"
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			at := tab.Path()
+			id := at[len("/ui/instances/"):]
+			d.Ready(t, id)
+			tab.Go(d.Pages.URL + at)
+			tab.Wait("Open it")
+			tab.To("Stop")
+			tab.Enter()
+			tab.Wait("It is being stopped.")
+			d.Ready(t, id)
+			tab.Go(d.Pages.URL + at)
+			tab.Wait("It was stopped to save what it costs.")
+			shows(t, d, "instances/"+id, []string{"stopped until Mon 07:00", ">Start</button>"}, []string{">Open it<", ">Stop</button>"})
+			shows(t, d, "instances?owner=", []string{"stopped until Mon 07:00"}, []string{">Open it<"})
+			tab.To("Start")
+			tab.Enter()
+			tab.Wait("It is being started.")
+			d.Ready(t, id)
+			tab.Go(d.Pages.URL + at)
+			tab.Wait("Open it")
+			shows(t, d, "instances/"+id, []string{">Stop</button>", ">Open it<"}, []string{">Start</button>", "stopped until"})
+		})
+	}
+}
+
+// TestBrowserConditional chooses with the keyboard: with script fields come and go and keep
+// what was typed, without script they are shown with their conditions.
+func TestBrowserConditional(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := newConditional(t)
+			tab := logged(t, b, d, script, "run/lab/when")
+			tab.Wait("Launch lab/when")
+			shown := func(when string, yes bool, labels ...string) {
+				t.Helper()
+				for _, label := range labels {
+					if got := strings.Contains(tab.Text(), label); got != (yes || !script) {
+						t.Errorf("%s: %s is there: %t", when, label, got)
+					}
+				}
+			}
+			shown("small", false, "Nodes", "Tags", "Where it is.")
+			tab.To("Size")
+			tab.Press(kb.ArrowDown)
+			shown("large", true, "Nodes")
+			shown("of one node", false, "Tags")
+			tab.To("Nodes")
+			tab.Press("3.0")
+			shown("of three nodes", true, "Tags")
+			tab.To("Add to Tags")
+			tab.Enter()
+			tab.Wait("Remove")
+			tab.To("Tags 1")
+			tab.Press("kept")
+			tab.To("Managed")
+			tab.Press(" ")
+			shown("not managed", true, "Where it is.")
+			tab.To("Zone")
+			tab.Press("west")
+			tab.To("Size")
+			tab.Press(kb.ArrowUp)
+			shown("small again", false, "Nodes", "Tags")
+			tab.Press(kb.ArrowDown)
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			holds(t, parameters(t, d), map[string]string{"size": `"large"`, "count": "3.0", "tags": `["kept"]`, "enabled": "false", "zone": `"west"`})
+		})
+	}
+}
+
+// TestBrowserParts fills lists, maps and objects with the keyboard, adding and removing rows.
+func TestBrowserParts(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := newKeys(t)
+			tab := logged(t, b, d, script, keysForm)
+			tab.Wait("Launch lab/keys")
+			for _, tag := range []string{"one", "two"} {
+				tab.To("Add to tags")
+				tab.Enter()
+				tab.Wait("Remove")
+				tab.To("tags " + map[string]string{"one": "1", "two": "2"}[tag])
+				tab.Press(tag)
+			}
+			tab.To("Remove tags 1")
+			tab.Enter()
+			tab.To("Add to Disks")
+			tab.Enter()
+			tab.Wait("size")
+			tab.To("Disks 1 size")
+			tab.Press("10")
+			tab.To("Add to Disks 1 tags")
+			tab.Enter()
+			tab.To("Disks 1 tags 1")
+			tab.Press("hot")
+			tab.To("Place zone")
+			tab.Press("west")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			got := parameters(t, d)
+			for name, want := range map[string]string{"tags": `["two"]`, "labels": `{"team":"a"}`, "disks": `[{"size":10,"tags":["hot"]}]`, "place": `{"zone":"west"}`} {
+				if string(got[name]) != want {
+					t.Errorf("%s is %s, want %s", name, got[name], want)
+				}
+			}
+		})
+	}
+}
+
+// TestBrowserChange changes one value of an instance whose list differs from the default, on
+// a wide screen and on a phone: the page says what is changed before it is sent, and the list
+// stays as it is.
+func TestBrowserChange(t *testing.T) {
+	b := webtest.New(t)
+	for _, width := range []int{1440, 375} {
+		for _, script := range []bool{true, false} {
+			t.Run(fmt.Sprintf("width %d, script %t", width, script), func(t *testing.T) {
+				d := newKept(t, regions())
+				d.Tokens["anna"] = personal
+				id := d.Launch(t, "anna", `{"template":"lab/kept","parameters":{"x":["eu-central-1","us-west-2"]}}`)
+				d.Ready(t, id)
+				tab := b.Tab(t, d.Pages.URL+"/ui/instances/"+id+"/update", webtest.Look{Width: width, Theme: "light", Script: script})
+				tab.Wait("A token of this server")
+				tab.To("Token")
+				tab.Press(personal)
+				tab.Enter()
+				tab.Wait("You change nothing yet.")
+				tab.To("count")
+				tab.Press("3")
+				if !script {
+					tab.To("Show what changes")
+					tab.Enter()
+				}
+				tab.Wait("count 1 → 3")
+				if script {
+					tab.To("Remove x 2")
+					tab.Enter()
+					tab.Wait(`x ["eu-central-1","us-west-2"] → ["eu-central-1"]`)
+					tab.To("Add to x")
+					tab.Enter()
+					tab.To("x 2")
+					tab.Press("us-west-2")
+				}
+				tab.To("Change")
+				tab.Enter()
+				tab.Wait("It is being changed.")
+				if got := stored(t, d, id); string(got["count"]) != "3" || string(got["x"]) != `["eu-central-1","us-west-2"]` {
+					t.Errorf("stored %s", got)
+				}
+				d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
+			})
+		}
 	}
 }

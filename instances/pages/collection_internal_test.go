@@ -3,12 +3,17 @@
 package pages
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
+	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // FuzzParts reads values from forms that no page has: each is JSON or absent, and the form
@@ -40,4 +45,94 @@ func FuzzParts(f *testing.F) {
 			t.Errorf("%s becomes %s", values["x"], again["x"])
 		}
 	})
+}
+
+// TestGolden shows each page type; see [webtest.Golden].
+func TestGolden(t *testing.T) {
+	files := must.Get(site.ReadTemplates([]site.Set{{Templates: files}}))(t)
+	webtest.Golden(t, files, map[string]webtest.Sheet{
+		"admin_templates":         {Body: adminTemplatesBody{}},
+		"approvals":               {Body: approvalsBody{}},
+		"kind":                    {Body: kindBody{}},
+		"instance":                {Body: instanceBody{}},
+		"instance_show_sensitive": {Body: sensitiveBody{}},
+		"instance_run":            {Body: runBody{}},
+		"instance_verb":           {Body: verbBody{}},
+
+		"instances_several": {Body: severalBody{}},
+
+		"instances":      {Body: instancesBody{}},
+		"template":       {Body: templateBody{}},
+		"templates":      {Body: templatesBody{}},
+		"instances-own":  {Body: ownBody{}, Part: "own"},
+		"run":            {Body: launchBody{}, Set: everyKind},
+		"run-closed":     {Body: launchBody{}},
+		"workspace_run":  {Body: workspaceRunBody{}},
+		"workspace_runs": {Body: workspaceRunsBody{}},
+	}, func(s webtest.Sheet, title, key string, body any) any {
+		if s.Part != "" {
+			return site.Under{Up: "./../", Of: body}
+		}
+		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
+	})
+}
+
+// everyKind gives a form a field of each kind.
+func everyKind(b any) {
+	l := b.(*launchBody)
+	l.Closed = ""
+	if len(l.Asks) > 0 {
+		parameter := l.Asks[0]
+		l.Asks = nil
+		for _, parameter.Kind = range []string{kindText, kindNumber, kindSecret, kindCheck, kindChoose, kindArea, kindJSON} {
+			l.Asks = append(l.Asks, parameter)
+		}
+	}
+}
+
+// FuzzLog reads plan output of a tool, or any other text: nothing in it acts in the browser
+// of a reader, and the progress bar stays within bounds.
+//
+// Shows: platform-attacks 18
+func FuzzLog(f *testing.F) {
+	for _, s := range []string{
+		"Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n",
+		"Plan: 1 to import, 99999999999999999999 to add, 1 to change, 1 to destroy.", "\x1b[31mred\x1b[0m \u202eevent\r\n\x1b[2J", "\x1b[\x1b[0m1m\xff\u200b",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, log []byte) {
+		var p Progress
+		for line := range bytes.Lines(log) {
+			p.line(line)
+			if p.Done < 0 || p.Total < 0 || p.Total > 3<<20 {
+				t.Fatalf("%q makes %+v", line, p)
+			}
+		}
+		shown := plainLog(log)
+		if strings.ContainsFunc(shown, func(r rune) bool { return text.Hidden(r) && !strings.ContainsRune("\n\t\u200c\u200d\ufffd", r) }) {
+			t.Errorf("%q is shown as %q", log, shown)
+		}
+	})
+}
+
+// TestPlanPieces groups lines of one kind, and loses and copies none: a plan of thousands of
+// lines takes no more memory than its size.
+func TestPlanPieces(t *testing.T) {
+	text := strings.Repeat("aws_vpc.a: Refreshing state...\n", 3) + "  + resource \"x\" \"y\" {\n      + id = 1\n    }\n  - b\n\n\n"
+	var whole strings.Builder
+	pieces := planPieces(text)
+	for i, p := range pieces {
+		whole.WriteString(p.Text)
+		if i > 0 && p.Kind == pieces[i-1].Kind {
+			t.Errorf("two pieces of kind %q beside each other", p.Kind)
+		}
+	}
+	if got, want := whole.String(), strings.TrimRight(text, "\n"); got != want {
+		t.Errorf("the pieces are %q, want %q", got, want)
+	}
+	long := strings.Repeat("aws_vpc.a: Refreshing state...\n", 10_000)
+	if n := testing.AllocsPerRun(1, func() { planPieces(long) }); n > 10 {
+		t.Errorf("10,000 lines of one kind take %v allocations", n)
+	}
 }

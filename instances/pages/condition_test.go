@@ -4,10 +4,14 @@ package pages_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/url"
 	"path"
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -100,5 +104,73 @@ func TestConditional(t *testing.T) {
 	d.Want(t, 422, &no, d.Tokens["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
 	if no.Fields["/parameters/count"] != `counts only when size is "large"; leave it out` {
 		t.Errorf("the API says %v", no.Fields)
+	}
+}
+
+// TestSeveral destroys the chosen instances, as far as the caller may: instances of others are
+// not named, protected ones stay, and reading the page destroys nothing.
+func TestSeveral(t *testing.T) {
+	d := portaltest.NewPages(t, nil)
+	launch := func(who, name string) string {
+		id := d.Launch(t, who, `{"template":"lab/vpc","name":"`+name+`"}`)
+		d.Ready(t, id)
+		return id
+	}
+	first, second, kept, bens := launch("anna", "one"), launch("anna", "two"), launch("anna", "kept"), launch("ben", "secret")
+	d.Send(t, "anna", "instances/"+kept, "instances/"+kept+"/protect")
+	at := "instances/several?" + url.Values{"id": {first, second, first, kept, bens, "none", "../templates"}}.Encode()
+	before := d.Store.Commits()
+	body := d.Shows(t, "anna", at, ">one</a>", ">two</a>", "These stay", ">kept</a>", "destroy 2")
+	if strings.Contains(body, "secret") || strings.Contains(body, bens) || d.Store.Commits() != before {
+		t.Error("the page names what is not the caller's, or changed something")
+	}
+	form := url.Values{"key": {portaltest.KeyOf(body)}, "id": {first, second, kept, bens}, "typed": {"destroy 3"}}
+	if body := d.Open(t, 422, "anna", "instances/several", form).Body; !strings.Contains(body, `href="#typed"`) || d.Store.Commits() != before {
+		t.Error("something was destroyed, or the page does not say what was wrong")
+	}
+	form.Set("typed", "destroy 2")
+	d.Open(t, 303, "anna", "instances/several", form)
+	for id, want := range map[string]lifecycle.Phase{first: lifecycle.Destroying, second: lifecycle.Destroying, kept: lifecycle.Ready, bens: lifecycle.Ready} {
+		if r := d.Store.Record(t, id); r.Phase != want {
+			t.Errorf("%s is %s, want %s", r.Name, r.Phase, want)
+		}
+	}
+	for _, who := range []string{"ben", "reader", "stranger"} {
+		form.Set("id", first)
+		if body := d.Open(t, 422, who, "instances/several", form).Body; !strings.Contains(body, "Nothing that you can destroy was chosen") {
+			t.Errorf("%s may destroy it", who)
+		}
+	}
+	d.Open(t, 401, "", "instances/several", form)
+	d.Open(t, 401, "", "instances/several", nil)
+	d.Shows(t, "anna", "instances/several", "Nothing that you can destroy was chosen")
+	many := url.Values{}
+	for n := range 51 {
+		many.Add("id", fmt.Sprint(n))
+	}
+	d.Open(t, 400, "anna", "instances/several?"+many.Encode(), nil)
+}
+
+// asked returns a ready instance of anna with a pending update.
+func asked(t *testing.T, d *portaltest.Pages, update string) (id string) {
+	t.Helper()
+	id = d.Launch(t, "anna", `{"template":"lab/asked"}`)
+	var instance api.Instance
+	d.Want(t, 200, &instance, d.Tokens["approver"], "GET", "instances/"+id, "")
+	d.Want(t, 200, nil, d.Tokens["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+instance.Plan+`"}`)
+	d.Ready(t, id)
+	d.Want(t, 202, nil, d.Tokens["anna"], "POST", "instances/"+id+"/update", update)
+	return id
+}
+
+// TestApproveUncompared shows why two versions were not compared; a single version needs no
+// comparison.
+func TestApproveUncompared(t *testing.T) {
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
+		o.Catalog = struct{ portal.Catalog }{portaltest.NewCatalog(t, portaltest.Templates)}
+	})
+	d.Shows(t, "approver", "instances/"+asked(t, d, `{"version":"1.1.0"}`)+"/approve", "The two versions were not compared: modules are not read here.")
+	if body := d.Shows(t, "approver", "instances/"+d.Launch(t, "anna", `{"template":"lab/asked"}`)+"/approve"); strings.Contains(body, "changes in the module") {
+		t.Error("a launch changes a module")
 	}
 }

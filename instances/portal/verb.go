@@ -3,9 +3,14 @@
 package portal
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
@@ -215,4 +221,204 @@ func offered(r *lifecycle.Record, have role) api.Instance {
 		Owner: ownerDoc(r.Owner), Phase: string(r.Phase), CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt,
 		TTL: span.Span(r.TTL), Extends: r.Extends, Offer: offerDoc(r.Offer),
 	}
+}
+
+// repeated returns the stored answer if the request is a repetition.
+func repeated(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error) {
+	if a.key == "" {
+		return lifecycle.Answer{}, false, nil
+	}
+	had, ok := v.Document.Requests[a.key]
+	switch {
+	case !ok || had.Caller != c.key:
+		return lifecycle.Answer{}, false, nil
+	case had.Digest != a.digest:
+		return lifecycle.Answer{}, false, lifecycle.ErrKeyReused
+	}
+	answer := lifecycle.Answer{Status: had.Status, Repeat: true}
+	if had.ID != "" {
+		if answer.Record, ok = v.Document.Records[had.ID]; !ok {
+			return lifecycle.Answer{}, false, missing(had.ID)
+		}
+	}
+	return answer, true, nil
+}
+
+// do commits an event of a caller and writes it to the audit log under the address of
+// what it changes.
+func (s *server) do(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
+	cmd := lifecycle.Command{Event: e, Actor: c.actor, Key: a.key, Caller: c.key, Digest: a.digest}
+	if _, err := io.ReadFull(s.o.Random, cmd.Seed[:]); err != nil {
+		return lifecycle.Answer{}, fmt.Errorf("random bytes: %w", err)
+	}
+	answer, err := s.o.Store.Do(r.Context(), cmd)
+	change := access.Change{Action: action, Status: answer.Status}
+	switch e := e.(type) {
+	case lifecycle.Approve:
+		change.Digest = e.Plan // the plan that the approver saw
+	case lifecycle.Transfer:
+		if err == nil && answer.Record.Offer != nil {
+			change.Action = "offer" // the owner has not changed yet
+		}
+	}
+	if err != nil {
+		change.Status, _ = classify(r, err)
+		if status, _, ok := service.Own(err); ok {
+			change.Status = status
+		}
+	} else if answer.Record != nil {
+		address = recordAddress(answer.Record)
+	}
+	_, creates := e.(lifecycle.Create)
+	if err == nil && (answer.Repeat || creates && answer.Status == http.StatusOK) {
+		return answer, nil // nothing was changed
+	}
+	c.grant.Record(address, change)
+	return answer, err
+}
+
+// recordAddress is the name of an instance in the audit log.
+func recordAddress(r *lifecycle.Record) string { return r.Template + "/" + r.ID }
+
+// answer sends the changed instance as the caller may see it.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer lifecycle.Answer) error {
+	v, err := s.o.Store.View(r.Context())
+	if err != nil {
+		return err
+	}
+	record := answer.Record
+	have := c.role(v.Document, record)
+	if answer.Repeat {
+		if have&reads == 0 {
+			return missing(record.ID)
+		}
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	if answer.Status == http.StatusCreated {
+		w.Header().Set("Location", "/api/v1/instances/"+record.ID)
+	}
+	return service.WriteJSON(w, max(answer.Status, http.StatusOK), s.whole(c, v, record))
+}
+
+// change handles the request of every verb: it reads the body, looks for a stored
+// answer, commits the event and sends the answer.
+func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
+	var body B
+	a, err := readBody(r.request, r.caller, &body)
+	if err != nil {
+		return err
+	}
+	if had, ok, err := repeated(r.caller, r.view, a); ok || err != nil {
+		if err != nil {
+			return err
+		}
+		return s.answer(w, r.request, r.caller, had)
+	}
+	e, err := event(body)
+	if err != nil {
+		return err
+	}
+	answer, err := s.do(r.request, r.caller, action, recordAddress(r.at), a, e)
+	if err != nil {
+		return fmt.Errorf("instance %s: %w", r.at.ID, err)
+	}
+	return s.answer(w, r.request, r.caller, answer)
+}
+
+// ask identifies a change request, so that it is done once however often it is sent.
+type ask struct {
+	key    string // of the ledger; "": the request will not be repeated
+	digest string // of query and body
+}
+
+// readBody reads the body of a change into to, and returns what identifies the request.
+// An empty body counts as an empty object.
+func readBody(r *http.Request, c caller, to any) (ask, error) {
+	key := r.Header.Get(api.IdempotencyKey)
+	if err := checkKey(key); err != nil {
+		return ask{}, err
+	}
+	body, err := readJSON(r, to)
+	if err != nil {
+		return ask{}, err
+	}
+	a := ask{digest: hash(r.URL.RawQuery, string(body))}
+	if key != "" {
+		a.key = hash(c.key, r.Method, r.URL.Path, key)
+	}
+	return a, nil
+}
+
+// hash returns the SHA-256 in hex of parts, unambiguously separated.
+func hash(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// maxKey bounds an Idempotency-Key.
+const maxKey = 128
+
+// checkKey refuses an invalid Idempotency-Key; "" is valid and means none.
+func checkKey(key string) error {
+	if len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("%s: want up to %d visible characters", api.IdempotencyKey, maxKey)}
+	}
+	return nil
+}
+
+// readJSON reads a body of at most 64 KiB, which must be JSON by its content type.
+func readJSON(r *http.Request, to any) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.ContentLength != 0 && (err != nil || mediaType != "application/json") {
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the body and its content type have to be application/json"}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request broke off after %d bytes", len(body))}
+	case len(body) > maxBody:
+		return nil, errTooLarge()
+	case len(bytes.TrimSpace(body)) == 0:
+		return nil, nil
+	}
+	return body, decode(body, to)
+}
+
+// decode reads one JSON object and refuses unknown members.
+func decode(body []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return field("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "a %s does not fit here", wrong.Value)
+	}
+	if _, name, ok := strings.Cut(fmt.Sprint(err), "unknown field "); ok {
+		return field("/"+strings.Trim(name, `"`), "there is no such member")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the body is not the expected JSON: %s", template.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: more than one JSON value", template.ErrInvalid)
+	}
+	return nil
+}
+
+// acceptClock lets expiry continue after clocks that disagree have suspended it.
+func acceptClock(s *server, w http.ResponseWriter, r call[struct{}]) error {
+	a, err := readBody(r.request, r.caller, &struct{}{})
+	if err != nil {
+		return err
+	}
+	c := r.caller
+	c.actor.Admin = true
+	if _, err := s.do(r.request, c, "accept-clock", "clock", a, lifecycle.AcceptClock{}); err != nil {
+		return err
+	}
+	return service.WriteJSON(w, http.StatusOK, api.Clock{Held: r.view.Document.Clock.Held})
 }

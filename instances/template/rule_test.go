@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
@@ -52,5 +55,174 @@ func TestRules(t *testing.T) {
 		if got := strings.TrimPrefix(fmt.Sprint(err), "/x: "); got != tt.want && (tt.want != "" || err != nil) {
 			t.Errorf("%s of %.50s: %q, want %q", tt.condition, tt.value, got, tt.want)
 		}
+	}
+}
+
+const night = `schedule {
+    variable = "running"
+    stopped  = false
+    started  = true
+    stop     = "0  20 * * 1-5"
+    start    = "0 7 * * 1-5"
+    timezone = "Europe/Berlin"
+  }
+`
+
+func switchable() template.Module {
+	return template.Module{Inputs: json.RawMessage(`{"type":"object","required":["running"],"properties":{
+		"running":{"type":"boolean"},"power":{"type":["string","null"],"enum":["on","off"]},"size":{"type":"string","default":"small"}}}`)}
+}
+
+func TestScheduleBlock(t *testing.T) {
+	got := open(t, night)
+	want := &timetable.Schedule{
+		Variable: "running", Stopped: json.RawMessage("false"), Started: json.RawMessage("true"), Stop: "0 20 * * 1-5", Start: "0 7 * * 1-5", Timezone: "Europe/Berlin",
+	}
+	if diff := cmp.Diff(want, got.Schedule); diff != "" {
+		t.Error(diff)
+	}
+	b, err := got.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := template.ParseCanonical(b, template.Known{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if diff := cmp.Diff(got, again); diff != "" {
+		t.Error(diff)
+	}
+	s, err := template.NewSchema(got, switchable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CheckParameters(values("running", "true")); err == nil || !strings.Contains(err.Error(), "there is no such parameter") {
+		t.Errorf("a launcher sets the variable: %v", err)
+	}
+	for _, stopped := range []bool{true, false} {
+		variables, err := template.Render(got, template.Scope{Stopped: stopped, Parameters: values("running", `"mine"`)})
+		if err != nil || string(variables["running"]) != string(want.Value(stopped)) {
+			t.Errorf("stopped %v: got %s, %v", stopped, variables["running"], err)
+		}
+	}
+}
+
+// A schedule without times has the time zone UTC.
+func TestScheduleByHand(t *testing.T) {
+	got := open(t, "schedule {\n variable = \"power\"\n stopped = \"off\"\n started = \"on\"\n}\ninputs = { running = true }").Schedule
+	if got.Stop != "" || got.Start != "" || got.Timezone != "UTC" || string(got.Stopped) != `"off"` {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestScheduleRefuses(t *testing.T) {
+	change := func(old, now string) string { return strings.Replace(night, old, now, 1) }
+	for _, tt := range []struct{ name, body, want string }{
+		{"parameter", night + "parameter \"running\" {\n}", ":6: schedule: running is a parameter as well, and who launches must not set it: take the parameter out"},
+		{"input", night + "inputs = { running = true }", "schedule: inputs sets running as well"},
+		{"approved plans", night + `approval = "plan"`, `schedule: with approval = "plan" each stop and each start would need an approval`},
+		{"no variable", change(`"running"`, `""`), "is not a valid input name"},
+		{"no value", change("started  = true", ""), "stopped and started are needed"},
+		{"one value", change("started  = true", "started = false"), "true and false, or two short texts"},
+		{"a number", change("started  = true", "started = 1"), "true and false, or two short texts"},
+		{"two kinds", change("started  = true", `started = "on"`), "true and false, or two short texts"},
+		{"a template", change("started  = true", `started = "$${x}"`) + "\n", "true and false, or two short texts"},
+		{"cron", change("0  20", "20"), ":9: schedule: stop: want five fields of cron"},
+		{"zone", change("Europe/Berlin", "Europe/Nowhere"), `:11: schedule: timezone: there is no time zone "Europe/Nowhere"`},
+		{"too often", change("0 7 * * 1-5", "10 20 * * 1-5"), "less than 30 minutes after another switch"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  "+tt.body+"\n}\n"), "x.hcl", template.Known{})
+			if err == nil || !strings.HasPrefix(err.Error(), "template a/b: x.hcl:") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  executor = \"flux-terraform\"\n  "+night+"\n}\n"), "x.hcl", template.Known{Executors: []string{"flux-terraform"}})
+	if err == nil || !strings.Contains(err.Error(), "executor flux-terraform does not stop and start") {
+		t.Errorf("an executor of a cluster: %v", err)
+	}
+	for _, tt := range []struct{ name, body, want string }{
+		{"no input", change(`"running"`, `"off"`), "template a/b: schedule: the module has no input off"},
+		{"another type", "inputs = { running = true }\n" + change(`"running"`, `"size"`), "template a/b: schedule: size is never false"},
+		{"another value", "inputs = { running = true }\nschedule {\n variable = \"power\"\n stopped = \"off\"\n started = \"up\"\n}", `template a/b: schedule: power is never "up"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := template.NewSchema(open(t, tt.body), switchable()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// onCluster holds the executors of an operator.
+var onCluster = template.Known{Executors: []string{"flux-terraform", template.ExecutorHelm}}
+
+const webChart = `"chart":{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}`
+
+func chartTemplate(more string) string {
+	return `{"template":{"lab/web":{"executor":"flux-helm",` + more + `}}}`
+}
+
+// TestChart parses the template of a chart, whose chart object is kept unchanged, and
+// encodes it again.
+func TestChart(t *testing.T) {
+	first, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(first.Chart); got != `{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}` || first.Module != (template.ModuleRef{}) {
+		t.Errorf("chart %s, module %+v", got, first.Module)
+	}
+	b, err := first.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := template.ParseCanonical(b, onCluster)
+	if err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestChartRefuses refuses what only modules have.
+func TestChartRefuses(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{`"title":"x"`, "installs a chart: name that"},
+		{webChart + `,"module":{"address":"a/b/c"}`, "installs a chart: name that, and no module"},
+		{`"chart":"oci://r.example.com/web"`, "chart is an object"},
+		{webChart + `,"outputs":["url"]`, "outputs: a chart has none"},
+		{webChart + `,"approval":"plan"`, "approval: a chart has no plan"},
+		{webChart + `,"update":"auto"`, "update: a chart has no plan"},
+	} {
+		if _, err := template.ParseCanonical([]byte(chartTemplate(c.body)), onCluster); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.body, err)
+		}
+	}
+	here := `{"template":{"lab/web":{"executor":"flux-terraform",` + webChart + `}}}`
+	if _, err := template.ParseCanonical([]byte(here), onCluster); err == nil || !strings.Contains(err.Error(), "executor flux-terraform runs a module") {
+		t.Error(err)
+	}
+}
+
+// TestChartValues sets a parameter only where inputs refer to it.
+func TestChartValues(t *testing.T) {
+	tmpl, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,
+		"inputs":{"service":{"type":"${parameters.type}","host":"${id}.${config.domain}"}},
+		"parameter":[{"type":{}},{"replicas":{"default":1}}]`)), onCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scope("x")
+	s.Parameters = map[string]json.RawMessage{"type": []byte(`"NodePort"`), "replicas": []byte(`2`)}
+	got, err := template.Render(tmpl, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"replicas":2,"service":{"host":"k7m2p9x4tq.example.com","type":"NodePort"}}`
+	if b, err := json.Marshal(got); err != nil || string(b) != want {
+		t.Errorf("values %s, %v, want %s", b, err, want)
 	}
 }

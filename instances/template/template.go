@@ -4,9 +4,11 @@ package template
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/schema"
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
@@ -160,4 +162,63 @@ type Connection struct {
 	Type    string `json:"type"` // web or instructions
 	URL     string `json:"url,omitempty"`
 	Message string `json:"message,omitempty"`
+}
+
+// Entry is one template with the module version that it refers to at present.
+type Entry struct {
+	Template *Template
+	Digest   string  // of Template
+	Source   Source  // zero while there is a Problem
+	Schema   *Schema // nil while there is a Problem
+	From     string  // FILE, or REPOSITORY:TAG@DIGEST
+	// Problem is why no instance can be made at present: the module is not available or
+	// does not fit. "": there is none. A Problem pauses the pool, and is shown to users
+	// who may launch the template.
+	Problem string
+	// Unseen reports that the module was not resolved yet: its Problem is temporary.
+	Unseen bool
+	// Cause is the registry's error behind the Problem. It may name hosts and
+	// repositories, and is shown only to those who may fix it. "": Problem is all there
+	// is.
+	Cause string
+	// Behind is why Source is an older version than the newest allowed one: the newest
+	// does not fit. "": it is the newest.
+	Behind string
+}
+
+// Problem is an error in a file or an artifact. The templates last read from it are kept.
+type Problem struct {
+	From string // file or name of a template
+	Text string // template NAME: FILE:LINE: …
+}
+
+// ErrInvalid is wrapped by errors about invalid values. A [*FieldError] says where.
+var ErrInvalid = errors.New("invalid")
+
+// FieldError says what is wrong with one value.
+type FieldError struct {
+	Path string // JSON Pointer (RFC 6901), such as /size
+	Text string
+}
+
+func (e *FieldError) Error() string { return e.Path + ": " + e.Text }
+func (e *FieldError) Unwrap() error { return ErrInvalid }
+
+// fieldErrors converts problems to errors. A value is never repeated: it may be secret.
+func fieldErrors(problems []schema.Problem) error {
+	var all []error
+	for _, p := range problems {
+		all = append(all, &FieldError{pointer(p.Path...), p.Text})
+	}
+	return errors.Join(all...)
+}
+
+// pointer returns a JSON Pointer (RFC 6901).
+func pointer(path ...string) string {
+	var b strings.Builder
+	for _, name := range path {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+	}
+	return b.String()
 }

@@ -6,10 +6,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -129,4 +138,122 @@ func TestErroredOfPlans(t *testing.T) {
 			t.Errorf("%s: kept: %v", kind, got)
 		}
 	}
+}
+
+// TestCertificatesOfHost: a child trusts the certificates in Docker's folder for its
+// registry, as the server does; without them it refuses the connection.
+func TestCertificatesOfHost(t *testing.T) {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: ocitest.New(t, ocitest.Quirks{})})
+	srv := httptest.NewTLSServer(proxy)
+	t.Cleanup(srv.Close)
+	host, dir := strings.TrimPrefix(srv.URL, "https://"), t.TempDir()
+	runtest.MustWrite(t, filepath.Join(dir, host, "ca.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
+	for name, dirs := range map[string][]string{"with": {dir}, "without": nil} {
+		o := &sandbox.Order{Scratch: t.TempDir(), Registry: sandbox.Registry{Prefix: host, CertDirs: dirs}}
+		repo, err := openRepo(o, host+"/acme/x", "okara/test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = repo.EnsureBlob(t.Context(), oci.EmptyBlob())
+		if (err == nil) != (dirs != nil) {
+			t.Errorf("%s the folder: %v", name, err)
+		}
+	}
+}
+
+// TestLocalResult: the copy of the result beside a run is not sealed, and has no
+// sensitive variables; the sealed result has.
+func TestLocalResult(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
+	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`"planted"`), "size": json.RawMessage(`"small"`)}
+	tr.order.Spec.Sensitive = []string{"password"}
+	if r, _ := tr.run(); string(r.Variables["password"]) != `"planted"` {
+		t.Errorf("sealed: %s", r.Variables)
+	}
+	b, err := os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.ResultFile))
+	if err != nil || strings.Contains(string(b), "planted") || !strings.Contains(string(b), "small") {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// TestLedgerWhileWritten: a version of the ledger that is listed but cannot be read yet,
+// because it is being written, does not end an attempt.
+func TestLedgerWhileWritten(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
+	var asked atomic.Int32
+	tr.named.Store(new(func() (bool, string, error) {
+		if asked.Add(1)%2 == 1 {
+			return false, "", fmt.Errorf("it is listed, and not there: %w", oci.ErrCorrupt)
+		}
+		return true, "", nil
+	}))
+	if r, log := tr.run(); r.Outcome != lifecycle.Done {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+}
+
+// trial is an instance with the folder of its attempts.
+type trial struct {
+	*runtest.Instance
+	dir   string        // of the attempts
+	order sandbox.Order // with the specification of the last one
+	named atomic.Pointer[func() (bool, string, error)]
+	pace  pace
+}
+
+func newTrial(t *testing.T, host string, files map[string]string) *trial {
+	t.Helper()
+	self := must.Get(os.Executable())(t)
+	tr := &trial{Instance: runtest.NewInstance(t, host, files), dir: filepath.Join(t.TempDir(), "runs", "abc")}
+	tr.order = sandbox.Order{
+		Spec: *tr.Spec, Program: self, Okara: self, Isolation: sandbox.Isolation{Mode: sandbox.ModeNone}, Registry: sandbox.Registry{Prefix: host + "/okara"}, StateKeys: runtest.StateKeys,
+	}
+	tr.Spec = &tr.order.Spec
+	tr.pace = pace{held: 100 * time.Millisecond, poll: 10 * time.Millisecond, persist: 20 * time.Second, pause: 50 * time.Millisecond, grace: 20 * time.Second, push: 20 * time.Millisecond}
+	tr.names(true, "")
+	return tr
+}
+
+// module makes the files the source of the next attempts.
+func (tr *trial) module(files map[string]string) {
+	tr.T.Helper()
+	if size := tr.Module(files); tr.order.Registry.BuiltIn {
+		tr.order.Spec.Source.Size = size
+	}
+}
+
+func (tr *trial) names(named bool, cancel string) {
+	f := func() (bool, string, error) { return named, cancel, nil }
+	tr.named.Store(&f)
+}
+
+// next returns the child of another attempt.
+func (tr *trial) next() *child {
+	tr.T.Helper()
+	tr.Next()
+	ref := tr.Spec.Ref
+	tr.order.Scratch = filepath.Join(tr.dir, fmt.Sprintf("%d-%d", ref.N, ref.Attempt))
+	c := newChild(Options{
+		Order: tr.order, Getenv: func(name string) string { return map[string]string{"HTTP_PROXY": "", "NO_PROXY": "127.0.0.1"}[name] },
+		Named: func(context.Context, lifecycle.Ref) (Standing, error) {
+			named, cancel, err := (*tr.named.Load())()
+			return Standing{Named: named, Cancel: cancel}, err
+		},
+		UserAgent: "okara/test",
+	}, tr.pace)
+	c.start = func(t sandbox.Command) (startedTool, error) {
+		t.Alone = false // other tests have children too
+		return c.Order.Start(c.dir, t)
+	}
+	return c
+}
+
+// run runs another attempt to its end.
+func (tr *trial) run() (run.Report, string) {
+	tr.T.Helper()
+	c := tr.next()
+	if err := c.run(tr.T.Context()); err != nil {
+		tr.T.Fatal(err)
+	}
+	return tr.Result()
 }

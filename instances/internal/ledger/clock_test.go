@@ -3,8 +3,12 @@
 package ledger_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -161,4 +165,114 @@ func TestClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { play(t, h) })
 		})
 	}
+}
+
+var faults = []struct {
+	name string
+	do   ocitest.Act
+	dies bool
+}{
+	{"lost before", ocitest.FailBefore, false},
+	{"lost after", ocitest.FailAfter, false},
+	{"killed after", ocitest.FailAfter, true},
+}
+
+// armed is a fault that is activated on demand.
+type armed struct {
+	*ocitest.Fault
+	h  http.Handler
+	on atomic.Bool
+}
+
+func newArmed(h http.Handler, nth int, do ocitest.Act, dies bool) *armed {
+	a := &armed{h: h}
+	a.Fault = &ocitest.Fault{Base: direct{h}, Nth: nth, Do: do, Match: func(*http.Request) bool { return a.on.Load() }}
+	if dies { // all later requests fail too
+		a.Fault.Base = &ocitest.Fault{Base: direct{h}, Nth: nth + 1, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return a.on.Load() }}
+		if fmt.Sprintf("%p", do) == fmt.Sprintf("%p", ocitest.FailBefore) {
+			a.Fault.Times = -1
+		}
+	}
+	return a
+}
+
+// ask sends a command to any leader until it succeeds, repeating it with its key like a
+// client.
+func ask(t *testing.T, name string, replicas ...*replica) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+		for _, r := range replicas {
+			_, err := r.Do(t.Context(), create(name))
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, lifecycle.ErrNoLeader) {
+				t.Errorf("create %s: %v", name, err)
+			}
+		}
+	}
+	t.Errorf("%s was never answered", name)
+}
+
+// checkNext ends one replica and checks the document of the next leader.
+func checkNext(t *testing.T, a, b *replica, names ...string) {
+	t.Helper()
+	a.end()
+	for _, n := range names {
+		ask(t, n, b) // again
+	}
+	mustHave(t, b, names...)
+	ask(t, "last", b)
+	b.end()
+}
+
+// A caller of a portal that disconnects does not affect the others, and concurrent
+// callers share one read of the registry.
+func TestManyAskPortal(t *testing.T) {
+	keys := [][]byte{[]byte("a key of the replicas")}
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
+		leads(t, a)
+		seen := &counted{next: direct{h}}
+		portal := start(t, seen, ledger.Options{Portal: true, AddressKeys: keys})
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		_, _ = portal.Leader(gone) // the caller is gone
+		if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
+			t.Errorf("after one who went away, the portal knows %q", address)
+		}
+		time.Sleep(time.Minute)
+		before := seen.n.Load()
+		_, _ = portal.Leader(t.Context()) // answered above
+		asked := seen.n.Load() - before
+		time.Sleep(time.Minute)
+		before = seen.n.Load()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
+					t.Errorf("one of many is told %q", address)
+				}
+			})
+		}
+		all.Wait()
+		if got := seen.n.Load() - before; asked == 0 || got != asked {
+			t.Errorf("20 who ask at once make %d requests, one makes %d", got, asked)
+		}
+		a.end()
+		portal.end()
+	})
+}
+
+// counted counts requests.
+type counted struct {
+	next http.RoundTripper
+	n    atomic.Int64
+}
+
+func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	time.Sleep(100 * time.Millisecond) // so that others ask meanwhile
+	return c.next.RoundTrip(r)
 }

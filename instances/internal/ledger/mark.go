@@ -3,9 +3,24 @@
 package ledger
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -32,4 +47,135 @@ func parseMark(m oci.Manifest) (int, error) {
 		return 0, fmt.Errorf("manifest %s: ledger number %d: %w", m.Digest, l.Number, oci.ErrCorrupt)
 	}
 	return l.Number, nil
+}
+
+// The address of a leader is in its claim, in the field Path of the lock's information,
+// as "ADDRESS MAC [MAC…]". Any writer to the registry can write a claim: a MAC proves
+// that a replica wrote this one, under this tag. There is one MAC for each key of the
+// readers, and a reader trusts only those of its keys.
+
+// maxCodes bounds how many MACs of a claim are checked.
+const maxCodes = 64
+
+// sign returns the signed address for the claim under a tag; "" if the replica has no
+// address or no key.
+func (o *Options) sign(repository, tag string) string {
+	keys := slices.Concat(o.AddressKeys, o.PortalKeys)
+	if o.Address == "" || len(keys) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	text.WriteString(o.Address)
+	for _, key := range keys[:min(len(keys), maxCodes)] {
+		text.WriteString(" " + base64.RawURLEncoding.EncodeToString(code(key, repository, tag, o.Address)))
+	}
+	return text.String()
+}
+
+// verify returns the address in the claim under a tag; "" if none of the reader's keys
+// verifies it.
+func (o *Options) verify(repository, tag string, held statebackend.LockInfo) string {
+	address, codes, ok := strings.Cut(held.Path, " ")
+	if !ok || tag == "" {
+		return ""
+	}
+	all := strings.SplitN(codes, " ", maxCodes+1)
+	for _, text := range all[:min(len(all), maxCodes)] {
+		got, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			continue
+		}
+		for _, key := range o.AddressKeys {
+			if hmac.Equal(got, code(key, repository, tag, address)) {
+				return address
+			}
+		}
+	}
+	return ""
+}
+
+// code returns the MAC of an address for one claim. No part contains the separator.
+func code(key []byte, repository, tag, address string) []byte {
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write([]byte(strings.Join([]string{"okara ledger address v1", repository, tag, address}, "\x00"))) // never fails
+	return h.Sum(nil)
+}
+
+// serials remembers the highest serial of the ledger in case its registry is set back: in
+// a file if there is a folder. The ledger's lock guards it.
+type serials struct {
+	file    string // "": none
+	known   known
+	written known
+	saving  sync.Mutex // held while writing the file; taken before the ledger's lock
+}
+
+func newSerials(folder string) (*serials, error) {
+	if folder == "" {
+		return &serials{}, nil
+	}
+	m := &serials{file: filepath.Join(folder, "ledger.json")}
+	b, err := files.ReadPrivate(m.file, 4<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &m.known); err != nil {
+		return nil, fmt.Errorf("%s: %w\nhint: remove it, if it cannot be restored; then a ledger that was set back is not noticed", m.file, err)
+	}
+	m.written = m.known
+	return m, nil
+}
+
+// see records a page that counts.
+func (m *serials) see(p page) {
+	if p.doc != nil {
+		m.known.Lineage = p.Lineage
+		m.known.Serial = p.Serial
+		m.known.Accepted = p.Accepted.At
+	}
+}
+
+// heartbeat records that a replica led at this time.
+func (m *serials) heartbeat(at time.Time) {
+	if at.After(m.known.At) {
+		m.known.At = at
+	}
+}
+
+// unsaved returns what is to be written to the file; false if the file is up to date.
+func (m *serials) unsaved() (known, bool) {
+	return m.known, m.file != "" && m.known != m.written
+}
+
+// save writes what unsaved returned. m.saving is held.
+func (m *serials) save(k known) error {
+	b, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return files.Replace(m.file, b, 0o600)
+}
+
+// save writes what is known of the ledger to the file. Followers do so too, since the
+// last leader may have lost its folder.
+func (l *Ledger) save(ctx context.Context) {
+	m := l.serials
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	l.mu.Lock()
+	k, ok := m.unsaved()
+	l.mu.Unlock()
+	if !ok {
+		return
+	}
+	if err := m.save(k); err != nil {
+		l.o.Logger.WarnContext(ctx, "the serial of the ledger could not be noted", "error", err)
+		return
+	}
+	l.mu.Lock()
+	m.written = k
+	l.mu.Unlock()
 }

@@ -3,12 +3,17 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -64,4 +69,119 @@ func (i InstanceRepo) Input(ctx context.Context, id, of string) ([]byte, error) 
 		err = fmt.Errorf("%s:%s is not the input of this run: %w", i.Repo, tag, oci.ErrCorrupt)
 	}
 	return b, err
+}
+
+// maxLast bounds how many reports are opened to find the last valid one: those that
+// others put there do not open.
+const maxLast = 20
+
+// LastRun reads the newest report of an instance that opens. Its nonce is not checked,
+// since it is no longer known, so the result is trustworthy only if it is sealed. Without
+// a report it is oci.ErrNotFound.
+func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunResult, error) {
+	list, err := i.Repo.Snapshot(ctx)
+	if err != nil {
+		return InstanceTag{}, RunResult{}, err
+	}
+	tags := instanceTags(list.Tags, TagRun, id)
+	var damaged []error
+	for _, t := range tags[:min(len(tags), maxLast)] {
+		r := RunResult{layer: map[string]oci.Descriptor{}, tag: t.String(), i: i}
+		image, err := i.image(ctx, t, artifactRun)
+		if err == nil {
+			for _, l := range image.Layers {
+				r.layer[artifact.ClearType(l.MediaType)] = l
+			}
+			r.JSON, err = r.read(ctx, mediaRun, MaxRunResult)
+		}
+		if err == nil {
+			return t, r, nil
+		}
+		if errors.Is(err, oci.ErrUnavailable) || ctx.Err() != nil {
+			return t, r, err
+		}
+		damaged = append(damaged, err)
+	}
+	return InstanceTag{}, RunResult{}, fmt.Errorf("%s has no result of instance %s: %w", i.Repo, id, errors.Join(append(damaged, oci.ErrNotFound)...))
+}
+
+// SourceBefore returns the source that run n executed: the newest one, up to n, with this
+// archive digest.
+func (i InstanceRepo) SourceBefore(ctx context.Context, id string, n int, archive string) (SourceManifest, error) {
+	list, err := i.Repo.Snapshot(ctx)
+	if err != nil {
+		return SourceManifest{}, err
+	}
+	for _, t := range instanceTags(list.Tags, TagSource, id) {
+		if t.N > n {
+			continue
+		}
+		s, err := i.Source(ctx, id, t.N)
+		if err != nil && !errors.Is(err, oci.ErrCorrupt) {
+			return s, err
+		}
+		if err == nil && s.Zip.Digest.String() == archive {
+			return s, nil
+		}
+	}
+	return SourceManifest{}, fmt.Errorf("%s has no source of instance %s with archive %s: %w", i.Repo, id, archive, oci.ErrNotFound)
+}
+
+// instanceTags returns the tags of one kind and instance, newest first.
+func instanceTags(tags []string, kind, id string) []InstanceTag {
+	var all []InstanceTag
+	for _, tag := range tags {
+		if t, ok := ParseInstanceTag(tag); ok && t.Kind == kind && t.ID == id {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b InstanceTag) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Attempt, a.Attempt))
+	})
+	return all
+}
+
+// InstanceEntry is an entry in the queue that tells where the state of an instance is. It
+// is written once, before the first run, so that states can be found that no ledger names
+// any more.
+type InstanceEntry struct {
+	ID         string // of the instance
+	Template   string // namespace/name
+	Repository string // without host
+}
+
+const entryTagPrefix = "i-"
+
+// EntryTag returns the tag of an instance's entry in the queue.
+func EntryTag(id string) string { return entryTagPrefix + id }
+
+// EntryInstance returns the ID of the instance of an entry tag, "" for other tags.
+func EntryInstance(tag string) string {
+	id, ok := strings.CutPrefix(tag, entryTagPrefix)
+	if !ok || addr.CheckInstance(id) != nil {
+		return ""
+	}
+	return id
+}
+
+// AddInstanceEntry writes the entry into the queue r without checking for an existing
+// one: the entry of an instance is always the same.
+func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
+	tag := EntryTag(e.ID)
+	if EntryInstance(tag) == "" {
+		return fmt.Errorf("entry of instance %q: the ID is invalid", e.ID)
+	}
+	return artifact.PutEntry(ctx, r, tag, artifact.CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
+}
+
+// ReadInstanceEntry reads the entry of the instance id from the queue r.
+func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (InstanceEntry, error) {
+	e, err := artifact.ReadCatalogEntry(ctx, r, EntryTag(id))
+	if err != nil {
+		return InstanceEntry{}, err
+	}
+	if e.Kind != addr.KindInstance || e.Repository == "" {
+		return InstanceEntry{}, fmt.Errorf("%s:%s is no entry of an instance: %w", r, EntryTag(id), oci.ErrCorrupt)
+	}
+	return InstanceEntry{ID: id, Template: e.Address, Repository: e.Repository}, nil
 }

@@ -9,9 +9,11 @@ import (
 	"crypto/cipher"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
@@ -193,5 +195,91 @@ func TestSource(t *testing.T) {
 	}
 	if _, err := i.Source(ctx, "abc", 9); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("no source: %v", err)
+	}
+}
+
+// TestInstanceRequests counts the requests of an instance's first run, without those for
+// its state, with a queue that exists already.
+func TestInstanceRequests(t *testing.T) {
+	ctx, count := t.Context(), &ocitest.Count{}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true}))(t)
+	repo := func(name string) *oci.Repo {
+		return must.Get(client.Repo(name))(t)
+	}
+	module, queue := repo("modules/net"), repo("queue")
+	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
+	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
+		must.Succeed(t, module.PushBlob(ctx, b))
+	}
+	zip.From, zip.Open = module, func() (io.ReadCloser, error) { return module.Open(ctx, zip.Descriptor) }
+	i := records.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
+	entry := func(id string) func() error {
+		return func() error {
+			return records.AddInstanceEntry(ctx, queue, records.InstanceEntry{ID: id, Template: "a/b"})
+		}
+	}
+	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	source := records.Source{Zip: zip, Template: []byte("{}2"), First: true}
+	own := source
+	own.Zip.From, own.First = i.Repo, false
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want map[string]int
+	}{
+		{"the first entry", entry("k7m2p9x4tq"), map[string]int{"PUT manifest": 2, "POST upload": 1}},
+		{"one more", entry("k7m2p9x4tr"), map[string]int{"PUT manifest": 1}},
+		{"the same", entry("k7m2p9x4tr"), map[string]int{"PUT manifest": 1}},
+		{"source", func() error { return i.PutSource(ctx, "abc", 1, source) }, map[string]int{"POST upload": 3, "PUT manifest": 1}},
+		{"source of a later run", func() error { return i.PutSource(ctx, "abc", 2, own) }, map[string]int{"HEAD manifest": 1, "POST upload": 1, "PUT manifest": 1}},
+		{"result", func() error {
+			return i.PutRun(ctx, a, records.RunFiles{Result: []byte(`{"nonce":"n"}`), Log: []byte("log"), Unlisted: true})
+		}, map[string]int{"POST upload": 2, "PUT manifest": 1}},
+		{"reading it", func() error { _, err := i.Run(ctx, a); return err }, map[string]int{"GET manifest": 1}},
+	} {
+		count.Take()
+		if err := step.do(); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, count.Take()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// TestSourceLostMount: a blob is sent if the registry claims to have mounted it but does
+// not have it.
+func TestSourceLostMount(t *testing.T) {
+	ctx := t.Context()
+	host := ocitest.New(t, ocitest.Quirks{})
+	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
+	i := records.InstanceRepo{Repo: ocitest.Repo(t, host)}
+	zip.From = i.Repo // it is not in that repository
+	must.Succeed(t, i.PutSource(ctx, "abc", 1, records.Source{Zip: zip}))
+	if b, err := i.Repo.ReadBlob(ctx, zip.Descriptor, 10); err != nil || string(b) != "PK" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestInstanceEntry(t *testing.T) {
+	c := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}))(t)
+	r := must.Get(c.Repo("acme/queue"))(t)
+	want := records.InstanceEntry{ID: "k7m2p9x4tq", Template: "sandbox/vpc", Repository: "acme/instances/sandbox/vpc/k7m2p9x4tq"}
+	if _, err := records.ReadInstanceEntry(t.Context(), r, want.ID); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("before it is there: %v", err)
+	}
+	for range 2 { // it may be repeated
+		must.Succeed(t, records.AddInstanceEntry(t.Context(), r, want))
+	}
+	if got, err := records.ReadInstanceEntry(t.Context(), r, want.ID); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if err := records.AddInstanceEntry(t.Context(), r, records.InstanceEntry{ID: "../x"}); err == nil {
+		t.Error("an id that is none was taken")
+	}
+	for tag, want := range map[string]string{"i-k7m2p9x4tq": "k7m2p9x4tq", "i-x": "", "r-k7m2p9x4tq": "", "k7m2p9x4tq": ""} {
+		if got := records.EntryInstance(tag); got != want {
+			t.Errorf("%s: %q, want %q", tag, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package runtest
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,4 +83,46 @@ func Kill(pids []int) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Main is the TestMain of a package whose tests start the test program again: with the name
+// of a command as its first argument it runs that command, otherwise the tests.
+func Main(m *testing.M, commands map[string]func(args []string) error) {
+	if len(os.Args) > 1 {
+		if do, ok := commands[os.Args[1]]; ok {
+			if err := do(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, "error:", err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// Parse reads the flags of a command into variables, and returns its arguments. A list of
+// strings is a flag that may be given several times.
+func Parse(args []string, flags map[string]any) ([]string, error) {
+	f := flag.NewFlagSet("", flag.ContinueOnError)
+	for name, to := range flags {
+		switch to := to.(type) {
+		case *string:
+			f.StringVar(to, name, "", "")
+		case *int:
+			f.IntVar(to, name, 0, "")
+		case *int64:
+			f.Int64Var(to, name, 0, "")
+		case *bool:
+			f.BoolVar(to, name, false, "")
+		case *[]string:
+			f.Func(name, "", func(value string) error {
+				*to = append(*to, value)
+				return nil
+			})
+		default:
+			return nil, fmt.Errorf("flag %s is a %T", name, to)
+		}
+	}
+	err := f.Parse(args)
+	return f.Args(), err
 }

@@ -2,7 +2,10 @@
 
 package sandbox
 
-import "strconv"
+import (
+	"io"
+	"strconv"
+)
 
 // EnterCommand is the command of okara that calls [Enter] for a child.
 const EnterCommand = "instance-place"
@@ -32,4 +35,40 @@ func (o EnterOptions) args() []string {
 		args = append(args, "--inside")
 	}
 	return append(args, "--")
+}
+
+// ExecOptions are the settings that [Exec] applies before the tool runs. Zero means
+// unset.
+type ExecOptions struct {
+	UID, GID  int
+	Base, Dir string // Dir is in Base; links out of Base are refused
+	Memory    int64  // bytes of data, per process
+	FileSize  int64  // bytes, per file
+	Processes int    // processes and threads of the user
+}
+
+// Command is one command of the tool.
+type Command struct {
+	Args           []string
+	Dir            string   // a name in the tool's folder
+	Env            []string // the complete environment
+	Stdout, Stderr io.Writer
+	// Alone means that this process starts nothing else: an orphan that is reparented to
+	// it belongs to the tool, and is killed with it.
+	Alone bool
+}
+
+// Process identifies one process unambiguously.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since the boot
+}
+
+// Processes says by what the processes of an attempt are found on this machine. The child is
+// one of them, with all that it started.
+type Processes struct {
+	Scratch string  // its folder; "": none is here
+	Child   Process // which may be dead
+	Cgroup  string  // folder of its control group; "": none
+	UID     int     // of its tool, if no other attempt has that user; 0: none
 }

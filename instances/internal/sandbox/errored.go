@@ -3,11 +3,14 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // ErroredFile is the file in its working folder to which the tool writes a state that it
@@ -69,4 +72,93 @@ func (w *Workdir) LinkErrored(module string) error {
 		return nil
 	}
 	return w.root.Symlink(string(w.Inside(ErroredFile)), filepath.Join(Tool, filepath.FromSlash(module), ErroredFile))
+}
+
+// noteFile in a scratch folder records the lock and base version of an attempt. Only
+// attempts that change something have it: others leave no state.
+const noteFile = "attempt.json"
+
+// Note says of an attempt what is needed to store a state that is found in its folder.
+type Note struct {
+	LockID string `json:"lock_id"` // of the lock of the state: see [run.LockID]
+	Base   int64  `json:"base"`    // version of the state at the start; 0: none
+	Module string `json:"module"`  // folder of the root module, in the tool's
+}
+
+// maxNote bounds that file, in bytes.
+const maxNote = 1 << 20
+
+// WriteNote writes the note of an attempt to its scratch folder, before its tool can leave
+// a state.
+func WriteNote(scratch string, n Note) error {
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return files.Replace(filepath.Join(scratch, noteFile), b, 0o600)
+}
+
+// OpenErrored opens the state that an attempt left in its scratch folder because it could
+// not store it, and returns what its note says; fs.ErrNotExist if there is none. The
+// caller must close the state.
+func OpenErrored(scratch string) (*Errored, Note, error) {
+	var note Note
+	b, err := files.ReadPrivate(filepath.Join(scratch, noteFile), maxNote)
+	if err != nil || json.Unmarshal(b, &note) != nil {
+		return nil, note, fs.ErrNotExist // the attempt did not get that far
+	}
+	e, err := openErrored(scratch, note.Module, MaxErrored)
+	return e, note, err
+}
+
+// FindErrored returns the file name of such a state, for display; "" if there is none.
+func FindErrored(scratch string) string {
+	e, _, err := OpenErrored(scratch)
+	if err != nil {
+		return ""
+	}
+	_ = e.Close() // it was only looked for
+	return e.Name
+}
+
+// MaxErrored bounds such a state, in bytes: the most that a store accepts.
+const MaxErrored = 512 << 20
+
+// Remove removes the scratch folder of an attempt, including unwritable folders that a
+// tool made. It follows no link.
+func Remove(scratch string) error {
+	err := os.RemoveAll(scratch)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(scratch)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	unlock(root, ".")
+	return os.RemoveAll(scratch)
+}
+
+func removeIn(root *os.Root, name string) error {
+	err := root.RemoveAll(name)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	unlock(root, name)
+	return root.RemoveAll(name)
+}
+
+// unlock makes a folder and all folders in it writable, so that they can be removed.
+func unlock(root *os.Root, name string) {
+	if info, err := root.Lstat(name); err != nil || !info.IsDir() || root.Chmod(name, 0o700) != nil {
+		return
+	}
+	entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(name))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		unlock(root, filepath.Join(name, e.Name()))
+	}
 }
