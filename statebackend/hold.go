@@ -166,9 +166,6 @@ func (h *holdings) end(workspace, id string, now time.Time) {
 	if len(h.ended) >= maxEnded {
 		clear(h.ended)
 	}
-	if h.ended == nil {
-		h.ended = map[string]time.Time{}
-	}
 	h.ended[keyOf(workspace, id)] = now
 }
 

@@ -68,13 +68,11 @@ func (s *manifests) locksOf(ctx context.Context, listed []format.StateTag) ([]He
 
 // Held returns the lock of one workspace, nil when it is free.
 func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
-	locks, err := s.Locks(ctx)
-	for _, h := range locks {
-		if h.Workspace == workspace {
-			return &h, nil
-		}
+	l, err := s.List(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return l.Held(ctx, workspace)
 }
 
 // lockTags returns the claims without a tombstone, and the markers. Of several claims

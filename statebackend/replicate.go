@@ -214,14 +214,14 @@ func (c copier) pruneCopies(ctx context.Context) {
 		return
 	}
 	tags, err := s.manifests.tags(ctx)
-	if err != nil {
-		s.catalog.warnUnpruned(ctx, c.tagNames, err)
+	list := numbers(tags, c.fragment)
+	if err == nil && len(list) <= s.o.MaxVersions {
 		return
 	}
-	if list := numbers(tags, c.fragment); len(list) > s.o.MaxVersions {
+	if err == nil {
 		_, err = pruner{s.manifests, c.tagNames}.prune(ctx, tags, list, s.o.MaxVersions, maxPruned)
-		s.catalog.warnUnpruned(ctx, c.tagNames, err)
 	}
+	s.catalog.warnUnpruned(ctx, c.tagNames, err)
 }
 
 // copyRecord copies the newest record, and removes older ones that it finds in dst;

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -79,10 +80,10 @@ func New(r *oci.Repo, o Options) *Store {
 		o.NewID = uuid.NewString
 	}
 	m := &manifests{repo: r, o: &o}
-	f := &findings{}
+	f := &findings{warned: map[string]string{}}
 	s := &Store{
 		repo: r, o: &o, manifests: m, vault: &vault{m, r, &o}, pointers: &pointers{m, f}, findings: f,
-		locks:        holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
+		locks:        holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}, ended: map[string]time.Time{}},
 		observations: observations{last: map[string]map[protocol.ClaimID]protocol.Observation{}},
 
 		maxWorkspaces: maxWorkspaces,
@@ -279,11 +280,7 @@ func newestTags(tags []string) []format.StateTag {
 			heads[t.Fragment] = t
 		}
 	}
-	list := make([]format.StateTag, 0, len(heads))
-	for _, t := range heads {
-		list = append(list, t)
-	}
-	return list
+	return slices.Collect(maps.Values(heads))
 }
 
 // headCache caches content of tags that are written once: records, and the manifest

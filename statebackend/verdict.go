@@ -138,9 +138,6 @@ func (f *findings) first(subject, warning string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	first := f.warned[subject] != warning && warning != ""
-	if f.warned == nil {
-		f.warned = map[string]string{}
-	}
 	f.warned[subject] = warning
 	return first
 }

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -363,9 +364,6 @@ func (s *spent) first(id string, now, until time.Time) (first, hasRoom bool) {
 	if len(s.until) >= maxSpent {
 		return false, false
 	}
-	if s.until == nil {
-		s.until = map[string]time.Time{}
-	}
 	s.until[id] = until
 	return true, true
 }
@@ -379,10 +377,7 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	if l == nil || l.Direct || g.o.Keyring.Open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
 		return identity{}, false
 	}
-	ttl := l.TTL
-	if ttl == 0 {
-		ttl = defaultLogin
-	}
+	ttl := cmp.Or(l.TTL, defaultLogin)
 	now := g.now()
 	issued := time.Unix(t.Issued, 0)
 	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.ended(t.Issuer, t.Subject, issued)

@@ -13,7 +13,7 @@ import (
 // TestSpent checks that of many concurrent uses of one code exactly one is the first,
 // and that the number of remembered codes is bounded and codes expire.
 func TestSpent(t *testing.T) {
-	var s spent
+	s := spent{until: map[string]time.Time{}}
 	now := time.Now()
 	var firsts atomic.Int64
 	var wg sync.WaitGroup

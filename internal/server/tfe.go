@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -139,12 +140,7 @@ func (c *clouds) allow(r *http.Request, action rights.Action, organization, work
 
 // organizations returns those in which the caller may read something.
 func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, error) {
-	var all []string
-	for _, name := range c.o.TFE.Organizations {
-		if g.May(c.right(rights.Read, name, "")) {
-			all = append(all, name)
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(c.o.TFE.Organizations), func(name string) bool { return !g.May(c.right(rights.Read, name, "")) })
 	if c.o.States == nil {
 		return all, nil
 	}
@@ -177,12 +173,7 @@ func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bo
 	if err != nil {
 		return false, err
 	}
-	for _, h := range sum.Heads {
-		if g.May(c.right(rights.Read, name, h.Workspace)) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(sum.Heads, func(h statebackend.Head) bool { return g.May(c.right(rights.Read, name, h.Workspace)) }), nil
 }
 
 // wrote is called with the name of a state that was stored.

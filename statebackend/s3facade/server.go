@@ -33,9 +33,8 @@ type Options struct {
 	// Workspaces are the workspaces to look for if the name of a repository contains
 	// {workspace}: a registry has no listing that would find them.
 	Workspaces []string
-	// LockWait is how long an attempt waits for a lock that another client holds
-	// before it is refused. The tools wait themselves, but up to 16 s between two
-	// attempts; this retries about every second. Done ends the waiting early.
+	// LockWait is how long an attempt waits for a lock that another client holds: the
+	// tools ask again only after up to 16 s. Done ends the waiting early.
 	LockWait time.Duration
 	Done     <-chan struct{}
 	// LockNote returns text to add to the Info field of the locks that the run
@@ -43,9 +42,8 @@ type Options struct {
 	LockNote func() string
 	// Taken is a lock that the caller took before the run and ends after it; nil: the
 	// tool locks. It is served as the default workspace of the only one of
-	// Repositories, whatever its real workspace is. Every lock and unlock request of
-	// the tool succeeds without effect, and writes go under Taken. Requests for
-	// any other state are refused, as is deleting this one.
+	// Repositories. Lock and unlock requests succeed without effect, writes go under
+	// Taken, and requests for any other state are refused, as is deleting this one.
 	Taken *statebackend.Lock
 	// Persist is how long a write under Taken is repeated while the registry cannot be
 	// reached. Stored is called with each written version and its state, which must
@@ -56,10 +54,9 @@ type Options struct {
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
 	MaxState int64
-	// Failed receives each store error that ended a request. The tools wrap an
-	// answer in the words of an S3 client, so they get one line that refers to
-	// it. Contention and missing states are not failures; for contention see
-	// Refused. It must be safe for concurrent use; nil: no callback.
+	// Failed receives each store error that ended a request, of which the tools get one
+	// line in the words of an S3 client; for contention see Refused. It must be safe for
+	// concurrent use; nil: no callback.
 	Failed func(err error)
 	// Logger gets one debug record for each request; nil: none.
 	Logger *slog.Logger

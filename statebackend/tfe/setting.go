@@ -77,17 +77,13 @@ func hasDecisions(d variables.Settings) bool {
 func applyDecisions(r statebackend.Record, d variables.Settings) statebackend.Record {
 	r.Project = d.Project
 	r.Mode = d.Mode
-	r.Settings = maps.Clone(r.Settings)
+	all := map[string]string{}
+	maps.Copy(all, r.Settings)
 	for _, name := range deciding {
-		delete(r.Settings, name)
+		delete(all, name)
 	}
-	for name, value := range d.Options {
-		if r.Settings == nil {
-			r.Settings = map[string]string{}
-		}
-		r.Settings[name] = value
-	}
-	if len(r.Settings) == 0 {
+	maps.Copy(all, d.Options)
+	if r.Settings = all; len(all) == 0 {
 		r.Settings = nil
 	}
 	return r
@@ -174,10 +170,8 @@ func (a requestedSettings) keep(r *statebackend.Record) error {
 	if err := a.refused(); err != nil {
 		return err
 	}
-	next := maps.Clone(r.Settings)
-	if next == nil {
-		next = map[string]string{}
-	}
+	next := map[string]string{}
+	maps.Copy(next, r.Settings)
 	for name, value := range map[string]*bool{
 		settingAutoApply: a.AutoApply, settingAllowDestroy: a.AllowDestroy, settingFileTriggers: a.FileTriggers, settingQueueAll: a.QueueAll,
 		settingSpeculative: a.Speculative, settingStructured: a.Structured,
