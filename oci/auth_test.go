@@ -98,15 +98,12 @@ func TestTokenPerRepository(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"a": "password-a", "b": "password-b"}, Allow: func(user, repository, _ string) bool {
 		return strings.HasPrefix(repository, "p/"+user)
 	}}
-	c, err := oci.New(ocitest.New(t, ocitest.Quirks{Auth: issuer})+"/p", oci.Options{
+	c := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{Auth: issuer})+"/p", oci.Options{
 		Credential: func(_ context.Context, _, repository string) (oci.Credential, error) {
 			name := strings.TrimPrefix(repository, "p/")[:1]
 			return oci.Credential{Username: name, Password: "password-" + name}, nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for _, name := range []string{"a", "b", "a"} {
 		r := must.Get(c.Repo(name))(t)
 		mustPush(t, r, "v1", "of "+name)
@@ -188,10 +185,7 @@ func TestRefusals(t *testing.T) {
 func TestTokenServerInside(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}}
 	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
-	_, port, err := net.SplitHostPort(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port := must.GetBoth(net.SplitHostPort(host))(t)
 	issuer.Realm = "http://localhost:" + port + "/token?account=x"
 	t.Run("registry inside", func(t *testing.T) {
 		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -42,14 +43,11 @@ func TestCredentialsStayWithTheRegistry(t *testing.T) {
 		http.Redirect(w, r, other.URL+r.URL.RequestURI(), http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(registry.Close)
-	r, err := oci.OpenRepo(strings.TrimPrefix(registry.URL, "http://")+"/m", oci.Options{
+	r := must.Get(oci.OpenRepo(strings.TrimPrefix(registry.URL, "http://")+"/m", oci.Options{
 		Credential: func(context.Context, string, string) (oci.Credential, error) {
 			return oci.Credential{Username: "u", Password: "secret"}, nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if _, err := r.Fetch(t.Context(), "1.0.0"); err == nil {
 		t.Error("no error")
 	}

@@ -36,15 +36,12 @@ func newRepo(t *testing.T, host string, o oci.Options) *oci.Repo {
 func newArtifact(t *testing.T, text string) oci.Artifact {
 	t.Helper()
 	blob := oci.BytesBlob("text/plain", []byte(text))
-	m, err := oci.NewManifest(ocispec.Manifest{
+	m := must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.okara.test",
 		Config:       oci.EmptyBlob().Descriptor,
 		Layers:       []oci.Descriptor{blob.Descriptor},
 		Annotations:  map[string]string{"text": text},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), blob}, Root: m}
 }
 
@@ -260,12 +257,9 @@ func TestReferrers(t *testing.T) {
 		}
 		var want []string
 		for _, kind := range []string{"application/vnd.a", "application/vnd.b"} {
-			m, err := oci.NewManifest(ocispec.Manifest{
+			m := must.Get(oci.NewManifest(ocispec.Manifest{
 				ArtifactType: kind, Config: oci.EmptyBlob().Descriptor, Subject: &subject.Descriptor,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			for range 2 { // a repetition changes nothing
 				must.Succeed(t, r.PutReferrer(t.Context(), m, subject.Descriptor))
 			}
@@ -312,10 +306,7 @@ func TestOpenOrRedirect(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRepo(t, ocitest.New(t, ocitest.Quirks{RedirectBlobs: test.to}), oci.Options{})
 			must.Succeed(t, r.PushBlob(t.Context(), b))
-			body, u, err := r.OpenOrRedirect(t.Context(), b.Descriptor, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body, u := must.GetBoth(r.OpenOrRedirect(t.Context(), b.Descriptor, 2))(t)
 			if test.want != "" {
 				if u == nil || u.String() != test.want {
 					t.Errorf("redirect to %v, want %s", u, test.want)

@@ -43,13 +43,10 @@ func mustVersion(t *testing.T, s string) addr.Version {
 // form.
 func TestNewModule(t *testing.T) {
 	tarball, zip, description := layer("", "tar"), layer("", "zip"), layer("", "json")
-	m, err := artifact.NewModule(artifact.ModuleManifest{
+	m := must.Get(artifact.NewModule(artifact.ModuleManifest{
 		Address: addr.Module{Namespace: "net", Name: "vpc", System: "aws"}, Version: mustVersion(t, "1.4.0+b"), ContentDigest: "sha256:77aa",
 		Tar: &tarball, Zip: &zip, Description: &description, Annotations: map[string]string{artifact.AnnRevision: "3f0c2d"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	want := `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","artifactType":"application/vnd.opentofu.modulepkg",` +
 		`"config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},` +
 		`"layers":[{"mediaType":"application/vnd.cncf.flux.content.v1.tar+gzip","digest":"` + tarball.Digest.String() + `","size":3},` +
@@ -145,10 +142,7 @@ func TestParseProviderIndex(t *testing.T) {
 // at most 4 MiB.
 func TestLargeMetadataIsNotInline(t *testing.T) {
 	for _, size := range []int{100, 9 << 10, 40 << 10} {
-		m, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, blobs := must.GetBoth(artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)}))(t)
 		image, err := m.Image()
 		if err != nil || len(blobs) != 2 {
 			t.Fatal(err, len(blobs))
@@ -177,10 +171,7 @@ func TestTooLargeIndex(t *testing.T) {
 // data is damaged.
 func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{}))(t)
-	m, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, blobs := must.GetBoth(artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")}))(t)
 	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: blobs, Root: m}))(t)
 	d := m.Descriptor
 	d.Data = []byte(strings.Replace(string(m.Bytes), "SHA256SUMS", "SHA256SUMZ", 1))
