@@ -5,7 +5,6 @@ package kindctl_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,52 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
-
-// mortal is a client that dies at a write: that write is carried out but returns an error,
-// and each later one fails, like those of an operator that was killed.
-type mortal struct {
-	left atomic.Int64
-	dead chan struct{}
-}
-
-var errKilled = errors.New("killed")
-
-func (m *mortal) write(do func() error) error {
-	switch left := m.left.Add(-1); {
-	case left < 0:
-		return errKilled
-	case left == 0:
-		err := do()
-		close(m.dead)
-		return errors.Join(err, errKilled)
-	}
-	return do()
-}
-
-func (m *mortal) wrap(c client.Client) client.Client {
-	return interceptor.NewClient(withWatch{c}, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return m.write(func() error { return c.Create(ctx, o, opts...) })
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			return m.write(func() error { return c.Update(ctx, o, opts...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			return m.write(func() error { return c.Delete(ctx, o, opts...) })
-		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			return m.write(func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			return m.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
-		},
-	})
-}
 
 // withWatch is a client that does not support watches.
 type withWatch struct{ client.Client }
@@ -77,22 +34,22 @@ func TestDeaths(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
 	s.publish("1.0.0", network(""))
-	for n := int64(1); ; n++ {
+	for n := 1; ; n++ {
 		def := s.define("deaths", "Death", "{spec: {upgrade: {policy: Any}}}")
 		deaths := 0
-		m := &mortal{dead: make(chan struct{})}
-		m.left.Store(n)
-		s.start(m.wrap)
+		var tried func() int // the writes of the operator that is killed; nil: of its successor
+		s.start(func(c client.Client) (mortal client.Client) {
+			mortal, tried = rig.Dying(withWatch{c}, n, true)
+			return mortal
+		})
 		o := s.object("Death", "one", "10.0.0.0/16")
 		step := func(what string, is func() bool) {
 			s.until(what, func() (bool, any) {
-				select {
-				case <-m.dead:
+				if tried != nil && tried() >= n {
 					deaths++
 					s.stop()
 					s.start(nil)
-					m = &mortal{}
-				default:
+					tried = nil
 				}
 				return is(), nil
 			})
