@@ -60,12 +60,21 @@ func NewCatalog(reader client.Reader, s Settings) *Catalog {
 
 // Current returns the template with a name.
 func (c *Catalog) Current(name string) (*template.Entry, bool) {
-	var o v1alpha1.Template
-	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
-	if strings.Count(name, "/") != 1 || strings.Contains(name, ".") || c.reader.Get(context.Background(), key, &o) != nil {
+	o, err := c.object(name)
+	if err != nil {
 		return nil, false
 	}
-	return c.entry(&o), true
+	return c.entry(o), true
+}
+
+// object returns the object of a template; [lifecycle.ErrNotFound] if there is none.
+func (c *Catalog) object(name string) (*v1alpha1.Template, error) {
+	o := &v1alpha1.Template{}
+	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
+	if strings.Count(name, "/") != 1 || strings.Contains(name, ".") || c.reader.Get(context.Background(), key, o) != nil {
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
+	}
+	return o, nil
 }
 
 // All returns the templates by name, or none if they cannot be listed.
@@ -102,19 +111,15 @@ func (c *Catalog) forget(there []v1alpha1.Template) {
 
 // Pin returns the template with one of the versions in its status.
 func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry, error) {
-	e, ok := c.Current(name)
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
-	case version == "" || version == e.Source.Version || e.Problem != "":
+	o, err := c.object(name)
+	if err != nil {
+		return nil, err
+	}
+	e := c.entry(o)
+	if version == "" || version == e.Source.Version || e.Problem != "" {
 		return e, nil
 	}
-	var o v1alpha1.Template
-	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
-	if err := c.reader.Get(context.Background(), key, &o); err != nil {
-		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
-	}
-	source, ok := sourceOf(&o, version)
+	source, ok := sourceOf(o, version)
 	if !ok {
 		return nil, &template.FieldError{Path: "/version", Text: "the template does not accept this version now"}
 	}
@@ -125,10 +130,9 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry,
 
 // Versions returns those that [Catalog.Pin] accepts, the highest first.
 func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
-	var o v1alpha1.Template
-	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
-	if err := c.reader.Get(context.Background(), key, &o); err != nil {
-		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
+	o, err := c.object(name)
+	if err != nil {
+		return nil, err
 	}
 	if o.Spec.Pool != nil {
 		return nil, nil

@@ -163,16 +163,9 @@ func duration(d time.Duration) v1alpha1.Duration {
 	if d <= 0 {
 		return ""
 	}
-	d = d.Round(time.Second)
-	length := ""
-	if h := d / time.Hour; h > 0 {
-		length += fmt.Sprintf("%dh", h)
-	}
-	if m := d % time.Hour / time.Minute; m > 0 {
-		length += fmt.Sprintf("%dm", m)
-	}
-	if s := d % time.Minute / time.Second; s > 0 || length == "" {
-		length += fmt.Sprintf("%ds", max(s, 1))
+	length := max(d.Round(time.Second), time.Second).String()
+	for _, zero := range []string{"h0m", "m0s", "h0s"} {
+		length = strings.Replace(length, zero, zero[:1], 1)
 	}
 	return v1alpha1.Duration(length)
 }

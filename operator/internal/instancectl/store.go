@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -215,27 +216,10 @@ func took(o *v1alpha1.Instance) bool {
 
 // idOf is the instance of an event of a caller; "": objects have no such event.
 func idOf(e lifecycle.Event) string {
-	switch e := e.(type) {
-	case lifecycle.Approve:
-		return e.ID
-	case lifecycle.Reject:
-		return e.ID
-	case lifecycle.Cancel:
-		return e.ID
-	case lifecycle.Retry:
-		return e.ID
-	case lifecycle.Protect:
-		return e.ID
-	case lifecycle.Rename:
-		return e.ID
-	case lifecycle.Orphan:
-		return e.ID
-	case lifecycle.DestroyNow:
-		return e.ID
-	case lifecycle.Extend:
-		return e.ID
-	case lifecycle.Update:
-		return e.ID
+	switch e.(type) {
+	case lifecycle.Approve, lifecycle.Reject, lifecycle.Cancel, lifecycle.Retry, lifecycle.Protect, lifecycle.Rename, lifecycle.Orphan,
+		lifecycle.DestroyNow, lifecycle.Extend, lifecycle.Update:
+		return reflect.ValueOf(e).FieldByName("ID").String()
 	}
 	return ""
 }

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -115,28 +114,10 @@ func appOf(text func(key string) string) (*upstream.App, error) {
 	if decoded, err := base64.StdEncoding.DecodeString(string(src)); err == nil {
 		src = decoded
 	}
-	key, err := parseKey(src)
-	if err != nil {
+	parsed, err := keyutil.ParsePrivateKeyPEM(src)
+	key, ok := parsed.(*rsa.PrivateKey)
+	if err != nil || !ok {
 		return nil, errors.New(keyAppKey + " is not an RSA key in PEM")
 	}
 	return &upstream.App{ID: id, Installation: installation, Key: key}, nil
-}
-
-func parseKey(src []byte) (*rsa.PrivateKey, error) {
-	block, _ := pem.Decode(src)
-	if block == nil {
-		return nil, errors.New("no PEM")
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	rsaKey, ok := key.(*rsa.PrivateKey)
-	if !ok {
-		return nil, errors.New("no RSA key")
-	}
-	return rsaKey, nil
 }

@@ -5,6 +5,7 @@ package verdict
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -129,27 +130,12 @@ func figureOf(o runtime.Object) figure {
 	return f
 }
 
-// conditionsOf returns the conditions of an object of any kind of okara.
+// conditionsOf returns the conditions of an object of any kind of okara: all have the field
+// status.conditions.
 func conditionsOf(o runtime.Object) []metav1.Condition {
-	switch o := o.(type) {
-	case *v1alpha1.Depot:
-		return o.Status.Conditions
-	case *v1alpha1.Module:
-		return o.Status.Conditions
-	case *v1alpha1.Provider:
-		return o.Status.Conditions
-	case *v1alpha1.Version:
-		return o.Status.Conditions
-	case *v1alpha1.AccessRule:
-		return o.Status.Conditions
-	case *v1alpha1.Template:
-		return o.Status.Conditions
-	case *v1alpha1.Instance:
-		return o.Status.Conditions
-	case *v1alpha1.ModuleKind:
-		return o.Status.Conditions
-	case *unstructured.Unstructured:
-		return Conditions(o)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return Conditions(u)
 	}
-	return nil
+	list, _ := reflect.ValueOf(o).Elem().FieldByName("Status").FieldByName("Conditions").Interface().([]metav1.Condition)
+	return list
 }
