@@ -258,17 +258,6 @@ func TestFinderStart(t *testing.T) {
 	}
 }
 
-// BenchmarkFinderStart measures the time from the start to the first complete search of
-// 10,000 entries, at 20 ms for each request; the bound is 1 s.
-func BenchmarkFinderStart(b *testing.B) {
-	for b.Loop() {
-		b.StopTimer()
-		f, _ := large(b, 20*time.Millisecond)
-		b.StartTimer()
-		f.hits(b, "thing7777")
-	}
-}
-
 // TestFinderSigned finds signatures that are referrers without a tag, next to a report,
 // without an additional request.
 func TestFinderSigned(t *testing.T) {

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -62,6 +65,12 @@ func TestInterruptedPublish(t *testing.T) {
 	module["large.bin"] = &fstest.MapFile{Data: large}
 	dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
 	depottest.Sign(t, dist, mustKey(t))
+	release := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	source, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	must.Get(source.PublishModule(t.Context(), module, m, depot.ModuleOptions{}))(t)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	item := must.Get(bundle.Select(t.Context(), source, addr.Selection{Item: m.Module.Item()}))(t)
+	must.Get(bundle.Create(t.Context(), source, file, []bundle.Item{item}, bundle.CreateOptions{}))(t)
 	for name, c := range map[string]struct {
 		repository, tag string
 		run             publisher
@@ -75,13 +84,22 @@ func TestInterruptedPublish(t *testing.T) {
 		"provider": {depottest.ProviderRepo, "1.2.3", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
 			return d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}})
 		}},
+		"mirror": {growRepo, "1.2.3", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{})
+		}},
+		"bundle load": {depottest.ModuleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			b := must.Get(bundle.Open(file))(t)
+			defer b.Close()
+			report, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{})
+			return depot.Published{Warnings: report.Warnings}, err
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := &arrivals{}
 			d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: all})
 			must.Get(c.run(t, d))(t)
 			uploads := int(all.n.Load())
-			if name != "provider" && uploads != 2 {
+			if c.repository == depottest.ModuleRepo && uploads != 2 {
 				t.Errorf("%d large blobs, want the tar and the zip", uploads)
 			}
 			total := 0

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,27 +143,4 @@ func TestSyncGitHub(t *testing.T) {
 		}
 	}
 	unchanged(t, api, count, s, 3, 4)
-}
-
-// BenchmarkUnchangedDepot runs a complete depot of 200 modules with 20 versions
-// each.
-func BenchmarkUnchangedDepot(b *testing.B) {
-	entries, tags := 200, 20
-	if testing.Short() {
-		entries, tags = 5, 4
-	}
-	api, count, s := newGitHubSyncer(b, entries, tags)
-	mustSync(b, s)
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var asked, read, written int
-	for b.Loop() {
-		asked, read, written = unchanged(b, api, count, s, entries, tags)
-	}
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.Sys-before.Sys)/(1<<20), "MiB-grown")
-	b.ReportMetric(float64(asked)/float64(entries), "origin-requests/entry")
-	b.ReportMetric(float64(read)/float64(entries*tags), "registry-requests/version")
-	b.ReportMetric(float64(written), "registry-writes")
 }
