@@ -4,8 +4,10 @@ package child
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -209,16 +211,17 @@ func plainError(m *masks, texts ...string) string {
 	return text.Clip(strings.Join(parts, "; "), maxError)
 }
 
-// lastLines keeps the end of a command's output, for its error.
+// lastLines keeps the end of a command's output.
 type lastLines struct {
-	log  *runLog
+	log  io.Writer
+	keep int // bytes; 0: enough for an error
 	tail []byte
 }
 
 // Write implements [io.Writer].
 func (l *lastLines) Write(p []byte) (int, error) {
 	l.tail = append(l.tail, p...)
-	if over := len(l.tail) - 4*maxError; over > 0 {
+	if over := len(l.tail) - cmp.Or(l.keep, 4*maxError); over > 0 {
 		l.tail = l.tail[over:]
 	}
 	return l.log.Write(p)

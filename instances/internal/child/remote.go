@@ -42,10 +42,10 @@ func runRemoteSteps(ctx context.Context, c *child) error {
 		return err
 	}
 	defer removeUpload(c)
-	hidden := &lastBytes{}
+	hidden := &lastLines{log: io.Discard, keep: 64 << 10}
 	code, err := runCommand(ctx, c, p, append([]string{"init", "-input=false", "-no-color"}, remoteValueFlags(c)...), hidden, hidden)
 	if err != nil || code != 0 {
-		_, _ = c.log.Write(hidden.bytes()) // the output is only in memory
+		_, _ = c.log.Write(hidden.tail) // the output is only in memory
 	}
 	switch {
 	case err != nil:
@@ -375,19 +375,3 @@ func (s *summary) Write(p []byte) (int, error) {
 	}
 	return s.log.Write(p)
 }
-
-// lastBytes keeps the end of what is written.
-type lastBytes struct{ b []byte }
-
-const maxHidden = 64 << 10
-
-// Write implements [io.Writer].
-func (l *lastBytes) Write(p []byte) (int, error) {
-	l.b = append(l.b, p...)
-	if len(l.b) > 2*maxHidden {
-		l.b = append([]byte(nil), l.b[len(l.b)-maxHidden:]...)
-	}
-	return len(p), nil
-}
-
-func (l *lastBytes) bytes() []byte { return l.b[max(0, len(l.b)-maxHidden):] }

@@ -91,57 +91,43 @@ func (m documentMetrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	gauge(m.leader, 1)
-	c := readCounts(v)
-	for key, n := range c.instances {
-		gauge(m.instances, float64(n), key.template, string(key.phase))
+	type phaseOf struct {
+		template string
+		phase    lifecycle.Phase
 	}
-	for template, n := range c.available {
-		gauge(m.available, float64(n), template)
-	}
+	instances, available := map[phaseOf]int{}, map[string]int{} // by template; 0 where a pool is empty
+	var queue int
+	var late time.Duration
 	for name, p := range v.Document.Pools {
 		paused := 0.0
 		if p.Paused != "" {
 			paused = 1
 		}
 		gauge(m.paused, paused, name)
-	}
-	gauge(m.queue, float64(c.queue))
-	gauge(m.late, c.late.Seconds())
-}
-
-// counts are the values of the gauges.
-type counts struct {
-	instances map[phaseOf]int
-	available map[string]int // by template; 0 where a pool is empty
-	queue     int
-	late      time.Duration
-}
-
-type phaseOf struct {
-	template string
-	phase    lifecycle.Phase
-}
-
-func readCounts(v lifecycle.View) counts {
-	c := counts{instances: map[phaseOf]int{}, available: map[string]int{}}
-	for name, p := range v.Document.Pools {
 		if p.Revision != "" {
-			c.available[name] = 0
+			available[name] = 0
 		}
 	}
 	for _, rec := range v.Document.Records {
-		c.instances[phaseOf{rec.Template, rec.Phase}]++
+		instances[phaseOf{rec.Template, rec.Phase}]++
 		if rec.Phase == lifecycle.Available {
-			c.available[rec.Template]++
+			available[rec.Template]++
 		}
 		if rec.Run != nil && rec.Run.StartedAt.IsZero() {
-			c.queue++
+			queue++
 		}
-		if late := v.AsOf.Sub(rec.ExpiresAt); isToExpire(rec) && v.Document.Clock.Held == "" && late > c.late {
-			c.late = late
+		if isToExpire(rec) && v.Document.Clock.Held == "" {
+			late = max(late, v.AsOf.Sub(rec.ExpiresAt))
 		}
 	}
-	return c
+	for key, n := range instances {
+		gauge(m.instances, float64(n), key.template, string(key.phase))
+	}
+	for template, n := range available {
+		gauge(m.available, float64(n), template)
+	}
+	gauge(m.queue, float64(queue))
+	gauge(m.late, late.Seconds())
 }
 
 // isToExpire reports whether a record is destroyed or orphaned when it expires.

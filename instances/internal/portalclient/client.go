@@ -165,62 +165,49 @@ func (c *Client) AcceptClock(ctx context.Context) (string, error) {
 	return clock.Held, err
 }
 
+// ofInstance requests something of an instance: the method GET without a body, or a change.
+func ofInstance[T any](ctx context.Context, c *Client, method, id, rest string, body any) (v T, err error) {
+	path, err := idPath(id)
+	switch {
+	case err != nil:
+		return v, err
+	case method == http.MethodGet:
+		return get[T](ctx, c, path+rest, nil)
+	}
+	v, _, err = change[T](ctx, c, method, path+rest, body)
+	return v, err
+}
+
 // Instance returns an instance.
 func (c *Client) Instance(ctx context.Context, id string) (api.Instance, error) {
-	path, err := idPath(id)
-	if err != nil {
-		return api.Instance{}, err
-	}
-	return get[api.Instance](ctx, c, path, nil)
+	return ofInstance[api.Instance](ctx, c, http.MethodGet, id, "", nil)
 }
 
 // Destroy begins to destroy an instance.
 func (c *Client) Destroy(ctx context.Context, id string) (api.Instance, error) {
-	return c.verb(ctx, http.MethodDelete, id, "", nil)
+	return ofInstance[api.Instance](ctx, c, http.MethodDelete, id, "", nil)
 }
 
 // Verb applies one of the API's verbs to an instance. The body is the verb's type in
 // package api; nil: none.
 func (c *Client) Verb(ctx context.Context, id, verb string, body any) (api.Instance, error) {
-	return c.verb(ctx, http.MethodPost, id, "/"+verb, body)
-}
-
-func (c *Client) verb(ctx context.Context, method, id, verb string, body any) (api.Instance, error) {
-	path, err := idPath(id)
-	if err != nil {
-		return api.Instance{}, err
-	}
-	instance, _, err := change[api.Instance](ctx, c, method, path+verb, body)
-	return instance, err
+	return ofInstance[api.Instance](ctx, c, http.MethodPost, id, "/"+verb, body)
 }
 
 // Runs returns the known runs of an instance, newest first.
 func (c *Client) Runs(ctx context.Context, id string) ([]api.Run, error) {
-	path, err := idPath(id)
-	if err != nil {
-		return nil, err
-	}
-	all, err := get[api.Runs](ctx, c, path+"/runs", nil)
+	all, err := ofInstance[api.Runs](ctx, c, http.MethodGet, id, "/runs", nil)
 	return all.Runs, err
 }
 
 // Outputs returns the outputs that the template lists.
 func (c *Client) Outputs(ctx context.Context, id string) (api.Outputs, error) {
-	path, err := idPath(id)
-	if err != nil {
-		return api.Outputs{}, err
-	}
-	return get[api.Outputs](ctx, c, path+"/outputs", nil)
+	return ofInstance[api.Outputs](ctx, c, http.MethodGet, id, "/outputs", nil)
 }
 
 // ShowSensitive returns one output from the state. The server records the access.
 func (c *Client) ShowSensitive(ctx context.Context, id, name string) (api.ShownOutput, error) {
-	path, err := idPath(id)
-	if err != nil {
-		return api.ShownOutput{}, err
-	}
-	output, _, err := change[api.ShownOutput](ctx, c, http.MethodPost, path+"/outputs/reveal", api.ShowSensitive{Name: name})
-	return output, err
+	return ofInstance[api.ShownOutput](ctx, c, http.MethodPost, id, "/outputs/reveal", api.ShowSensitive{Name: name})
 }
 
 // Plan returns the plan of a run as text. The caller closes it.

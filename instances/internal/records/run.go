@@ -256,7 +256,22 @@ type RunResult struct {
 // Run reads the report of an attempt: oci.ErrNotFound if there is none yet,
 // oci.ErrCorrupt if it does not repeat the attempt's nonce.
 func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
-	tag := a.tag(TagRun)
+	r, err := i.result(ctx, a.tag(TagRun))
+	if err != nil {
+		return r, err
+	}
+	var doc struct {
+		Nonce string `json:"nonce"`
+	}
+	err = json.Unmarshal(r.JSON, &doc)
+	if err != nil || a.Nonce == "" || subtle.ConstantTimeCompare([]byte(doc.Nonce), []byte(a.Nonce)) != 1 {
+		return RunResult{}, fmt.Errorf("%s:%s is not the result of this attempt: %w", i.Repo, r.tag, oci.ErrCorrupt)
+	}
+	return r, nil
+}
+
+// result reads the result of any attempt.
+func (i InstanceRepo) result(ctx context.Context, tag InstanceTag) (RunResult, error) {
 	r := RunResult{layer: map[string]oci.Descriptor{}, tag: tag.String(), i: i}
 	image, err := i.image(ctx, tag, artifactRun)
 	if err != nil {
@@ -265,17 +280,8 @@ func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
 	for _, l := range image.Layers {
 		r.layer[artifact.ClearType(l.MediaType)] = l
 	}
-	if r.JSON, err = r.read(ctx, mediaRun, MaxRunResult); err != nil {
-		return r, err
-	}
-	var doc struct {
-		Nonce string `json:"nonce"`
-	}
-	err = json.Unmarshal(r.JSON, &doc)
-	if err != nil || a.Nonce == "" || subtle.ConstantTimeCompare([]byte(doc.Nonce), []byte(a.Nonce)) != 1 {
-		return RunResult{}, fmt.Errorf("%s:%s is not the result of this attempt: %w", i.Repo, tag, oci.ErrCorrupt)
-	}
-	return r, nil
+	r.JSON, err = r.read(ctx, mediaRun, MaxRunResult)
+	return r, err
 }
 
 // Log reads the whole log of the attempt; nil if it has none.

@@ -86,18 +86,8 @@ func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunR
 	tags := instanceTags(list.Tags, TagRun, id)
 	var damaged []error
 	for _, t := range tags[:min(len(tags), maxLast)] {
-		r := RunResult{layer: map[string]oci.Descriptor{}, tag: t.String(), i: i}
-		image, err := i.image(ctx, t, artifactRun)
-		if err == nil {
-			for _, l := range image.Layers {
-				r.layer[artifact.ClearType(l.MediaType)] = l
-			}
-			r.JSON, err = r.read(ctx, mediaRun, MaxRunResult)
-		}
-		if err == nil {
-			return t, r, nil
-		}
-		if errors.Is(err, oci.ErrUnavailable) || ctx.Err() != nil {
+		r, err := i.result(ctx, t)
+		if err == nil || errors.Is(err, oci.ErrUnavailable) || ctx.Err() != nil {
 			return t, r, err
 		}
 		damaged = append(damaged, err)
