@@ -4,8 +4,6 @@ package ledger_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -165,65 +163,6 @@ func TestClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { play(t, h) })
 		})
 	}
-}
-
-var faults = []struct {
-	name string
-	do   ocitest.Act
-	dies bool
-}{
-	{"lost before", ocitest.FailBefore, false},
-	{"lost after", ocitest.FailAfter, false},
-	{"killed after", ocitest.FailAfter, true},
-}
-
-// armed is a fault that is activated on demand.
-type armed struct {
-	*ocitest.Fault
-	h  http.Handler
-	on atomic.Bool
-}
-
-func newArmed(h http.Handler, nth int, do ocitest.Act, dies bool) *armed {
-	a := &armed{h: h}
-	a.Fault = &ocitest.Fault{Base: direct{h}, Nth: nth, Do: do, Match: func(*http.Request) bool { return a.on.Load() }}
-	if dies { // all later requests fail too
-		a.Fault.Base = &ocitest.Fault{Base: direct{h}, Nth: nth + 1, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return a.on.Load() }}
-		if fmt.Sprintf("%p", do) == fmt.Sprintf("%p", ocitest.FailBefore) {
-			a.Fault.Times = -1
-		}
-	}
-	return a
-}
-
-// ask sends a command to any leader until it succeeds, repeating it with its key like a
-// client.
-func ask(t *testing.T, name string, replicas ...*replica) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
-		for _, r := range replicas {
-			_, err := r.Do(t.Context(), create(name))
-			if err == nil {
-				return
-			}
-			if !errors.Is(err, lifecycle.ErrNoLeader) {
-				t.Errorf("create %s: %v", name, err)
-			}
-		}
-	}
-	t.Errorf("%s was never answered", name)
-}
-
-// checkNext ends one replica and checks the document of the next leader.
-func checkNext(t *testing.T, a, b *replica, names ...string) {
-	t.Helper()
-	a.end()
-	for _, n := range names {
-		ask(t, n, b) // again
-	}
-	mustHave(t, b, names...)
-	ask(t, "last", b)
-	b.end()
 }
 
 // A caller of a portal that disconnects does not affect the others, and concurrent
