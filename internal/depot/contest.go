@@ -46,10 +46,11 @@ const (
 	maxBidRoot = 64 << 10 // bytes of a manifest in its bid
 )
 
-// An extension writes a tag that exists, so nobody but its publisher can finish
-// it: a later write could undo further ones. Instead its bid ends: the publisher
-// writes only while it is valid, and others ignore it once it has expired. Their
-// clocks may differ by the time between.
+// Nobody but its publisher can finish an extension, which writes a tag that
+// exists: a later write could undo further ones. Nor can others finish a version
+// whose manifest the registry has collected. Instead such a bid ends: the
+// publisher writes only while it is valid, and others ignore it once it has
+// expired. Their clocks may differ by the time between.
 const (
 	bidValid   = 2 * time.Minute
 	bidExpires = 10 * time.Minute
@@ -83,6 +84,7 @@ type bid struct {
 	manifest oci.Manifest
 	made     time.Time
 	own      putOwn
+	hasRoot  bool     // the bid has the manifest of the version
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
 	list     *Listing // as last read
@@ -100,8 +102,12 @@ func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest)
 
 func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (warnings []string, err error) {
 	tags, warnings, err := putVersion(ctx, l, v, m, o)
-	if err == nil && !slices.Contains(tags, v.Tag()) {
-		warnings = append(warnings, recordTime(ctx, l.Repository, v.Tag(), m)...)
+	name := v
+	if err == nil && o.edition { // not before, lest what loses the contest stays listed
+		name, err = tagEdition(ctx, l.Repository, v, m)
+	}
+	if err == nil && !slices.Contains(tags, name.Tag()) {
+		warnings = append(warnings, recordTime(ctx, l.Repository, name.Tag(), m)...)
 	}
 	return warnings, err
 }
@@ -115,7 +121,9 @@ type putOptions struct {
 	// replaces is the index that m extends; "": the version is new. If the
 	// version does not name it any more, the error is ErrTaken.
 	replaces digest.Digest
-	own      putOwn
+	// edition: the version gets the tag of its edition as well.
+	edition bool
+	own     putOwn
 	// written is called once the version exists, while other publishers still
 	// see the bid. l is the list from before; old means that it does not show
 	// the bid.
@@ -203,7 +211,7 @@ func newBid(l *Listing, v addr.Version, root oci.Manifest, o putOptions) (*bid, 
 	_, _ = rand.Read(nonce) // never fails
 	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
 	about := map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.UTC().Format(time.RFC3339)}
-	if o.fresh && len(root.Bytes) <= maxBidRoot {
+	if b.hasRoot = o.fresh && len(root.Bytes) <= maxBidRoot; b.hasRoot {
 		about[annBidRoot] = string(root.Bytes)
 	}
 	var err error
@@ -238,11 +246,14 @@ func (b *bid) put(ctx context.Context) error {
 
 // writeVersion points the version at the manifest.
 func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error) {
-	if b.replaces == "" {
-		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
-	}
-	if time.Since(b.made) > bidValid {
+	isLate := time.Since(b.made) > bidValid
+	switch {
+	case isLate && b.replaces != "":
 		return true, ErrTaken
+	case isLate && !b.hasRoot:
+		return true, fmt.Errorf("%s:%s was not published, because that took more than %s; publish it again", b.repo, b.version.Tag(), bidValid)
+	case b.replaces == "":
+		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
 	}
 	putErr := b.repo.PutTag(ctx, b.version.Tag(), b.root)
 	back, err := b.repo.Resolve(ctx, b.version.Tag())
@@ -317,7 +328,7 @@ func (b *bid) rivals(ctx context.Context, tags []string) []string {
 	var found []string
 	for _, tag := range tags {
 		digest, ok := bidFor(tag, b.rivalHash())
-		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && !b.hasExpired(ctx, tag) {
+		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && !b.hasExpired(ctx, tag, digest) {
 			found = append(found, digest)
 		}
 	}
@@ -335,16 +346,7 @@ func (b *bid) begun(ctx context.Context, rivals []string) (found []oci.Manifest)
 			digest, ok := bidFor(tag, b.rivalHash())
 			return ok && digest == rival
 		})
-		m, err := b.repo.Fetch(ctx, b.list.Tags[i])
-		if err != nil {
-			continue
-		}
-		image, _ := m.Image() // without annotations if it is damaged
-		root := []byte(image.Annotations[annBidRoot])
-		theirs := oci.Manifest{Descriptor: oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(root), Size: int64(len(root))}, Bytes: root}
-		if theirs.Digest.Encoded() != rival {
-			theirs, err = b.repo.Fetch(ctx, "sha256:"+rival)
-		}
+		theirs, _, err := b.readBid(ctx, b.list.Tags[i], rival)
 		if err == nil && hasContentOf(theirs, b.root) {
 			found = append(found, theirs)
 		}
@@ -352,22 +354,28 @@ func (b *bid) begun(ctx context.Context, rivals []string) (found []oci.Manifest)
 	return found
 }
 
-// hasExpired reports whether a bid for the same extension was left by a publisher
-// that was killed.
-func (b *bid) hasExpired(ctx context.Context, tag string) bool {
-	if b.replaces == "" {
-		return false
-	}
+// readBid returns the manifest that a rival bids for, and when.
+func (b *bid) readBid(ctx context.Context, tag, rival string) (theirs oci.Manifest, made time.Time, err error) {
 	m, err := b.repo.Fetch(ctx, tag)
 	if err != nil {
-		return false
+		return theirs, made, err
 	}
-	image, err := m.Image()
-	if err != nil {
-		return false
+	image, _ := m.Image() // without annotations if it is damaged
+	made, _ = time.Parse(time.RFC3339, image.Annotations[annBidTime])
+	root := []byte(image.Annotations[annBidRoot])
+	theirs = oci.Manifest{Descriptor: oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(root), Size: int64(len(root))}, Bytes: root}
+	if theirs.Digest.Encoded() != rival {
+		theirs, err = b.repo.Fetch(ctx, "sha256:"+rival)
 	}
-	made, err := time.Parse(time.RFC3339, image.Annotations[annBidTime])
-	return err == nil && time.Since(made) > bidExpires
+	return theirs, made, err
+}
+
+// hasExpired reports whether a bid was left by a publisher that was killed, and
+// nobody can finish what it began.
+func (b *bid) hasExpired(ctx context.Context, tag, rival string) bool {
+	_, made, err := b.readBid(ctx, tag, rival)
+	isOver := !made.IsZero() && time.Since(made) > bidExpires
+	return isOver && (b.replaces != "" || errors.Is(err, oci.ErrNotFound))
 }
 
 // bidFor returns the digest in a tag that is a bid for the number with the hash.
@@ -473,7 +481,7 @@ type RivalError struct {
 
 func (e *RivalError) Error() string {
 	return fmt.Sprintf("%s:%s is being published with other content, or that was begun and not finished: theirs %s, yours %s; "+
-		"publish theirs again to finish it, or another version; what was adding platforms gives up after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
+		"publish theirs again to finish it, or another version; it ends after ten minutes if it was adding platforms, or if the registry has collected its manifest", e.Repository, e.Tag, e.Theirs, e.Ours)
 }
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -199,6 +201,10 @@ func publisherDies(t *testing.T, registry http.RoundTripper) {
 	if _, err := publish(d, 1); !refused(err) || !strings.Contains(err.Error(), "begun and not finished") {
 		t.Errorf("other content: %v", err)
 	}
+	_, err := d.PublishModule(t.Context(), depottest.NewModule("# 1"), depottest.MustModule(t, "net/vpc/aws", "1.2.3"), depot.ModuleOptions{Policy: depot.PolicyEditions})
+	if tags := strings.Join(depottest.MustTags(t, depottest.MustRepo(t, client, depottest.ModuleRepo)), " "); !refused(err) || strings.Contains(tags, "1.2.3-e") {
+		t.Errorf("other content as an edition: %v, and the tags are %s", err, tags)
+	}
 	out, err := publish(d, 0)
 	if err != nil {
 		t.Fatalf("the same content: %v", err)
@@ -227,6 +233,9 @@ func TestBegunIsFinished(t *testing.T) {
 				depottest.ModuleRepo: func(d *depot.Depot, i int) (depot.Published, error) {
 					return d.PublishModule(t.Context(), depottest.NewModule(""), addr.ModuleVersion{Module: depottest.VPC(), Version: v}, depot.ModuleOptions{Annotations: commit(i)})
 				},
+				"p/modules/net/edited/aws": func(d *depot.Depot, i int) (depot.Published, error) {
+					return d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/edited/aws", "1.2.3"), depot.ModuleOptions{Annotations: commit(i), Policy: depot.PolicyEditions})
+				},
 				depottest.ProviderRepo: func(d *depot.Depot, i int) (depot.Published, error) {
 					return d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: key, Now: start.Add(time.Duration(i) * time.Second), Annotations: commit(i)})
 				},
@@ -250,9 +259,71 @@ func TestBegunIsFinished(t *testing.T) {
 				if is.Digest.String() != out.Digest || out.Existing || artifact.AnnotationsOf(is)[artifact.AnnRevision] == strconv.Itoa(10*n+9) {
 					t.Errorf("%s: the version is %s of %v, want %+v", repository, is.Digest, artifact.AnnotationsOf(is), out)
 				}
+				for _, tag := range depottest.MustTags(t, depottest.MustRepo(t, client, repository)) {
+					if v, ok := addr.VersionFromTag(tag); ok && v.Edition() && tag != "1.2.3-e"+is.Digest.Encoded()[:12] {
+						t.Errorf("%s is listed, the version is %s", tag, is.Digest)
+					}
+				}
 			}
 		})
 	}
+}
+
+// TestBegunIsCollected kills a publisher of a provider before it writes the version, and
+// collects the index that it pushed. Nobody can finish that, so it ends.
+func TestBegunIsCollected(t *testing.T) {
+	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+		publish := contestants(t)["provider"]
+		var index string
+		dies := &ocitest.Fault{
+			Base: registry,
+			Match: func(r *http.Request) bool {
+				if tag := path.Base(r.URL.Path); strings.HasPrefix(tag, "okara-publish-") {
+					index = "sha256:" + strings.Split(tag, "-")[3]
+				}
+				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3") || r.Method == http.MethodDelete
+			},
+			Times: -1, Do: ocitest.FailBefore,
+		}
+		dead, _ := newDepot(t, oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}})
+		if _, err := publish(dead, 0); err == nil {
+			t.Fatal("it came through")
+		}
+		d, client := newDepot(t, oci.Options{Transport: registry})
+		wait := func() { time.Sleep(11 * time.Minute) } // of the bubble
+		wait()
+		if _, err := publish(d, 1); !refused(err) {
+			t.Errorf("while the index is there: %v", err)
+		}
+		repo := depottest.MustRepo(t, client, depottest.ProviderRepo)
+		must.Succeed(t, repo.Delete(t.Context(), oci.Descriptor{Digest: digest.Digest(index)}))
+		must.Get(publish(d, 1))(t)
+	})
+}
+
+// TestALateVersion stops a publisher of a provider before it writes the version for longer
+// than its bid is valid: the others may have given it up.
+func TestALateVersion(t *testing.T) {
+	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+		publish := contestants(t)["provider"]
+		bid := false
+		stops := &ocitest.Fault{
+			Base: registry,
+			Match: func(r *http.Request) bool {
+				bid = bid || strings.HasPrefix(path.Base(r.URL.Path), "okara-publish-")
+				return bid && strings.HasSuffix(r.URL.Path, "/tags/list")
+			},
+			Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+				time.Sleep(3 * time.Minute)
+				return next.RoundTrip(r)
+			},
+		}
+		slow, _ := newDepot(t, oci.Options{Transport: stops, Retry: oci.Retry{MaxAttempts: 1}})
+		if _, err := publish(slow, 0); err == nil || !strings.Contains(err.Error(), "more than 2m0s; publish it again") {
+			t.Errorf("late: %v", err)
+		}
+		must.Get(publish(slow, 1))(t)
+	})
 }
 
 // TestRequestsOfAVersion counts the requests that ensure a single winner for a

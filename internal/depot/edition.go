@@ -39,25 +39,28 @@ func ParsePolicy(s string) (Policy, error) {
 // garbage collection removes neither and concurrent publishers lose nothing:
 // the last to move the version tag wins, and the other content stays an
 // edition. A version that does not exist is written as any new one is, against
-// publishers of its number. If the content was published before, according to
-// the list, no new publish time is recorded.
-func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (warnings []string, err error) {
+// publishers of its number, or one with this content that was begun is finished;
+// root is its manifest. If the content was published before, according to the
+// list, no new publish time is recorded.
+func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (root oci.Manifest, warnings []string, err error) {
+	before, err := l.Repository.Fetch(ctx, v.Tag())
+	if errors.Is(err, oci.ErrNotFound) {
+		if root, warnings, err = putContent(ctx, l, v, m, putOptions{edition: true}); !errors.Is(err, ErrTaken) {
+			return root, warnings, err
+		}
+		before, err = l.Repository.Fetch(ctx, v.Tag())
+	}
+	if err != nil || before.Digest == m.Digest {
+		return m, nil, err
+	}
+	warnings, err = moveVersion(ctx, l, v, before, m)
+	return m, warnings, err
+}
+
+func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.Manifest) (warnings []string, err error) {
 	r := l.Repository
 	edition, err := tagEdition(ctx, r, v, m)
 	if err != nil {
-		return nil, err
-	}
-	before, err := r.Fetch(ctx, v.Tag())
-	if errors.Is(err, oci.ErrNotFound) {
-		if _, warnings, err = putVersion(ctx, l, v, m, putOptions{}); !errors.Is(err, ErrTaken) {
-			if err == nil {
-				warnings = append(warnings, recordTime(ctx, r, edition.Tag(), m)...)
-			}
-			return warnings, err
-		}
-		before, err = r.Fetch(ctx, v.Tag())
-	}
-	if err != nil || before.Digest == m.Digest {
 		return nil, err
 	}
 	if _, err := tagEdition(ctx, r, v, before); err != nil {

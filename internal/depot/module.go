@@ -311,14 +311,17 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 	if err := o.Check.run(ctx, Candidate{Repo: r, Root: a.Root, Module: packed}); err != nil {
 		return out, err
 	}
-	if o.Policy != PolicyEditions {
-		root, warnings, err := putContent(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, v)})
-		out.Digest = root.Digest.String()
-		out.Warnings = append(out.Warnings, warnings...)
-		return out, err
+	var root oci.Manifest
+	var warnings []string
+	var err error
+	if o.Policy == PolicyEditions {
+		root, warnings, err = pushEdition(ctx, l, v, a.Root)
+	} else {
+		root, warnings, err = putContent(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, v)})
 	}
-	warnings, err := pushEdition(ctx, l, v, a.Root)
-	if out.Warnings = append(out.Warnings, warnings...); err != nil {
+	out.Digest = root.Digest.String()
+	out.Warnings = append(out.Warnings, warnings...)
+	if err != nil || o.Policy != PolicyEditions {
 		return out, err
 	}
 	return out.moved(ctx, l, o), nil

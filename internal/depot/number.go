@@ -4,6 +4,7 @@ package depot
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,8 +46,8 @@ func removed(e evidence.StatusEvent) (addr.Version, bool) {
 	return v, err == nil && e.Action == evidence.ActionYank && e.Subject.Validate() == nil
 }
 
-// duplicate returns another version with the number of v, which exists or was
-// removed; zero if there is none.
+// duplicate returns another version with the number of v, which exists, was
+// removed, or has a recorded time; zero if there is none.
 func (l *Listing) duplicate(v addr.Version) addr.Version {
 	number := numberOf(l.Kind, v)
 	is := func(o addr.Version) bool { return o != v && numberOf(l.Kind, o) == number }
@@ -55,6 +56,11 @@ func (l *Listing) duplicate(v addr.Version) addr.Version {
 	}
 	for _, e := range l.Events {
 		if o, ok := removed(e); ok && is(o) {
+			return o
+		}
+	}
+	for _, tag := range slices.Sorted(maps.Keys(l.Times)) {
+		if o, ok := addr.VersionFromTag(tag); ok && is(o) {
 			return o
 		}
 	}

@@ -220,6 +220,13 @@ func TestPlusIsNoNumber(t *testing.T) {
 		}
 	}
 
+	// A tag that somebody removed without okara.
+	must.Succeed(t, publish("1.5.0+1"))
+	must.Succeed(t, depottest.MustRepo(t, client, depottest.ModuleRepo).Untag(t.Context(), "1.5.0_1"))
+	if conflict, ok := errors.AsType[*depot.ConflictError](publish("1.5.0")); !ok || conflict.Duplicate.String() != "1.5.0+1" {
+		t.Errorf("1.5.0: %v", conflict)
+	}
+
 	// Another tool published a pair: the one is offered whose time is known and earlier.
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 	must.Succeed(t, publish("2.0.0+2"))
