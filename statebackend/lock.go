@@ -481,9 +481,38 @@ func (l *Lock) Latest(ctx context.Context) (Version, error) {
 // that is logged.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	floor, err := endLock(ctx, s, workspace, id, 0, false)
-	if err != nil || floor == 0 {
+	if err == nil && floor > 0 {
+		s.sealFrom(ctx, workspace, floor)
+	}
+	return err
+}
+
+// Seal completes what [Store.ForceUnlock] does, if whoever ended a lock did not: it copies
+// the head, unless another client has a claim, which copies it when it wins.
+func (s *Store) Seal(ctx context.Context, workspace string) error {
+	l, err := s.List(ctx)
+	if err != nil {
 		return err
 	}
+	f := format.StateFragment(workspace)
+	if floor := Unsealed(l.tags, f); floor > 0 && len(protocol.NewSnapshot(l.tags, f).Live()) == 0 {
+		s.sealFrom(ctx, workspace, floor)
+	}
+	return nil
+}
+
+// Unsealed returns the first number that no holder can write whose lock of a workspace was
+// ended by force; 0 if there is a version from there on, beside which no write of theirs is
+// current.
+func Unsealed(tags []string, fragment string) int64 {
+	v := protocol.NewSnapshot(tags, fragment)
+	if floor := v.Floor(); floor > v.Newest {
+		return floor
+	}
+	return 0
+}
+
+func (s *Store) sealFrom(ctx context.Context, workspace string, floor int64) {
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	x := newSession(s, workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()}, terms{locks: true})
@@ -495,7 +524,6 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 		s.o.Logger.WarnContext(ctx, "the lock was ended, but its state could not be copied: until the next lock, a write of its holder may still become current",
 			"repository", s.repo.String(), "workspace", workspace, "error", c.Err)
 	}
-	return nil
 }
 
 // sealerLockID begins the id under which a force-unlock copies the head.

@@ -4,6 +4,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,10 @@ const (
 	collectTime = 2 * time.Second
 	// maxSteps bounds what waits. Above it every step is recorded at once.
 	maxSteps = 10_000
+	// maxClaims bounds the claims of one caller that are known.
+	maxClaims = 1000
+	// maxLooked bounds how many of them are looked for when there are so many.
+	maxLooked = 20
 )
 
 // acts makes one record of what a command does with several requests to the built-in
@@ -73,12 +78,28 @@ func (a *acts) makerOf(at place) string {
 	return ""
 }
 
+// mayClaim reports whether a caller may make one more claim, whose maker is then known. Of
+// those that are known some may have ended unnoticed, through another door.
+func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
+	a.mu.Lock()
+	known := slices.DeleteFunc(slices.Collect(maps.Keys(a.claims)), func(at place) bool { return a.claims[at].caller != caller })
+	a.mu.Unlock()
+	if caller == "" || len(known) < maxClaims {
+		return true
+	}
+	gone := slices.DeleteFunc(known[:maxLooked], isHeld)
+	for _, at := range gone {
+		a.ends(at, false)
+	}
+	return len(gone) > 0
+}
+
 // locks notes a new claim, which may have joined that at root. It is recorded as a lock
 // once it has won, or has been there for actTime.
 func (a *acts) locks(at, root place, c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.claims) >= maxSteps {
+	if c.caller == "" && len(a.claims) >= maxSteps {
 		c.write(c.change)
 		return
 	}

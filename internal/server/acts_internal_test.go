@@ -237,39 +237,54 @@ func TestActs(t *testing.T) {
 
 // TestClaimOfAnother takes the tags of a lock away from its holder, which has it through
 // the registry or through another door of the server: the holder keeps the lock, and only
-// force-unlock, which is recorded, ends it.
+// force-unlock, which is recorded, ends it, also if its client leaves it half done. Where
+// the server has no key to complete it, what would become current is refused.
 func TestClaimOfAnother(t *testing.T) {
-	for _, door := range []string{"registry", "another"} {
+	file := filepath.Join(t.TempDir(), "key")
+	must.Succeed(t, os.WriteFile(file, bytes.Repeat([]byte("k"), 32), 0o600))
+	key := must.Get(envelope.New(envelope.Options{Keys: []string{file}}))(t)
+	for _, door := range []string{"registry", "another", "half", "half, another", "half, sealed"} {
 		inner := ocitest.Handler(t, ocitest.Quirks{})
 		u := newRegistryUse(t, inner)
 		ctx := t.Context()
+		half := strings.HasPrefix(door, "half")
 		store := u.store("anna")
-		if door == "another" {
+		switch {
+		case strings.HasSuffix(door, "another"):
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 			r.Header.Set("Authorization", "Bearer "+useToken("anna"))
 			ctx = statebackend.WithCaller(ctx, must.Get(u.front.kit.Guard.CallerOf(r))(t).Identity())
 			store = statebackend.New(must.Get(u.front.o.Client.Repo("state/app"))(t), statebackend.Options{})
+		case strings.HasSuffix(door, "sealed"):
+			store = statebackend.New(u.open("anna", "state/app"), statebackend.Options{Sealer: key})
 		}
 		l := must.Get(store.Lock(ctx, "dev", statebackend.LockInfo{ID: "id-of-anna", Operation: "OperationTypeApply"}))(t)
-		list := must.Get(u.open("bob", "state/app").Snapshot(ctx))(t)
-		tag := list.Tags[slices.IndexFunc(list.Tags, func(tag string) bool {
-			s, ok := format.ParseStateTag(tag)
-			return ok && s.Kind == format.LockClaim
-		})]
 		repo := u.open("bob", "state/app")
+		tag := claimTag(t, repo)
 		claim := depottest.MustFetch(t, repo, tag)
 		of, _ := format.ParseStateTag(tag)
-		end := must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindTombstone, Workspace: "dev", Fence: of.N, Nonce: of.X, Reason: format.ReasonReleased}))
+		end := func(reason format.LockReason, x string) oci.Manifest {
+			return must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindTombstone, Workspace: "dev", Fence: of.N, Nonce: x, Reason: reason}))
+		}
+		released := end(format.ReasonReleased, of.X)
 		u.took()
-		for what, do := range map[string]func() error{
-			"delete the tag":    func() error { return repo.Untag(ctx, tag) },
-			"delete the digest": func() error { return repo.Delete(ctx, claim.Descriptor) },
-			"replace":           func() error { return repo.PutTag(ctx, tag, end) },
-			"release":           func() error { return repo.PutTag(ctx, "un"+tag, end) },
-		} {
-			if e, ok := errors.AsType[*oci.ResponseError](do()); !ok || e.Status != http.StatusConflict || !strings.Contains(e.Error(), "okara state unlock --id") {
-				t.Errorf("%s, %s: %v", door, what, e)
+		refused := func(what string, err error) {
+			t.Helper()
+			if e, ok := errors.AsType[*oci.ResponseError](err); !ok || e.Status != http.StatusConflict || !strings.Contains(e.Error(), "hint: ") {
+				t.Errorf("%s, %s: %v", door, what, err)
 			}
+		}
+		for what, do := range map[string]func() error{
+			"delete the tag":       func() error { return repo.Untag(ctx, tag) },
+			"delete the digest":    func() error { return repo.Delete(ctx, claim.Descriptor) },
+			"replace":              func() error { return repo.PutTag(ctx, tag, released) },
+			"release":              func() error { return repo.PutTag(ctx, "un"+tag, released) },
+			"release by force":     func() error { return repo.PutTag(ctx, "un"+tag+"-f", released) },
+			"an uncertain release": func() error { return repo.PutTag(ctx, "un"+tag+"-f", end(format.ReasonUncertain, of.X)) },
+			"orphaned":             func() error { return repo.PutTag(ctx, "un"+tag+"-f", end(format.ReasonOrphan, of.X)) },
+			"end another":          func() error { return repo.PutTag(ctx, "un"+tag+"-f", end(format.ReasonForced, "0000000000000000")) },
+		} {
+			refused(what, do())
 		}
 		must.Succeed(t, put(1)(ctx, l))
 		if _, err := u.store("bob").Lock(ctx, "dev", statebackend.LockInfo{ID: "id-of-bob"}); err == nil {
@@ -278,8 +293,18 @@ func TestClaimOfAnother(t *testing.T) {
 		if got := u.took(); strings.Contains(got, "bob") {
 			t.Errorf("%s: changed:\n%s", door, got)
 		}
-		must.Succeed(t, u.store("bob").ForceUnlock(ctx, "dev", "id-of-anna"))
-		if err := put(2)(ctx, l); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "which is not current") {
+		forced := end(format.ReasonForced, of.X)
+		if half {
+			must.Succeed(t, repo.PutTag(ctx, "un"+tag+"-f", forced))
+			refused("hold again", repo.Untag(ctx, "un"+tag+"-f"))
+			refused("hold again, by digest", repo.Delete(ctx, forced.Descriptor))
+		} else {
+			must.Succeed(t, u.store("bob").ForceUnlock(ctx, "dev", "id-of-anna"))
+		}
+		if strings.HasSuffix(door, "sealed") {
+			refused("forget the end", repo.Untag(ctx, tag))
+			refused("a write after the end", put(2)(ctx, l))
+		} else if err := put(2)(ctx, l); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "which is not current") {
 			t.Errorf("%s: a write after the end: %v", door, err)
 		}
 		if state, _, err := store.Get(ctx, "dev"); err != nil || !bytes.Contains(state, []byte(`"serial":1`)) {
@@ -288,7 +313,55 @@ func TestClaimOfAnother(t *testing.T) {
 		if got := u.took(); !strings.Contains(got, "bob force-unlock app/dev id-of-anna forced") {
 			t.Errorf("%s: recorded:\n%s", door, got)
 		}
+		_ = l.Unlock(ctx)
+		if got := u.took(); strings.Contains(got, " unlock ") {
+			t.Errorf("%s: the unlock after the end is recorded as\n%s", door, got)
+		}
 	}
+}
+
+// claimTag returns the tag of the claim in a repository.
+func claimTag(t *testing.T, repo *oci.Repo) string {
+	t.Helper()
+	list := must.Get(repo.Snapshot(t.Context()))(t)
+	return list.Tags[slices.IndexFunc(list.Tags, func(tag string) bool {
+		s, ok := format.ParseStateTag(tag)
+		return ok && s.Kind == format.LockClaim
+	})]
+}
+
+// TestManyClaims makes more claims than a caller may: it is refused, and the claims of
+// others stay theirs.
+func TestManyClaims(t *testing.T) {
+	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
+	ctx := t.Context()
+	u.lock("anna", "OperationTypeApply")
+	repo := u.open("bob", "state/app")
+	mine := claimTag(t, repo)
+	claim := func(n int) (string, oci.Manifest) {
+		x := format.ClaimX("id-of-bob", uint32(n))
+		return format.StateTag{Kind: format.LockClaim, Fragment: "of-bob", N: 1, X: x}.String(),
+			must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "of-bob", Info: format.LockInfo{ID: "id-of-bob"}, Fence: 1, Nonce: x}))
+	}
+	put := func(n int) error {
+		tag, m := claim(n)
+		return repo.PutTag(ctx, tag, m)
+	}
+	for n := range maxClaims {
+		must.Succeed(t, put(n))
+	}
+	if e, ok := errors.AsType[*oci.ResponseError](put(maxClaims)); !ok || e.Status != http.StatusTooManyRequests {
+		t.Errorf("one more is answered %v", e)
+	}
+	if err := repo.Untag(ctx, mine); err == nil {
+		t.Error("the claim of another could be deleted")
+	}
+	for n := range maxClaims { // through another door
+		tag, _ := claim(n)
+		must.Succeed(t, must.Get(u.front.o.Client.Repo("state/app"))(t).Untag(ctx, tag))
+	}
+	must.Succeed(t, put(maxClaims))
+	u.front.o.acts.settle(true)
 }
 
 // TestActsOfPublication publishes, and leaves marks of publications without one.

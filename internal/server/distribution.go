@@ -65,7 +65,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	}
 	rec := httpserve.NewResponse(w)
 	push := f.pushOf(grant, r)
-	if err := push.checkClaim(); err != nil {
+	if err := push.checkLock(r); err != nil {
 		return err
 	}
 	f.o.Embedded.ServeHTTP(rec, r)

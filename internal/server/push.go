@@ -3,11 +3,16 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +48,8 @@ type push struct {
 	manifest   oci.Manifest // before a deletion, or a change of a version; zero: it could not be read
 	caller     string
 	claim      string // ID of the lock whose claim was there before; "": none
+	over       bool   // that claim had ended
+	sealed     string // workspace whose lock another caller ends, so that its state is copied; "": none
 	at         time.Time
 }
 
@@ -70,10 +77,10 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 	return p
 }
 
-// checkClaim refuses to take a claim that holds from the caller that made it, by its tag, its
-// digest, or the tombstone of a release. Its holder would find the lock gone, and what it
-// writes could become current: only a force-unlock prevents that.
-func (p *push) checkClaim() error {
+// checkLock refuses what would take the lock of a workspace from the caller that made its
+// claim, by the tag, the digest or the end of the claim, unless it is the end of a
+// force-unlock; and what would make a write of that caller current after such an end.
+func (p *push) checkLock(r *http.Request) error {
 	if p == nil || p.repo == nil || !p.known || p.it.Kind != addr.KindState {
 		return nil
 	}
@@ -81,23 +88,121 @@ func (p *push) checkClaim() error {
 	if p.delete && strings.Contains(p.reference, ":") {
 		t, ok = p.tagOf(p.manifest)
 	}
-	forced := t.Kind == format.ForceTombstone
-	if !ok || t.Kind != format.LockClaim && (t.Kind != format.LockTombstone && !forced || p.delete) {
-		return nil
+	switch {
+	case !ok:
+	case t.Kind == format.StateNumbered && !p.delete:
+		return p.checkFenced(t)
+	case t.Kind == format.LockClaim, t.Kind == format.LockTombstone, t.Kind == format.ForceTombstone:
+		return p.checkClaim(t, r)
 	}
+	return nil
+}
+
+// checkClaim is checkLock for a claim and its ends.
+func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
+	kind := t.Kind
 	t.Kind = format.LockClaim
 	m, err := p.repo.Fetch(p.ctx, t.String())
-	if err != nil || p.hasEnded(t) {
+	there := err == nil
+	if !there && kind == format.LockClaim && !p.delete && !p.f.o.acts.mayClaim(p.caller, p.isHeld) {
+		return &service.Error{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("this caller holds or tries to get %d locks\nhint: unlock some, see okara state locks", maxClaims)}
+	}
+	p.over = there && p.hasEnded(t)
+	removes := p.delete && p.caller != ""
+	switch {
+	case removes && there && kind != format.LockClaim:
+		return p.refuse("the claim would hold the lock again", "delete "+t.String()+" first")
+	case removes && (kind == format.ForceTombstone || p.over) && p.unsealed(t) > t.N:
+		return p.refuse("a write of the holder, whose lock was ended by force, could become current", "lock the workspace first, which copies its state")
+	case !there, p.over, p.delete && kind != format.LockClaim:
 		return nil
 	}
 	l, _ := format.ParseLock(m) // what cannot be read names nobody
 	p.claim = cmp.Or(l.Info.ID, t.X)
 	maker := cmp.Or(p.f.o.acts.makerOf(p.claimAt(t)), l.Info.Caller)
-	if forced || maker == "" || p.caller == "" || maker == p.caller {
+	if maker == "" || p.caller == "" || maker == p.caller {
+		return nil
+	}
+	if kind == format.ForceTombstone && p.isForce(t, l, r) {
+		p.sealed = l.Workspace
 		return nil
 	}
 	p.writeTo(t, access.Change{Action: "force-unlock", Lock: l.Info.ID, Status: http.StatusConflict, At: p.at})
-	return &service.Error{Status: http.StatusConflict, Text: fmt.Sprintf("another caller holds the lock %s of workspace %q\nhint: end it with okara state unlock --id %[1]s", l.Info.ID, l.Workspace)}
+	return p.refuse(fmt.Sprintf("another caller holds the lock %s of workspace %q", l.Info.ID, l.Workspace), "end it with okara state unlock --id "+l.Info.ID)
+}
+
+func (p *push) refuse(why, hint string) error {
+	return &service.Error{Status: http.StatusConflict, Text: why + "\nhint: " + hint}
+}
+
+// isForce reports whether the body of a request is the end of another caller's lock: by
+// force, after its lease, or of a claim that joined a lock which has ended.
+func (p *push) isForce(of format.StateTag, claim format.LockManifest, r *http.Request) bool {
+	body, err := io.ReadAll(io.LimitReader(r.Body, oci.MaxManifest+1))
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+	l, perr := format.ParseLock(oci.Manifest{Descriptor: oci.Descriptor{MediaType: r.Header.Get("Content-Type")}, Bytes: body})
+	if errors.Join(err, perr) != nil || l.Kind != format.KindTombstone || l.Fence != of.N || l.Nonce != of.X || format.StateFragment(claim.Workspace) != of.Fragment {
+		return false
+	}
+	root, joined := format.ParseStateTag(claim.Root)
+	return l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonOrphan && joined && !p.isHeld(p.claimAt(root))
+}
+
+// checkFenced refuses a version of a caller whose lock was ended by force and that would be
+// current, since the state was not copied above it.
+func (p *push) checkFenced(t format.StateTag) error {
+	if p.caller == "" || t.N >= p.unsealed(t)-1 { // that number is free for a copy
+		return nil
+	}
+	list, err := p.repo.Snapshot(p.ctx)
+	if err != nil {
+		return err
+	}
+	for _, tag := range list.Tags {
+		c, ok := format.ParseStateTag(tag)
+		if !ok || c.Kind != format.LockClaim || c.Fragment != t.Fragment || !p.isHeld(p.claimAt(c)) {
+			continue
+		}
+		if maker := p.f.o.acts.makerOf(p.claimAt(c)); maker == "" || maker == p.caller {
+			return nil
+		}
+	}
+	p.writeTo(t, access.Change{Action: rights.Write, Version: strconv.FormatInt(t.N, 10), Status: http.StatusConflict, At: p.at})
+	return p.refuse("the lock for version "+strconv.FormatInt(t.N, 10)+" was ended by force", "keep the state, and lock the workspace again")
+}
+
+// unsealed returns the first number that no holder can write whose lock was ended by force,
+// 0 if the state was copied above all others.
+func (p *push) unsealed(t format.StateTag) int64 {
+	list, err := p.repo.Snapshot(p.ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return math.MaxInt64
+	}
+	return statebackend.Unsealed(list.Tags, t.Fragment)
+}
+
+// seal completes a force-unlock, whose client does the same or leaves it.
+func (p *push) seal() {
+	store := statebackend.New(p.repo, statebackend.Options{Logger: p.f.o.Logger})
+	var err error
+	if p.f.o.Stores != nil {
+		store, err = p.f.o.Stores(p.ctx, p.it.State)
+	}
+	if err == nil {
+		err = store.Seal(p.ctx, p.sealed)
+	}
+	if err != nil {
+		p.f.o.Logger.Warn("a lock was ended by force, but its state could not be copied", "repository", p.repository, "workspace", p.sealed, "error", err)
+	}
+}
+
+// isHeld reports whether a claim is there and has not ended.
+func (p *push) isHeld(at place) bool {
+	q := *p
+	var err error
+	q.repo, err = p.f.o.Client.Repo(at.repository)
+	t, ok := format.ParseStateTag(at.of)
+	return err == nil && ok && q.isThere(t) && !q.hasEnded(t)
 }
 
 // claimAt is the place of a claim, which its maker and others act on.
@@ -105,7 +210,7 @@ func (p *push) claimAt(t format.StateTag) place { return place{"", p.repository,
 
 // record writes the change to the audit log, or keeps it as a step of an act.
 func (p *push) record(rec *httpserve.Response) {
-	if p == nil {
+	if p == nil || rec.Status()/100 == 3 { // sent elsewhere
 		return
 	}
 	c := access.Change{Action: "push", Detail: "tag " + p.reference, Status: rec.Status(), At: p.at}
@@ -243,7 +348,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	if p.delete && there && strings.Contains(p.reference, ":") {
 		t, ok = p.tagOf(m)
 	}
-	if !ok || !there {
+	if !ok || !there || access.Outcome(c.Status) != access.Done {
 		if ok {
 			c = p.unread(t, c)
 		}
@@ -290,10 +395,15 @@ func (p *push) tagOf(m oci.Manifest) (t format.StateTag, ok bool) {
 	if s, err := format.ParseState(m); err == nil && s.N > 0 {
 		return format.StateTag{Kind: format.StateNumbered, Fragment: format.StateFragment(s.Workspace), N: s.N}, true
 	}
-	if l, err := format.ParseLock(m); err == nil && l.Kind == format.KindClaim && len(l.Nonce) == 16 {
-		return format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(l.Workspace), N: l.Fence, X: l.Nonce}, true
+	l, err := format.ParseLock(m)
+	if err != nil || l.Kind != format.KindClaim && l.Kind != format.KindTombstone || len(l.Nonce) != 16 {
+		return t, false
 	}
-	return t, false
+	t = format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(l.Workspace), N: l.Fence, X: l.Nonce}
+	if l.Kind == format.KindTombstone { // whose tag may be the other one as well
+		t.Kind = format.ForceTombstone
+	}
+	return t, true
 }
 
 // writeTo records a change of the workspace that a tag is about.
@@ -417,19 +527,22 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	switch {
 	case ends && p.delete && p.isThere(of): // the lock would be held again
 		write(c)
-	case ends && p.delete, claims && p.delete && t.Kind == format.LockMarker, p.delete && p.hasEnded(of):
+	case ends && (p.delete || p.over), claims && p.delete && t.Kind == format.LockMarker, p.delete && p.hasEnded(of):
 		// recorded already
 	case ends && err == nil:
 		forced := l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonAbandoned
 		told.Detail = string(l.Reason)
 		p.recordEnd(t, at, forced, told)
+		if p.sealed != "" {
+			p.seal()
+		}
 	case claims && p.delete:
 		p.recordEnd(t, at, false, told)
 	case claims && t.Kind == format.LockMarker:
 		if !p.f.o.acts.wins(at) {
 			write(lock)
 		}
-	case claims && p.claim == "":
+	case claims && p.claim == "" && !p.over:
 		command := l.Info.Operation != "" && !strings.HasPrefix(l.Info.Operation, "OperationType")
 		made := &claim{waiting: waiting{write: write, change: lock}, caller: p.caller, command: command}
 		p.f.o.acts.locks(at, place{"", p.repository, l.Root}, made)
@@ -474,10 +587,8 @@ func (p *push) isThere(t format.StateTag) bool {
 
 // hasEnded reports whether a claim has a tombstone.
 func (p *push) hasEnded(t format.StateTag) bool {
-	t.Kind = format.LockTombstone
-	if p.isThere(t) {
-		return true
-	}
-	t.Kind = format.ForceTombstone
-	return p.isThere(t)
+	return slices.ContainsFunc([]format.StateTagKind{format.LockTombstone, format.ForceTombstone}, func(end format.StateTagKind) bool {
+		t.Kind = end
+		return p.isThere(t)
+	})
 }

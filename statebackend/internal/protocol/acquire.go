@@ -479,7 +479,7 @@ func (a *Acquirer) win() Request {
 	a.Result = Acquired{Won: true, newest: a.last.Newest, next: a.Claim.Fence}
 	a.repeats = 0
 	a.Result.joined = len(a.in(a.last).siblings()) > 0
-	overtaken := a.last.floor() > a.last.Newest // a holder that may still write
+	overtaken := a.last.Floor() > a.last.Newest // a holder that may still write
 	switch {
 	case a.Resume:
 		return a.end(a.Result)

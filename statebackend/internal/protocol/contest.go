@@ -55,7 +55,7 @@ func (s contest) oldest() ClaimID {
 // the distance from live claims of our id: [reach], or [Jump] for a claim that names its
 // root.
 func (s contest) first(skip int64) int64 {
-	first := max(s.Newest+1, s.floor())
+	first := max(s.Newest+1, s.Floor())
 	for _, c := range s.siblings() {
 		first = max(first, c.Fence+skip)
 	}
@@ -79,7 +79,7 @@ func (s contest) unknownTo(root, live ClaimID) []ClaimID {
 
 // outnumbered reports whether another process may have written our first number.
 func (s contest) outnumbered() bool {
-	return s.Newest >= s.own.Fence || s.floor() > s.own.Fence
+	return s.Newest >= s.own.Fence || s.Floor() > s.own.Fence
 }
 
 // beside reports whether another process is joining under our id at the same time, with

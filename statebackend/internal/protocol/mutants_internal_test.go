@@ -68,8 +68,8 @@ func rules() map[string]rule {
 	first.Always = true
 	return map[string]rule{
 		"a confirming list":                 first,
-		"a seal":                            small("acquire.go", "overtaken := a.last.floor() > a.last.Newest", "overtaken := false", "late"),
-		"a seal, old lists":                 small("acquire.go", "overtaken := a.last.floor() > a.last.Newest", "overtaken := false", "old,_taken"),
+		"a seal":                            small("acquire.go", "overtaken := a.last.Floor() > a.last.Newest", "overtaken := false", "late"),
+		"a seal, old lists":                 small("acquire.go", "overtaken := a.last.Floor() > a.last.Newest", "overtaken := false", "old,_taken"),
 		"a jump over forced claims":         small("snapshot.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "taken"),
 		"a jump, old lists":                 small("snapshot.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "old,_taken"),
 		"a look for rivals":                 small("acquire.go", "len(rivals) > 0 {", "false {", "torn"),
@@ -97,7 +97,7 @@ func rules() map[string]rule {
 		"a claim of another caller":         reports(small("acquire.go", "\tcase r.Foreign:", "\tcase false:", ""), "is told that it holds, and so was", inServers, "lists,_two_callers_with_one_id"),
 		"an overtaken copy does not decide": reports(small("snapshot.go", " && !v.overtook(version)", "", ""), "was refused, and is current", "TestLateCopy", ""),
 		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), above, "TestLateRepetition", ""),
-		"a copy below who may write":        reports(small("seal.go", "return s.floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
+		"a copy below who may write":        reports(small("seal.go", "return s.Floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
 		"the claim that was live":           reports(small("contest.go", "(c == live || c.Fence+Jump > root.Fence)", "c.Fence+Jump > root.Fence", ""), above, "TestLateBesideWithdrawn", ""),
 		"a claim that is not written":       reports(small("join.go", "a.unread = r.Err\n\t\treturn a.join()", "return a.anew(Acquired{Err: r.Err}, 0)", ""), "want the write stored", "TestAbandonedRoot", ""),
 		"who is told no takes claims along": reports(small("join.go", "a.doomed = a.in(a.last).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),

@@ -135,8 +135,8 @@ func (a *Acquirer) sealListed(r Reply) Request {
 // the number below the floor free, see [reach]. If another claim was overtaken after the
 // older one had been made, no number is between both.
 func (s contest) sealNumber() int64 {
-	if c := s.oldest(); c != (ClaimID{}) && c.Fence >= s.floor() {
-		return s.floor() - 1
+	if c := s.oldest(); c != (ClaimID{}) && c.Fence >= s.Floor() {
+		return s.Floor() - 1
 	}
 	return s.own.Fence
 }

@@ -107,8 +107,8 @@ func (v Snapshot) without(c ClaimID) Snapshot {
 	return v
 }
 
-// floor is the first number that no overtaken claim can write; 0 if there is none.
-func (v Snapshot) floor() int64 {
+// Floor is the first number that no overtaken claim can write; 0 if there is none.
+func (v Snapshot) Floor() int64 {
 	var floor int64
 	for c, how := range v.Ended {
 		if how == EndedForced {
