@@ -148,15 +148,9 @@ func (l *Listing) allows(ctx context.Context, v addr.Version, m oci.Manifest) er
 	if err := l.apart(v); err != nil {
 		return err
 	}
-	was := l.removal(v)
-	if was == nil {
-		var err error
-		if was, err = l.readTime(ctx, v); err != nil {
-			return err
-		}
-	}
-	if was == nil || was.Subject == m.Digest {
-		return nil
+	was, err := l.was(ctx, v)
+	if err != nil || was == nil || was.Subject == m.Digest {
+		return err
 	}
 	now := content(m)
 	isKept := func(part string) bool { return slices.Contains(now, part) }
@@ -164,6 +158,15 @@ func (l *Listing) allows(ctx context.Context, v addr.Version, m oci.Manifest) er
 		return nil
 	}
 	return l.conflict(v, was.Subject.String(), m.Digest.String())
+}
+
+// was returns what is recorded of a version whose tag is gone, as the event that
+// removed it; nil if nothing is.
+func (l *Listing) was(ctx context.Context, v addr.Version) (*evidence.StatusEvent, error) {
+	if e := l.removal(v); e != nil {
+		return e, nil
+	}
+	return l.readTime(ctx, v)
 }
 
 // apart returns the conflict if another version has the number of v.

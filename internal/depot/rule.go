@@ -7,70 +7,234 @@ import (
 	"errors"
 	"mime"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // VersionRule is the rule of a registry that okara serves itself: whatever
-// program writes there, the tag of a version names the same content for ever.
-type VersionRule struct{ Depot *Depot }
-
-// Guards reports whether a tag is that of a version of a module or provider.
-func (r VersionRule) Guards(repository, tag string) bool {
-	it, ok := r.Depot.o.Layout.Parse(repository)
-	_, version := addr.VersionFromTag(tag)
-	return ok && version && it.Versioned()
+// program writes there, the tag of a version names the same content for ever, or
+// nothing. So a version's tag is deleted only after what it named was recorded,
+// and records are true, written once and kept.
+type VersionRule struct {
+	Depot *Depot
+	last  atomic.Pointer[Listing] // as last read
 }
 
-// Allow returns why a manifest may not be written under the tag of a version, ""
-// if it may. A version may move to another index with all of its platforms, and,
-// between the tags of its editions, to another edition.
-func (r VersionRule) Allow(ctx context.Context, repository, tag, mediaType string, manifest []byte) (refusal string, err error) {
+// Guards reports whether a reference, in a repository of a module or provider,
+// is the tag of a version or of a record of one, or a digest.
+func (r *VersionRule) Guards(repository, reference string) bool {
+	it, ok := r.Depot.o.Layout.Parse(repository)
+	return ok && it.Versioned() && (isDigest(reference) || isGuarded(reference))
+}
+
+func isDigest(reference string) bool { return strings.Contains(reference, ":") }
+
+func isGuarded(tag string) bool {
+	_, isVersion := addr.VersionFromTag(tag)
+	return isVersion || evidence.IsStatusTag(tag) || strings.HasPrefix(tag, timePrefix)
+}
+
+// refusedError is why the rule refuses a request, for the client.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+// Allow returns why a manifest may not be written under a tag, "" if it may. A
+// version may move to another index with all of its platforms, and, between the
+// tags of its editions, to another edition.
+func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error) {
+	if isDigest(reference) {
+		return "", nil
+	}
 	repo, err := r.Depot.Repo(repository)
 	if err != nil {
 		return "", err
 	}
 	it, _ := r.Depot.o.Layout.Parse(repository)
-	v, _ := addr.VersionFromTag(tag)
 	mediaType, _, _ = mime.ParseMediaType(mediaType) // what is no media type is refused by the registry
 	next := oci.Manifest{Descriptor: oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}, Bytes: manifest}
-	err = allowTag(ctx, repo, it.Kind, v, next)
+	if v, ok := addr.VersionFromTag(reference); ok {
+		err = r.allowVersion(ctx, repo, it, v, next)
+	} else {
+		err = r.allowRecord(ctx, repo, it, reference, next)
+	}
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		conflict.Repository = repository
 		return conflict.Error(), nil
 	}
+	if refused, ok := errors.AsType[refusedError](err); ok {
+		return string(refused), nil
+	}
 	return "", err
 }
 
-func allowTag(ctx context.Context, r *oci.Repo, kind string, v addr.Version, next oci.Manifest) error {
+// list returns the list of a repository. It reads only what is new if the last
+// one asked for was the same.
+func (r *VersionRule) list(ctx context.Context, repo *oci.Repo, it addr.Item) (*Listing, error) {
+	old := r.last.Load()
+	if old != nil && old.Repository.String() != repo.String() {
+		old = nil
+	}
+	l, err := ReadListing(ctx, repo, it.Kind, old)
+	if err == nil {
+		r.last.Store(l)
+	}
+	return l, err
+}
+
+func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.Item, v addr.Version, next oci.Manifest) error {
 	if edition, err := v.EditionOf().WithEdition(next.Digest.Encoded()); err == nil && edition == v {
 		return nil // its name is its digest
 	}
-	now, err := r.Fetch(ctx, v.Tag())
-	if err == nil && (now.Digest == next.Digest || addsPlatforms(now, next)) {
+	now, err := repo.Fetch(ctx, v.Tag())
+	if err == nil && now.Digest == next.Digest {
 		return nil
 	}
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	l, listErr := ReadListing(ctx, r, kind, nil)
+	l, listErr := r.list(ctx, repo, it)
 	if listErr != nil {
 		return listErr
 	}
+	if err == nil && addsPlatforms(now, next) {
+		return r.isTrue(ctx, it, l, v, next)
+	}
 	if err != nil {
-		return l.allows(ctx, v, next)
+		was, err := l.was(ctx, v)
+		if err == nil {
+			err = l.allows(ctx, v, next)
+		}
+		if err != nil || was == nil || was.Subject == next.Digest {
+			return err
+		}
+		return r.isTrue(ctx, it, l, v, next)
 	}
 	for _, m := range []oci.Manifest{now, next} {
 		edition, err := v.WithEdition(m.Digest.Encoded())
-		if err != nil || kind != addr.KindModule || !l.has(edition) {
+		if err != nil || it.Kind != addr.KindModule || !l.has(edition) {
 			return l.conflict(v, now.Digest.String(), next.Digest.String())
 		}
 	}
 	return nil
+}
+
+// isTrue checks that the files are those that a manifest names: a module's tar
+// by reading it, the zips of a provider by their digests, in SHA256SUMS as well.
+func (r *VersionRule) isTrue(ctx context.Context, it addr.Item, l *Listing, v addr.Version, m oci.Manifest) error {
+	_, err := trust.Verify(ctx, r.Depot.SubjectOf(it, l, v, m), trust.Policy{Deep: it.Kind == addr.KindModule, AllowYanked: true, AllowExpired: true})
+	if errors.Is(err, trust.ErrUntrusted) {
+		return refusedError(v.Tag() + " was used, and this is not proved to be its content: " + err.Error())
+	}
+	return err
+}
+
+// allowRecord checks a record of what a version names or named: its publish
+// time, or the event that precedes the removal of its tag.
+func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.Item, tag string, next oci.Manifest) error {
+	switch have, err := repo.Resolve(ctx, tag); {
+	case err == nil && have.Digest != next.Digest:
+		return refusedError(tag + " is a record, which does not change")
+	case err == nil:
+		return nil
+	case !errors.Is(err, oci.ErrNotFound):
+		return err
+	}
+	v, says, isRecord := recordOf(tag, next)
+	if !isRecord {
+		return nil
+	}
+	named, err := repo.Fetch(ctx, v.Tag())
+	was := &evidence.StatusEvent{}
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		l, err := r.list(ctx, repo, it)
+		if err != nil {
+			return err
+		}
+		if was, err = l.was(ctx, v); err != nil || was == nil {
+			return err // the number was not used
+		}
+	case err != nil:
+		return err
+	default:
+		if named.Digest != says.Subject {
+			before, err := repo.Fetch(ctx, says.Subject.String())
+			if err == nil && addsPlatforms(before, named) { // meanwhile
+				named = before
+			}
+		}
+		was.Subject = named.Digest
+		was.Content = content(named)
+	}
+	if says.Subject != was.Subject || len(says.Content) > 0 && !slices.Equal(says.Content, was.Content) {
+		return refusedError(tag + " does not say what " + v.Tag() + " names or named")
+	}
+	return nil
+}
+
+// recordOf returns which version a manifest under a tag would be a record of, and
+// what it says.
+func recordOf(tag string, m oci.Manifest) (v addr.Version, says evidence.StatusEvent, isRecord bool) {
+	if evidence.IsStatusTag(tag) {
+		e, err := evidence.ParseStatusEvent(tag, m)
+		v, isRecord = removed(e)
+		return v, e, err == nil && isRecord
+	}
+	version, _, ok := parseTime(tag)
+	v, isRecord = addr.VersionFromTag(version)
+	if was := parseTimeRecord(m); was != nil {
+		says = *was
+	}
+	return v, says, ok && isRecord
+}
+
+// AllowDelete returns why a tag, or a manifest with all of its tags, may not be
+// deleted, "" if it may.
+func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error) {
+	repo, err := r.Depot.Repo(repository)
+	if err != nil {
+		return "", err
+	}
+	it, _ := r.Depot.o.Layout.Parse(repository)
+	l, err := r.list(ctx, repo, it)
+	if err != nil {
+		return "", err
+	}
+	for _, tag := range l.Tags {
+		if tag != reference && !isDigest(reference) || !isGuarded(tag) {
+			continue
+		}
+		m, err := repo.Fetch(ctx, tag)
+		switch {
+		case errors.Is(err, oci.ErrNotFound), err == nil && isDigest(reference) && m.Digest.String() != reference:
+			continue
+		case err != nil:
+			return "", err
+		case !l.isDeletable(tag, m):
+			return tag + " is a version, or the record of one; `okara yank --delete-tag` records what a version is and deletes its tag", nil
+		}
+	}
+	return "", nil
+}
+
+// isDeletable reports whether it remains known what a version named when a tag
+// is deleted.
+func (l *Listing) isDeletable(tag string, m oci.Manifest) bool {
+	if v, ok := addr.VersionFromTag(tag); ok {
+		was := l.removal(v)
+		return was != nil && was.Subject == m.Digest
+	}
+	v, _, isRecord := recordOf(tag, m)
+	return !isRecord || !evidence.IsStatusTag(tag) && l.removal(v) != nil
 }
 
 // addsPlatforms reports whether an index has every platform of the one before,

@@ -295,12 +295,18 @@ func (l *Listing) readTime(ctx context.Context, v addr.Version) (*evidence.Statu
 	if err != nil {
 		return nil, err
 	}
+	return parseTimeRecord(m), nil
+}
+
+// parseTimeRecord returns nil if the manifest is none of a publish time: any
+// publisher may push such a tag.
+func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 	image, err := m.Image()
 	was := &evidence.StatusEvent{Subject: digest.Digest(image.Annotations[annTimeManifest]), Content: strings.Fields(image.Annotations[annTimeContent])}
 	if err != nil || image.ArtifactType != artifactTime || was.Subject.Validate() != nil {
-		return nil, nil // any publisher may push such a tag
+		return nil
 	}
-	return was, nil
+	return was
 }
 
 // dropTimes removes the publish times of removed versions, as far as the

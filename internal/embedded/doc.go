@@ -7,7 +7,7 @@
 //
 // Deleting is enabled unless Options disable it. A blob may be sent with the
 // POST that otherwise opens an upload, and a blob of another repository may be
-// mounted. A [TagRule] can refuse that a tag moves.
+// mounted. A [TagRule] can refuse that a tag moves or goes.
 //
 // A directory has one [Registry] or one [Collect] at a time: each holds a lock
 // on the file .okara-lock, which the kernel releases when a process dies. The

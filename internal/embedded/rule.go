@@ -15,17 +15,20 @@ import (
 	"github.com/distribution/distribution/v3/registry/api/errcode"
 )
 
-// TagRule decides which manifests may be written under a tag.
+// TagRule decides which manifests may be written under a tag, and deleted.
 type TagRule interface {
-	// Guards reports whether the rule is about a tag; all others may be written.
-	Guards(repository, tag string) bool
+	// Guards reports whether the rule is about a reference: a tag, or the digest of
+	// a manifest. All others may be written and deleted.
+	Guards(repository, reference string) bool
 	// Allow returns why the manifest may not be written under the tag, for the
 	// client; "" if it may. It may read the registry.
-	Allow(ctx context.Context, repository, tag, mediaType string, manifest []byte) (refusal string, err error)
+	Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error)
+	// AllowDelete is Allow for a DELETE. That of a digest deletes all of its tags.
+	AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error)
 }
 
-// ruled asks a rule before a tag is written. No other manifest is written into
-// the repository in between.
+// ruled asks a rule before a manifest is written or deleted. No other of the
+// repository is in between.
 type ruled struct {
 	http.Handler
 	rule  TagRule
@@ -35,8 +38,8 @@ type ruled struct {
 
 func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	repository := RepositoryOf(r.URL.Path)
-	tag, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
-	if !ok || r.Method != http.MethodPut || !h.rule.Guards(repository, tag) {
+	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
+	if !ok || r.Method != http.MethodPut && r.Method != http.MethodDelete || !h.rule.Guards(repository, reference) {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
@@ -48,10 +51,15 @@ func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lock := &h.locks[maphash.String(h.seed, repository)%uint64(len(h.locks))]
 	lock.Lock()
 	defer lock.Unlock()
-	refusal, err := h.rule.Allow(r.Context(), repository, tag, r.Header.Get("Content-Type"), body)
+	var refusal string
+	if r.Method == http.MethodDelete {
+		refusal, err = h.rule.AllowDelete(r.Context(), repository, reference)
+	} else {
+		refusal, err = h.rule.Allow(r.Context(), repository, reference, r.Header.Get("Content-Type"), body)
+	}
 	switch {
 	case err != nil:
-		refuse(w, http.StatusInternalServerError, errcode.ErrorCodeUnknown.WithMessage("read what "+tag+" is now: "+err.Error()))
+		refuse(w, http.StatusInternalServerError, errcode.ErrorCodeUnknown.WithMessage("read what "+reference+" is now: "+err.Error()))
 	case refusal != "":
 		refuse(w, http.StatusConflict, errcode.ErrorCodeDenied.WithMessage(refusal))
 	default:

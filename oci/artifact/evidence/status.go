@@ -107,7 +107,7 @@ func IsStatusTag(tag string) bool {
 }
 
 // PutStatusEvent stores the event under a tag of its own and returns it with
-// that tag. blobs are those of e.Layers.
+// that tag, if it is written. blobs are those of e.Layers.
 func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oci.Blob) (StatusEvent, error) {
 	if err := e.check(); err != nil {
 		return e, err
@@ -136,8 +136,12 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
 		return e, err
 	}
-	e.Tag = statusTag(e.Time)
-	return e, r.PutTag(ctx, e.Tag, m)
+	tag := statusTag(e.Time)
+	if err := r.PutTag(ctx, tag, m); err != nil {
+		return e, err
+	}
+	e.Tag = tag
+	return e, nil
 }
 
 func statusTag(t time.Time) string {
