@@ -261,8 +261,15 @@ func (w *walk) load(d *depot.Depot, _ addr.Version, text string) error {
 func (w *walk) save(file string) error {
 	d := w.depots[1]
 	item, err := bundle.Select(w.t.Context(), d, must(addr.ParseSelection(w.item.String()+"@>= 0.0.0")))
-	if err == nil {
-		_, err = bundle.Create(w.t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = bundle.Create(w.t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{})
+	if l, listErr := d.Versions(w.t.Context(), w.item); listErr == nil {
+		for _, tag := range item.Tags {
+			v, _ := addr.VersionFromTag(tag)
+			w.carried[v] = w.carried[v] || l.Status(v).Yanked != nil
+		}
 	}
 	return err
 }
