@@ -35,8 +35,8 @@ func TestDanglingTags(t *testing.T) {
 	}{
 		{[]string{"list"}, cli.ExitOK, "net/vpc/aws", []string{entry}},
 		{[]string{"list", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event}},
-		{[]string{"show", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event, "tag=2.0.0"}},
-		{[]string{"show", "net/vpc/aws@2.0.0"}, cli.ExitNotFound, "", []string{"tag=2.0.0"}},
+		{[]string{"show", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event, "tag 2.0.0)"}},
+		{[]string{"show", "net/vpc/aws@2.0.0"}, cli.ExitNotFound, "", []string{"tag 2.0.0)"}},
 		{[]string{"admin", "doctor", "artifacts"}, cli.ExitFailure, "2.0.0", nil},
 	} {
 		o := okara(t, append(tt.args, registry)...)

@@ -116,7 +116,7 @@ func TestRunPages(t *testing.T) {
 	stale := callers[publisher].form(t, "/ui/"+at+"3")
 	stale.Set("plan", "sha256:00")
 	visit(t, callers[publisher].Client, w.URL+"/ui/"+at+"3/confirm", stale.Encode())
-	shows(publisher, at+"3", "the plan has changed", "waits to be confirmed")
+	shows(publisher, at+"3", "The plan has changed", "waits to be confirmed")
 	decide(publisher, "3", "confirm", http.StatusSeeOther, "being applied")
 	shows(publisher, at+"3", "Apply</h2>", "Cancel")
 	log := w.api.Audit.String()
