@@ -75,7 +75,7 @@ func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsF
 func keepStates(t testing.TB, o *server.Options) {
 	t.Helper()
 	store := must(states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true}))
-	o.TFE = &server.TFEOptions{}
+	o.TFE = &server.TFEOptions{Memory: 1 << 30}
 	o.Stores = func(_ context.Context, name string) (*statebackend.Store, error) {
 		if name != "acme" {
 			return nil, fmt.Errorf("state %s: %w", name, oci.ErrNotFound)
