@@ -38,7 +38,7 @@ func hasSuffix(s string, suffixes ...string) bool {
 func (r *Resolver) cloudSource(host string) source {
 	s := source{class: classHelper, name: "cloud helper", location: "PATH"}
 	for _, name := range cloudHelpersFor(host) {
-		if _, err := r.program(name).find(); err == nil {
+		if _, err := r.program(name).findProgram(); err == nil {
 			s.entries = append(s.entries, entry{raw: host, key: key{host: host}, weak: true, helper: name})
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// expiry reads the expiry time out of a secret that contains it: a JWT, as
+// readExpiry reads the expiry time out of a secret that contains it: a JWT, as
 // issued by ACR and GitLab, or the password of ECR, which is base64 of a JSON
 // document. The zero time means that the secret contains none. Nothing is
 // verified, since the time only decides when to ask again.
-func expiry(c oci.Credential) time.Time {
+func readExpiry(c oci.Credential) time.Time {
 	for _, secret := range []string{c.RegistryToken, c.IdentityToken, c.Password} {
 		if t := secretExpiry(secret); !t.IsZero() {
 			return t

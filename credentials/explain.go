@@ -66,7 +66,7 @@ func (f finding) candidate(t target) Candidate {
 		Reason: f.reason(),
 	}
 	if f.match != matchNone {
-		c.describe(f.cred)
+		c.describeCredential(f.cred)
 	}
 	return c
 }
@@ -93,8 +93,8 @@ func (f finding) reason() string {
 	return "a better match exists"
 }
 
-// describe fills in the parts of a credential that may be shown.
-func (c *Candidate) describe(cred oci.Credential) {
+// describeCredential fills in the parts of a credential that may be shown.
+func (c *Candidate) describeCredential(cred oci.Credential) {
 	switch {
 	case cred.RegistryToken != "":
 		c.Kind = "registry token"
@@ -108,7 +108,7 @@ func (c *Candidate) describe(cred oci.Credential) {
 	default:
 		return
 	}
-	if t := expiry(cred); !t.IsZero() {
+	if t := readExpiry(cred); !t.IsZero() {
 		c.Expires = &t
 	}
 	c.Username = cred.Username

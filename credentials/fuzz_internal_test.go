@@ -57,7 +57,7 @@ func FuzzKey(f *testing.F) {
 	f.Add("https://index.docker.io/v1/", "docker.io", "library/x")
 	f.Fuzz(func(t *testing.T, s, host, repository string) {
 		k, to := parseKey(s), newTarget(host, repository)
-		if m := k.match(to); m >= matchHost && (k.host != to.host || k.path != "" && !strings.HasPrefix(to.path+"/", k.path+"/")) {
+		if m := k.matchTarget(to); m >= matchHost && (k.host != to.host || k.path != "" && !strings.HasPrefix(to.path+"/", k.path+"/")) {
 			t.Errorf("%q matches %s", s, to)
 		}
 	})

@@ -53,9 +53,9 @@ type helperAnswer struct {
 	Secret    string
 }
 
-// get asks for a registry under each of the keys that a tool may have used. It
+// getCredential asks for a registry under each of the keys that a tool may have used. It
 // returns errNoEntry if the helper has none of them.
-func (h helperProgram) get(ctx context.Context, host string) (oci.Credential, error) {
+func (h helperProgram) getCredential(ctx context.Context, host string) (oci.Credential, error) {
 	for _, k := range helperKeys(host) {
 		c, err := h.getKey(ctx, k)
 		if !errors.Is(err, errNoEntry) {
@@ -66,7 +66,7 @@ func (h helperProgram) get(ctx context.Context, host string) (oci.Credential, er
 }
 
 func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Credential, error) {
-	out, err := h.run(ctx, "get", []byte(serverKey))
+	out, err := h.runHelper(ctx, "get", []byte(serverKey))
 	if err != nil {
 		return oci.Credential{}, err
 	}
@@ -83,9 +83,9 @@ func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Creden
 	return oci.Credential{Username: a.Username, Password: a.Secret}, nil
 }
 
-// store saves a credential in the helper. The protocol does not support
+// storeCredential saves a credential in the helper. The protocol does not support
 // registry tokens.
-func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Credential) error {
+func (h helperProgram) storeCredential(ctx context.Context, serverKey string, c oci.Credential) error {
 	a := helperAnswer{ServerURL: serverKey, Username: c.Username, Secret: c.Password}
 	if c.IdentityToken != "" {
 		a.Username = tokenUser
@@ -95,7 +95,7 @@ func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Creden
 	if err != nil {
 		return fmt.Errorf("credential helper %s: %w", h.name, err)
 	}
-	_, err = h.run(ctx, "store", in)
+	_, err = h.runHelper(ctx, "store", in)
 	return err
 }
 
@@ -107,7 +107,7 @@ func (h helperProgram) eraseAll(ctx context.Context, host string) (erased bool, 
 			continue
 		}
 		if err == nil {
-			_, err = h.run(ctx, "erase", []byte(k))
+			_, err = h.runHelper(ctx, "erase", []byte(k))
 		}
 		if err != nil {
 			return erased, err
@@ -117,10 +117,10 @@ func (h helperProgram) eraseAll(ctx context.Context, host string) (erased bool, 
 	return erased, nil
 }
 
-// run starts the helper once. Its stderr is discarded, because some helpers log
+// runHelper starts the helper once. Its stderr is discarded, because some helpers log
 // secrets there.
-func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte, error) {
-	program, err := h.find()
+func (h helperProgram) runHelper(ctx context.Context, verb string, in []byte) ([]byte, error) {
+	program, err := h.findProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +151,9 @@ func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte,
 	return nil, fmt.Errorf("credential helper %s: %w%s", h.name, err, quoteHelper(said))
 }
 
-// find looks up the program in PATH. Relative entries of PATH are skipped, as
+// findProgram looks up the program in PATH. Relative entries of PATH are skipped, as
 // in os/exec, so that a working directory cannot supply a helper.
-func (h helperProgram) find() (string, error) {
+func (h helperProgram) findProgram() (string, error) {
 	if !validHelper().MatchString(h.name) {
 		return "", fmt.Errorf("credential helper %q: the name may have letters, digits, dots, dashes and underscores only", h.name)
 	}

@@ -61,7 +61,7 @@ func (p locations) dockerFiles() []place {
 	if p.getenv("DOCKER_CONFIG") == "" {
 		list = append(list, docker)
 	}
-	list = append(list, place{"legacy docker configuration", p.inHome(".dockercfg")}, place{"helm configuration", p.helm()})
+	list = append(list, place{"legacy docker configuration", p.inHome(".dockercfg")}, place{"helm configuration", p.helmFile()})
 	kept := list[:0]
 	for _, pl := range list {
 		if pl.file != "" {
@@ -90,8 +90,8 @@ func (p locations) configHome(elem ...string) string {
 	return p.inHome(append([]string{".config"}, elem...)...)
 }
 
-// helm returns the file that helm registry login writes.
-func (p locations) helm() string {
+// helmFile returns the file that helm registry login writes.
+func (p locations) helmFile() string {
 	if f := p.getenv("HELM_REGISTRY_CONFIG"); f != "" {
 		return f
 	}
@@ -146,13 +146,13 @@ func (p locations) cliUnix() (file, dir string) {
 	legacy := p.inHome(".terraformrc")
 	xdg := p.getenv("XDG_CONFIG_HOME")
 	switch {
-	case exists(file):
-	case exists(legacy):
+	case fileExists(file):
+	case fileExists(legacy):
 		file = legacy
 	case xdg != "":
 		file = filepath.Join(xdg, "opentofu", "tofurc")
 	}
-	if xdg != "" && !exists(dir) {
+	if xdg != "" && !fileExists(dir) {
 		dir = filepath.Join(xdg, "opentofu")
 	}
 	return file, dir
@@ -160,13 +160,13 @@ func (p locations) cliUnix() (file, dir string) {
 
 func (p locations) cliWindows() (file, dir string) {
 	file = p.inEnv("APPDATA", "tofu.rc")
-	if legacy := p.inEnv("APPDATA", "terraform.rc"); !exists(file) && exists(legacy) {
+	if legacy := p.inEnv("APPDATA", "terraform.rc"); !fileExists(file) && fileExists(legacy) {
 		file = legacy
 	}
 	return file, p.inEnv("APPDATA", "terraform.d")
 }
 
-func exists(file string) bool {
+func fileExists(file string) bool {
 	if file == "" {
 		return false
 	}

@@ -62,8 +62,8 @@ func (k key) String() string {
 	return k.host + "/" + k.path
 }
 
-// match compares whole path segments: "acme" fits "acme/net" but not "acmeco".
-func (k key) match(t target) match {
+// matchTarget compares whole path segments: "acme" fits "acme/net" but not "acmeco".
+func (k key) matchTarget(t target) match {
 	switch {
 	case k.host == "":
 		return matchDefault

@@ -59,7 +59,7 @@ func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 	var entries []entry
 	var errs []error
 	for _, label := range slices.Sorted(maps.Keys(f.OCI)) {
-		e, err := f.OCI[label].entry(label)
+		e, err := f.OCI[label].blockEntry(label)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("oci_credentials %q: %w", label, err))
 			continue
@@ -79,10 +79,10 @@ func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 	if f.Default.Helper != "" {
 		entries = append(entries, entry{raw: "oci_default_credentials", helper: f.Default.Helper})
 	}
-	return entries, f.Default.ambient(dir), errors.Join(errs...)
+	return entries, f.Default.ambientFiles(dir), errors.Join(errs...)
 }
 
-func (d *ociDefault) ambient(dir string) ambient {
+func (d *ociDefault) ambientFiles(dir string) ambient {
 	a := ambient{off: d.Discover != nil && !*d.Discover}
 	if d.Files == nil {
 		return a
@@ -97,7 +97,7 @@ func (d *ociDefault) ambient(dir string) ambient {
 	return a
 }
 
-func (b *ociBlock) entry(label string) (entry, error) {
+func (b *ociBlock) blockEntry(label string) (entry, error) {
 	k := parseKey(label)
 	e := entry{raw: "oci_credentials " + label, key: k}
 	basic := b.Username != "" || b.Password != ""

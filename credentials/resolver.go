@@ -135,7 +135,7 @@ func (r *Resolver) Credential(ctx context.Context, host, repository string) (oci
 // "" if there is none. No other source holds such tokens.
 func (r *Resolver) ServiceToken(host string) string {
 	host = normalHost(host)
-	for _, s := range r.all(host) {
+	for _, s := range r.sourcesFor(host) {
 		r.warn(s.location, s.err)
 		for _, e := range s.entries {
 			if e.token != "" && e.key.host == host {
@@ -186,13 +186,13 @@ type finding struct {
 // one of them chosen. Helpers are asked only until one of them answers.
 func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 	var found []finding
-	for _, s := range r.all(t.host) {
+	for _, s := range r.sourcesFor(t.host) {
 		r.warn(s.location, s.err)
 		if len(s.entries) == 0 || s.err != nil {
 			found = append(found, finding{source: s, bare: true, err: s.err})
 		}
 		for _, e := range s.entries {
-			m := e.key.match(t)
+			m := e.key.matchTarget(t)
 			if e.weak && m > matchDefault {
 				m = matchDefault
 			}
@@ -246,8 +246,8 @@ func (r *Resolver) wasRefused(host string, c oci.Credential) bool {
 	return ok && r.o.Now().Sub(at) < refusedAge
 }
 
-// all returns the sources for one host in order of class.
-func (r *Resolver) all(host string) []source {
+// sourcesFor returns the sources for one host in order of class.
+func (r *Resolver) sourcesFor(host string) []source {
 	r.mu.Lock()
 	if r.sources == nil {
 		r.sources, r.ambient = r.loadSources()
@@ -265,7 +265,7 @@ func (r *Resolver) all(host string) []source {
 
 // askFor fills in the answer of a helper. The error is always that of ctx.
 func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
-	a, err := r.ask(ctx, question{helper: f.entry.helper, host: host})
+	a, err := r.askHelper(ctx, question{helper: f.entry.helper, host: host})
 	if err != nil {
 		return err
 	}
@@ -277,10 +277,10 @@ func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
 	return nil
 }
 
-// ask returns the cached answer of a helper, or asks it. The call to the helper
+// askHelper returns the cached answer of a helper, or asks it. The call to the helper
 // is not cancelled with ctx, because others may wait for the same answer; it
 // ends by its own timeout.
-func (r *Resolver) ask(ctx context.Context, q question) (answer, error) {
+func (r *Resolver) askHelper(ctx context.Context, q question) (answer, error) {
 	r.mu.Lock()
 	a, ok := r.answers[q]
 	r.mu.Unlock()
@@ -290,9 +290,9 @@ func (r *Resolver) ask(ctx context.Context, q question) (answer, error) {
 	detached := context.WithoutCancel(ctx)
 	ch := r.flight.DoChan(q.helper+" "+q.host, func() (any, error) {
 		var a answer
-		a.cred, a.err = r.program(q.helper).get(detached, q.host)
+		a.cred, a.err = r.program(q.helper).getCredential(detached, q.host)
 		a.at = r.o.Now()
-		a.expires = expiry(a.cred)
+		a.expires = readExpiry(a.cred)
 		r.mu.Lock()
 		r.answers[q] = a
 		r.mu.Unlock()

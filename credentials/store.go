@@ -28,7 +28,7 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 	where = f.name
 	stored := auth.Credential{Username: c.Username, Password: c.Password, RefreshToken: c.IdentityToken, AccessToken: c.RegistryToken}
 	if name := f.helperFor(host); name != "" {
-		if err := r.program(name).store(ctx, k, c); err != nil {
+		if err := r.program(name).storeCredential(ctx, k, c); err != nil {
 			return "", err
 		}
 		// As in Docker, the file then only records that there is an entry.
@@ -38,10 +38,10 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 	if err := f.Put(ctx, k, stored); err != nil {
 		return "", f.writeError(err)
 	}
-	if _, err := f.remove(ctx, host, k); err != nil {
+	if _, err := f.removeHost(ctx, host, k); err != nil {
 		return "", err
 	}
-	r.forget(host)
+	r.forgetHost(host)
 	return where, nil
 }
 
@@ -61,19 +61,19 @@ func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err
 			where = append(where, "credential helper "+name)
 		}
 	}
-	secret, err := f.remove(ctx, host, "")
+	secret, err := f.removeHost(ctx, host, "")
 	if err != nil {
 		return where, err
 	}
 	if secret {
 		where = append(where, f.name)
 	}
-	r.forget(host)
+	r.forgetHost(host)
 	return where, nil
 }
 
-// forget drops the cached data about a host.
-func (r *Resolver) forget(host string) {
+// forgetHost drops the cached data about a host.
+func (r *Resolver) forgetHost(host string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sources = nil
@@ -137,9 +137,9 @@ func (f *dockerDocument) helperFor(host string) string {
 	return f.CredsStore
 }
 
-// remove deletes every spelling of a host but one. Entries for paths below it
+// removeHost deletes every spelling of a host but one. Entries for paths below it
 // are kept.
-func (f *dockerDocument) remove(ctx context.Context, host, kept string) (secret bool, err error) {
+func (f *dockerDocument) removeHost(ctx context.Context, host, kept string) (secret bool, err error) {
 	for k, raw := range f.Auths {
 		if k == kept || parseKey(k) != (key{host: normalHost(host)}) {
 			continue

@@ -105,7 +105,7 @@ func (e *Extension) Open(ctx context.Context, b server.Base) (hooks server.Hooks
 	if e.platform, err = newPlatform(ctx, e, b); err != nil {
 		return hooks, err
 	}
-	return server.Hooks{Kept: e.platform.kept, RunEnded: e.platform.over}, nil
+	return server.Hooks{Kept: e.platform.keptIdentity, RunEnded: e.platform.isRunOver}, nil
 }
 
 // Start implements [server.Extension].
@@ -116,7 +116,7 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 		return nil, err
 	}
 	m := &server.Mounted{
-		API: all, Pages: pages.New(pages.Options{API: all, Mine: own}), Listen: l.listening, Work: l.serve,
+		API: all, Pages: pages.New(pages.Options{API: all, Mine: own}), Listen: l.listening, Work: l.serveBackground,
 		Findings: func() []web.Finding { return ledgerFindings(l.ledger.Status()) },
 	}
 	if l.base.Settings.Cloud.TFE.Remote() {

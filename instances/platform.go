@@ -81,7 +81,7 @@ func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, e
 	if l.storage, err = filepath.Abs(b.Settings.Storage); err != nil { // children run in another folder
 		return nil, err
 	}
-	if err := l.open(); err != nil {
+	if err := l.openLedger(); err != nil {
 		return nil, err
 	}
 	if l.o.Role == settings.RolePortal {
@@ -97,8 +97,8 @@ func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, e
 	return l, l.notices()
 }
 
-// open opens the ledger.
-func (l *platform) open() (err error) {
+// openLedger opens the ledger.
+func (l *platform) openLedger() (err error) {
 	options := ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return l.base.Client.Repo(l.base.Layout.Ledger(number)) },
 		Machine: l.machine, Sealer: l.base.Env.States.Sealer, InClear: l.o.InClear, BuiltIn: l.base.BuiltIn != nil,
@@ -197,7 +197,7 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	}
 	l.templates = templatesource.New(templatesource.Options{
 		Dir: l.o.Templates, Sources: l.o.Sources, Catalog: modules, Logger: l.log,
-		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.known(),
+		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.knownNames(),
 	})
 	l.driver = driver.New(driver.Options{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
@@ -207,7 +207,7 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.driver, Machine: l.machine, Rate: l.o.Rate, GroupAge: l.o.GroupAge,
 		Adopter: &portal.Adopter{
-			Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Trusted: l.base.BuiltIn != nil || l.o.InClear, Known: l.known(),
+			Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Trusted: l.base.BuiltIn != nil || l.o.InClear, Known: l.knownNames(),
 		},
 	})
 	if err != nil {
@@ -229,8 +229,8 @@ func (l *platform) peers() (http.RoundTripper, error) {
 	return httpserve.Transport(out)
 }
 
-// known returns what templates may name.
-func (l *platform) known() template.Known {
+// knownNames returns what templates may name.
+func (l *platform) knownNames() template.Known {
 	var k template.Known
 	for _, c := range l.o.Credentials {
 		k.Credentials = append(k.Credentials, c.Name)
@@ -279,9 +279,9 @@ func (l *platform) listening(at, ca string) error {
 	return err
 }
 
-// over reports whether a run, named ID/N/ATTEMPT, is known to have ended. A replica whose
+// isRunOver reports whether a run, named ID/N/ATTEMPT, is known to have ended. A replica whose
 // copy is behind may not know it yet.
-func (l *platform) over(name string) bool {
+func (l *platform) isRunOver(name string) bool {
 	part := strings.Split(name, "/")
 	if l.o.Role == settings.RolePortal || len(part) != 3 {
 		return false
@@ -297,7 +297,7 @@ func (l *platform) over(name string) bool {
 	case rec == nil:
 		return false
 	case rec.Workspace != "":
-		return remoteOver(rec, n, attempt)
+		return hasRemoteEnded(rec, n, attempt)
 	case rec.Run != nil && rec.Run.N == n:
 		return rec.Run.Attempt > attempt
 	case rec.Run != nil && rec.Run.N > n:
@@ -314,9 +314,9 @@ func (l *platform) over(name string) bool {
 // endTime is how long to wait for the end of runs that end with the server.
 const endTime = 10 * time.Second
 
-// serve does all background work until ctx ends. Then another replica can lead; runs go
+// serveBackground does all background work until ctx ends. Then another replica can lead; runs go
 // on, unless the executor is set to end them.
-func (l *platform) serve(ctx context.Context) {
+func (l *platform) serveBackground(ctx context.Context) {
 	var running sync.WaitGroup
 	begin := func(name string, work func(context.Context) error) {
 		running.Go(func() {
@@ -348,21 +348,21 @@ func (l *platform) serve(ctx context.Context) {
 	}
 }
 
-// order returns what the child of an attempt needs beside the spec.
-func (l *platform) order(ctx context.Context, s run.Spec) (sandbox.Order, error) {
+// childOrder returns what the child of an attempt needs beside the spec.
+func (l *platform) childOrder(ctx context.Context, s run.Spec) (sandbox.Order, error) {
 	o := sandbox.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
-		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,
+		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.readScopes(s), Limit: s.Limits.Timeout,
 	}); err != nil {
 		return o, err
 	}
-	o.Registry, err = l.registry(ctx, s)
+	o.Registry, err = l.registryAccess(ctx, s)
 	return o, err
 }
 
-// reads returns the rights of a run on this server.
-func (l *platform) reads(s run.Spec) []rights.Scope {
+// readScopes returns the rights of a run on this server.
+func (l *platform) readScopes(s run.Spec) []rights.Scope {
 	scopes := []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindProvider, Glob: rights.Everything}, {Action: rights.Read, Kind: addr.KindMirror, Glob: rights.Everything},
 	}
@@ -383,16 +383,16 @@ func (l *platform) reads(s run.Spec) []rights.Scope {
 // interrupts the tool, ends it, and repeats the last write.
 const afterLimit = time.Hour
 
-// registry returns how the child reaches the registry: the built-in one through the
+// registryAccess returns how the child reaches the registry: the built-in one through the
 // socket, any other one with the credential of this server.
-func (l *platform) registry(ctx context.Context, s run.Spec) (sandbox.Registry, error) {
+func (l *platform) registryAccess(ctx context.Context, s run.Spec) (sandbox.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
 	out := sandbox.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
 	if l.base.Layout.Prefix != "" {
 		out.Prefix += "/" + l.base.Layout.Prefix
 	}
 	if l.socket != nil {
-		token, err := l.socket.token(repository, time.Now().Add(s.Limits.Timeout+afterLimit))
+		token, err := l.socket.socketToken(repository, time.Now().Add(s.Limits.Timeout+afterLimit))
 		out.Socket = l.socketFile()
 		out.Token = token
 		out.PlainHTTP = true
@@ -446,7 +446,7 @@ func (l *platform) localOptions() localexec.LocalOptions {
 	o := localexec.LocalOptions{
 		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
 		Processes: e.Processes, Packages: e.Packages.Value(), Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
-		Credentials: map[string]localexec.Credential{}, Order: l.order,
+		Credentials: map[string]localexec.Credential{}, Order: l.childOrder,
 		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := l.repo(s)
 			return records.InstanceRepo{Repo: r, Sealer: l.base.Env.States.Sealer}, err
@@ -473,8 +473,8 @@ func (l *platform) repo(s run.Spec) (*oci.Repo, error) {
 	return l.base.Client.Repo(repository)
 }
 
-// kept returns which parts of an identity a session keeps for quotas and templates.
-func (l *platform) kept() access.Kept {
+// keptIdentity returns which parts of an identity a session keeps for quotas and templates.
+func (l *platform) keptIdentity() access.Kept {
 	var k access.Kept
 	for _, q := range l.quotas {
 		k.Groups = append(k.Groups, q.Groups...)

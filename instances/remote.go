@@ -58,8 +58,8 @@ func runID(organization, workspace, record string, n int) string {
 // parts of rights, where other characters would make patterns.
 var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
-// template returns what the runs of an organization have in common.
-func (r *remoteRuns) template(organization string) (*template.Template, string, error) {
+// organizationTemplate returns what the runs of an organization have in common.
+func (r *remoteRuns) organizationTemplate(organization string) (*template.Template, string, error) {
 	t := &template.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
 		Timeout: r.l.base.Settings.Cloud.TFE.RunTimeout.Value(), Credentials: r.given[organization],
@@ -77,8 +77,8 @@ func (r *remoteRuns) Document(ctx context.Context) (*lifecycle.Document, error) 
 	return v.Document, runError(err)
 }
 
-// record returns the record of a workspace if it has the given ID.
-func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
+// findRecord returns the record of a workspace if it has the given ID.
+func (r *remoteRuns) findRecord(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
 	d, err := r.Document(ctx)
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller
 	if rec := d.WorkspaceRecord(w.Organization, w.Name); rec != nil {
 		return rec.ID, nil
 	}
-	t, digest, err := r.template(w.Organization)
+	t, digest, err := r.organizationTemplate(w.Organization)
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +212,7 @@ func (r *remoteRuns) CheckEnvironment(name string) error { return sandbox.CheckW
 
 // Create implements [tfe.Runs].
 func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {
-	rec, err := r.record(ctx, w, record)
+	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
 		return tfe.Run{}, err
 	}
@@ -235,18 +235,18 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 			return tfe.Run{}, err
 		}
 	}
-	t, digest, err := r.template(w.Organization)
+	t, digest, err := r.organizationTemplate(w.Organization)
 	if err != nil {
 		return tfe.Run{}, err
 	}
 	a, err := r.Do(ctx, n.By, lifecycle.Enqueue{
 		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: template.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
 	})
-	return answered(a, err)
+	return runOfAnswer(a, err)
 }
 
-// answered returns the run that an answer is about.
-func answered(a lifecycle.Answer, err error) (tfe.Run, error) {
+// runOfAnswer returns the run that an answer is about.
+func runOfAnswer(a lifecycle.Answer, err error) (tfe.Run, error) {
 	if err != nil {
 		return tfe.Run{}, err
 	}
@@ -260,7 +260,7 @@ func answered(a lifecycle.Answer, err error) (tfe.Run, error) {
 
 // Act implements [tfe.Runs].
 func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n int, d tfe.Decision) (tfe.Run, error) {
-	rec, err := r.record(ctx, w, record)
+	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
 		return tfe.Run{}, err
 	}
@@ -277,7 +277,7 @@ func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n 
 	default:
 		return tfe.Run{}, fmt.Errorf("%q: %w", d.Action, oci.ErrUnsupported)
 	}
-	return answered(r.Do(ctx, d.By, e))
+	return runOfAnswer(r.Do(ctx, d.By, e))
 }
 
 // Queue implements [tfe.Runs].
@@ -349,9 +349,9 @@ func remoteScopes(s run.Spec) []rights.Scope {
 	return []rights.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
 }
 
-// remoteOver reports whether an attempt of a workspace is known to have ended, which is
+// hasRemoteEnded reports whether an attempt of a workspace is known to have ended, which is
 // any but the active one. A replica whose copy is behind may not know it yet.
-func remoteOver(rec *lifecycle.Record, n, attempt int) bool {
+func hasRemoteEnded(rec *lifecycle.Record, n, attempt int) bool {
 	if !rec.Phase.Live() {
 		return true
 	}

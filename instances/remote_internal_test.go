@@ -112,12 +112,12 @@ func TestRemoteOver(t *testing.T) {
 		{5, 2, false}, {5, 1, true}, {5, 3, false}, // the last: this copy is behind
 		{3, 1, true}, {3, 2, false}, {2, 1, true}, {1, 1, true}, {4, 1, false}, {6, 1, false},
 	} {
-		if got := remoteOver(rec, tt.n, tt.attempt); got != tt.want {
+		if got := hasRemoteEnded(rec, tt.n, tt.attempt); got != tt.want {
 			t.Errorf("attempt %d of run %d is over: %v", tt.attempt, tt.n, got)
 		}
 	}
 	rec.Phase = lifecycle.Destroyed
-	if !remoteOver(rec, 5, 2) {
+	if !hasRemoteEnded(rec, 5, 2) {
 		t.Error("a run of a workspace that is gone is not over")
 	}
 }
@@ -163,7 +163,7 @@ func TestFollow(t *testing.T) {
 			reads++
 			return nil, false, nil
 		}
-		if part, over, err := follow(t.Context(), func() <-chan struct{} { return never }, empty); len(part) > 0 || over || err != nil {
+		if part, over, err := followLog(t.Context(), func() <-chan struct{} { return never }, empty); len(part) > 0 || over || err != nil {
 			t.Errorf("a log of which nothing comes: %q, %t, %v", part, over, err)
 		}
 		if reads < 2 || reads > 101 {
@@ -172,7 +172,7 @@ func TestFollow(t *testing.T) {
 
 		reads = 0
 		slow := func() ([]byte, bool, error) { time.Sleep(400 * time.Millisecond); return empty() }
-		if _, _, err := follow(t.Context(), func() <-chan struct{} { return never }, slow); err != nil || reads > 2 {
+		if _, _, err := followLog(t.Context(), func() <-chan struct{} { return never }, slow); err != nil || reads > 2 {
 			t.Errorf("%d looks that take long, %v, want at most 2", reads, err)
 		}
 
@@ -185,14 +185,14 @@ func TestFollow(t *testing.T) {
 			}
 			return nil, true, nil
 		}
-		if _, over, err := follow(t.Context(), func() <-chan struct{} { return changed }, end); !over || err != nil || reads != 2 {
+		if _, over, err := followLog(t.Context(), func() <-chan struct{} { return changed }, end); !over || err != nil || reads != 2 {
 			t.Errorf("a run that ends: %t, %v after %d looks", over, err, reads)
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		reads = 0
-		if _, _, err := follow(ctx, func() <-chan struct{} { return never }, empty); err != nil || reads != 1 {
+		if _, _, err := followLog(ctx, func() <-chan struct{} { return never }, empty); err != nil || reads != 1 {
 			t.Errorf("a reader that has gone: %v after %d looks", err, reads)
 		}
 	})
@@ -233,8 +233,8 @@ func TestRunRegistry(t *testing.T) {
 		layout:   addr.Layout{Prefix: "p"}, keys: keys, now: func() time.Time { return now },
 	}
 	const own, other = "p/instances/sandbox/vpc/k7m2p9x4tq", "p/instances/sandbox/vpc/a234567890"
-	good := must.Get(s.token(own, now.Add(time.Hour)))(t)
-	old := must.Get(s.token(own, now))(t)
+	good := must.Get(s.socketToken(own, now.Add(time.Hour)))(t)
+	old := must.Get(s.socketToken(own, now))(t)
 	login := must.Get(keys.Seal("login token", socketToken{own, now.Add(time.Hour).Unix()}))(t)
 	for _, tt := range []struct {
 		name, method, target, authorization string
@@ -287,7 +287,7 @@ func TestRegistryOfRuns(t *testing.T) {
 	}}}}
 	s := run.Spec{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}
 	credential = oci.Credential{Username: "ci", Password: "secret"}
-	got := must.Get(l.registry(t.Context(), s))(t)
+	got := must.Get(l.registryAccess(t.Context(), s))(t)
 	here := must.Get(filepath.Abs("."))(t)
 	want := sandbox.Registry{
 		Prefix: "registry.example.com", Username: "ci", Password: "secret", ClientCert: filepath.Join(here, "client.pem"), ClientKey: "/etc/client.key",
@@ -297,7 +297,7 @@ func TestRegistryOfRuns(t *testing.T) {
 		t.Error(diff)
 	}
 	credential = oci.Credential{IdentityToken: "id"}
-	if _, err := l.registry(t.Context(), s); err == nil || !strings.Contains(err.Error(), "identity token") || !strings.Contains(err.Error(), "\nhint: ") {
+	if _, err := l.registryAccess(t.Context(), s); err == nil || !strings.Contains(err.Error(), "identity token") || !strings.Contains(err.Error(), "\nhint: ") {
 		t.Errorf("an identity token: %v", err)
 	}
 }

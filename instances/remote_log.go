@@ -18,7 +18,7 @@ import (
 
 // Log implements [tfe.Runs].
 func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
-	return follow(ctx, r.l.ledger.Changed, func() ([]byte, bool, error) { return r.log(ctx, w, record, n, p, offset, limit) })
+	return followLog(ctx, r.l.ledger.Changed, func() ([]byte, bool, error) { return r.readLog(ctx, w, record, n, p, offset, limit) })
 }
 
 const (
@@ -31,8 +31,8 @@ const (
 	followShare = 10
 )
 
-// follow reads until there is more of the log, or its end is known, or followTime has passed.
-func follow(ctx context.Context, changed func() <-chan struct{}, read func() (part []byte, over bool, err error)) ([]byte, bool, error) {
+// followLog reads until there is more of the log, or its end is known, or followTime has passed.
+func followLog(ctx context.Context, changed func() <-chan struct{}, read func() (part []byte, over bool, err error)) ([]byte, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
 	for {
@@ -54,9 +54,9 @@ func follow(ctx context.Context, changed func() <-chan struct{}, read func() (pa
 	}
 }
 
-// log returns the part of a log that exists, from an offset on.
-func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
-	rec, err := r.record(ctx, w, record)
+// readLog returns the part of a log that exists, from an offset on.
+func (r *remoteRuns) readLog(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
+	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
 		return nil, false, err
 	}
@@ -81,7 +81,7 @@ func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n 
 
 // PlanJSON implements [tfe.Runs].
 func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
-	rec, err := r.record(ctx, w, record)
+	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
 		return nil, err
 	}

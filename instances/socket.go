@@ -36,8 +36,8 @@ type runRegistry struct {
 	now      func() time.Time
 }
 
-// token returns the token that the child of a run presents.
-func (s *runRegistry) token(repository string, until time.Time) (string, error) {
+// socketToken returns the token that the child of a run presents.
+func (s *runRegistry) socketToken(repository string, until time.Time) (string, error) {
 	return s.keys.Seal(socketPurpose, socketToken{repository, until.Unix()})
 }
 
@@ -49,14 +49,14 @@ func (s *runRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		service.WriteError(w, r, http.StatusUnauthorized, "a token of a run is needed")
 		return
 	}
-	if !s.allowed(r, t.Repository) {
+	if !s.isAllowed(r, t.Repository) {
 		service.WriteError(w, r, http.StatusForbidden, "this run may not do that")
 		return
 	}
 	s.registry.ServeHTTP(w, r)
 }
 
-func (s *runRegistry) allowed(r *http.Request, own string) bool {
+func (s *runRegistry) isAllowed(r *http.Request, own string) bool {
 	if !service.CleanPath(r.URL.Path) || !strings.HasPrefix(r.URL.Path, "/v2/") {
 		return false
 	}

@@ -79,7 +79,7 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 		return auth.EmptyCredential, nil
 	}
 	_, generation := s.inUse()
-	c, err := s.find(ctx)
+	c, err := s.findCredential(ctx)
 	if err != nil {
 		return auth.EmptyCredential, err
 	}
@@ -110,7 +110,7 @@ func (s *session) userAlone() (token string, ok bool) {
 // Registries that accept tokens there ignore the user name.
 const tokenUser = "token"
 
-func (s *session) find(ctx context.Context) (Credential, error) {
+func (s *session) findCredential(ctx context.Context) (Credential, error) {
 	if s.o.Credential == nil {
 		return Credential{}, nil
 	}
@@ -122,7 +122,7 @@ func (s *session) find(ctx context.Context) (Credential, error) {
 	return c, nil
 }
 
-func (s *session) anonymous() bool {
+func (s *session) isAnonymous() bool {
 	c, _ := s.inUse()
 	return c == Credential{}
 }
@@ -133,10 +133,10 @@ func (s *session) inUse() (Credential, int) {
 	return s.last, s.generation
 }
 
-// narrowed drops Options.Actions for this repository and reports whether it
+// narrowActions drops Options.Actions for this repository and reports whether it
 // did. Some token servers grant all or nothing, and a reader may have asked for
 // too much.
-func (s *session) narrowed() bool {
+func (s *session) narrowActions() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.narrow || len(s.o.Actions) == 0 {
@@ -146,9 +146,9 @@ func (s *session) narrowed() bool {
 	return true
 }
 
-// actions returns the actions that a token must allow beyond those of a
+// extraActions returns the actions that a token must allow beyond those of a
 // request.
-func (s *session) actions() []string {
+func (s *session) extraActions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.narrow {
@@ -157,12 +157,12 @@ func (s *session) actions() []string {
 	return slices.Clone(s.o.Actions)
 }
 
-// renewed replaces the credential that was refused with err and reports whether
+// renewCredential replaces the credential that was refused with err and reports whether
 // another one is in use now. The request was sent with the given generation.
 // After a replacement the tokens are dropped. If parallel requests are refused,
 // one of them replaces the credential for all. tried holds the credentials
 // refused for this request.
-func (s *session) renewed(ctx context.Context, generation int, tried map[Credential]bool, err error) bool {
+func (s *session) renewCredential(ctx context.Context, generation int, tried map[Credential]bool, err error) bool {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
 	refused, now := s.inUse()
@@ -176,11 +176,11 @@ func (s *session) renewed(ctx context.Context, generation int, tried map[Credent
 		s.o.Rejected(s.host, s.name, refused, errors.Is(err, ErrUnauthenticated))
 	}
 	tried[refused] = true
-	c, err := s.find(ctx)
+	c, err := s.findCredential(ctx)
 	if err != nil || tried[c] || c == (Credential{}) {
 		return false // the registry's refusal is more useful than a helper's error
 	}
-	s.tokens.drop()
+	s.tokens.dropTokens()
 	s.mu.Lock()
 	s.last = c
 	s.generation++
@@ -188,11 +188,11 @@ func (s *session) renewed(ctx context.Context, generation int, tried map[Credent
 	return true
 }
 
-// accepted reports whether the registry knows the sender of a request that it
+// isSenderKnown reports whether the registry knows the sender of a request that it
 // answered with 401. Harbor answers 401 for a missing right or project, most
 // registries for a wrong password. The credential is valid if the token server
 // issued a token with a subject, or else if the root of the API accepts it.
-func (s *session) accepted(resp *http.Response) bool {
+func (s *session) isSenderKnown(resp *http.Response) bool {
 	u := resp.Request.URL
 	authorization := resp.Request.Header.Get("Authorization")
 	invalid := strings.Contains(resp.Header.Get("WWW-Authenticate"), "invalid_token")
@@ -204,12 +204,12 @@ func (s *session) accepted(resp *http.Response) bool {
 	if subject, ok := tokenSubject(value); bearer && ok && used.RegistryToken == "" {
 		return subject != ""
 	}
-	return s.opens(resp.Request.Context(), u, authorization)
+	return s.opensRoot(resp.Request.Context(), u, authorization)
 }
 
-// opens reports whether the root of the API at u accepts the Authorization
+// opensRoot reports whether the root of the API at u accepts the Authorization
 // header.
-func (s *session) opens(ctx context.Context, u *url.URL, authorization string) bool {
+func (s *session) opensRoot(ctx context.Context, u *url.URL, authorization string) bool {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
 	root := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/v2/"}
@@ -222,7 +222,7 @@ func (s *session) opens(ctx context.Context, u *url.URL, authorization string) b
 	if err != nil {
 		return false
 	}
-	discard(resp)
+	discardBody(resp)
 	return resp.StatusCode == http.StatusOK
 }
 
@@ -301,36 +301,36 @@ func (c *tokenCache) GetScheme(_ context.Context, registry string) (auth.Scheme,
 }
 
 func (c *tokenCache) GetToken(ctx context.Context, registry string, scheme auth.Scheme, scopes string) (string, error) {
-	value, err := c.find(registry, scheme, scopes)
+	value, err := c.findToken(registry, scheme, scopes)
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		x.tried = value
 	}
 	return value, err
 }
 
-func (c *tokenCache) find(registry string, scheme auth.Scheme, scopes string) (string, error) {
+func (c *tokenCache) findToken(registry string, scheme auth.Scheme, scopes string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t, ok := c.tokens[tokenKey(registry, scheme, scopes)]; ok {
-		if c.fresh(t) {
+		if c.isFresh(t) {
 			return t.value, nil
 		}
 		return "", errdef.ErrNotFound
 	}
 	prefix := tokenKey(registry, scheme, "")
 	for key, t := range c.tokens {
-		if wider, ok := strings.CutPrefix(key, prefix); ok && c.fresh(t) && covers(wider, scopes) {
+		if wider, ok := strings.CutPrefix(key, prefix); ok && c.isFresh(t) && coversScopes(wider, scopes) {
 			return t.value, nil
 		}
 	}
 	return "", errdef.ErrNotFound
 }
 
-func (c *tokenCache) fresh(t token) bool { return t.renew.IsZero() || c.now().Before(t.renew) }
+func (c *tokenCache) isFresh(t token) bool { return t.renew.IsZero() || c.now().Before(t.renew) }
 
 func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Scheme, scopes string, fetch func(context.Context) (string, error)) (string, error) {
 	key := tokenKey(registry, scheme, scopes)
-	if value, ok := c.newer(ctx, key); ok {
+	if value, ok := c.newerToken(ctx, key); ok {
 		return value, nil
 	}
 	c.mu.Lock()
@@ -366,8 +366,8 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 	}
 }
 
-// drop forgets all tokens.
-func (c *tokenCache) drop() {
+// dropTokens forgets all tokens.
+func (c *tokenCache) dropTokens() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.schemes)
@@ -375,9 +375,9 @@ func (c *tokenCache) drop() {
 	c.epoch++
 }
 
-// newer returns a token that arrived after the request was sent: if many
+// newerToken returns a token that arrived after the request was sent: if many
 // parallel requests are refused, one of them fetches a token for all.
-func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
+func (c *tokenCache) newerToken(ctx context.Context, key string) (string, bool) {
 	x, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
 		return "", false
@@ -385,13 +385,13 @@ func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, ok := c.tokens[key]
-	return t.value, ok && c.fresh(t) && t.value != x.tried
+	return t.value, ok && c.isFresh(t) && t.value != x.tried
 }
 
-// covers reports whether a token with the scopes have is sufficient for the
+// coversScopes reports whether a token with the scopes have is sufficient for the
 // scopes want. Both are lists in the library's form: sorted
 // "repository:name:action,action" separated by spaces.
-func covers(have, want string) bool {
+func coversScopes(have, want string) bool {
 	actions := map[string][]string{}
 	for s := range strings.FieldsSeq(have) {
 		if i := strings.LastIndexByte(s, ':'); i > 0 {

@@ -112,7 +112,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	v.n += int64(n)
 	switch {
 	case v.n > v.d.Size:
-		v.err = v.corrupt("has more than its %d bytes", v.d.Size)
+		v.err = v.corruptBlob("has more than its %d bytes", v.d.Size)
 		return 0, v.err
 	case err == io.EOF && v.n == v.d.Size:
 		v.err = v.verdict()
@@ -130,7 +130,7 @@ func (v *verified) WriteTo(w io.Writer) (int64, error) {
 
 func (v *verified) verdict() error {
 	if got := digest.NewDigest(v.d.Digest.Algorithm(), v.hash); got != v.d.Digest {
-		return v.corrupt("has digest %s", got)
+		return v.corruptBlob("has digest %s", got)
 	}
 	return io.EOF
 }
@@ -154,7 +154,7 @@ func (v *verified) reopen(cause error) error {
 	return nil
 }
 
-func (v *verified) corrupt(format string, args ...any) error {
+func (v *verified) corruptBlob(format string, args ...any) error {
 	return fmt.Errorf("blob %s of %s: %w: %s", v.d.Digest, v.repo, ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
@@ -164,7 +164,7 @@ func (v *verified) Close() error { return v.body.Close() }
 // ranges, the bytes before offset are read and dropped. A size of 0 means
 // unknown. The caller must close the reader.
 func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, error) {
-	body, _, err := r.open(ctx, d, offset, false)
+	body, _, err := r.openBlob(ctx, d, offset, false)
 	return body, err
 }
 
@@ -173,10 +173,10 @@ func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadC
 // returned instead of a body. The URL is often a secret that is valid for some
 // minutes. A size of 0 in the descriptor means that the size is unknown.
 func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, *url.URL, error) {
-	return r.open(ctx, d, offset, true)
+	return r.openBlob(ctx, d, offset, true)
 }
 
-func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) (io.ReadCloser, *url.URL, error) {
+func (r *Repo) openBlob(ctx context.Context, d Descriptor, offset int64, stay bool) (io.ReadCloser, *url.URL, error) {
 	if offset < 0 || d.Size > 0 && offset > d.Size {
 		return nil, nil, fmt.Errorf("blob %s of %s: offset %d is outside of its %d bytes", d.Digest, r, offset, d.Size)
 	}
@@ -199,14 +199,14 @@ func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) 
 		if err == nil && u.Scheme == "https" && u.Host != resp.Request.URL.Host {
 			return nil, u, nil
 		}
-		return r.open(ctx, d, offset, false)
+		return r.openBlob(ctx, d, offset, false)
 	}
-	body, err := positioned(r, resp, d, offset)
+	body, err := checkPosition(r, resp, d, offset)
 	return body, nil, err
 }
 
-// positioned checks that the answer is the blob and starts at offset.
-func positioned(r *Repo, resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
+// checkPosition checks that the answer is the blob and starts at offset.
+func checkPosition(r *Repo, resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
 	if isHTML(resp.Header) && resp.Header.Get("Docker-Content-Digest") == "" && resp.ContentLength != d.Size {
 		resp.Body.Close()
 		return nil, notRegistry(resp)
@@ -271,7 +271,7 @@ func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 		return Descriptor{}, fmt.Errorf("blob %q of %s: %w: %w", d, r, ErrNotFound, err)
 	}
 	q := request{method: http.MethodHead, path: "blobs/" + d.String(), header: http.Header{"Accept-Encoding": {"identity"}}}
-	resp, err := r.conn.done(ctx, q)
+	resp, err := r.conn.sendAndDiscard(ctx, q)
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -283,7 +283,7 @@ func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 
 // HasBlob reports whether the repository has the blob, with one HEAD.
 func (r *Repo) HasBlob(ctx context.Context, d Descriptor) (bool, error) {
-	_, err := r.conn.done(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})
+	_, err := r.conn.sendAndDiscard(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

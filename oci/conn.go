@@ -45,9 +45,9 @@ type request struct {
 // and the pauses between them.
 const quickTimeout = 2 * time.Minute
 
-// quick sends a request that moves no blob and is answered quickly. The
+// sendQuick sends a request that moves no blob and is answered quickly. The
 // returned cancel must be called after the body has been read.
-func (k *conn) quick(ctx context.Context, q request) (*http.Response, context.CancelFunc, error) {
+func (k *conn) sendQuick(ctx context.Context, q request) (*http.Response, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	resp, err := k.send(ctx, q)
 	if err != nil {
@@ -57,23 +57,23 @@ func (k *conn) quick(ctx context.Context, q request) (*http.Response, context.Ca
 	return resp, cancel, nil
 }
 
-// done sends a quick request whose response body is not needed.
-func (k *conn) done(ctx context.Context, q request) (*http.Response, error) {
-	resp, cancel, err := k.quick(ctx, q)
+// sendAndDiscard sends a quick request whose response body is not needed.
+func (k *conn) sendAndDiscard(ctx context.Context, q request) (*http.Response, error) {
+	resp, cancel, err := k.sendQuick(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	discard(resp)
+	discardBody(resp)
 	return resp, nil
 }
 
 // errCut marks a small body that was cut off, which is read again.
 var errCut = errors.New("the answer broke off")
 
-// read returns the answer to a quick request with its whole body, which has at
+// readAnswer returns the answer to a quick request with its whole body, which has at
 // most limit bytes. An answer that breaks off is requested again.
-func (k *conn) read(ctx context.Context, q request, limit int64) (*http.Response, []byte, error) {
+func (k *conn) readAnswer(ctx context.Context, q request, limit int64) (*http.Response, []byte, error) {
 	for attempt := 1; ; attempt++ {
 		resp, body, err := k.readOnce(ctx, q, limit)
 		if !errors.Is(err, errCut) || attempt >= k.c.o.Retry.MaxAttempts || ctx.Err() != nil {
@@ -86,7 +86,7 @@ func (k *conn) read(ctx context.Context, q request, limit int64) (*http.Response
 }
 
 func (k *conn) readOnce(ctx context.Context, q request, limit int64) (*http.Response, []byte, error) {
-	resp, cancel, err := k.quick(ctx, q)
+	resp, cancel, err := k.sendQuick(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,13 +111,13 @@ func (k *conn) readOnce(ctx context.Context, q request, limit int64) (*http.Resp
 // maxPages bounds the pages of one list.
 const maxPages = 100_000
 
-// pages reads a list page by page and follows the Link headers to the last one.
+// readPages reads a list page by page and follows the Link headers to the last one.
 // A repeated link ends the list, because some registries repeat their last link
 // for ever.
-func (k *conn) pages(ctx context.Context, q request, limit int64, use func(*http.Response, []byte) error) error {
+func (k *conn) readPages(ctx context.Context, q request, limit int64, use func(*http.Response, []byte) error) error {
 	seen := map[string]bool{}
 	for range maxPages {
-		resp, body, err := k.read(ctx, q, limit)
+		resp, body, err := k.readAnswer(ctx, q, limit)
 		if err == nil {
 			err = use(resp, body)
 		}
@@ -155,7 +155,7 @@ func nextPage(base *url.URL, link string) (*url.URL, error) {
 	if match == nil {
 		return nil, nil
 	}
-	u, err := follow(base, match[1])
+	u, err := resolveLink(base, match[1])
 	if err != nil {
 		return nil, fmt.Errorf("link %q: %w", match[1], err)
 	}
@@ -167,9 +167,9 @@ func nextPage(base *url.URL, link string) (*url.URL, error) {
 
 var nextLink = text.Pattern(`(?i)<([^<>]+)>[^<]*;\s*rel\s*=\s*(?:next\s*(?:[;,]|$)|"(?:[^"<]*\s)?next[\s"])`)
 
-// discard reads a short rest of the body, so that the connection can be reused,
+// discardBody reads a short rest of the body, so that the connection can be reused,
 // and closes it.
-func discard(resp *http.Response) {
+func discardBody(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 	resp.Body.Close()
 }
@@ -183,14 +183,14 @@ func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 		return resp, err
 	}
 	// A refusal is definite: nothing happened, so even a tag may be sent again.
-	if errors.Is(err, ErrDenied) && refused(ctx, err) && k.s.narrowed() {
+	if errors.Is(err, ErrDenied) && isRefusal(ctx, err) && k.s.narrowActions() {
 		resp, err = k.sendOnce(ctx, q)
 	}
-	if err = deniedAfterAll(ctx, err); !refused(ctx, err) {
+	if err = deniedAfterAll(ctx, err); !isRefusal(ctx, err) {
 		return resp, err
 	}
 	tried := map[Credential]bool{}
-	for len(tried) < maxCredentials && refused(ctx, err) && k.s.renewed(ctx, generation, tried, err) {
+	for len(tried) < maxCredentials && isRefusal(ctx, err) && k.s.renewCredential(ctx, generation, tried, err) {
 		_, generation = k.s.inUse()
 		resp, err = k.sendOnce(ctx, q)
 		err = deniedAfterAll(ctx, err)
@@ -216,7 +216,7 @@ func deniedAfterAll(ctx context.Context, err error) error {
 	return err
 }
 
-func refused(ctx context.Context, err error) bool {
+func isRefusal(ctx context.Context, err error) bool {
 	return (errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrDenied)) && ctx.Err() == nil
 }
 
@@ -262,7 +262,7 @@ func (k *conn) newRequest(ctx context.Context, q request) (*http.Request, error)
 	host := apiHost(k.c.host)
 	u := q.url
 	if u == nil {
-		u = &url.URL{Scheme: k.c.scheme.get(ctx), Host: host, Path: path.Join("/v2", k.name) + "/" + q.path, RawQuery: q.query.Encode()}
+		u = &url.URL{Scheme: k.c.scheme.probeScheme(ctx), Host: host, Path: path.Join("/v2", k.name) + "/" + q.path, RawQuery: q.query.Encode()}
 	}
 	req, err := http.NewRequestWithContext(auth.WithScopesForHost(ctx, host, k.scopes(q)...), q.method, u.String(), nil)
 	if err != nil {
@@ -300,7 +300,7 @@ func (k *conn) scopes(q request) []string {
 	if k.name == "" {
 		return nil
 	}
-	actions := k.s.actions()
+	actions := k.s.extraActions()
 	switch q.method {
 	case http.MethodGet, http.MethodHead:
 		actions = append(actions, auth.ActionPull)
@@ -316,10 +316,10 @@ func (k *conn) scopes(q request) []string {
 	return scopes
 }
 
-// follow resolves a Location or Link of an answer. On the registry's own host
+// resolveLink resolves a Location or Link of an answer. On the registry's own host
 // the scheme and port in use are kept: registries behind a proxy often do not
 // know their public ones.
-func follow(base *url.URL, location string) (*url.URL, error) {
+func resolveLink(base *url.URL, location string) (*url.URL, error) {
 	ref, err := url.Parse(location)
 	if err != nil {
 		return nil, err

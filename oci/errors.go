@@ -148,12 +148,12 @@ func (s *session) responseError(resp *http.Response) error {
 		e.Message = "answered with HTML, is this an OCI registry?"
 	}
 	e.Message = s.secrets.redact(e.Message)
-	e.sentinel = sentinel(resp, e.Codes, html)
+	e.sentinel = sentinelFor(resp, e.Codes, html)
 	switch {
-	case resp.StatusCode == http.StatusUnauthorized && s.anonymous():
+	case resp.StatusCode == http.StatusUnauthorized && s.isAnonymous():
 		e.sentinel = ErrUnauthenticated // whatever right is missing, a login comes first
 	case resp.StatusCode == http.StatusUnauthorized:
-		e.accepted = func() bool { return s.accepted(resp) }
+		e.accepted = func() bool { return s.isSenderKnown(resp) }
 	}
 	if uncertainAnswer(resp) {
 		return fmt.Errorf("%w: %w", ErrUncertain, e)
@@ -167,7 +167,7 @@ func uncertainAnswer(resp *http.Response) bool {
 	return resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented && changesTag(resp.Request)
 }
 
-func sentinel(resp *http.Response, codes []string, html bool) error {
+func sentinelFor(resp *http.Response, codes []string, html bool) error {
 	has := func(code string) bool { return slices.Contains(codes, code) }
 	method := resp.Request.Method
 	switch status := resp.StatusCode; {
@@ -285,7 +285,7 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 		err = e.Err
 		sent = true
 	}
-	err = s.clean(err)
+	err = s.cleanError(err)
 	if !sent { // the library could not answer the challenge
 		return fmt.Errorf("log in at %s for %s: %w: %w", s.host, s, ErrUnauthenticated, err)
 	}
@@ -295,8 +295,8 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 	return fmt.Errorf("%s %s: %w: %w", method, safeURL(u), ErrUnavailable, err)
 }
 
-// clean returns err itself unless its text has to be changed.
-func (s *session) clean(err error) error {
+// cleanError returns err itself unless its text has to be changed.
+func (s *session) cleanError(err error) error {
 	message := err.Error()
 	if clean := s.secrets.redact(message); clean != message {
 		return &cleanError{text: clean, err: err}

@@ -49,7 +49,7 @@ func NewManifest(m ocispec.Manifest) (Manifest, error) {
 	if m.Layers == nil {
 		m.Layers = []Descriptor{}
 	}
-	return encode(m, m.MediaType, m.ArtifactType)
+	return encodeManifest(m, m.MediaType, m.ArtifactType)
 }
 
 // NewIndex encodes an index. Schema version and media type are filled in.
@@ -59,10 +59,10 @@ func NewIndex(i ocispec.Index) (Manifest, error) {
 	if i.Manifests == nil {
 		i.Manifests = []Descriptor{}
 	}
-	return encode(i, i.MediaType, i.ArtifactType)
+	return encodeManifest(i, i.MediaType, i.ArtifactType)
 }
 
-func encode(v any, mediaType, artifactType string) (Manifest, error) {
+func encodeManifest(v any, mediaType, artifactType string) (Manifest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("encode manifest: %w", err)
@@ -87,7 +87,7 @@ func (m Manifest) Image() (ocispec.Manifest, error) {
 	}
 	// One document must not be read as two kinds of manifest by two readers.
 	if doc.Manifests != nil {
-		return ocispec.Manifest{}, m.corrupt("an image manifest with a list of manifests")
+		return ocispec.Manifest{}, m.corruptManifest("an image manifest with a list of manifests")
 	}
 	if err := m.checkType(doc.MediaType, doc.SchemaVersion); err != nil {
 		return ocispec.Manifest{}, err
@@ -105,7 +105,7 @@ func (m Manifest) Index() (ocispec.Index, error) {
 		return ocispec.Index{}, err
 	}
 	if doc.Layers != nil {
-		return ocispec.Index{}, m.corrupt("an index with layers")
+		return ocispec.Index{}, m.corruptManifest("an index with layers")
 	}
 	if err := m.checkType(doc.MediaType, doc.SchemaVersion); err != nil {
 		return ocispec.Index{}, err
@@ -117,20 +117,20 @@ func (m Manifest) decode(v any, types ...string) error {
 	for _, t := range types {
 		if m.MediaType == t {
 			if err := json.Unmarshal(m.Bytes, v); err != nil {
-				return m.corrupt("%v", err)
+				return m.corruptManifest("%v", err)
 			}
 			return nil
 		}
 	}
-	return m.corrupt("media type %q instead of %q", text.Excerpt(m.MediaType), types[0])
+	return m.corruptManifest("media type %q instead of %q", text.Excerpt(m.MediaType), types[0])
 }
 
 func (m Manifest) checkType(mediaType string, schema int) error {
 	if mediaType != "" && mediaType != m.MediaType {
-		return m.corrupt("says it is %q but was served as %q", text.Excerpt(mediaType), m.MediaType)
+		return m.corruptManifest("says it is %q but was served as %q", text.Excerpt(mediaType), m.MediaType)
 	}
 	if schema != 2 {
-		return m.corrupt("schema version %d", schema)
+		return m.corruptManifest("schema version %d", schema)
 	}
 	return nil
 }
@@ -138,16 +138,16 @@ func (m Manifest) checkType(mediaType string, schema int) error {
 func checkDescriptors(m Manifest, ds []Descriptor) error {
 	for _, d := range ds {
 		if err := d.Digest.Validate(); err != nil {
-			return m.corrupt("digest %q: %v", text.Excerpt(d.Digest.String()), err)
+			return m.corruptManifest("digest %q: %v", text.Excerpt(d.Digest.String()), err)
 		}
 		if d.Size < 0 {
-			return m.corrupt("size %d of %s", d.Size, d.Digest)
+			return m.corruptManifest("size %d of %s", d.Size, d.Digest)
 		}
 	}
 	return nil
 }
 
-func (m Manifest) corrupt(format string, args ...any) error {
+func (m Manifest) corruptManifest(format string, args ...any) error {
 	return fmt.Errorf("manifest %s: %w: %s", m.Digest, ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
@@ -158,7 +158,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Descriptor{}, err
 	}
-	resp, err := r.conn.done(ctx, request{method: http.MethodHead, path: "manifests/" + ref, header: http.Header{"Accept": {acceptManifests}}})
+	resp, err := r.conn.sendAndDiscard(ctx, request{method: http.MethodHead, path: "manifests/" + ref, header: http.Header{"Accept": {acceptManifests}}})
 	if errors.Is(err, ErrDenied) { // the answer to a HEAD does not say why
 		m, err := r.Fetch(ctx, ref)
 		return m.Descriptor, err
@@ -232,7 +232,7 @@ func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Manifest{}, err
 	}
-	resp, body, err := r.conn.read(ctx, request{
+	resp, body, err := r.conn.readAnswer(ctx, request{
 		method: http.MethodGet, path: "manifests/" + ref,
 		header: http.Header{"Accept": {acceptManifests}, "Accept-Encoding": {"identity"}},
 	}, MaxManifest)
@@ -242,12 +242,12 @@ func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 	case err != nil:
 		return Manifest{}, err
 	}
-	return verify(r, ref, resp, body)
+	return verifyBytes(r, ref, resp, body)
 }
 
-// verify compares the bytes with the requested digest, or else with the digest
+// verifyBytes compares the bytes with the requested digest, or else with the digest
 // in the answer.
-func verify(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, error) {
+func verifyBytes(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, error) {
 	want := digest.Digest(resp.Header.Get("Docker-Content-Digest"))
 	if isDigest(ref) {
 		want = digest.Digest(ref)
@@ -291,17 +291,17 @@ func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.He
 		method: http.MethodPut, path: "manifests/" + ref, header: http.Header{"Content-Type": {m.MediaType}},
 		body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.Bytes)), nil }, size: int64(len(m.Bytes)),
 	}
-	resp, err := r.conn.done(ctx, q)
+	resp, err := r.conn.sendAndDiscard(ctx, q)
 	for attempt := 1; isHalfLinked(err) && attempt < r.conn.c.o.Retry.MaxAttempts; attempt++ {
 		if text.Wait(ctx, backoff(freshBackoff, r.conn.c.o.Retry.MaxBackoff, attempt)) != nil {
 			break // the refusal is more useful than the end of the context
 		}
-		resp, err = r.conn.done(ctx, q)
+		resp, err = r.conn.sendAndDiscard(ctx, q)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.conn.c.transport.recent.add(r.conn.name, m.Digest)
+	r.conn.c.transport.recent.addPush(r.conn.name, m.Digest)
 	return resp.Header, nil
 }
 
@@ -317,6 +317,6 @@ func (r *Repo) Delete(ctx context.Context, d Descriptor) error {
 	if err := d.Digest.Validate(); err != nil {
 		return fmt.Errorf("delete %q of %s: %w", d.Digest, r, err)
 	}
-	r.conn.c.transport.recent.forget(r.conn.name, d.Digest)
+	r.conn.c.transport.recent.forgetPush(r.conn.name, d.Digest)
 	return r.delete(ctx, d.Digest.String())
 }

@@ -14,7 +14,7 @@ import (
 // others accept any credential.
 func (c *Client) Ping(ctx context.Context) error {
 	k := conn{c: c, s: c.session("")}
-	resp, err := k.done(ctx, request{method: http.MethodGet})
+	resp, err := k.sendAndDiscard(ctx, request{method: http.MethodGet})
 	if err == nil && isHTML(resp.Header) {
 		err = notRegistry(resp)
 	}
@@ -29,7 +29,7 @@ func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 	defer cancel()
 	var names []string
 	k := conn{c: c, s: c.session("")}
-	err := k.pages(ctx, request{method: http.MethodGet, path: "_catalog"}, maxTagPage, func(resp *http.Response, body []byte) error {
+	err := k.readPages(ctx, request{method: http.MethodGet, path: "_catalog"}, maxTagPage, func(resp *http.Response, body []byte) error {
 		var page struct {
 			Repositories []string `json:"repositories"`
 		}

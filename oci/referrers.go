@@ -39,7 +39,7 @@ func (r *Repo) listReferrers(ctx context.Context, subject Descriptor, artifactTy
 	if artifactType != "" {
 		q.query = url.Values{"artifactType": {artifactType}}
 	}
-	err = r.conn.pages(ctx, q, MaxManifest, func(resp *http.Response, body []byte) error {
+	err = r.conn.readPages(ctx, q, MaxManifest, func(resp *http.Response, body []byte) error {
 		// A registry that routes this path elsewhere does not have the API.
 		if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
 			return fmt.Errorf("%w: answered with %q", ErrUnsupported, text.Excerpt(t))

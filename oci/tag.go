@@ -80,7 +80,7 @@ func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 func (r *Repo) listTags(ctx context.Context, use func(resp *http.Response, tags []string) error) error {
 	q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
 	seen := map[string]bool{}
-	return r.conn.pages(ctx, q, maxTagPage, func(resp *http.Response, body []byte) error {
+	return r.conn.readPages(ctx, q, maxTagPage, func(resp *http.Response, body []byte) error {
 		var page struct {
 			Tags []string `json:"tags"`
 		}
@@ -118,6 +118,6 @@ func (r *Repo) Untag(ctx context.Context, tag string) error {
 }
 
 func (r *Repo) delete(ctx context.Context, ref string) error {
-	_, err := r.conn.done(ctx, request{method: http.MethodDelete, path: "manifests/" + ref})
+	_, err := r.conn.sendAndDiscard(ctx, request{method: http.MethodDelete, path: "manifests/" + ref})
 	return err
 }

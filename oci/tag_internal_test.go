@@ -71,7 +71,7 @@ func TestCovers(t *testing.T) {
 		{"", "repository:a:pull", false},
 		{"repository:a:pull", "nonsense", false},
 	} {
-		if got := covers(test.have, test.want); got != test.ok {
+		if got := coversScopes(test.have, test.want); got != test.ok {
 			t.Errorf("covers(%q, %q) = %v", test.have, test.want, got)
 		}
 	}

@@ -86,8 +86,8 @@ func newTransport(o Options) *transport {
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		resp, sent, err := t.attempt(req, attempt)
-		wait, again := t.again(req, resp, err, attempt)
+		resp, sent, err := t.sendAttempt(req, attempt)
+		wait, again := t.shouldRetry(req, resp, err, attempt)
 		if again {
 			again = waitFits(req.Context(), wait)
 		}
@@ -108,9 +108,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// attempt sends the request once. sent is false if no part of it can have been
+// sendAttempt sends the request once. sent is false if no part of it can have been
 // sent.
-func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response, sent bool, err error) {
+func (t *transport) sendAttempt(req *http.Request, attempt int) (resp *http.Response, sent bool, err error) {
 	var connected atomic.Bool
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
@@ -123,7 +123,7 @@ func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response
 	}
 	start := time.Now()
 	resp, err = t.base.RoundTrip(r)
-	t.log(req, resp, err, attempt, time.Since(start))
+	t.logAttempt(req, resp, err, attempt, time.Since(start))
 	if err == nil {
 		t.answered.Store(true)
 		t.warnings.take(resp.Header)
@@ -158,9 +158,9 @@ func (t *transport) finish(req *http.Request, resp *http.Response, sent bool, er
 	return resp, err
 }
 
-// log writes one record. Query and headers are omitted because they contain
+// logAttempt writes one record. Query and headers are omitted because they contain
 // tokens.
-func (t *transport) log(req *http.Request, resp *http.Response, err error, attempt int, took time.Duration) {
+func (t *transport) logAttempt(req *http.Request, resp *http.Response, err error, attempt int, took time.Duration) {
 	ctx := req.Context()
 	if !t.logger.Enabled(ctx, slog.LevelDebug) {
 		return
@@ -178,32 +178,32 @@ func (t *transport) log(req *http.Request, resp *http.Response, err error, attem
 	t.logger.LogAttrs(ctx, slog.LevelDebug, "registry request", attrs...)
 }
 
-// again decides whether to repeat a request, and after which pause.
-func (t *transport) again(req *http.Request, resp *http.Response, err error, attempt int) (time.Duration, bool) {
+// shouldRetry decides whether to repeat a request, and after which pause.
+func (t *transport) shouldRetry(req *http.Request, resp *http.Response, err error, attempt int) (time.Duration, bool) {
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return 0, false
 	}
 	pause := backoff(t.retry.InitialBackoff, t.retry.MaxBackoff, attempt)
 	if err != nil {
-		return pause, attempt < t.retry.MaxAttempts && repeatable(req) && t.transient(req.Context(), err)
+		return pause, attempt < t.retry.MaxAttempts && isRepeatable(req) && t.isTransient(req.Context(), err)
 	}
 	switch resp.StatusCode {
 	case http.StatusNotFound:
 		read := req.Method == http.MethodGet || req.Method == http.MethodHead
-		return backoff(freshBackoff, t.retry.MaxBackoff, attempt), read && attempt <= freshRepeats && t.recent.has(req.URL)
+		return backoff(freshBackoff, t.retry.MaxBackoff, attempt), read && attempt <= freshRepeats && t.recent.wasPushed(req.URL)
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		asked := retryAfter(resp, time.Now())
-		harmless := repeatable(req) || resp.StatusCode == http.StatusTooManyRequests && changesTag(req)
+		harmless := isRepeatable(req) || resp.StatusCode == http.StatusTooManyRequests && changesTag(req)
 		return max(pause, asked), attempt < t.retry.MaxAttempts && harmless && asked <= t.retry.MaxBackoff
 	}
 	return 0, false
 }
 
-// transient distinguishes errors that may pass from final ones. A refused
+// isTransient distinguishes errors that may pass from final ones. A refused
 // connection or an unknown host name is final as long as the host has never
 // answered: then the address is probably wrong.
-func (t *transport) transient(ctx context.Context, err error) bool {
+func (t *transport) isTransient(ctx context.Context, err error) bool {
 	final := isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, ErrUnsupported)
 	if ctx.Err() != nil || final {
 		return false
@@ -228,10 +228,10 @@ func isCertificateError(err error) bool {
 	return ok
 }
 
-// repeatable reports whether a request has the same effect when it is sent
+// isRepeatable reports whether a request has the same effect when it is sent
 // twice. A POST opens an upload or requests a token; a surplus one of either
 // does no harm.
-func repeatable(req *http.Request) bool {
+func isRepeatable(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
 		return true
@@ -300,7 +300,7 @@ type recentPushes struct {
 
 func recentKey(name string, d digest.Digest) string { return name + "@" + string(d) }
 
-func (p *recentPushes) add(name string, d digest.Digest) {
+func (p *recentPushes) addPush(name string, d digest.Digest) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -310,15 +310,15 @@ func (p *recentPushes) add(name string, d digest.Digest) {
 	p.when[recentKey(name, d)] = now
 }
 
-func (p *recentPushes) forget(name string, d digest.Digest) {
+func (p *recentPushes) forgetPush(name string, d digest.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.when, recentKey(name, d))
 }
 
-// has reports whether the URL names a blob or manifest that was pushed
+// wasPushed reports whether the URL names a blob or manifest that was pushed
 // recently.
-func (p *recentPushes) has(u *url.URL) bool {
+func (p *recentPushes) wasPushed(u *url.URL) bool {
 	for _, kind := range []string{"/manifests/", "/blobs/"} {
 		name, ref, ok := strings.Cut(strings.TrimPrefix(u.Path, "/v2/"), kind)
 		if !ok || !isDigest(ref) {
@@ -361,7 +361,7 @@ func newSchemeProbe(host string, plain bool) schemeProbe {
 	return schemeProbe{addr: addr}
 }
 
-func (p *schemeProbe) get(ctx context.Context) string {
+func (p *schemeProbe) probeScheme(ctx context.Context) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.scheme != "" {

@@ -31,12 +31,12 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 		}
 	}
 	for attempt := 1; ; attempt++ {
-		err := p.upload(ctx)
+		err := p.uploadBlob(ctx)
 		if err == nil {
-			r.conn.c.transport.recent.add(r.conn.name, b.Digest)
+			r.conn.c.transport.recent.addPush(r.conn.name, b.Digest)
 			return nil
 		}
-		pause, again := p.again(ctx, err, attempt)
+		pause, again := p.shouldRestart(ctx, err, attempt)
 		if !again {
 			return fmt.Errorf("push blob %s to %s: %w", b.Digest, r, err)
 		}
@@ -52,27 +52,27 @@ type push struct {
 	b  Blob
 }
 
-// upload sends the blob with the POST, or opens an upload session and sends the
+// uploadBlob sends the blob with the POST, or opens an upload session and sends the
 // blob in one piece.
-func (p push) upload(ctx context.Context) error {
+func (p push) uploadBlob(ctx context.Context) error {
 	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
 	q := begin
-	single := p.to.c.single.fits(p.b.Size)
+	single := p.to.c.single.fitsPost(p.b.Size)
 	if single {
 		q.query = url.Values{"digest": {p.b.Digest.String()}}
 		q.body = p.b.Open
 		q.size = p.b.Size
 		q.header = http.Header{"Content-Type": {"application/octet-stream"}}
 	}
-	resp, err := p.to.done(ctx, q)
-	if single && p.to.c.single.refused(err) {
+	resp, err := p.to.sendAndDiscard(ctx, q)
+	if single && p.to.c.single.refusesPost(err) {
 		single = false
-		resp, err = p.to.done(ctx, begin)
+		resp, err = p.to.sendAndDiscard(ctx, begin)
 	}
 	if err != nil {
 		return err
 	}
-	if single && p.to.c.single.took(resp.StatusCode) {
+	if single && p.to.c.single.recordStatus(resp.StatusCode) {
 		return nil
 	}
 	return p.uploadTo(ctx, resp)
@@ -98,7 +98,7 @@ const (
 	maxFirstPost  = 64 << 10
 )
 
-func (p *singlePost) fits(size int64) bool {
+func (p *singlePost) fitsPost(size int64) bool {
 	switch p.state.Load() {
 	case singleTaken:
 		return size > 0 && size <= maxSinglePost
@@ -108,9 +108,9 @@ func (p *singlePost) fits(size int64) bool {
 	return size > 0 && size <= maxFirstPost
 }
 
-// took records and reports whether the answer to such a POST means that the
+// recordStatus records and reports whether the answer to such a POST means that the
 // blob is stored.
-func (p *singlePost) took(status int) bool {
+func (p *singlePost) recordStatus(status int) bool {
 	if status == http.StatusCreated {
 		p.state.Store(singleTaken)
 		return true
@@ -119,9 +119,9 @@ func (p *singlePost) took(status int) bool {
 	return false
 }
 
-// refused recognizes that a registry whose support was unknown answers such a
+// refusesPost recognizes that a registry whose support was unknown answers such a
 // POST with an error that is not about the sender or the request rate.
-func (p *singlePost) refused(err error) bool {
+func (p *singlePost) refusesPost(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || p.state.Load() != singleUnknown {
 		return false
@@ -138,7 +138,7 @@ func (p *singlePost) refused(err error) bool {
 
 // uploadTo sends a blob to the upload session that resp has opened.
 func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
-	u, err := follow(resp.Request.URL, resp.Header.Get("Location"))
+	u, err := resolveLink(resp.Request.URL, resp.Header.Get("Location"))
 	if err == nil && resp.Header.Get("Location") == "" {
 		err = errors.New("none")
 	}
@@ -157,7 +157,7 @@ func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
 	if err != nil {
 		return &uploadError{err}
 	}
-	discard(resp)
+	discardBody(resp)
 	return nil
 }
 
@@ -167,8 +167,8 @@ type uploadError struct{ error }
 
 func (e *uploadError) Unwrap() error { return e.error }
 
-// again reports whether to restart the upload after err, and after which pause.
-func (p push) again(ctx context.Context, err error, attempt int) (time.Duration, bool) {
+// shouldRestart reports whether to restart the upload after err, and after which pause.
+func (p push) shouldRestart(ctx context.Context, err error, attempt int) (time.Duration, bool) {
 	retry := p.to.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)
 	_, own := errors.AsType[*contentError](err)
@@ -222,7 +222,7 @@ func (p push) mount(ctx context.Context) error {
 			return err
 		}
 	}
-	p.to.c.transport.recent.add(p.to.name, p.b.Digest)
+	p.to.c.transport.recent.addPush(p.to.name, p.b.Digest)
 	return nil
 }
 
@@ -238,6 +238,6 @@ func (p push) askMount(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	discard(resp)
+	discardBody(resp)
 	return resp, nil
 }

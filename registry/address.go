@@ -66,17 +66,17 @@ func storedModuleIn(r *http.Request) (stored, rights.Right, error) {
 // providers; "": the host name that the client used.
 type hostname string
 
-// is reports whether the address belongs to this front-end.
-func (h hostname) is(r *http.Request, p addr.Provider) bool {
+// isOwn reports whether the address belongs to this front-end.
+func (h hostname) isOwn(r *http.Request, p addr.Provider) bool {
 	if h != "" {
 		return p.Hostname == string(h)
 	}
 	return p.Hostname == strings.ToLower(r.Host)
 }
 
-// provider parses the address of a provider of this front-end, or of a mirrored
+// parseProvider parses the address of a provider of this front-end, or of a mirrored
 // one below /origin/ and /mirror/.
-func (h hostname) provider(r *http.Request) (addr.Provider, rights.Right, error) {
+func (h hostname) parseProvider(r *http.Request) (addr.Provider, rights.Right, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
 	right := rights.Right{Kind: addr.KindProvider}
 	if host := r.PathValue("hostname"); host != "" {
@@ -88,7 +88,7 @@ func (h hostname) provider(r *http.Request) (addr.Provider, rights.Right, error)
 		right.Address = source
 		return p, right, err
 	}
-	if right.Kind == addr.KindMirror && h.is(r, p) {
+	if right.Kind == addr.KindMirror && h.isOwn(r, p) {
 		right.Kind = addr.KindProvider
 		p.Hostname = ""
 	}
@@ -106,8 +106,8 @@ func (h hostname) release(r *http.Request) (providerVersion, rights.Right, error
 	return h.releaseOf(r, r.PathValue("version"))
 }
 
-// document is release for the document of a network mirror.
-func (h hostname) document(r *http.Request) (providerVersion, rights.Right, error) {
+// parseDocument is release for the document of a network mirror.
+func (h hostname) parseDocument(r *http.Request) (providerVersion, rights.Right, error) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".json")
 	at, right, err := h.releaseOf(r, name)
 	if !ok {
@@ -117,7 +117,7 @@ func (h hostname) document(r *http.Request) (providerVersion, rights.Right, erro
 }
 
 func (h hostname) releaseOf(r *http.Request, version string) (providerVersion, rights.Right, error) {
-	p, right, err := h.provider(r)
+	p, right, err := h.parseProvider(r)
 	if err != nil {
 		return providerVersion{}, right, err
 	}
@@ -125,7 +125,7 @@ func (h hostname) releaseOf(r *http.Request, version string) (providerVersion, r
 	return providerVersion{p, v}, right, err
 }
 
-func (h hostname) stored(r *http.Request) (stored, rights.Right, error) {
+func (h hostname) parseStored(r *http.Request) (stored, rights.Right, error) {
 	p, right, err := h.release(r)
 	return stored{p.Item(), p.version}, right, err
 }
@@ -136,7 +136,7 @@ type build struct {
 	platform addr.Platform
 }
 
-func (h hostname) build(r *http.Request) (build, rights.Right, error) {
+func (h hostname) parseBuild(r *http.Request) (build, rights.Right, error) {
 	at, right, err := h.release(r)
 	return build{at, addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}}, right, err
 }
@@ -181,21 +181,21 @@ type blobName struct {
 	File       string
 }
 
-// cached returns the key of the blob in the blob cache.
-func (b blobName) cached() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
+// cacheKey returns the key of the blob in the blob cache.
+func (b blobName) cacheKey() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
-// expiry returns when a link made now expires, in Unix seconds: the lifetime
+// linkExpiry returns when a link made now expires, in Unix seconds: the lifetime
 // rounded up to a quarter of it, so that answers stay byte-for-byte equal for
 // that long. A new set of keys shifts it by some seconds, so that answers with
 // links signed by an old key are not reused.
-func (l *links) expiry() int64 {
+func (l *links) linkExpiry() int64 {
 	quarter := max(int64(l.ttl/time.Second)/4, 1)
 	end := l.now().Add(l.ttl).Unix()
 	return (end+quarter-1)/quarter*quarter + l.keys.Set()%quarter
 }
 
-// path returns the relative path of a link that expires at exp.
-func (l *links) path(b blobName, exp int64) string {
+// signedPath returns the relative path of a link that expires at exp.
+func (l *links) signedPath(b blobName, exp int64) string {
 	id, signature := l.keys.Sign(signLink, signedLines(exp, b, l.sealed)...)
 	token := id + "." + strconv.FormatInt(exp, 10) + "." + signature
 	if l.sealed != "" {
@@ -227,7 +227,7 @@ func cutSealed(token string) (signed, sealed string) {
 	return token[:end-1], token[end:]
 }
 
-func forged() error {
+func forgedError() error {
 	return &service.Error{Status: http.StatusForbidden, Text: "this archive link is not valid; run init again for a new one"}
 }
 
@@ -238,14 +238,14 @@ func (l *links) verify(token string, b blobName) (time.Time, error) {
 	signed, sealed := cutSealed(token)
 	part := strings.Split(signed, ".")
 	if len(part) != 3 {
-		return time.Time{}, forged()
+		return time.Time{}, forgedError()
 	}
 	exp, err := strconv.ParseInt(part[1], 10, 64)
 	if err != nil || strconv.FormatInt(exp, 10) != part[1] {
-		return time.Time{}, forged()
+		return time.Time{}, forgedError()
 	}
 	if !l.keys.Verify(signLink, part[0], part[2], signedLines(exp, b, sealed)...) {
-		return time.Time{}, forged()
+		return time.Time{}, forgedError()
 	}
 	end := time.Unix(exp, 0)
 	if !l.now().Before(end) {

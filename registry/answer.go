@@ -83,9 +83,9 @@ func (l *links) isSent(root string) bool {
 	return root != l.public && !strings.HasPrefix(root, "../")
 }
 
-// kept returns m, or nil for a root that a client sent: its answers are made anew, since any
+// keptAnswers returns m, or nil for a root that a client sent: its answers are made anew, since any
 // number of such roots would fill m.
-func (l *links) kept(m *sync.Map, root string) *sync.Map {
+func (l *links) keptAnswers(m *sync.Map, root string) *sync.Map {
 	if l.isSent(root) {
 		return nil
 	}
@@ -110,9 +110,9 @@ const (
 
 const day = 24 * time.Hour
 
-// warnings returns the lines about deprecated and recently withdrawn versions.
+// warningLines returns the lines about deprecated and recently withdrawn versions.
 // Versions with the same message share a line.
-func warnings(l *catalog.Versions, now time.Time) []string {
+func warningLines(l *catalog.Versions, now time.Time) []string {
 	var order []string
 	versions := map[string][]string{}
 	add := func(words string, v addr.Version) {

@@ -80,28 +80,28 @@ type delivery struct {
 	checks bool // the bytes are only checked, and are no download
 }
 
-// serve delivers one blob. Clients fetch it without credentials, so the path
+// serveBlob delivers one blob. Clients fetch it without credentials, so the path
 // itself proves the right.
-func (a *archives) serve(w http.ResponseWriter, r *http.Request) error {
+func (a *archives) serveBlob(w http.ResponseWriter, r *http.Request) error {
 	b, ok := parseBlobName(r.PathValue("rest"))
 	if !ok {
 		return notFound("an archive link is /archives/TOKEN/REPOSITORY/SHA256/FILE")
 	}
-	d, cacheControl, err := a.admit(r, b)
+	d, cacheControl, err := a.admitLink(r, b)
 	if err != nil {
 		return err
 	}
-	return d.reported(a.answer(w, d, cacheControl))
+	return d.reportedError(a.sendBlob(w, d, cacheControl))
 }
 
-func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string) error {
+func (a *archives) sendBlob(w http.ResponseWriter, r delivery, cacheControl string) error {
 	var coming *pulled
-	d, err := a.describe(r)
-	if err != nil && r.absent(err) {
-		d, coming, err = r.pull.archive(r.Context(), a.kit.Client(r.Request), r.blob)
+	d, err := a.describeBlob(r)
+	if err != nil && r.isAbsent(err) {
+		d, coming, err = r.pull.findArchive(r.Context(), a.kit.Client(r.Request), r.blob)
 	}
 	if err != nil {
-		return a.missing(r, err)
+		return a.missingArchive(r, err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", cacheControl)
@@ -119,12 +119,12 @@ func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string
 	return nil
 }
 
-// describe returns the descriptor of a blob. A signed link proves that the blob
+// describeBlob returns the descriptor of a blob. A signed link proves that the blob
 // is in the repository, so a blob in the cache needs no request to the
 // registry.
-func (a *archives) describe(r delivery) (oci.Descriptor, error) {
+func (a *archives) describeBlob(r delivery) (oci.Descriptor, error) {
 	if r.signed && a.files != nil && !r.callerCredential {
-		if size, ok := a.files.Size(r.blob.cached()); ok {
+		if size, ok := a.files.Size(r.blob.cacheKey()); ok {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, r.blob.Hex), Size: size}, nil
 		}
 	}
@@ -155,9 +155,9 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// admit checks the token of a link. The token also determines the view to use
+// admitLink checks the token of a link. The token also determines the view to use
 // and how long the answer may be cached.
-func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
+func (a *archives) admitLink(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
 	token := r.PathValue("token")
 	if token == publicToken || token == authToken {
 		return a.admitWord(r, b)
@@ -167,7 +167,7 @@ func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl 
 		return delivery{}, "", err
 	}
 	_, sealed := cutSealed(token)
-	v, err := a.views.sealed(sealed)
+	v, err := a.views.viewOfLink(sealed)
 	if err != nil {
 		return delivery{}, "", err
 	}
@@ -189,21 +189,21 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	if err != nil {
 		return err
 	}
-	src := &source{ctx: r.Context(), repo: repo, d: d, raw: a.verifies(r)}
+	src := &source{ctx: r.Context(), repo: repo, d: d, raw: a.isVerifiedByClient(r)}
 	defer func() { _ = src.Close() }() // only read
 	if r.Method == http.MethodGet && !notModified(r.Request, d) {
 		to, err := a.locate(r, src, coming)
 		if err != nil {
-			return a.missing(r, err)
+			return a.missingArchive(r, err)
 		}
 		if to != nil {
-			a.downloaded(r)
+			a.countDownload(r)
 			a.metrics.bytes.WithLabelValues("redirect").Add(float64(d.Size))
-			redirect(w, to)
+			redirectTo(w, to)
 			return nil
 		}
 	}
-	a.downloaded(r)
+	a.countDownload(r)
 	mode := "stream"
 	if src.file != nil {
 		mode = "file"
@@ -217,13 +217,13 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	return nil
 }
 
-// verifies reports whether the client checks the digest itself, so that hashing
+// isVerifiedByClient reports whether the client checks the digest itself, so that hashing
 // the blob here would be redundant: OpenTofu and Terraform compare the zip of a
 // provider with the hashes in earlier answers, and OpenTofu compares the zip of
 // a module with the checksum of its link. Terraform does the latter too, but
 // does not identify itself then. A client that falsely claims to be one of them
 // gets unverified content, unless a cache would serve that content to others.
-func (a *archives) verifies(r delivery) bool {
+func (a *archives) isVerifiedByClient(r delivery) bool {
 	if r.public || !strings.HasSuffix(r.blob.File, ".zip") {
 		return false
 	}
@@ -269,27 +269,27 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 	start := rangeStart(r.Header.Get("Range"), src.d.Size)
 	redirect := a.mayRedirect(r.Request)
 	if a.files != nil && !r.callerCredential { // other callers filled the cache
-		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.cached(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.cacheKey(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
-			to, err := shared.open(0, redirect)
+			to, err := shared.openAt(0, redirect)
 			return shared, to, err
 		})
 		if err != nil || src.file != nil || to != nil && redirect {
 			return to, err
 		}
 	}
-	return src.open(start, redirect)
+	return src.openAt(start, redirect)
 }
 
-// downloaded counts the download of an archive of a module or provider, once
+// countDownload counts the download of an archive of a module or provider, once
 // per download: a resumed one starts behind the first byte. Only a signed link
 // authenticates the file name; otherwise clients could create any number of
 // series.
-func (a *archives) downloaded(r delivery) {
+func (a *archives) countDownload(r delivery) {
 	if !r.signed || r.checks || r.Method != http.MethodGet || !strings.HasSuffix(r.blob.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
 	}
-	item, version, ok := r.blob.names(a.layout)
+	item, version, ok := r.blob.itemOfLink(a.layout)
 	if !ok {
 		return
 	}
@@ -300,8 +300,8 @@ func (a *archives) downloaded(r delivery) {
 	a.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
-// names returns the item of a link, and the version in its file name.
-func (b blobName) names(l addr.Layout) (item addr.Item, version string, ok bool) {
+// itemOfLink returns the item of a link, and the version in its file name.
+func (b blobName) itemOfLink(l addr.Layout) (item addr.Item, version string, ok bool) {
 	if item, ok = l.Parse(b.Repository); !ok {
 		return item, "", false
 	}
@@ -314,7 +314,7 @@ func (b blobName) names(l addr.Layout) (item addr.Item, version string, ok bool)
 	return item, strings.TrimSuffix(version, ".zip"), true
 }
 
-func redirect(w http.ResponseWriter, to *url.URL) {
+func redirectTo(w http.ResponseWriter, to *url.URL) {
 	h := w.Header()
 	service.Reset(h)
 	h.Set("Cache-Control", "no-store")
@@ -373,22 +373,22 @@ func contentType(file string) string {
 	return "application/octet-stream"
 }
 
-// missing returns the error for an archive that does not exist or cannot be
+// missingArchive returns the error for an archive that does not exist or cannot be
 // read.
-func (a *archives) missing(r delivery, err error) error {
+func (a *archives) missingArchive(r delivery, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		a.lose(r)
+		a.dropLost(r)
 	}
-	return missing(err, "archive %s", r.blob.File)
+	return orNotFound(err, "archive %s", r.blob.File)
 }
 
-// lose removes a version from the list if its archive is missing. Only a link
+// dropLost removes a version from the list if its archive is missing. Only a link
 // signed by this server proves that there was one.
-func (a *archives) lose(r delivery) {
+func (a *archives) dropLost(r delivery) {
 	if !r.signed {
 		return
 	}
-	item, text, _ := r.blob.names(a.layout)
+	item, text, _ := r.blob.itemOfLink(a.layout)
 	v, ok := addr.VersionFromTag(strings.ReplaceAll(text, "+", "_"))
 	if !ok || !r.catalog.Lose(r.Context(), item, v, r.blob.Hex) {
 		return

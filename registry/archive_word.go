@@ -32,15 +32,15 @@ func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheCont
 	if r.PathValue("token") == publicToken && !g.Public {
 		return delivery{}, "", &service.Error{Status: http.StatusForbidden, Text: "this archive is not public"}
 	}
-	v, err := a.views.of(g.Credential)
+	v, err := a.views.viewFor(g.Credential)
 	if err != nil {
 		return delivery{}, "", err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)
 	defer cancel()
-	ok, err := a.offered(ctx, v, b)
+	ok, err := a.isOffered(ctx, v, b)
 	if err != nil {
-		return delivery{}, "", v.reported(missing(err, "archive %s", b.File))
+		return delivery{}, "", v.reportedError(orNotFound(err, "archive %s", b.File))
 	}
 	if !ok {
 		return delivery{}, "", notFound("archive %s: not found", b.File)
@@ -52,10 +52,10 @@ func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheCont
 	return delivery{Request: r, view: v, blob: b, public: g.Public}, scope + ", max-age=31536000, immutable", nil
 }
 
-// offered reports whether an answer about the version in the file name has a
+// isOffered reports whether an answer about the version in the file name has a
 // link to this blob under this name.
-func (a *archives) offered(ctx context.Context, in *view, b blobName) (bool, error) {
-	item, text, ok := b.names(a.layout)
+func (a *archives) isOffered(ctx context.Context, in *view, b blobName) (bool, error) {
+	item, text, ok := b.itemOfLink(a.layout)
 	if !ok {
 		return false, nil
 	}
@@ -71,8 +71,8 @@ func (a *archives) offered(ctx context.Context, in *view, b blobName) (bool, err
 	if err != nil {
 		return false, nil
 	}
-	p, err := in.version(ctx, item.Provider, v)
-	return err == nil && offers(item.Provider, v, p, b), err
+	p, err := in.providerVersion(ctx, item.Provider, v)
+	return err == nil && offersBlob(item.Provider, v, p, b), err
 }
 
 // moduleFile returns the file name of a module's archive in links.
@@ -80,20 +80,20 @@ func moduleFile(m addr.Module, v addr.Version) string {
 	return strings.ReplaceAll(m.String(), "/", "-") + "-" + v.Tag() + ".zip"
 }
 
-// offers reports whether the answers about the version link to the blob.
-func offers(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobName) bool {
-	sums, signature := proof(a, v, p)
+// offersBlob reports whether the answers about the version link to the blob.
+func offersBlob(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobName) bool {
+	sums, signature := proofBlobs(a, v, p)
 	isSums := b.Hex == sums.Hex && b.File == sums.File
 	isSignature := b.Hex == signature.Hex && b.File == signature.File
 	isPackage := func(t artifact.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex }
 	return isSums || isSignature || slices.ContainsFunc(p.Platforms, isPackage)
 }
 
-// proof returns SHA256SUMS and its signature, without a hash for a version that
+// proofBlobs returns SHA256SUMS and its signature, without a hash for a version that
 // was pushed without them. If upstream has no signature, the link of the
 // signature leads to SHA256SUMS: the clients fetch that file but do not read
 // it.
-func proof(a addr.Provider, v addr.Version, p *catalog.ProviderVersion) (sums, signature blobName) {
+func proofBlobs(a addr.Provider, v addr.Version, p *catalog.ProviderVersion) (sums, signature blobName) {
 	sums = blobName{File: signing.PackageStem(a, v) + "SHA256SUMS"}
 	if d := p.Meta.Shasums.Digest; d != "" {
 		sums.Hex = d.Encoded()

@@ -97,14 +97,14 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 		return err
 	}
 	q := r.URL.Query()
-	found := readable(r.grant, index.Search(catalog.Filter{
+	found := readableItems(r.grant, index.Search(catalog.Filter{
 		Kind: addr.KindModule, Namespace: cmp.Or(r.at.namespace, q.Get("namespace")), Name: r.at.name, System: q.Get("provider"),
 		Terms: strings.Fields(strings.ToLower(q.Get("q"))),
 	}))
 	if r.at.namespace != "" && len(found) == 0 {
 		return notFound("no module in %s", r.at)
 	}
-	meta, page := paginate(r.Request, r.links.base, found, defaultLimit, maxLimit)
+	meta, page := cutPage(r.Request, r.links.base, found, defaultLimit, maxLimit)
 	docs, err := m.latestDocs(r.Context(), r.catalog, page)
 	if err != nil {
 		return err
@@ -117,17 +117,17 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	return nil
 }
 
-// readable returns the items that the caller may read.
-func readable(g access.Grant, items []addr.Item) []addr.Item {
+// readableItems returns the items that the caller may read.
+func readableItems(g access.Grant, items []addr.Item) []addr.Item {
 	return slices.DeleteFunc(items, func(it addr.Item) bool {
 		return !g.May(rights.Right{Action: rights.Read, Kind: rights.Kind(it.Kind), Address: it.String()})
 	})
 }
 
-// paginate cuts a page out of the list and links to its neighbours, by paths from the root
+// cutPage cuts a page out of the list and links to its neighbours, by paths from the root
 // of the host, as the public registry does. A page has limit items unless the request
 // sets another number, up to maxLimit.
-func paginate(r *http.Request, base string, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
+func cutPage(r *http.Request, base string, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
 	q := r.URL.Query()
 	number := func(name string, def, highest int) int {
 		n, err := strconv.Atoi(q.Get(name))

@@ -56,31 +56,31 @@ type consisting struct {
 	list *catalog.Versions
 }
 
-// part determines what the caller may read. d is the requested digest, "" for a
+// readablePart determines what the caller may read. d is the requested digest, "" for a
 // tag.
-func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (part, error) {
+func (c *content) readablePart(ctx context.Context, r call[stored], d digest.Digest) (part, error) {
 	repo, err := r.client.Repo(r.at.Repository(c.layout))
 	p := part{repo: repo}
-	if err != nil || c.publishes(r) {
+	if err != nil || c.mayPublish(r) {
 		return p, err
 	}
-	if p.root, err = c.served(ctx, r); err == nil {
-		p.of, err = c.pieces(ctx, r, p)
+	if p.root, err = c.servedDigest(ctx, r); err == nil {
+		p.of, err = c.versionContents(ctx, r, p)
 	}
 	if err == nil && d != "" && !p.of.Has(d) {
 		err = notFound("%s is not part of %s %s %s", d, r.at.Kind, r.at, r.at.version)
 	}
-	return p, missing(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
+	return p, orNotFound(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
 
-// publishes reports whether the caller may publish to the address that is read.
-func (c *content) publishes(r call[stored]) bool {
+// mayPublish reports whether the caller may publish to the address that is read.
+func (c *content) mayPublish(r call[stored]) bool {
 	return r.grant.May(rights.Right{Action: rights.Publish, Kind: rights.Kind(r.at.Kind), Address: r.at.String()})
 }
 
-// served returns the digest of the version's manifest, or a
+// servedDigest returns the digest of the version's manifest, or a
 // [catalog.RefusedError] if the version is not served.
-func (c *content) served(ctx context.Context, r call[stored]) (digest.Digest, error) {
+func (c *content) servedDigest(ctx context.Context, r call[stored]) (digest.Digest, error) {
 	if r.at.Kind == addr.KindModule {
 		mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version)
 		if err != nil {
@@ -95,9 +95,9 @@ func (c *content) served(ctx context.Context, r call[stored]) (digest.Digest, er
 	return pv.Index.Digest, nil
 }
 
-// pieces returns the contents of the version: from memory, unless the list of
+// versionContents returns the contents of the version: from memory, unless the list of
 // its repository has changed.
-func (c *content) pieces(ctx context.Context, r call[stored], p part) (*consisting, error) {
+func (c *content) versionContents(ctx context.Context, r call[stored], p part) (*consisting, error) {
 	l, err := r.catalog.Versions(ctx, r.at.Item)
 	if err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ type layoutDoc struct {
 	Mirror    string `json:"mirror,omitempty"`
 }
 
-func (c *content) about(w http.ResponseWriter, r call[stored]) error {
-	if _, err := c.part(r.Context(), r, ""); err != nil {
+func (c *content) serveAbout(w http.ResponseWriter, r call[stored]) error {
+	if _, err := c.readablePart(r.Context(), r, ""); err != nil {
 		return err
 	}
 	return writeDocument(w, http.StatusOK, contentDoc{
@@ -138,7 +138,7 @@ func (c *content) about(w http.ResponseWriter, r call[stored]) error {
 }
 
 func (c *content) tags(w http.ResponseWriter, r call[stored]) error {
-	p, err := c.part(r.Context(), r, "")
+	p, err := c.readablePart(r.Context(), r, "")
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *content) tags(w http.ResponseWriter, r call[stored]) error {
 	} else {
 		all, err := p.repo.Snapshot(r.Context())
 		if err != nil {
-			return missing(err, "%s %s", r.at.Kind, r.at)
+			return orNotFound(err, "%s %s", r.at.Kind, r.at)
 		}
 		list.Tags = all.Tags
 	}
@@ -166,7 +166,7 @@ func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	if err != nil && strings.Contains(reference, ":") {
 		return err
 	}
-	p, err := c.part(r.Context(), r, d)
+	p, err := c.readablePart(r.Context(), r, d)
 	switch {
 	case err != nil:
 		return err
@@ -177,7 +177,7 @@ func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	}
 	m, err := p.repo.Fetch(r.Context(), reference)
 	if err != nil {
-		return missing(err, "%s of %s %s", reference, r.at.Kind, r.at)
+		return orNotFound(err, "%s of %s %s", reference, r.at.Kind, r.at)
 	}
 	writeManifest(w, m)
 	return nil
@@ -210,7 +210,7 @@ func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.part(r.Context(), r, d)
+	p, err := c.readablePart(r.Context(), r, d)
 	if err != nil {
 		return err
 	}
@@ -235,22 +235,22 @@ func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)
 	defer cancel()
-	p, err := c.part(ctx, r, d)
+	p, err := c.readablePart(ctx, r, d)
 	if err != nil {
 		return err
 	}
-	file := c.file(ctx, r, d.Encoded())
+	file := c.archiveName(ctx, r, d.Encoded())
 	stored := *r.view
 	stored.pull = nil // content in the registry is served, never fetched from an origin
-	return c.archives.answer(w, delivery{
+	return c.archives.sendBlob(w, delivery{
 		Request: r.Request, view: &stored, signed: p.of != nil || file != "", checks: r.Header.Get(downloads.PurposeHeader) == downloads.PurposeCheck,
 		blob: blobName{Repository: p.repo.Name(), Hex: d.Encoded(), File: file},
 	}, "no-store")
 }
 
-// file returns the name of an archive of the served version, "" for any other
+// archiveName returns the name of an archive of the served version, "" for any other
 // blob.
-func (c *content) file(ctx context.Context, r call[stored], hex string) string {
+func (c *content) archiveName(ctx context.Context, r call[stored], hex string) string {
 	if r.at.Kind == addr.KindModule {
 		if mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version); err == nil && mv.Zip.Digest.Encoded() == hex {
 			return moduleFile(r.at.Module, r.at.version)

@@ -60,7 +60,7 @@ func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	if err != nil {
 		return err
 	}
-	meta, page := paginate(r.Request, r.links.base, readable(r.grant, index.Search(catalog.Filter{})), maxContents, maxContents)
+	meta, page := cutPage(r.Request, r.links.base, readableItems(r.grant, index.Search(catalog.Filter{})), maxContents, maxContents)
 	doc := contentsDoc{Meta: meta, Items: make([]itemDoc, 0, len(page))}
 	for _, it := range page {
 		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout), index.Titles[it]})
@@ -96,12 +96,12 @@ func newEventDoc(e *evidence.StatusEvent) *eventDoc {
 	return &eventDoc{e.Message, e.Replacement}
 }
 
-// versions returns the versions of one item, including withdrawn ones, which
+// listItemVersions returns the versions of one item, including withdrawn ones, which
 // are marked.
-func (c *contents) versions(w http.ResponseWriter, r call[addr.Item]) error {
+func (c *contents) listItemVersions(w http.ResponseWriter, r call[addr.Item]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at)
 	if err != nil {
-		return missing(err, "%s %s", r.at.Kind, r.at)
+		return orNotFound(err, "%s %s", r.at.Kind, r.at)
 	}
 	all := l.All()
 	doc := itemVersionsDoc{Versions: make([]itemVersionDoc, 0, len(all))}

@@ -17,9 +17,9 @@ func notFound(format string, args ...any) error {
 	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
 }
 
-// own reports whether an error is a decision of this server rather than of the
+// isOwnDecision reports whether an error is a decision of this server rather than of the
 // registry.
-func own(err error) bool {
+func isOwnDecision(err error) bool {
 	_, _, answer := service.Own(err)
 	_, refused := errors.AsType[*catalog.RefusedError](err)
 	return answer || refused
@@ -38,26 +38,26 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		s.kit.Log(r).Warn("download ended early", "path", service.LogPath(r), "error", err)
 		return // fewer bytes than announced: net/http closes the connection
 	}
-	status, text := classify(err)
-	if s.hides(r, err) {
+	status, text := classifyError(err)
+	if s.hidesRefusal(r, err) {
 		status = http.StatusNotFound
 		text = "not found"
 	}
 	s.kit.Refuse(w, r, status, text, err)
 }
 
-// hides reports whether a refusal of the registry is answered as "not found".
-func (s *server) hides(r *http.Request, err error) bool {
+// hidesRefusal reports whether a refusal of the registry is answered as "not found".
+func (s *server) hidesRefusal(r *http.Request, err error) bool {
 	if !s.o.DeniedMeansMissing || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	return !own(err) && refusal(err)
+	return !isOwnDecision(err) && isRefusal(err)
 }
 
-// classify returns the status for err and the text that a client may see. A
+// classifyError returns the status for err and the text that a client may see. A
 // refusal of the front-end's own credentials is 502: the client cannot fix it,
 // and learns nothing about them except the registry's message.
-func classify(err error) (int, string) {
+func classifyError(err error) (int, string) {
 	if status, text, ok := service.Own(err); ok {
 		return status, text
 	}
@@ -96,9 +96,9 @@ func classify(err error) (int, string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// missing turns "not found" into the answer that makes clients try their next
+// orNotFound turns "not found" into the answer that makes clients try their next
 // source. Every other error is returned unchanged.
-func missing(err error, format string, args ...any) error {
+func orNotFound(err error, format string, args ...any) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return notFound("%s: not found", fmt.Sprintf(format, args...))
 	}

@@ -53,7 +53,7 @@ func readJSON(r *http.Request, limit int64, to any) error {
 		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", limit)}
 	}
 	if err := json.Unmarshal(body, to); err != nil {
-		return unprocessable(fmt.Errorf("read the request: %w", err))
+		return unprocessableError(fmt.Errorf("read the request: %w", err))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 // as many slots as remain free: half of them if it is alone, an equal share among many
 func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
-	h := s.routes()
+	h := s.newRoutes()
 	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
 	s.views.own.catalog.Blobs.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
@@ -59,7 +59,7 @@ func TestBusy(t *testing.T) {
 		most, then int
 	}{
 		{"metadata", "/v1/modules/net/vpc/aws/versions", s.kit.Requests, 4096, 404},
-		{"archives", "/" + s.views.own.links.path(b, s.views.own.links.expiry()), s.archives.limiter, maxStreams, 404},
+		{"archives", "/" + s.views.own.links.signedPath(b, s.views.own.links.linkExpiry()), s.archives.limiter, maxStreams, 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			greedy, other := netip.MustParsePrefix("192.0.2.1/32"), "198.51.100.7:1"
@@ -101,7 +101,7 @@ func TestBusy(t *testing.T) {
 // registry does.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang}).routes()
+		h := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang}).newRoutes()
 		for _, path := range []string{
 			"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/versions",
 			"/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/h.example/a/b/index.json", "/mirror/h.example/a/b/1.0.0.json", "/v1/modules",
@@ -141,7 +141,7 @@ func TestOpenInTime(t *testing.T) {
 				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
 				s.views.own.catalog.Blobs.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
 				start := time.Now()
-				w := answerTo(s.routes(), http.MethodGet, "/"+s.views.own.links.path(b, s.views.own.links.expiry()))
+				w := answerTo(s.newRoutes(), http.MethodGet, "/"+s.views.own.links.signedPath(b, s.views.own.links.linkExpiry()))
 				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {
 					t.Errorf("%d %s after %v, want %d", w.Code, w.Body, time.Since(start), test.want)
 				}

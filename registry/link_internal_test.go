@@ -31,7 +31,7 @@ func tokenOf(path string) string { return strings.Split(path, "/")[1] }
 func TestLinkBinds(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	l := newTestLinks(t, &now, testKey(1))
-	token := tokenOf(l.path(testBlob, l.expiry()))
+	token := tokenOf(l.signedPath(testBlob, l.linkExpiry()))
 	part := strings.Split(token, ".")
 	other := newTestLinks(t, &now, testKey(2))
 	tests := []struct {
@@ -50,7 +50,7 @@ func TestLinkBinds(t *testing.T) {
 		{name: "boundary moved", token: token, change: func(b *blobName) { b.Repository, b.Hex = b.Repository+"\n"+b.Hex, "" }, status: http.StatusForbidden},
 		{name: "lengthened", token: part[0] + ".9999999999." + part[2], status: http.StatusForbidden},
 		{name: "expiry written otherwise", token: part[0] + ".0" + part[1] + "." + part[2], status: http.StatusForbidden},
-		{name: "foreign key", token: tokenOf(other.path(testBlob, other.expiry())), status: http.StatusForbidden},
+		{name: "foreign key", token: tokenOf(other.signedPath(testBlob, other.linkExpiry())), status: http.StatusForbidden},
 		{name: "expired and forged", token: part[0] + ".1." + part[2], status: http.StatusForbidden},
 		{name: "empty", token: "", status: http.StatusForbidden},
 		{name: "no signature", token: part[0] + "." + part[1] + ".", status: http.StatusForbidden},
@@ -83,12 +83,12 @@ func statusOf(e *service.Error) int {
 func TestLinkRotation(t *testing.T) {
 	now := time.Now()
 	before := newTestLinks(t, &now, testKey(1))
-	token := tokenOf(before.path(testBlob, before.expiry()))
+	token := tokenOf(before.signedPath(testBlob, before.linkExpiry()))
 	after := newTestLinks(t, &now, testKey(2), testKey(1))
 	if _, err := after.verify(token, testBlob); err != nil {
 		t.Errorf("a link of the old key: %v", err)
 	}
-	if tokenOf(after.path(testBlob, after.expiry())) == token {
+	if tokenOf(after.signedPath(testBlob, after.linkExpiry())) == token {
 		t.Error("new links are still made with the old key")
 	}
 	gone := newTestLinks(t, &now, testKey(2))
@@ -104,7 +104,7 @@ func TestLinkStable(t *testing.T) {
 	l := newTestLinks(t, &now, testKey(1))
 	seen := map[int64]bool{}
 	for range 240 {
-		exp := l.expiry()
+		exp := l.linkExpiry()
 		seen[exp] = true
 		if life := time.Unix(exp, 0).Sub(now); life < 4*time.Hour || life > 5*time.Hour {
 			t.Fatalf("a link lives %v, want 4 to 5 hours", life)
@@ -121,7 +121,7 @@ func TestLinkStable(t *testing.T) {
 func FuzzLink(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	l := newTestLinks(f, &now, testKey(1))
-	good := strings.TrimPrefix(l.path(testBlob, l.expiry()), "archives/")
+	good := strings.TrimPrefix(l.signedPath(testBlob, l.linkExpiry()), "archives/")
 	f.Add(good)
 	f.Add("public/" + testBlob.Repository + "/" + testBlob.Hex + "/x")
 	f.Add("a.1.b/../" + testBlob.Hex + "/x")

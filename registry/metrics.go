@@ -53,12 +53,12 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 		tagMoved: counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues(),
 		mismatch: counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues(),
 	}
-	m.queued(jobs.Counts{})
+	m.setQueueGauges(jobs.Counts{})
 	return m
 }
 
-// looked counts a cache lookup.
-func (m *Metrics) looked(kind, result string) {
+// countLookup counts a cache lookup.
+func (m *Metrics) countLookup(kind, result string) {
 	m.cache.WithLabelValues(kind, result).Inc()
 	if result == "coalesced" {
 		m.coalesced.Inc()
@@ -68,7 +68,7 @@ func (m *Metrics) looked(kind, result string) {
 // watch returns the callbacks by which a catalog counts.
 func (m *Metrics) watch() catalog.Watch {
 	return catalog.Watch{
-		Looked:  m.looked,
+		Looked:  m.countLookup,
 		Checked: func(kind, result string) { m.verdicts.WithLabelValues(kind, result).Inc() },
 		Moved:   m.tagMoved.Inc,
 		Key: func(repository, keyID string, expires time.Time) {
@@ -77,8 +77,8 @@ func (m *Metrics) watch() catalog.Watch {
 	}
 }
 
-// queued sets the gauges of the job queue.
-func (m *Metrics) queued(c jobs.Counts) {
+// setQueueGauges sets the gauges of the job queue.
+func (m *Metrics) setQueueGauges(c jobs.Counts) {
 	for state, n := range map[string]int{"waiting": c.Waiting, "running": c.Running, "done": c.Done, "failed": c.Failed, "parked": c.Parked} {
 		m.jobs.WithLabelValues(state).Set(float64(n))
 	}

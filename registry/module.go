@@ -36,13 +36,13 @@ type moduleVersionEntry struct {
 	PublishedAt string       `json:"published_at,omitempty"`
 }
 
-// versions lists every version, including editions: clients select a
+// serveVersions lists every version, including editions: clients select a
 // pre-release only by an exact constraint, so an edition hides no other
 // version.
-func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
+func (m *modules) serveVersions(w http.ResponseWriter, r call[addr.Module]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at.Item())
 	if err != nil {
-		return missing(err, "module %s", r.at)
+		return orNotFound(err, "module %s", r.at)
 	}
 	const form = "module"
 	whole := true
@@ -104,7 +104,7 @@ func (m Modules) validate() error {
 func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
 	if err != nil {
-		return missing(err, "module %s %s", r.at.Module, r.at.Version)
+		return orNotFound(err, "module %s %s", r.at.Module, r.at.Version)
 	}
 	b := blobName{
 		Repository: mv.Repository,
@@ -137,11 +137,11 @@ type madeLink struct {
 // moduleLink returns the path of the zip. It is signed again only when the
 // expiry of links changes.
 func moduleLink(l *links, mv *catalog.ModuleVersion, b blobName) string {
-	exp := l.expiry()
+	exp := l.linkExpiry()
 	if kept, ok := mv.Derived.Load(madeLink{}); ok && kept.(*madeLink).exp == exp {
 		return kept.(*madeLink).path
 	}
-	made := &madeLink{path: l.path(b, exp), exp: exp}
+	made := &madeLink{path: l.signedPath(b, exp), exp: exp}
 	mv.Derived.Store(madeLink{}, made)
 	return made.path
 }
@@ -175,11 +175,11 @@ func openTofu(agent string) (major, minor int, ok bool) {
 	return major, minor, err == nil && n == 2
 }
 
-// latest redirects to the archive of the latest release.
-func (m *modules) latest(w http.ResponseWriter, r call[addr.Module]) error {
+// redirectLatest redirects to the archive of the latest release.
+func (m *modules) redirectLatest(w http.ResponseWriter, r call[addr.Module]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at.Item())
 	if err != nil {
-		return missing(err, "module %s", r.at)
+		return orNotFound(err, "module %s", r.at)
 	}
 	v, ok := l.Latest()
 	if !ok {
@@ -234,30 +234,30 @@ type moduleRequirementDoc struct {
 	Version string `json:"version"`
 }
 
-// detail describes one version from the description that was stored at
+// serveDetail describes one version from the description that was stored at
 // publication.
-func (m *modules) detail(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
+func (m *modules) serveDetail(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at.Module.Item())
 	if err != nil {
-		return missing(err, "module %s", r.at.Module)
+		return orNotFound(err, "module %s", r.at.Module)
 	}
 	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
 	if err != nil {
-		return missing(err, "module %s %s", r.at.Module, r.at.Version)
+		return orNotFound(err, "module %s %s", r.at.Module, r.at.Version)
 	}
-	return m.describe(w, r, l, mv)
+	return m.describeModule(w, r, l, mv)
 }
 
-// latestDetail is detail for the latest version.
+// latestDetail is serveDetail for the latest version.
 func (m *modules) latestDetail(w http.ResponseWriter, r call[addr.Module]) error {
 	l, v, mv, err := r.catalog.LatestModule(r.Context(), r.at)
 	if err != nil {
-		return missing(err, "module %s", r.at)
+		return orNotFound(err, "module %s", r.at)
 	}
-	return m.describe(w, call[addr.ModuleVersion]{r.Request, r.view, addr.ModuleVersion{Module: r.at, Version: v}, r.grant}, l, mv)
+	return m.describeModule(w, call[addr.ModuleVersion]{r.Request, r.view, addr.ModuleVersion{Module: r.at, Version: v}, r.grant}, l, mv)
 }
 
-func (m *modules) describe(w http.ResponseWriter, r call[addr.ModuleVersion], l *catalog.Versions, mv *catalog.ModuleVersion) error {
+func (m *modules) describeModule(w http.ResponseWriter, r call[addr.ModuleVersion], l *catalog.Versions, mv *catalog.ModuleVersion) error {
 	description, err := r.catalog.Description(r.Context(), mv)
 	if err != nil {
 		return err

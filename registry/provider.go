@@ -42,18 +42,18 @@ type platformName struct {
 	Arch string `json:"arch"`
 }
 
-func (p *providers) versions(w http.ResponseWriter, r call[addr.Provider]) error {
-	l, err := r.versions(r.Context(), r.at)
+func (p *providers) serveProviderVersions(w http.ResponseWriter, r call[addr.Provider]) error {
+	l, err := r.providerVersions(r.Context(), r.at)
 	if err != nil {
-		return missing(err, "provider %s", r.at)
+		return orNotFound(err, "provider %s", r.at)
 	}
 	a, err := encodedOnce(&l.Derived, "provider", l.Revision(), func() (any, error) {
-		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warnings(l, p.now())}
+		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warningLines(l, p.now())}
 		for _, v := range l.Listed {
 			e := providerVersionEntry{Version: v, PublishedAt: publishedAt(l.Listing.Published(v, nil))}
 			pv, ok := r.catalog.KnownProvider(r.at, v, l)
 			if !ok {
-				pv, ok = r.pull.known(r.at, v)
+				pv, ok = r.pull.knownRelease(r.at, v)
 			}
 			if ok {
 				if pv.Installable(r.at) != nil {
@@ -79,32 +79,32 @@ type providerDetailDoc struct {
 	Versions []addr.Version `json:"versions"`
 }
 
-// latest describes the latest version.
-func (p *providers) latest(w http.ResponseWriter, r call[addr.Provider]) error {
-	l, err := r.versions(r.Context(), r.at)
+// serveLatestProvider describes the latest version.
+func (p *providers) serveLatestProvider(w http.ResponseWriter, r call[addr.Provider]) error {
+	l, err := r.providerVersions(r.Context(), r.at)
 	if err != nil {
-		return missing(err, "provider %s", r.at)
+		return orNotFound(err, "provider %s", r.at)
 	}
 	v, ok := l.Latest()
 	if !ok {
 		return notFound("provider %s has no version", r.at)
 	}
-	return p.describe(w, call[providerVersion]{r.Request, r.view, providerVersion{r.at, v}, r.grant}, l)
+	return p.describeProvider(w, call[providerVersion]{r.Request, r.view, providerVersion{r.at, v}, r.grant}, l)
 }
 
-// detail describes one version.
-func (p *providers) detail(w http.ResponseWriter, r call[providerVersion]) error {
-	l, err := r.versions(r.Context(), r.at.Provider)
+// serveProviderDetail describes one version.
+func (p *providers) serveProviderDetail(w http.ResponseWriter, r call[providerVersion]) error {
+	l, err := r.providerVersions(r.Context(), r.at.Provider)
 	if err != nil {
-		return missing(err, "provider %s", r.at.Provider)
+		return orNotFound(err, "provider %s", r.at.Provider)
 	}
-	return p.describe(w, r, l)
+	return p.describeProvider(w, r, l)
 }
 
-func (p *providers) describe(w http.ResponseWriter, r call[providerVersion], l *catalog.Versions) error {
-	pv, err := r.version(r.Context(), r.at.Provider, r.at.version)
+func (p *providers) describeProvider(w http.ResponseWriter, r call[providerVersion], l *catalog.Versions) error {
+	pv, err := r.providerVersion(r.Context(), r.at.Provider, r.at.version)
 	if err != nil {
-		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
+		return orNotFound(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
 	d := providerDetailDoc{newVersionDoc(l, r.at.version, pv.Annotations), l.Listed}
 	d.ID, d.Namespace, d.Name = r.at.Provider.String()+"/"+d.Version, r.at.Namespace, r.at.Type
@@ -149,12 +149,12 @@ type packageHashes struct {
 	Size   int64    `json:"package_size"`
 }
 
-// build returns everything that the clients check before and after they
+// serveBuild returns everything that the clients check before and after they
 // download a provider. 404 means "not for this platform".
-func (p *providers) build(w http.ResponseWriter, r call[build]) error {
-	pv, err := r.version(r.Context(), r.at.Provider, r.at.version, r.at.platform)
+func (p *providers) serveBuild(w http.ResponseWriter, r call[build]) error {
+	pv, err := r.providerVersion(r.Context(), r.at.Provider, r.at.version, r.at.platform)
 	if err != nil {
-		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
+		return orNotFound(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
 	pkg, ok := pv.Platform(r.at.platform)
 	if slices.Contains(pv.Lost, r.at.platform) {
@@ -166,9 +166,9 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 	if err := pv.Installable(r.at.Provider); err != nil {
 		return notFound("provider %s %s: %v", r.at.Provider, r.at.version, err)
 	}
-	exp := r.links.expiry()
+	exp := r.links.linkExpiry()
 	root := r.links.root(r.Request)
-	a, err := encodedOnce(r.links.kept(&pv.Derived, root), root+r.at.platform.String(), exp, func() (any, error) {
+	a, err := encodedOnce(r.links.keptAnswers(&pv.Derived, root), root+r.at.platform.String(), exp, func() (any, error) {
 		return newPackageDoc(r.links, root, exp, r.at.providerVersion, pv, pkg), nil
 	})
 	if err != nil {
@@ -180,9 +180,9 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 
 func newPackageDoc(l *links, root string, exp int64, p providerVersion, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
 	link := func(hex, file string) string {
-		return root + l.path(blobName{Repository: pv.Repository, Hex: hex, File: file}, exp)
+		return root + l.signedPath(blobName{Repository: pv.Repository, Hex: hex, File: file}, exp)
 	}
-	sums, signature := proof(p.Provider, p.version, pv)
+	sums, signature := proofBlobs(p.Provider, p.version, pv)
 	doc := providerPackageDoc{
 		Protocols:           pv.Protocols,
 		OS:                  pkg.Platform.OS,
@@ -193,7 +193,7 @@ func newPackageDoc(l *links, root string, exp int64, p providerVersion, pv *cata
 		ShasumsURL:          link(sums.Hex, sums.File),
 		ShasumsSignatureURL: link(signature.Hex, signature.File),
 		SigningKeys:         signingKeysDoc{GPGPublicKeys: make([]signingKeyDoc, 0, len(pv.Meta.Keys))},
-		Packages:            packages(pv),
+		Packages:            packageHashesOf(pv),
 	}
 	for _, k := range pv.Meta.Keys {
 		doc.SigningKeys.GPGPublicKeys = append(doc.SigningKeys.GPGPublicKeys, signingKeyDoc{
@@ -219,9 +219,9 @@ func platformList(p *catalog.ProviderVersion) string {
 	return strings.Join(names, ", ")
 }
 
-// packages returns the hashes of every platform, or nil: a client fails on an
+// packageHashesOf returns the hashes of every platform, or nil: a client fails on an
 // incomplete entry, while the field itself is optional.
-func packages(p *catalog.ProviderVersion) map[string]packageHashes {
+func packageHashesOf(p *catalog.ProviderVersion) map[string]packageHashes {
 	all := make(map[string]packageHashes, len(p.Platforms))
 	for _, t := range p.Platforms {
 		if t.Zh == "" || t.Size <= 0 {
@@ -242,9 +242,9 @@ type mirrorIndexDoc struct {
 // mirrorIndex lists the versions of a provider under the address of its origin.
 // The front-end's own providers are served here too, under its host name.
 func (p *providers) mirrorIndex(w http.ResponseWriter, r call[addr.Provider]) error {
-	l, err := r.versions(r.Context(), r.at)
+	l, err := r.providerVersions(r.Context(), r.at)
 	if err != nil {
-		return missing(err, "provider %s", r.at)
+		return orNotFound(err, "provider %s", r.at)
 	}
 	a, err := encodedOnce(&l.Derived, "mirror", l.Revision(), func() (any, error) {
 		doc := mirrorIndexDoc{Versions: make(map[string]struct{}, len(l.Listed))}
@@ -275,13 +275,13 @@ type mirrorArchive struct {
 // mirrorVersion lists the archives of one version with their hashes. Without
 // hashes the clients would install the archive unverified.
 func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]) error {
-	pv, err := r.version(r.Context(), r.at.Provider, r.at.version)
+	pv, err := r.providerVersion(r.Context(), r.at.Provider, r.at.version)
 	if err != nil {
-		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
+		return orNotFound(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
-	exp := r.links.expiry()
+	exp := r.links.linkExpiry()
 	root := r.links.root(r.Request)
-	a, err := encodedOnce(r.links.kept(&pv.Derived, root), "mirror "+root, exp, func() (any, error) {
+	a, err := encodedOnce(r.links.keptAnswers(&pv.Derived, root), "mirror "+root, exp, func() (any, error) {
 		return newMirrorDoc(r.links, root, exp, pv), nil
 	})
 	if err != nil {
@@ -299,7 +299,7 @@ func newMirrorDoc(l *links, root string, exp int64, pv *catalog.ProviderVersion)
 			hashes = []string{t.H1, "zh:" + t.Zh}
 		}
 		b := blobName{Repository: pv.Repository, Hex: t.Zh, File: t.Filename}
-		doc.Archives[t.Platform.String()] = mirrorArchive{URL: root + l.path(b, exp), Hashes: hashes}
+		doc.Archives[t.Platform.String()] = mirrorArchive{URL: root + l.signedPath(b, exp), Hashes: hashes}
 	}
 	return doc
 }

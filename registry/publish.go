@@ -64,12 +64,12 @@ type publishing struct {
 	now     func() time.Time
 }
 
-// module receives a zip or tar.gz and stores its tree as a version, with the
+// publishModule receives a zip or tar.gz and stores its tree as a version, with the
 // same ignore files, checks and bytes as `okara publish module`.
-func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
+func (p *publishing) publishModule(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	o, dry, err := moduleOptions(r.Request, r.grant)
 	if err != nil {
-		return unprocessable(err)
+		return unprocessableError(err)
 	}
 	release, ok := p.unpack.Wait(r.Context(), p.kit.Client(r.Request), 1)
 	if !ok {
@@ -93,13 +93,13 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 		return p.dryRun(w, r, tree.FS(), o)
 	}
 	out, err := r.depot.PublishModule(r.Context(), tree.FS(), r.at, o)
-	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: rights.Publish, Version: r.at.Version.String()}, out, err)
+	p.recordPublished(r.view, r.grant, r.at.Module.String(), access.Change{Action: rights.Publish, Version: r.at.Version.String()}, out, err)
 	if err != nil {
 		return publishError(err)
 	}
 	r.catalog.Changed(p.layout.Module(r.at.Module), out.Tag)
 	r.catalog.ChangedPublished()
-	return p.answer(w, r.Request, out)
+	return p.sendPublished(w, r.Request, out)
 }
 
 // moduleOptions parses the query of a publication. A misspelt value is an
@@ -120,7 +120,7 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 			return o, false, fmt.Errorf("%s=%q: want true or false", name, q.Get(name))
 		}
 	}
-	if o.Annotations, err = origin(r, g); err == nil {
+	if o.Annotations, err = originAnnotations(r, g); err == nil {
 		o.Annotations[artifact.AnnTitle] = writtenIn(r).String()
 	}
 	return o, dry, err
@@ -141,7 +141,7 @@ func receiveTree(r *http.Request, dir string) error {
 		return err
 	}
 	defer done()
-	size, sum, err := receive(r, body, maxModuleUpload)
+	size, sum, err := receiveBody(r, body, maxModuleUpload)
 	if err != nil {
 		return err
 	}
@@ -154,8 +154,8 @@ func receiveTree(r *http.Request, dir string) error {
 	return nil
 }
 
-// receive copies a body of at most limit bytes and returns its size and hash.
-func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]byte, error) {
+// receiveBody copies a body of at most limit bytes and returns its size and hash.
+func receiveBody(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]byte, error) {
 	tooLarge := &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", limit)}
 	if r.ContentLength > limit { // a client that waits for 100 Continue then sends nothing
 		return 0, [sha256.Size]byte{}, tooLarge
@@ -185,10 +185,10 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	return nil
 }
 
-// origin returns the annotations that state where an artifact comes from.
+// originAnnotations returns the annotations that state where an artifact comes from.
 // Values of the query count only if no token of a CI system states them; no
 // token states when the source was written.
-func origin(r *http.Request, g access.Grant) (map[string]string, error) {
+func originAnnotations(r *http.Request, g access.Grant) (map[string]string, error) {
 	q := r.URL.Query()
 	a := map[string]string{}
 	for key, name := range map[string]string{artifact.AnnSource: "source", artifact.AnnRevision: "revision", artifact.AnnSourceRef: "ref"} {
@@ -242,8 +242,8 @@ func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], t
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// answer reports the result of a publication.
-func (p *publishing) answer(w http.ResponseWriter, r *http.Request, out depot.Published) error {
+// sendPublished reports the result of a publication.
+func (p *publishing) sendPublished(w http.ResponseWriter, r *http.Request, out depot.Published) error {
 	status := http.StatusCreated
 	if out.Existing {
 		status = http.StatusOK
@@ -253,14 +253,14 @@ func (p *publishing) answer(w http.ResponseWriter, r *http.Request, out depot.Pu
 	})
 }
 
-// published records a change at an address. err is the error of the change.
-func (p *publishing) published(v *view, g access.Grant, address string, c access.Change, out depot.Published, err error) {
+// recordPublished records a change at an address. err is the error of the change.
+func (p *publishing) recordPublished(v *view, g access.Grant, address string, c access.Change, out depot.Published, err error) {
 	result := "done"
 	c.Digest = out.Digest
 	c.Status = http.StatusCreated
 	switch {
 	case err != nil:
-		c.Status, _ = classify(v.reported(publishError(err)))
+		c.Status, _ = classifyError(v.reportedError(publishError(err)))
 		result = http.StatusText(c.Status)
 	case out.Existing:
 		c.Status = http.StatusOK
@@ -277,7 +277,7 @@ func writeDocument(w http.ResponseWriter, status int, v any) error {
 	return service.WriteJSON(w, status, v)
 }
 
-func unprocessable(err error) error {
+func unprocessableError(err error) error {
 	return &service.Error{Status: http.StatusUnprocessableEntity, Text: err.Error()}
 }
 
@@ -295,7 +295,7 @@ func publishError(err error) error {
 	if errors.Is(err, archive.ErrTooLarge) {
 		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: err.Error()}
 	}
-	return unprocessable(err)
+	return unprocessableError(err)
 }
 
 // Bounds of a status change.
@@ -305,9 +305,9 @@ const (
 	maxActor         = 128
 )
 
-// status deprecates or withdraws a version, or reverts that. Signatures are not
+// changeStatus deprecates or withdraws a version, or reverts that. Signatures are not
 // among the actions: a resign event needs the files that `okara sign` makes.
-func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
+func (p *publishing) changeStatus(w http.ResponseWriter, r call[stored]) error {
 	var in struct {
 		Action      string `json:"action"`
 		Message     string `json:"message"`
@@ -317,10 +317,10 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 		return err
 	}
 	if !slices.Contains([]string{evidence.ActionDeprecate, evidence.ActionUndeprecate, evidence.ActionYank, evidence.ActionUnyank}, in.Action) {
-		return unprocessable(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
+		return unprocessableError(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
 	}
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
-		return unprocessable(fmt.Errorf("a message or replacement of more than %d bytes", maxMessage))
+		return unprocessableError(fmt.Errorf("a message or replacement of more than %d bytes", maxMessage))
 	}
 	v := r.at.version
 	e, warnings, err := r.depot.Announce(r.Context(), r.at.Item, depot.Announcement{
@@ -330,9 +330,9 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 		},
 	})
 	if errors.Is(err, oci.ErrNotFound) {
-		return missing(err, "%s %s %s", r.at.Kind, r.at, v)
+		return orNotFound(err, "%s %s %s", r.at.Kind, r.at, v)
 	}
-	p.published(r.view, r.grant, r.at.String(), access.Change{Action: rights.Action(in.Action), Version: v.String()}, depot.Published{}, err)
+	p.recordPublished(r.view, r.grant, r.at.String(), access.Change{Action: rights.Action(in.Action), Version: v.String()}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}

@@ -42,7 +42,7 @@ func TestReceive(t *testing.T) {
 	for name, tt := range tests {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", tt.body)
 		r.ContentLength = -1
-		_, _, err := receive(r, tt.to, 4)
+		_, _, err := receiveBody(r, tt.to, 4)
 		own, _ := errors.AsType[*service.Error](err)
 		if own == nil && tt.status != 0 || own != nil && own.Status != tt.status || (err == nil) != (name == "whole") {
 			t.Errorf("%s: %v, want status %d", name, err, tt.status)

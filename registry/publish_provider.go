@@ -51,9 +51,9 @@ const (
 // alone.
 var fileName = text.Pattern(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
-// file stores one file of a release as a blob of its repository; a package must
+// receiveFile stores one file of a release as a blob of its repository; a package must
 // be valid. Nothing refers to the blob until the version is published.
-func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error {
+func (p *publishing) receiveFile(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error 
 		return err
 	}
 	defer done()
-	size, sum, err := receive(r.Request, file, maxProviderFile)
+	size, sum, err := receiveBody(r.Request, file, maxProviderFile)
 	if err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) e
 	}
 	d, err := repo.Stat(r.Context(), in.Digest)
 	if err != nil {
-		return missing(err, "file %s", u.File)
+		return orNotFound(err, "file %s", u.File)
 	}
 	if u.Digest, u.Size = d.Digest, d.Size; u.Size > maxProviderFile {
-		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxProviderFile))
+		return unprocessableError(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxProviderFile))
 	}
 	if u.isPackage() {
 		file, done, err := files.TempFile("")
@@ -125,7 +125,7 @@ func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) e
 func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) error {
 	in, err := repo.Open(ctx, oci.Descriptor{Digest: u.Digest, Size: u.Size})
 	if err != nil {
-		return missing(err, "upload %s; send it again", u.File)
+		return orNotFound(err, "upload %s; send it again", u.File)
 	}
 	defer in.Close()
 	_, err = io.Copy(to, in)
@@ -137,12 +137,12 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName().MatchString(u.File) {
-		return upload{}, nil, unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
+		return upload{}, nil, unprocessableError(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
 	}
 	if u.isPackage() {
 		var err error
 		if u.platform, err = signing.PackagePlatform(r.at.Provider, r.at.version, u.File); err != nil {
-			return upload{}, nil, unprocessable(err)
+			return upload{}, nil, unprocessableError(err)
 		}
 	}
 	repo, err := r.client.Repo(u.Repository)
@@ -162,10 +162,10 @@ func (p *publishing) writeReceipt(w http.ResponseWriter, status int, u upload) e
 	return writeDocument(w, status, doc)
 }
 
-// provider creates a version from the uploaded files, with the same checks as
+// publishProvider creates a version from the uploaded files, with the same checks as
 // `okara publish provider`. The server has no signing key, so the files include
 // the signature of SHA256SUMS.
-func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) error {
+func (p *publishing) publishProvider(w http.ResponseWriter, r call[providerVersion]) error {
 	var in struct {
 		Receipts []string `json:"receipts"`
 		Keys     []string `json:"keys"`
@@ -177,20 +177,20 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 		return err
 	}
 	if len(in.Receipts) == 0 || len(in.Receipts) > maxReceipts {
-		return unprocessable(fmt.Errorf("%d receipts, want 1 to %d", len(in.Receipts), maxReceipts))
+		return unprocessableError(fmt.Errorf("%d receipts, want 1 to %d", len(in.Receipts), maxReceipts))
 	}
-	annotations, err := origin(r.Request, r.grant)
+	annotations, err := originAnnotations(r.Request, r.grant)
 	if err != nil {
-		return unprocessable(err)
+		return unprocessableError(err)
 	}
 	o := depot.ProviderOptions{Extend: in.Extend, Annotations: annotations, Protocols: in.Protocols}
 	if err := signing.CheckProtocols(in.Protocols); err != nil {
-		return unprocessable(err)
+		return unprocessableError(err)
 	}
 	for _, armor := range in.Keys {
 		keys, err := signing.ParsePublicKeys([]byte(armor))
 		if err != nil {
-			return unprocessable(err)
+			return unprocessableError(err)
 		}
 		o.Keys = append(o.Keys, keys...)
 	}
@@ -207,7 +207,7 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 		}
 		if !u.isPackage() {
 			err = fetchText(r.Context(), repo, u, dir)
-		} else if k, e := u.stored(r.Context(), repo, r.at); e == nil {
+		} else if k, e := u.storedPackage(r.Context(), repo, r.at); e == nil {
 			o.Stored = append(o.Stored, k)
 		} else {
 			err = e
@@ -217,12 +217,12 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 		}
 	}
 	out, err := r.depot.PublishProvider(r.Context(), os.DirFS(dir), r.at.Provider, r.at.version, o)
-	p.published(r.view, r.grant, r.at.Provider.String(), access.Change{Action: rights.Publish, Version: r.at.version.String()}, out, err)
+	p.recordPublished(r.view, r.grant, r.at.Provider.String(), access.Change{Action: rights.Publish, Version: r.at.version.String()}, out, err)
 	if err != nil {
 		return publishError(err)
 	}
 	r.catalog.Changed(repository, out.Tag)
-	return p.answer(w, r.Request, out)
+	return p.sendPublished(w, r.Request, out)
 }
 
 // receivedAs returns the upload that a receipt proves.
@@ -232,7 +232,7 @@ func (p *publishing) receivedAs(receipt string, client *oci.Client, repository s
 		return upload{}, nil, err
 	}
 	if u.Repository != repository {
-		return upload{}, nil, unprocessable(fmt.Errorf("the receipt of %s belongs to another provider", u.File))
+		return upload{}, nil, unprocessableError(fmt.Errorf("the receipt of %s belongs to another provider", u.File))
 	}
 	repo, err := client.Repo(repository)
 	return u, repo, err
@@ -245,11 +245,11 @@ func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error 
 		limit = artifact.MaxProviderDocs
 	}
 	if u.Size > limit {
-		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, limit))
+		return unprocessableError(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, limit))
 	}
 	out, err := os.OpenFile(filepath.Join(dir, u.File), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return unprocessable(fmt.Errorf("two receipts for %s", u.File))
+		return unprocessableError(fmt.Errorf("two receipts for %s", u.File))
 	}
 	return errors.Join(fetchBlob(ctx, repo, u, out), out.Close())
 }
@@ -281,17 +281,17 @@ func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 	return nil
 }
 
-// stored returns the package of a receipt if the registry still has it.
-func (u *upload) stored(ctx context.Context, repo *oci.Repo, at providerVersion) (depot.Package, error) {
+// storedPackage returns the package of a receipt if the registry still has it.
+func (u *upload) storedPackage(ctx context.Context, repo *oci.Repo, at providerVersion) (depot.Package, error) {
 	platform, err := signing.PackagePlatform(at.Provider, at.version, u.File)
 	if err != nil {
-		return depot.Package{}, unprocessable(err)
+		return depot.Package{}, unprocessableError(err)
 	}
 	if u.H1 == "" {
-		return depot.Package{}, unprocessable(fmt.Errorf("the receipt of %s is not valid; upload the file again", u.File))
+		return depot.Package{}, unprocessableError(fmt.Errorf("the receipt of %s is not valid; upload the file again", u.File))
 	}
 	if _, err := repo.Stat(ctx, u.Digest); err != nil {
-		return depot.Package{}, missing(err, "upload %s; send it again", u.File)
+		return depot.Package{}, orNotFound(err, "upload %s; send it again", u.File)
 	}
 	return depot.Package{Platform: platform, Filename: u.File, SHA256: u.Digest.Encoded(), H1: u.H1, Size: u.Size}, nil
 }
@@ -310,7 +310,7 @@ func newReceipt(keys *keyring.Ring, u upload) (string, error) {
 // readReceipt verifies a receipt; its content is read only after its signature
 // is verified.
 func readReceipt(keys *keyring.Ring, receipt string, now time.Time) (upload, error) {
-	forged := unprocessable(errors.New("a receipt is not valid; upload the file again"))
+	forged := unprocessableError(errors.New("a receipt is not valid; upload the file again"))
 	part := strings.Split(receipt, ".")
 	if len(part) != 3 || !keys.Verify(signReceipt, part[0], part[2], part[1]) {
 		return upload{}, forged
@@ -321,7 +321,7 @@ func readReceipt(keys *keyring.Ring, receipt string, now time.Time) (upload, err
 		return upload{}, forged
 	}
 	if now.Unix() >= u.Expires {
-		return upload{}, unprocessable(fmt.Errorf("the receipt of %s expired at %s; upload the file again",
+		return upload{}, unprocessableError(fmt.Errorf("the receipt of %s expired at %s; upload the file again",
 			strconv.Quote(u.File), time.Unix(u.Expires, 0).UTC().Format(time.RFC3339)))
 	}
 	return u, nil

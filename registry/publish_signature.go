@@ -36,7 +36,7 @@ type signatureDoc struct {
 
 // signatures answers with the payload to sign and the existing signatures.
 func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
-	repo, subject, err := p.subject(r)
+	repo, subject, err := p.signedSubject(r)
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	})
 }
 
-// subject returns the manifest that signatures are about, and its repository.
-func (p *publishing) subject(r call[stored]) (*oci.Repo, oci.Descriptor, error) {
+// signedSubject returns the manifest that signatures are about, and its repository.
+func (p *publishing) signedSubject(r call[stored]) (*oci.Repo, oci.Descriptor, error) {
 	repo, err := r.client.Repo(r.at.Repository(p.layout))
 	if err != nil {
 		return nil, oci.Descriptor{}, err
 	}
 	subject, err := repo.Resolve(r.Context(), r.at.version.Tag())
-	return repo, subject, missing(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
+	return repo, subject, orNotFound(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
 
 // sign stores a signature over the digest that a publication returned. Whether
@@ -75,12 +75,12 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 		return err
 	}
 	if n := len(in.Payload); n == 0 || n > maxSignedPayload {
-		return unprocessable(fmt.Errorf("a payload of %d bytes, want 1 to %d", n, maxSignedPayload))
+		return unprocessableError(fmt.Errorf("a payload of %d bytes, want 1 to %d", n, maxSignedPayload))
 	}
 	if n := len(in.Signature); n == 0 || n > maxSignatureBytes {
-		return unprocessable(fmt.Errorf("a signature of %d bytes, want 1 to %d", n, maxSignatureBytes))
+		return unprocessableError(fmt.Errorf("a signature of %d bytes, want 1 to %d", n, maxSignatureBytes))
 	}
-	repo, subject, err := p.subject(r)
+	repo, subject, err := p.signedSubject(r)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	}
 	sig := evidence.CosignSignature{Payload: in.Payload, Signature: in.Signature}
 	if err := sig.Names(repo.Name(), subject.Digest); err != nil {
-		return unprocessable(err)
+		return unprocessableError(err)
 	}
 	have, err := evidence.ReadCosignSignatures(r.Context(), repo, subject.Digest)
 	if err != nil {
@@ -102,10 +102,10 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 		return writeDocument(w, http.StatusOK, answer)
 	}
 	if len(have) >= maxSignatures {
-		return unprocessable(fmt.Errorf("%s %s has %d signatures, which is the most", r.at, r.at.version, len(have)))
+		return unprocessableError(fmt.Errorf("%s %s has %d signatures, which is the most", r.at, r.at.version, len(have)))
 	}
 	m, err := evidence.AddCosignSignature(r.Context(), repo, subject, sig)
-	p.published(r.view, r.grant, r.at.String(), access.Change{Action: "sign", Version: r.at.version.String()}, depot.Published{Digest: m.Digest.String()}, err)
+	p.recordPublished(r.view, r.grant, r.at.String(), access.Change{Action: "sign", Version: r.at.version.String()}, depot.Published{Digest: m.Digest.String()}, err)
 	if err != nil {
 		return publishError(err)
 	}

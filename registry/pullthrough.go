@@ -37,8 +37,8 @@ type PullRule struct {
 	Mirror    depot.MirrorOptions // which platforms, and which proof is required
 }
 
-// permits reports whether the rule allows a platform.
-func (r PullRule) permits(t addr.Platform) bool {
+// permitsPlatform reports whether the rule allows a platform.
+func (r PullRule) permitsPlatform(t addr.Platform) bool {
 	return len(r.Mirror.Platforms) == 0 || slices.Contains(r.Mirror.Platforms, t)
 }
 
@@ -50,9 +50,9 @@ const (
 	originRetry = time.Minute
 )
 
-// pullable reports whether a version can fulfil a policy before it is in the
+// mayPullThrough reports whether a version can fulfil a policy before it is in the
 // registry: then it has only its author's signature.
-func pullable(require trust.Policy) bool {
+func mayPullThrough(require trust.Policy) bool {
 	return require.Block == "" && !slices.ContainsFunc(require.Require, func(name string) bool { return name != trust.RequireOpenPGP })
 }
 
@@ -89,8 +89,8 @@ func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 	}
 	return &pullThrough{
 		layout: o.Layout, rules: o.PullThrough, revoked: o.Revoked, require: o.Require[addr.KindMirror],
-		versions: cache.New("origin", originBytes, (*originVersions).size, o.Now, m.looked),
-		releases: cache.New("release", originBytes, (*originRelease).size, o.Now, m.looked),
+		versions: cache.New("origin", originBytes, (*originVersions).size, o.Now, m.countLookup),
+		releases: cache.New("release", originBytes, (*originRelease).size, o.Now, m.countLookup),
 		packages: pulls{limiter: service.NewClientLimiter(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
 		client:   v.client, catalog: v.catalog, depot: v.depot, metrics: m, audit: o.Audit, log: o.Logger, now: o.Now, stall: stallTimeout,
 	}
@@ -126,9 +126,9 @@ type originVersions struct {
 
 func (o *originVersions) size() int { return 256 + 128*len(o.versions) }
 
-// with returns the union of the versions in the registry, which may be nil, and
+// withOrigin returns the union of the versions in the registry, which may be nil, and
 // those at the origin.
-func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
+func (o *originVersions) withOrigin(stored *catalog.Versions) *catalog.Versions {
 	if len(o.versions) == 0 && stored != nil {
 		return stored
 	}
@@ -140,19 +140,19 @@ func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
 	return u
 }
 
-// versions returns the list of a provider: its versions in the registry and
+// providerVersions returns the list of a provider: its versions in the registry and
 // those that may be pulled through. A slow or unavailable origin adds nothing,
 // and the answer does not wait for it if there are stored versions.
-func (v *view) versions(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
+func (v *view) providerVersions(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
 	stored, err := v.catalog.Versions(ctx, p.Item())
 	rule, ok := v.pull.rule(p)
-	if !ok || err != nil && !v.absent(err) {
+	if !ok || err != nil && !v.isAbsent(err) {
 		return stored, err
 	}
 	if err != nil {
 		stored = nil
 	}
-	origin, oerr := v.pull.list(ctx, rule, p, stored != nil)
+	origin, oerr := v.pull.listOrigin(ctx, rule, p, stored != nil)
 	switch {
 	case oerr != nil:
 		return nil, originError(oerr)
@@ -161,7 +161,7 @@ func (v *view) versions(ctx context.Context, p addr.Provider) (*catalog.Versions
 	case len(origin.versions) == 0 && stored == nil:
 		return nil, err
 	}
-	return origin.with(stored), nil
+	return origin.withOrigin(stored), nil
 }
 
 // originError returns the error for an answer that needs an origin, with the
@@ -176,12 +176,12 @@ func originError(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &service.Error{Status: http.StatusGatewayTimeout, Text: "the origin did not answer in time"}
 	}
-	return &service.Error{Status: http.StatusBadGateway, Text: "the origin does not answer as it should: " + reason(err)}
+	return &service.Error{Status: http.StatusBadGateway, Text: "the origin does not answer as it should: " + visibleReason(err)}
 }
 
-// reason returns the part of a failure that a client may see. Clients that only
+// visibleReason returns the part of a failure that a client may see. Clients that only
 // know host names must not learn their addresses, which are logged.
-func reason(err error) string {
+func visibleReason(err error) string {
 	if _, ok := errors.AsType[*net.OpError](err); !ok {
 		return err.Error()
 	}
@@ -191,15 +191,15 @@ func reason(err error) string {
 	return "it cannot be reached"
 }
 
-// list requests a provider's versions from an origin. With brief set it waits
+// listOrigin requests a provider's versions from an origin. With brief set it waits
 // only briefly; the requests that follow use the remembered failure.
-func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
+func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
 	key := a.String()
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
 		have, err := rule.Origin.Versions(ctx, a)
 		if err != nil {
 			p.log.Warn("pull-through: the origin has no list of versions", "provider", key, "error", err)
-			return failed(err, has && old.err == nil, &originVersions{err: err})
+			return rememberFailure(err, has && old.err == nil, &originVersions{err: err})
 		}
 		have = slices.DeleteFunc(have, func(v addr.Version) bool { return !rule.Versions.Allows(v) })
 		if has && old.err == nil && slices.Equal(old.versions, have) {
@@ -230,9 +230,9 @@ func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, 
 	return o, nil
 }
 
-// failed returns the result of a failed load: an error if a known value should
+// rememberFailure returns the result of a failed load: an error if a known value should
 // be kept, or else a value that remembers the failure.
-func failed[V any](err error, known bool, v V) (V, error) {
+func rememberFailure[V any](err error, known bool, v V) (V, error) {
 	if known && !errors.Is(err, oci.ErrNotFound) {
 		var none V
 		return none, err
@@ -255,19 +255,19 @@ func (r *originRelease) size() int {
 	return r.version.Size()
 }
 
-// version returns a version of a provider from the registry, or else from its
+// providerVersion returns a version of a provider from the registry, or else from its
 // origin. If only some platforms are requested and none of them may be pulled
 // through, no origin is asked.
-func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
+func (v *view) providerVersion(ctx context.Context, p addr.Provider, want addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
 	pv, err := v.catalog.ProviderVersion(ctx, p, want)
 	rule, ok := v.pull.rule(p)
 	if err == nil && ok {
-		return rule.complete(p, pv), nil
+		return rule.completeStored(p, pv), nil
 	}
-	if err == nil || !v.absent(err) {
+	if err == nil || !v.isAbsent(err) {
 		return pv, err
 	}
-	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permits) {
+	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permitsPlatform) {
 		return nil, err
 	}
 	if l, ok := v.catalog.PeekProvider(p); ok && l.Withdrawn(want) {
@@ -281,10 +281,10 @@ func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, 
 	return r.version, nil
 }
 
-// complete returns a stored version with the platforms that may be pulled
+// completeStored returns a stored version with the platforms that may be pulled
 // through beside it: those of the rule that its signed SHA256SUMS lists. The
 // first request for one of their packages adds them to the registry.
-func (r PullRule) complete(p addr.Provider, stored *catalog.ProviderVersion) *catalog.ProviderVersion {
+func (r PullRule) completeStored(p addr.Provider, stored *catalog.ProviderVersion) *catalog.ProviderVersion {
 	if stored.Broken != nil || len(stored.Meta.SignatureBytes) == 0 || !r.Versions.Allows(stored.Version) {
 		return stored
 	}
@@ -299,7 +299,7 @@ func (r PullRule) complete(p addr.Provider, stored *catalog.ProviderVersion) *ca
 	all := stored
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		v, t, ok := signing.ParsePackageName(p, name)
-		if _, has := stored.Platform(t); !ok || v != stored.Version || has || !r.permits(t) {
+		if _, has := stored.Platform(t); !ok || v != stored.Version || has || !r.permitsPlatform(t) {
 			continue
 		}
 		if all == stored {
@@ -336,23 +336,23 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 		}
 		if err != nil {
 			p.log.Warn("pull-through: refused", "provider", a.String(), "version", v.String(), "error", err)
-			return failed(err, has && old.err == nil, &originRelease{err: err})
+			return rememberFailure(err, has && old.err == nil, &originRelease{err: err})
 		}
-		p.learn(a)
+		p.learnDetails(a)
 		return &originRelease{release: release, version: atOrigin(release, p.layout.MirrorOf(a))}, nil
 	})
 	if err != nil {
 		return nil, originError(err)
 	}
 	if r.err != nil {
-		return nil, notFound("provider %s %s cannot be pulled from its origin: %s", a, v, reason(r.err))
+		return nil, notFound("provider %s %s cannot be pulled from its origin: %s", a, v, visibleReason(r.err))
 	}
 	return r, nil
 }
 
-// learn makes the next list of versions include the details now known of one
+// learnDetails makes the next list of versions include the details now known of one
 // version.
-func (p *pullThrough) learn(a addr.Provider) {
+func (p *pullThrough) learnDetails(a addr.Provider) {
 	if o, ok := p.versions.Peek(a.String()); ok {
 		if u := o.union.Load(); u != nil {
 			u.Learn()
@@ -360,9 +360,9 @@ func (p *pullThrough) learn(a addr.Provider) {
 	}
 }
 
-// known returns a version at its origin that was requested before, without a
+// knownRelease returns a version at its origin that was requested before, without a
 // new request.
-func (p *pullThrough) known(a addr.Provider, v addr.Version) (*catalog.ProviderVersion, bool) {
+func (p *pullThrough) knownRelease(a addr.Provider, v addr.Version) (*catalog.ProviderVersion, bool) {
 	if p == nil {
 		return nil, false
 	}

@@ -62,15 +62,15 @@ type pulled struct {
 	reserved int64 // bytes of pulls.disk that its file uses; accessed only by the fetching goroutine
 }
 
-// archive finds a blob that a link names and that is missing in the registry: a
+// findArchive finds a blob that a link names and that is missing in the registry: a
 // package, which is fetched, or a file of the version's proof, which is then in
 // memory.
-func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
+func (p *pullThrough) findArchive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
 	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
 	if p == nil {
 		return oci.Descriptor{}, nil, none
 	}
-	a, v, ok := p.linked(b)
+	a, v, ok := p.parseLink(b)
 	if !ok {
 		return oci.Descriptor{}, nil, none
 	}
@@ -103,9 +103,9 @@ func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobNa
 	return oci.Descriptor{}, nil, none
 }
 
-// linked parses the provider and the version out of a link. The file name is
+// parseLink parses the provider and the version out of a link. The file name is
 // not trusted until a verified release contains it.
-func (p *pullThrough) linked(b blobName) (addr.Provider, addr.Version, bool) {
+func (p *pullThrough) parseLink(b blobName) (addr.Provider, addr.Version, bool) {
 	item, ok := p.layout.Parse(b.Repository)
 	if !ok || item.Kind != addr.KindMirror {
 		return addr.Provider{}, addr.Version{}, false
@@ -136,7 +136,7 @@ func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName
 		p.packages.running[key] = f
 		go func() {
 			defer release()
-			p.complete(context.WithoutCancel(ctx), key, b, f, r, t)
+			p.completeFetch(context.WithoutCancel(ctx), key, b, f, r, t)
 		}()
 	}
 	p.packages.mu.Unlock()
@@ -150,13 +150,13 @@ func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName
 
 func pullVersion(p addr.Provider, v addr.Version) string { return p.String() + " " + v.String() }
 
-// complete runs to its end even if all clients have left.
-func (p *pullThrough) complete(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t artifact.ProviderPlatform) {
-	err := recovered(func() error {
+// completeFetch runs to its end even if all clients have left.
+func (p *pullThrough) completeFetch(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t artifact.ProviderPlatform) {
+	err := recoverPanic(func() error {
 		if err := p.receive(ctx, f, r, t); err != nil {
 			return err
 		}
-		return p.store(ctx, b, f, r)
+		return p.storePackage(ctx, b, f, r)
 	})
 	p.packages.disk.Release(f.reserved)
 	p.packages.mu.Lock()
@@ -168,9 +168,9 @@ func (p *pullThrough) complete(ctx context.Context, key string, b blobName, f *p
 	}
 }
 
-// recovered turns a panic into an error: in a goroutine outside of net/http it
+// recoverPanic turns a panic into an error: in a goroutine outside of net/http it
 // would end the process.
-func recovered(f func() error) (err error) {
+func recoverPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -222,7 +222,7 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	}
 	if err = sp.Finish(err); errors.Is(err, oci.ErrCorrupt) {
 		p.metrics.mismatch.Inc()
-		p.distrust(r, err)
+		p.distrustOrigin(r, err)
 	}
 	if size <= 0 {
 		f.size = sp.Written()
@@ -234,16 +234,16 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	return err
 }
 
-// distrust refuses a release whose origin sends bytes that do not match its
+// distrustOrigin refuses a release whose origin sends bytes that do not match its
 // signed hash.
-func (p *pullThrough) distrust(r *originRelease, err error) {
+func (p *pullThrough) distrustOrigin(r *originRelease, err error) {
 	p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 }
 
-// store moves a package from its file to the registry, after recording the job
+// storePackage moves a package from its file to the registry, after recording the job
 // that completes its version. The job also completes what a crash leaves in the
 // registry.
-func (p *pullThrough) store(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
+func (p *pullThrough) storePackage(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
 	defer func() { err = errors.Join(err, f.spool.Discard()) }()
 	if err := p.enqueue(ctx, r.release.Provider, r.release.Version); err != nil {
 		return err
@@ -288,9 +288,9 @@ func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	}
 }
 
-// run is the handler of that job: it stores the version with all platforms of
+// runPullJob is the handler of that job: it stores the version with all platforms of
 // the rule, as `okara mirror` does.
-func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
+func (p *pullThrough) runPullJob(ctx context.Context, j jobs.Job) (string, error) {
 	a, err := addr.ParseProvider(j.Data["provider"])
 	if err != nil {
 		return "", jobs.Permanent(err)
@@ -303,7 +303,7 @@ func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 	if !ok || !rule.Versions.Allows(v) {
 		return "", jobs.Permanent(fmt.Errorf("provider %s %s: no pull_through rule allows it", a, v))
 	}
-	if err := p.packages.idle(ctx, pullVersion(a, v)); err != nil {
+	if err := p.packages.waitUntilIdle(ctx, pullVersion(a, v)); err != nil {
 		return "", err
 	}
 	r, err := p.release(ctx, rule, a, v)
@@ -311,7 +311,7 @@ func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 		return "", err
 	}
 	out, err := p.depot.MirrorRelease(ctx, r.release, rule.Mirror)
-	p.mirrored(ctx, rule, a, v, out.Digest, err)
+	p.recordMirrored(ctx, rule, a, v, out.Digest, err)
 	if err != nil {
 		return "", err
 	}
@@ -319,9 +319,9 @@ func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 	return out.String(), nil
 }
 
-// idle waits until no package of a version is being fetched in this process, so
+// waitUntilIdle waits until no package of a version is being fetched in this process, so
 // that the job does not fetch it a second time.
-func (p *pulls) idle(ctx context.Context, version string) error {
+func (p *pulls) waitUntilIdle(ctx context.Context, version string) error {
 	for {
 		var busy *pulled
 		p.mu.Lock()
@@ -342,13 +342,13 @@ func (p *pulls) idle(ctx context.Context, version string) error {
 	}
 }
 
-// mirrored records the result of pulling a version through, a change that was
+// recordMirrored records the result of pulling a version through, a change that was
 // not made by a client.
-func (p *pullThrough) mirrored(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version, stored string, err error) {
+func (p *pullThrough) recordMirrored(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version, stored string, err error) {
 	result := "done"
 	status := http.StatusCreated
 	if err != nil {
-		status, _ = classify(err)
+		status, _ = classifyError(err)
 		result = http.StatusText(status)
 	}
 	p.metrics.publish.WithLabelValues(addr.KindMirror, result).Inc()

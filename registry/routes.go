@@ -13,73 +13,73 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// routes registers all routes of the protocols: what a request is about, which
+// newRoutes registers all routes of the protocols: what a request is about, which
 // right it requires, and its handler. HEAD works wherever GET does.
-func (s *server) routes() http.Handler {
+func (s *server) newRoutes() http.Handler {
 	mux := s.kit.Mux()
-	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
-	large := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(h)) }
+	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrapHandler(s.kit.Limit(h))) }
+	large := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrapHandler(h)) }
 	m := s.modules
 	p := s.providers
 	pub := s.publishing
 	name := hostname(s.o.Hostname)
 
-	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", to(s, moduleIn, rights.Read, m.versions))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", to(s, moduleVersionIn, rights.Read, m.download))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", handleParsed(s, moduleIn, rights.Read, m.serveVersions))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", handleParsed(s, moduleVersionIn, rights.Read, m.download))
 
-	meta("GET /v1/modules/{namespace}/{name}/{system}/download", to(s, moduleIn, rights.Read, m.latest))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, rights.Read, m.detail))
-	meta("GET /v1/modules/{namespace}/{name}/{system}", to(s, moduleIn, rights.Read, m.latestDetail))
-	meta("GET /v1/modules/{namespace}/{name}", to(s, groupIn, rights.List, m.list))
-	meta("GET /v1/modules/{namespace}", to(s, groupIn, rights.List, m.list))
-	meta("GET /v1/modules/search", to(s, groupIn, rights.List, m.list))
-	meta("GET /v1/modules/{$}", to(s, groupIn, rights.List, m.list))
-	meta("GET /v1/modules", to(s, groupIn, rights.List, m.list))
-	large("PUT /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, rights.Publish, pub.module))
-	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", to(s, storedModuleIn, rights.Publish, pub.status))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, rights.Read, pub.signatures))
-	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, rights.Publish, pub.sign))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/download", handleParsed(s, moduleIn, rights.Read, m.redirectLatest))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", handleParsed(s, moduleVersionIn, rights.Read, m.serveDetail))
+	meta("GET /v1/modules/{namespace}/{name}/{system}", handleParsed(s, moduleIn, rights.Read, m.latestDetail))
+	meta("GET /v1/modules/{namespace}/{name}", handleParsed(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules/{namespace}", handleParsed(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules/search", handleParsed(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules/{$}", handleParsed(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules", handleParsed(s, groupIn, rights.List, m.list))
+	large("PUT /v1/modules/{namespace}/{name}/{system}/{version}", handleParsed(s, moduleVersionIn, rights.Publish, pub.publishModule))
+	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", handleParsed(s, storedModuleIn, rights.Publish, pub.changeStatus))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", handleParsed(s, storedModuleIn, rights.Read, pub.signatures))
+	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", handleParsed(s, storedModuleIn, rights.Publish, pub.sign))
 
-	meta("GET /v1/providers/{namespace}/{type}/versions", to(s, name.provider, rights.Read, p.versions))
-	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, rights.Read, p.build))
-	meta("GET /v1/providers/{namespace}/{type}", to(s, name.provider, rights.Read, p.latest))
-	meta("GET /v1/providers/{namespace}/{type}/{version}", to(s, name.release, rights.Read, p.detail))
-	large("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, rights.Publish, pub.file))
-	large("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, rights.Publish, pub.knownFile))
-	large("POST /v1/providers/{namespace}/{type}/{version}", to(s, name.release, rights.Publish, pub.provider))
-	large("POST /v1/providers/{namespace}/{type}/{version}/status", to(s, name.stored, rights.Publish, pub.status))
-	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, rights.Read, pub.signatures))
-	large("POST /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, rights.Publish, pub.sign))
+	meta("GET /v1/providers/{namespace}/{type}/versions", handleParsed(s, name.parseProvider, rights.Read, p.serveProviderVersions))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", handleParsed(s, name.parseBuild, rights.Read, p.serveBuild))
+	meta("GET /v1/providers/{namespace}/{type}", handleParsed(s, name.parseProvider, rights.Read, p.serveLatestProvider))
+	meta("GET /v1/providers/{namespace}/{type}/{version}", handleParsed(s, name.release, rights.Read, p.serveProviderDetail))
+	large("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", handleParsed(s, name.release, rights.Publish, pub.receiveFile))
+	large("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", handleParsed(s, name.release, rights.Publish, pub.knownFile))
+	large("POST /v1/providers/{namespace}/{type}/{version}", handleParsed(s, name.release, rights.Publish, pub.publishProvider))
+	large("POST /v1/providers/{namespace}/{type}/{version}/status", handleParsed(s, name.parseStored, rights.Publish, pub.changeStatus))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", handleParsed(s, name.parseStored, rights.Read, pub.signatures))
+	large("POST /v1/providers/{namespace}/{type}/{version}/signatures", handleParsed(s, name.parseStored, rights.Publish, pub.sign))
 	meta("GET /origin/{hostname}/.well-known/terraform.json", s.originDiscovery)
-	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", to(s, name.provider, rights.Read, p.versions))
-	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, rights.Read, p.build))
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", handleParsed(s, name.parseProvider, rights.Read, p.serveProviderVersions))
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", handleParsed(s, name.parseBuild, rights.Read, p.serveBuild))
 
 	for base, parse := range map[string]parser[stored]{
 		"/v1/modules/{namespace}/{name}/{system}/{version}":            storedModuleIn,
-		"/v1/providers/{namespace}/{type}/{version}":                   name.stored,
-		"/origin/{hostname}/v1/providers/{namespace}/{type}/{version}": name.stored,
+		"/v1/providers/{namespace}/{type}/{version}":                   name.parseStored,
+		"/origin/{hostname}/v1/providers/{namespace}/{type}/{version}": name.parseStored,
 	} {
 		c := s.content
-		meta("GET "+base+"/content", to(s, parse, rights.Read, c.about))
-		meta("GET "+base+"/content/tags/list", to(s, parse, rights.Read, c.tags))
-		meta("GET "+base+"/content/manifests/{reference}", to(s, parse, rights.Read, c.manifest))
-		meta("GET "+base+"/content/referrers/{digest}", to(s, parse, rights.Read, c.referrers))
-		large("GET "+base+"/content/blobs/{digest}", to(s, parse, rights.Read, c.blob))
+		meta("GET "+base+"/content", handleParsed(s, parse, rights.Read, c.serveAbout))
+		meta("GET "+base+"/content/tags/list", handleParsed(s, parse, rights.Read, c.tags))
+		meta("GET "+base+"/content/manifests/{reference}", handleParsed(s, parse, rights.Read, c.manifest))
+		meta("GET "+base+"/content/referrers/{digest}", handleParsed(s, parse, rights.Read, c.referrers))
+		large("GET "+base+"/content/blobs/{digest}", handleParsed(s, parse, rights.Read, c.blob))
 	}
 
-	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", to(s, name.provider, rights.Read, p.mirrorIndex))
-	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", to(s, name.document, rights.Read, p.mirrorVersion))
+	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", handleParsed(s, name.parseProvider, rights.Read, p.mirrorIndex))
+	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", handleParsed(s, name.parseDocument, rights.Read, p.mirrorVersion))
 
-	meta("GET /v1/catalog", to(s, everythingIn, rights.List, s.contents.list))
-	meta("GET /v1/catalog/{address...}", to(s, itemIn, rights.Read, s.contents.versions))
+	meta("GET /v1/catalog", handleParsed(s, everythingIn, rights.List, s.contents.list))
+	meta("GET /v1/catalog/{address...}", handleParsed(s, itemIn, rights.Read, s.contents.listItemVersions))
 
-	large("GET /archives/{token}/{rest...}", s.archives.serve) // the link proves the right
-	meta("/archives/{token}", unknown)                         // otherwise the multiplexer would redirect
+	large("GET /archives/{token}/{rest...}", s.archives.serveBlob) // the link proves the right
+	meta("/archives/{token}", serveUnknown)                        // otherwise the multiplexer would redirect
 
 	if len(s.o.GitHub) > 0 {
 		meta("POST /hooks/github", s.hooks.receive) // the signature of the delivery proves the right
 	}
-	meta("/", unknown)
+	meta("/", serveUnknown)
 	return mux
 }
 
@@ -91,11 +91,11 @@ type call[A any] struct {
 	grant access.Grant // the caller
 }
 
-// to returns the handler of requests whose path says what they are about: it
+// handleParsed returns the handler of requests whose path says what they are about: it
 // parses the path, checks the right, finds the view of the caller, and calls
 // answer. Nothing is looked up, and no body is read, before the right is
 // checked.
-func to[A any](s *server, parse parser[A], action rights.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
+func handleParsed[A any](s *server, parse parser[A], action rights.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		at, right, bad := parse(r)
 		right.Action = action
@@ -104,26 +104,26 @@ func to[A any](s *server, parse parser[A], action rights.Action, answer func(htt
 			return err
 		}
 		if bad != nil {
-			return unreadable(action, bad)
+			return addressError(action, bad)
 		}
 		if action == rights.Publish {
 			if err := s.kit.OpenBody(r); err != nil {
 				return err
 			}
 		}
-		v, err := s.views.of(g.Credential)
+		v, err := s.views.viewFor(g.Credential)
 		if err != nil {
 			return err
 		}
-		return v.reported(answer(w, call[A]{r, v, at, g}))
+		return v.reportedError(answer(w, call[A]{r, v, at, g}))
 	}
 }
 
-// unreadable returns the error for an invalid address. For reads it is 404, not
+// addressError returns the error for an invalid address. For reads it is 404, not
 // 400: the clients then try their next source.
-func unreadable(action rights.Action, err error) error {
+func addressError(action rights.Action, err error) error {
 	if action == rights.Publish {
-		return unprocessable(err)
+		return unprocessableError(err)
 	}
 	return notFound("%v", err)
 }
@@ -135,9 +135,9 @@ func Discovery(_ context.Context, base string) (map[string]any, error) {
 	return map[string]any{"modules.v1": base + "/v1/modules/", "providers.v1": base + "/v1/providers/"}, nil
 }
 
-// unknown answers all other paths with 404. If the base URLs of the protocols
+// serveUnknown answers all other paths with 404. If the base URLs of the protocols
 // were mixed up, the error names the correct one.
-func unknown(_ http.ResponseWriter, r *http.Request) error {
+func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	switch {
 	case strings.HasSuffix(path, "/index.json") && !strings.HasPrefix(path, "/mirror/"):

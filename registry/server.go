@@ -126,11 +126,11 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{Handler: s.routes(), s: s}, nil
+	return &Handler{Handler: s.newRoutes(), s: s}, nil
 }
 
 func newServer(o Options) (*server, error) {
-	o, err := o.checked()
+	o, err := o.checkedOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -147,16 +147,16 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	s.counts = downloads.New(downloads.Options{Repo: queue, Logger: o.Logger, Now: o.Now})
-	files, err := cache.NewBlobs(o.Blobs, o.Logger, func(result string) { s.metrics.looked("file", result) })
+	files, err := cache.NewBlobs(o.Blobs, o.Logger, func(result string) { s.metrics.countLookup("file", result) })
 	if err != nil {
 		return nil, err
 	}
-	s.handlers(own, files)
+	s.newHandlers(own, files)
 	return s, s.openQueue()
 }
 
-// handlers creates the request handlers.
-func (s *server) handlers(own *view, files *cache.Blobs) {
+// newHandlers creates the request handlers.
+func (s *server) newHandlers(own *view, files *cache.Blobs) {
 	o := s.o
 	_, verified := o.Require[addr.KindModule] // with a policy, only modules that fulfil it are served
 	s.modules = &modules{answer: o.Modules, verified: verified, counts: s.counts}
@@ -182,12 +182,12 @@ func (s *server) openQueue() error {
 	}
 	handlers := map[string]jobs.Handler{}
 	if len(s.o.GitHub) > 0 {
-		handlers[jobGitHub] = s.hooks.run
+		handlers[jobGitHub] = s.hooks.runHookJob
 	}
 	if s.pull != nil {
-		handlers[jobPull] = s.pull.run
+		handlers[jobPull] = s.pull.runPullJob
 	}
-	s.queue = jobs.New(jobs.Options{Repo: repo, Handlers: handlers, Counted: s.metrics.queued, Logger: s.o.Logger, Now: s.o.Now})
+	s.queue = jobs.New(jobs.Options{Repo: repo, Handlers: handlers, Counted: s.metrics.setQueueGauges, Logger: s.o.Logger, Now: s.o.Now})
 	s.hooks.queue = s.queue
 	if s.pull != nil {
 		s.pull.queue = s.queue
@@ -195,9 +195,9 @@ func (s *server) openQueue() error {
 	return nil
 }
 
-// checked returns the options with defaults, or an error that names the invalid
+// checkedOptions returns the options with defaults, or an error that names the invalid
 // option.
-func (o Options) checked() (Options, error) {
+func (o Options) checkedOptions() (Options, error) {
 	if o.Client == nil || o.Kit == nil || o.Keys == nil {
 		return o, errors.New("no registry client, kit or keys")
 	}
@@ -214,7 +214,7 @@ func (o Options) checked() (Options, error) {
 	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), validateGitHub(o.GitHub)); err != nil {
 		return o, err
 	}
-	if len(o.PullThrough) > 0 && !pullable(o.Require[addr.KindMirror]) {
+	if len(o.PullThrough) > 0 && !mayPullThrough(o.Require[addr.KindMirror]) {
 		return o, errors.New("pull-through serves a version before it can be signed or scanned; for mirrored providers require only openpgp")
 	}
 	for kind, require := range o.Require {
@@ -225,5 +225,5 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
-// wrap turns h into an http.Handler.
-func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
+// wrapHandler turns h into an http.Handler.
+func (s *server) wrapHandler(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

@@ -48,22 +48,22 @@ type source struct {
 	err     error     // permanent read error
 }
 
-// open starts reading at an offset. If redirect is set and the registry
+// openAt starts reading at an offset. If redirect is set and the registry
 // redirects readers to its storage, nothing is opened and that address is
 // returned.
-func (s *source) open(offset int64, redirect bool) (*url.URL, error) {
+func (s *source) openAt(offset int64, redirect bool) (*url.URL, error) {
 	s.close()
-	body, to, err := s.ask(offset, redirect)
+	body, to, err := s.requestFrom(offset, redirect)
 	if err != nil || to != nil {
 		return to, err
 	}
-	s.begin(body, offset)
+	s.beginBody(body, offset)
 	s.at = offset
 	return nil, nil
 }
 
-// ask sends the request for the bytes from an offset on.
-func (s *source) ask(offset int64, redirect bool) (body io.ReadCloser, to *url.URL, err error) {
+// requestFrom sends the request for the bytes from an offset on.
+func (s *source) requestFrom(offset int64, redirect bool) (body io.ReadCloser, to *url.URL, err error) {
 	ctx, answered := answerWithin(s.ctx, openTimeout)
 	if redirect {
 		body, to, err = s.repo.OpenOrRedirect(ctx, s.d, offset)
@@ -73,8 +73,8 @@ func (s *source) ask(offset int64, redirect bool) (body io.ReadCloser, to *url.U
 	return body, to, answered(err)
 }
 
-// begin makes body, which starts at offset, the current reader.
-func (s *source) begin(body io.ReadCloser, offset int64) {
+// beginBody makes body, which starts at offset, the current reader.
+func (s *source) beginBody(body io.ReadCloser, offset int64) {
 	s.body = body
 	s.bodyAt = offset
 	if offset == 0 && !s.raw {
@@ -117,7 +117,7 @@ func (s *source) Read(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	n, err := s.read(p)
+	n, err := s.readBlob(p)
 	if err != nil {
 		s.err = err
 		return 0, err
@@ -160,12 +160,12 @@ func (s *source) leaveFile(cause error) {
 	if s.raw {
 		again = s.at
 	}
-	body, _, err := s.ask(again, false)
+	body, _, err := s.requestFrom(again, false)
 	if err != nil {
 		s.err = err
 		return
 	}
-	if s.begin(body, again); s.raw {
+	if s.beginBody(body, again); s.raw {
 		return
 	}
 	if _, s.err = io.CopyN(s.sum, body, s.at); s.err == nil {
@@ -173,8 +173,8 @@ func (s *source) leaveFile(cause error) {
 	}
 }
 
-// read returns at least one byte or an error.
-func (s *source) read(p []byte) (int, error) {
+// readBlob returns at least one byte or an error.
+func (s *source) readBlob(p []byte) (int, error) {
 	for {
 		if s.body == nil || s.bodyAt != s.at {
 			if s.bodyAt != s.at {
@@ -188,7 +188,7 @@ func (s *source) read(p []byte) (int, error) {
 		if n > 0 {
 			s.at += int64(n)
 			s.bodyAt = s.at
-			return n, s.check(p[:n])
+			return n, s.checkHash(p[:n])
 		}
 		if err == nil {
 			continue
@@ -205,16 +205,16 @@ func (s *source) read(p []byte) (int, error) {
 // state.
 func (s *source) reopen() error {
 	s.close()
-	body, _, err := s.ask(s.at, false)
+	body, _, err := s.requestFrom(s.at, false)
 	if err != nil {
 		return err
 	}
-	s.begin(body, s.at)
+	s.beginBody(body, s.at)
 	return nil
 }
 
-// check adds p to the hash and verifies the hash when the blob is complete.
-func (s *source) check(p []byte) error {
+// checkHash adds p to the hash and verifies the hash when the blob is complete.
+func (s *source) checkHash(p []byte) error {
 	if s.sum == nil {
 		return nil
 	}

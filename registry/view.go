@@ -33,7 +33,7 @@ type view struct {
 func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	return &view{
 		client: client, links: l, hiding: o.DeniedMeansMissing,
-		pieces: cache.New("pieces", piecesBytes, func(c *consisting) int { return c.Size() }, o.Now, m.looked),
+		pieces: cache.New("pieces", piecesBytes, func(c *consisting) int { return c.Size() }, o.Now, m.countLookup),
 		depot:  depot.New(depot.Options{Client: client, Layout: o.Layout}),
 		catalog: catalog.New(catalog.Options{
 			Client: client, Layout: o.Layout, Require: o.Require, Revoked: o.Revoked, TagTTL: o.TagTTL,
@@ -42,23 +42,23 @@ func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	}
 }
 
-// absent reports whether the registry does not have something, according to its
+// isAbsent reports whether the registry does not have something, according to its
 // answer.
-func (v *view) absent(err error) bool {
-	if own(err) {
+func (v *view) isAbsent(err error) bool {
+	if isOwnDecision(err) {
 		return false
 	}
-	return errors.Is(err, oci.ErrNotFound) || v.hiding && refusal(err)
+	return errors.Is(err, oci.ErrNotFound) || v.hiding && isRefusal(err)
 }
 
-// refusal reports whether the registry refused the credentials.
-func refusal(err error) bool {
+// isRefusal reports whether the registry refused the credentials.
+func isRefusal(err error) bool {
 	return errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
-// reported returns err in the form for the caller.
-func (v *view) reported(err error) error {
-	if v.callerCredential && refusal(err) {
+// reportedError returns err in the form for the caller.
+func (v *view) reportedError(err error) error {
+	if v.callerCredential && isRefusal(err) {
 		return &callerError{err}
 	}
 	return err
@@ -108,9 +108,9 @@ type callerView struct {
 	until time.Time
 }
 
-// of returns the view for a caller's credential, which is renewed after a
+// viewFor returns the view for a caller's credential, which is renewed after a
 // minute; for nil the view of the front-end.
-func (s *views) of(c *oci.Credential) (*view, error) {
+func (s *views) viewFor(c *oci.Credential) (*view, error) {
 	if c == nil {
 		return s.own, nil
 	}
@@ -120,7 +120,7 @@ func (s *views) of(c *oci.Credential) (*view, error) {
 	if v, ok := s.byCaller[*c]; ok && now.Before(v.until) {
 		return v.view, nil
 	}
-	v, err := s.make(*c)
+	v, err := s.newView(*c)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *views) of(c *oci.Credential) (*view, error) {
 	return v, nil
 }
 
-func (s *views) make(c oci.Credential) (*view, error) {
+func (s *views) newView(c oci.Credential) (*view, error) {
 	client, err := s.o.PassThrough(c)
 	if err != nil {
 		return nil, err
@@ -163,15 +163,15 @@ func (s *views) makeRoom(now time.Time) {
 	}
 }
 
-// sealed returns the view that a link was made for, from the credential in the
+// viewOfLink returns the view that a link was made for, from the credential in the
 // link.
-func (s *views) sealed(sealed string) (*view, error) {
+func (s *views) viewOfLink(sealed string) (*view, error) {
 	if sealed == "" {
 		return s.own, nil
 	}
 	var c oci.Credential
 	if s.o.PassThrough == nil || s.o.Keys.Open(sealPassThrough, sealed, &c) != nil {
-		return nil, forged()
+		return nil, forgedError()
 	}
-	return s.of(&c)
+	return s.viewFor(&c)
 }

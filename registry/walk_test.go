@@ -330,11 +330,11 @@ func partsOf(kind string, v addr.Version, m oci.Manifest) map[string]string {
 // TestWalkFindsMutants takes one guard after another away: a walk must find it.
 func TestWalkFindsMutants(t *testing.T) {
 	for name, g := range map[string]mutant.Guard{
-		"undo without looking":     {File: "../internal/depot/number.go", Old: "if o, ok := removed(e); ok && o == v {", New: "if e.Action == evidence.ActionUnyank {\nreturn nil\n}\nif o, ok := removed(e); ok && o == v {"},
+		"undo without looking":     {File: "../internal/depot/number.go", Old: "if o, ok := removedVersion(e); ok && o == v {", New: "if e.Action == evidence.ActionUnyank {\nreturn nil\n}\nif o, ok := removedVersion(e); ok && o == v {"},
 		"+ ignored":                {File: "../internal/depot/number.go", Old: "if kind == addr.KindModule {", New: "if false {"},
 		"pairs offered":            {File: "../internal/depot/number.go", Old: "if l.Kind != addr.KindModule {", New: "if true {"},
 		"a prune that forgets":     {File: "../internal/depot/status.go", Old: "e.Subject = m.Digest\n", New: "e.Subject = \"\"\n"},
-		"no look before the write": {File: "../internal/depot/contest.go", Old: "if err := b.list.allows(ctx, b.version, b.root); err != nil", New: "if false"},
+		"no look before the write": {File: "../internal/depot/contest.go", Old: "if err := b.list.checkNumber(ctx, b.version, b.root); err != nil", New: "if false"},
 		"a rule that believes":     {File: "../internal/depot/rule.go", Old: "if err == nil && now.Digest == next.Digest {", New: "if err == nil {"},
 		"a bundle is believed":     {File: "../internal/bundle/root.go", Old: "if is && !included.explain(x, taken.Withdrawn)", New: "if is && false"},
 	} {

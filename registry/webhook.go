@@ -63,7 +63,7 @@ type ignoredError string
 
 func (e ignoredError) Error() string { return string(e) }
 
-func ignored(format string, args ...any) error { return ignoredError(fmt.Sprintf(format, args...)) }
+func newIgnored(format string, args ...any) error { return ignoredError(fmt.Sprintf(format, args...)) }
 
 // hooks receives webhooks and publishes the tags that they are about.
 type hooks struct {
@@ -86,7 +86,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "set the content type of the webhook to application/json"}
 	}
-	body, owners, err := h.signed(r)
+	body, owners, err := h.readSigned(r)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 		}
 		i := slices.IndexFunc(owners, func(g *GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
 		if i < 0 {
-			return ignored("no configuration for %s with this secret", e.owner)
+			return newIgnored("no configuration for %s with this secret", e.owner)
 		}
 		m, _, err := owners[i].target(e.repository, e.tag)
 		if err != nil {
@@ -118,7 +118,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 			Caller: access.Caller{Mode: "github", Subject: e.String()},
 			Right:  rights.Right{Action: rights.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
 		})
-		id, added, err := h.queue.AddAgain(r.Context(), delivery, e.job(service.RequestID(r)))
+		id, added, err := h.queue.AddAgain(r.Context(), delivery, e.publishJob(service.RequestID(r)))
 		if err == nil && !added {
 			doc.Result = "duplicate"
 			status = http.StatusOK
@@ -135,9 +135,9 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, status, doc)
 }
 
-// signed reads the body and returns it with the owners whose secret signed it.
+// readSigned reads the body and returns it with the owners whose secret signed it.
 // The body has not been parsed before.
-func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
+func (h *hooks) readSigned(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
 		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: rights.Right{Action: rights.Publish, Kind: addr.KindModule}})
 		return nil, nil, &service.Error{Status: http.StatusUnauthorized, Text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
@@ -165,7 +165,7 @@ func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	}
 	var owners []*GitHub
 	for i := range h.owners {
-		if h.owners[i].signed(body, sum) {
+		if h.owners[i].hasSigned(body, sum) {
 			owners = append(owners, &h.owners[i])
 		}
 	}
@@ -182,9 +182,9 @@ func hookSignature(header string) ([]byte, bool) {
 	return sum, ok && err == nil && len(sum) == sha256.Size
 }
 
-// signed reports whether one of the owner's secrets made the signature. All are
+// hasSigned reports whether one of the owner's secrets made the signature. All are
 // tried, each compared in constant time.
-func (g GitHub) signed(body, sum []byte) bool {
+func (g GitHub) hasSigned(body, sum []byte) bool {
 	found := false
 	for _, secret := range g.Secrets {
 		mac := hmac.New(sha256.New, secret)
@@ -222,30 +222,30 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	switch event {
 	case "create":
 		if b.RefType != "tag" {
-			return e, ignored("created is a %.20q, not a tag", b.RefType)
+			return e, newIgnored("created is a %.20q, not a tag", b.RefType)
 		}
 		e.tag = b.Ref
 	case "push":
 		tag, ok := strings.CutPrefix(b.Ref, "refs/tags/")
 		switch {
 		case !ok:
-			return e, ignored("the push is not of a tag")
+			return e, newIgnored("the push is not of a tag")
 		case b.Deleted:
-			return e, ignored("the tag was deleted; published versions stay")
+			return e, newIgnored("the tag was deleted; published versions stay")
 		}
 		e.tag = tag
 		e.commit = b.HeadCommit.ID
 	case "release":
 		if b.Action != "published" || b.Release.Draft {
-			return e, ignored("the release was not published")
+			return e, newIgnored("the release was not published")
 		}
 		e.tag = b.Release.TagName
 	default:
-		return e, ignored("event %.40q is not create, push or release", event)
+		return e, newIgnored("event %.40q is not create, push or release", event)
 	}
 	var ok bool
 	e.owner, e.repository, ok = strings.Cut(b.Repository.FullName, "/")
-	if !ok || !e.named() {
+	if !ok || !e.hasValidNames() {
 		return hookEvent{}, &service.Error{Status: http.StatusBadRequest, Text: "the event does not name a repository, a tag and its commit as GitHub does"}
 	}
 	if u, err := url.Parse(b.Repository.URL); err == nil && u.Host != "" && len(b.Repository.URL) <= maxHookName {
@@ -254,8 +254,8 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	return e, nil
 }
 
-// named reports whether the names are valid at GitHub.
-func (e hookEvent) named() bool {
+// hasValidNames reports whether the names are valid at GitHub.
+func (e hookEvent) hasValidNames() bool {
 	for _, name := range []string{e.owner, e.repository, e.tag} {
 		if name == "" || len(name) > maxHookName {
 			return false
@@ -270,7 +270,7 @@ func (e hookEvent) String() string { return e.owner + "/" + e.repository + "@" +
 // jobGitHub is the kind of the job that publishes a tag.
 const jobGitHub = jobs.KindGitHub
 
-func (e hookEvent) job(request string) jobs.Job {
+func (e hookEvent) publishJob(request string) jobs.Job {
 	return jobs.Job{Kind: jobGitHub, Data: map[string]string{
 		"owner": e.owner, "repository": e.repository, "tag": e.tag, "commit": e.commit, "url": e.url, "request_id": request,
 	}}

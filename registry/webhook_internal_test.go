@@ -49,7 +49,7 @@ func FuzzHook(f *testing.F) {
 		if e.owner == "" || e.repository == "" || strings.Contains(e.repository, "/") || e.tag == "" || e.commit != "" && len(e.commit) != 40 {
 			t.Fatalf("%s %s was read as %+v", event, body, e)
 		}
-		if back := hookEventOf(e.job("id")); back != e {
+		if back := hookEventOf(e.publishJob("id")); back != e {
 			t.Errorf("recorded as %+v, want %+v", back, e)
 		}
 		m, dir, err := g.target(e.repository, e.tag)

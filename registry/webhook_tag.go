@@ -103,10 +103,10 @@ func (g GitHub) namespace() string { return strings.ToLower(cmp.Or(g.Namespace, 
 func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string, err error) {
 	dir, v, err := addr.VersionFromGit(tag)
 	if err != nil {
-		return m, "", ignored("%v", err)
+		return m, "", newIgnored("%v", err)
 	}
 	if dir != "" && !fs.ValidPath(dir) {
-		return m, "", ignored("%q is not a valid folder", dir)
+		return m, "", newIgnored("%q is not a valid folder", dir)
 	}
 	for _, known := range g.Modules {
 		if strings.EqualFold(known.Repository, repository) {
@@ -118,13 +118,13 @@ func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string
 	part := strings.SplitN(strings.ToLower(repository), "-", 3)
 	switch {
 	case len(part) != 3 || part[0] != "terraform":
-		return m, "", ignored("repository %s is not called terraform-SYSTEM-NAME, and the configuration does not say which module it is", repository)
+		return m, "", newIgnored("repository %s is not called terraform-SYSTEM-NAME, and the configuration does not say which module it is", repository)
 	case dir != "":
-		return m, "", ignored("the tag is for the folder %s, and the configuration does not say which module that is", dir)
+		return m, "", newIgnored("the tag is for the folder %s, and the configuration does not say which module that is", dir)
 	}
 	m = addr.ModuleVersion{Module: addr.Module{Namespace: g.namespace(), Name: part[2], System: part[1]}, Version: v}
 	if err := m.Validate(); err != nil {
-		return m, "", ignored("%v", err)
+		return m, "", newIgnored("%v", err)
 	}
 	return m, "", nil
 }
@@ -157,23 +157,23 @@ func (m GitHubModule) target(dir string) (addr.Module, string, error) {
 	switch {
 	case !strings.Contains(address, nameHole):
 		if dir != "" && dir != m.Dir {
-			return addr.Module{}, "", ignored("the tag is for the folder %s, the module is in %q", dir, m.Dir)
+			return addr.Module{}, "", newIgnored("the tag is for the folder %s, the module is in %q", dir, m.Dir)
 		}
 		dir = m.Dir
 	case dir == "":
-		return addr.Module{}, "", ignored("the tag does not name a folder, and the repository has one module per folder")
+		return addr.Module{}, "", newIgnored("the tag does not name a folder, and the repository has one module per folder")
 	default:
 		address = strings.NewReplacer(nameHole, path.Base(dir), systemHole, path.Base(path.Dir(dir))).Replace(address)
 	}
 	module, err := addr.ParseModule(address)
 	if err != nil {
-		return module, "", ignored("%v", err)
+		return module, "", newIgnored("%v", err)
 	}
 	return module, dir, nil
 }
 
-// run is the handler of jobGitHub.
-func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
+// runHookJob is the handler of jobGitHub.
+func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	e := hookEventOf(j)
 	i := slices.IndexFunc(h.owners, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
 	if i < 0 {
@@ -192,8 +192,8 @@ func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 	out, err := supply.PublishTagged(ctx, h.depot, from, supply.Tagged{
 		Owner: h.owners[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
 	})
-	if final := hopeless(err); err == nil || final {
-		h.published(ctx, j, m, out, err)
+	if final := isHopeless(err); err == nil || final {
+		h.recordTag(ctx, j, m, out, err)
 		if final {
 			return "", jobs.Permanent(err)
 		}
@@ -209,9 +209,9 @@ func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 	return out.String(), nil
 }
 
-// hopeless reports whether the source tree itself is at fault, so that a retry
+// isHopeless reports whether the source tree itself is at fault, so that a retry
 // cannot help.
-func hopeless(err error) bool {
+func isHopeless(err error) bool {
 	for _, e := range []error{
 		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, description.ErrOutside, description.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
 	} {
@@ -222,13 +222,13 @@ func hopeless(err error) bool {
 	return false
 }
 
-// published records the result of publishing a tag, as publishing does for a
+// recordTag records the result of publishing a tag, as publishing does for a
 // request.
-func (h *hooks) published(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
+func (h *hooks) recordTag(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
 	status := http.StatusCreated
 	result := "done"
 	if err != nil {
-		status, _ = classify(publishError(err))
+		status, _ = classifyError(publishError(err))
 		result = http.StatusText(status)
 	}
 	h.metrics.publish.WithLabelValues("module", result).Inc()

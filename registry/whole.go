@@ -17,18 +17,18 @@ import (
 // on this machine, or else a temporary one. The caller must have checked the
 // right to read it. done closes the file.
 func (h *Handler) OpenArchive(ctx context.Context, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
-	return h.s.archives.whole(ctx, h.s.views.own, repository, d)
+	return h.s.archives.readWhole(ctx, h.s.views.own, repository, d)
 }
 
 // ArchiveLink returns a signed path to a blob, relative to the root of the
 // server. It is valid for as long as the links in answers to tools.
 func (h *Handler) ArchiveLink(repository, sha256hex, file string) string {
 	l := h.s.views.own.links
-	return l.path(blobName{Repository: repository, Hex: sha256hex, File: file}, l.expiry())
+	return l.signedPath(blobName{Repository: repository, Hex: sha256hex, File: file}, l.linkExpiry())
 }
 
-// whole finds a blob as deliver does, and returns it when it is complete.
-func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
+// readWhole finds a blob as deliver does, and returns it when it is complete.
+func (a *archives) readWhole(ctx context.Context, v *view, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
 	repo, err := v.client.Repo(repository)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.
 		b := cache.Blob{Repository: repository, Hex: d.Digest.Encoded()}
 		src.file, src.spool, _, err = a.files.Open(ctx, b, d.Size, 0, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: repo, d: d, raw: true}
-			_, err := shared.open(0, false)
+			_, err := shared.openAt(0, false)
 			return shared, nil, err
 		})
 		if err != nil {
@@ -56,11 +56,11 @@ func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.
 			return f, func() { _ = f.Close() }, nil
 		}
 	}
-	return copied(src, d)
+	return copyToTemp(src, d)
 }
 
-// copied copies src to a temporary file.
-func copied(src io.Reader, d oci.Descriptor) (io.ReaderAt, func(), error) {
+// copyToTemp copies src to a temporary file.
+func copyToTemp(src io.Reader, d oci.Descriptor) (io.ReaderAt, func(), error) {
 	f, done, err := files.TempFile("")
 	if err != nil {
 		return nil, nil, err

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// unreadable describes in e the lock of a claim that is listed but not found.
-func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.ClaimID) {
+// describeMissing describes in e the lock of a claim that is listed but not found.
+func (x *session) describeMissing(ctx context.Context, e *LockedError, c protocol.ClaimID) {
 	e.Held = abandonedInfo(x.names.claimTag(c), c.X)
-	g := x.s.observations.read(x.names.workspace, c, format.LockManifest{}, x.date)
+	g := x.s.observations.noteClaim(x.names.workspace, c, format.LockManifest{}, x.date)
 	if g.Answers == protocol.AbandonedAnswers {
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
@@ -37,11 +37,11 @@ const maxDanglingVersions = 20
 // cannot be read was probably never acknowledged. If it was, going back to the one
 // before it silently would be wrong, so only an explicit takeover does that.
 func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManifest, error) {
-	m, err := x.s.manifests.fetchState(ctx, x.names.numbered(head), x.names.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.names.numberedTag(head), x.names.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {
 		return m, err
 	}
-	p, perr := x.s.manifests.fetchState(ctx, x.names.pointer(), x.names.workspace)
+	p, perr := x.s.manifests.fetchState(ctx, x.names.pointerTag(), x.names.workspace)
 	if perr == nil && p.N == head {
 		return p, nil // the same manifest under its other tag
 	}
@@ -58,7 +58,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 	}
 	if err == nil {
 		x.s.o.Logger.WarnContext(ctx, "the newest version is listed, but reading it answers 404; an older one is current now",
-			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.numbered(head), "current", old.N)
+			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.numberedTag(head), "current", old.N)
 	}
 	return old, err
 }
@@ -73,7 +73,7 @@ func (x *session) findReadable(ctx context.Context, head int64) (format.StateMan
 		if tried++; tried > maxDanglingVersions {
 			return format.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxDanglingVersions, head, oci.ErrCorrupt)
 		}
-		m, err := x.s.manifests.fetchState(ctx, x.names.numbered(n), x.names.workspace)
+		m, err := x.s.manifests.fetchState(ctx, x.names.numberedTag(n), x.names.workspace)
 		if !errors.Is(err, oci.ErrNotFound) {
 			return m, err
 		}

@@ -31,17 +31,17 @@ import (
 // be called again once that lock has ended.
 func (r Replicas) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
 	c := copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: reseal}
-	kept, lone, err := c.take(ctx)
+	kept, lone, err := c.takeOver(ctx)
 	if err != nil || lone {
-		return nil, kept, c.failed(err)
+		return nil, kept, c.describeFailure(err)
 	}
-	copied, err = c.run(ctx)
+	copied, err = c.runCopy(ctx)
 	return copied, kept, err
 }
 
-// take makes dst a replica and returns the versions that dst keeps as its own. lone
+// takeOver makes dst a replica and returns the versions that dst keeps as its own. lone
 // reports that the source does not know the workspace at all.
-func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
+func (c copier) takeOver(ctx context.Context) (kept []int64, lone bool, err error) {
 	mark, err := c.takeMark(ctx)
 	if err != nil {
 		return nil, false, err
@@ -57,23 +57,23 @@ func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 	if err := c.checkFree(ctx, to); err != nil {
 		return nil, false, err
 	}
-	if kept, err = c.own(ctx, mark, from, to); err != nil {
+	if kept, err = c.findOwn(ctx, mark, from, to); err != nil {
 		return nil, false, err
 	}
 	lone, err = c.raiseRecord(ctx, from, to)
 	return kept, lone && len(from.Numbers(c.workspace)) == 0, err
 }
 
-// own finds the versions of dst that only dst has, and records them in its mark. If the
+// findOwn finds the versions of dst that only dst has, and records them in its mark. If the
 // newest version is one of them, the source moves on above it.
-func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
+func (c copier) findOwn(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
 	list := from.Numbers(c.workspace)
 	there := to.Numbers(c.workspace)
 	kept, err := c.findDiverged(ctx, list, there)
 	if err != nil {
 		return nil, err
 	}
-	if kept, err = c.keep(ctx, mark, kept); err != nil {
+	if kept, err = c.keepVersions(ctx, mark, kept); err != nil {
 		return nil, err
 	}
 	if len(list) > 0 && len(there) > 0 && there[0] >= list[0] && slices.Contains(kept, there[0]) {
@@ -94,7 +94,7 @@ func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	case !absent && !mark.Promoted && mark.Source == c.src.repo.String():
 		return mark, nil
 	case !absent && !mark.Promoted:
-		return mark, c.elsewhere(mark)
+		return mark, c.elsewhereError(mark)
 	}
 	if err := c.mayTake(ctx); err != nil {
 		return mark, err
@@ -103,7 +103,7 @@ func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	if err := c.dst.manifests.putReplicaMark(ctx, mark); err != nil {
 		return mark, err
 	}
-	return mark, c.checkApart(ctx)
+	return mark, c.checkDistinct(ctx)
 }
 
 // mayTake makes the checks that would fail later, before anything is written.
@@ -119,13 +119,13 @@ func (c copier) mayTake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.checkResealed(ctx, numbers(to, c.fragment))
+	return c.checkResealed(ctx, versionNumbers(to, c.fragment))
 }
 
-// checkApart makes sure that source and dst are not one repository under two names: then the
+// checkDistinct makes sure that source and dst are not one repository under two names: then the
 // source has the mark, too, and the mark is taken back. The same happens if another
 // process made the source a copy at the same time.
-func (c copier) checkApart(ctx context.Context) error {
+func (c copier) checkDistinct(ctx context.Context) error {
 	tags, err := c.src.manifests.tags(ctx)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (c copier) checkFree(ctx context.Context, to *Listing) error {
 func (c copier) findDiverged(ctx context.Context, list, there []int64) (found []int64, err error) {
 	for _, n := range there {
 		if slices.Contains(list, n) {
-			if same, err := c.same(ctx, n); err != nil || same {
+			if same, err := c.isSameVersion(ctx, n); err != nil || same {
 				return found, err
 			}
 		}
@@ -165,9 +165,9 @@ func (c copier) findDiverged(ctx context.Context, list, there []int64) (found []
 	return found, nil
 }
 
-// keep adds versions to those that the mark of dst keeps, and returns all kept versions
+// keepVersions adds versions to those that the mark of dst keeps, and returns all kept versions
 // of this workspace, newest first.
-func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64) ([]int64, error) {
+func (c copier) keepVersions(ctx context.Context, mark format.ReplicaMark, found []int64) ([]int64, error) {
 	before := mark.Kept[c.workspace]
 	all := slices.Concat(before, found)
 	slices.Sort(all)
@@ -192,7 +192,7 @@ func (c copier) riseAbove(ctx context.Context, n int64) error {
 	info := NewLockInfo("replicate", s.o.Tool)
 	x := newSession(s, c.workspace, info, terms{})
 	if n >= maxNumber {
-		return x.checkNumbers([]string{c.numbered(n)})
+		return x.checkNumbers([]string{c.numberedTag(n)})
 	}
 	end := protocol.Request{Op: protocol.OpPutTombstone, Claim: protocol.ClaimID{Fence: n, X: format.ClaimX(info.ID, rand.Uint32())}, Forced: true, Reason: format.ReasonForced}
 	if r := x.perform(ctx, end, nil); r.Err != nil {

@@ -74,7 +74,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	done, err := s.locks.begin(ctx, workspace, info.ID)
+	done, err := s.locks.beginAttempt(ctx, workspace, info.ID)
 	if err != nil {
 		return nil, fmt.Errorf("locking workspace %q in %s: %w", workspace, s.repo, err)
 	}
@@ -88,7 +88,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		if !errors.Is(err, ErrLockLost) {
 			return l, err
 		}
-		s.locks.drop(l)
+		s.locks.dropHeld(l)
 	}
 	if s.locks.wasEnded(workspace, info.ID, s.o.Now()) {
 		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, format.ShownID(info.ID), ErrLockEnded)
@@ -104,8 +104,8 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		a.TakeOver = on.takeOver
 		a.Overdue = over
 		var seal content
-		x.run(ctx, a, &seal)
-		s.findings.learn(a.Can)
+		x.runMachine(ctx, a, &seal)
+		s.findings.learnAbilities(a.Can)
 		if a.Result.Won {
 			return x.makeLock(ctx, a, seal)
 		}
@@ -113,7 +113,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		e, ok := errors.AsType[*LockedError](err)
 		switch {
 		case !ok:
-			s.observations.failed(workspace)
+			s.observations.discardLeases(workspace)
 			return nil, err
 		case try == maxTries+len(over):
 			return nil, err
@@ -125,14 +125,14 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 			x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
 				"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(a.Result.By))
 			over[a.Result.By] = format.ReasonAbandoned
-		case !e.Unreadable && !e.gone || sleep(ctx, protocol.Again()) != nil:
+		case !e.Unreadable && !e.gone || sleepFor(ctx, protocol.Again()) != nil:
 			return nil, err
 		}
 	}
 }
 
 func newAcquirer(s *Store, id string) *protocol.Acquirer {
-	return &protocol.Acquirer{LockID: id, Base: rand.Uint32(), Patience: protocol.MaxAnew, Can: s.findings.abilities()}
+	return &protocol.Acquirer{LockID: id, Base: rand.Uint32(), Patience: protocol.MaxAnew, Can: s.findings.knownAbilities()}
 }
 
 // maxTries bounds how often an attempt starts again because the lock that was
@@ -153,8 +153,8 @@ func (x *session) makeLock(ctx context.Context, a *protocol.Acquirer, seal conte
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
 		l.heartbeats = startHeartbeats(ctx, x, protocol.Request{Op: protocol.OpPutClaim, Claim: a.Claim, Root: a.Root, Beside: a.Beside})
 	}
-	x.s.locks.keep(l)
-	x.s.observations.forget(x.names.workspace)
+	x.s.locks.keepHeld(l)
+	x.s.observations.forgetWorkspace(x.names.workspace)
 	if x.first {
 		// Once in the life of a repository: can pushed content be read? A registry with a
 		// signature policy accepts a state and then does not serve it.
@@ -193,18 +193,18 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 		// A claim that is listed holds, whether or not it can be read.
 		l, err := x.s.manifests.fetchLock(ctx, x.names.claimTag(c), x.names.workspace)
 		if errors.Is(err, oci.ErrNotFound) {
-			x.unreadable(ctx, e, c)
+			x.describeMissing(ctx, e, c)
 			return e
 		}
 		if err != nil {
-			x.s.observations.failed(x.names.workspace)
+			x.s.observations.discardLeases(x.names.workspace)
 			e.Held = LockInfo{ID: c.X, Info: "unknown, reading the claim " + x.names.claimTag(c) + ": " + err.Error()}
 			return e
 		}
-		g := x.s.observations.read(x.names.workspace, c, l, x.date)
+		g := x.s.observations.noteClaim(x.names.workspace, c, l, x.date)
 		e.Held = l.Info
 		e.expired = g.Expired(l, x.s.o.Now())
-		root := x.names.named(l.Root)
+		root := x.names.claimNamed(l.Root)
 		e.orphan = root != protocol.ClaimID{} && !x.snapshot.Alive(root)
 	}
 	if !e.Held.Created.IsZero() {

@@ -41,12 +41,12 @@ func callerOf(ctx context.Context) string {
 // isAnother reports whether two callers are known and differ.
 func isAnother(a, b string) bool { return a != "" && b != "" && a != b }
 
-func another(locked *LockedError) error { return fmt.Errorf("%w: %w", ErrAnother, locked) }
+func anotherHolder(locked *LockedError) error { return fmt.Errorf("%w: %w", ErrAnother, locked) }
 
 // checkCaller refuses a caller for whom the lock was not taken.
 func (l *Lock) checkCaller(ctx context.Context) error {
 	if !isAnother(l.x.info.Caller, callerOf(ctx)) {
 		return nil
 	}
-	return another(l.x.lockedBy(ctx, l.hold.Claim))
+	return anotherHolder(l.x.lockedBy(ctx, l.hold.Claim))
 }

@@ -52,7 +52,7 @@ func (s *vault) encode(ctx context.Context, state []byte, origin format.StateOri
 	if EncryptedByTool(state) {
 		return encoded{bytes: state}, nil
 	}
-	e, err := compress(state, s.o.Compression)
+	e, err := compressState(state, s.o.Compression)
 	if err != nil || s.o.Sealer == nil {
 		return e, err
 	}
@@ -64,7 +64,7 @@ func (s *vault) encode(ctx context.Context, state []byte, origin format.StateOri
 	return e, nil
 }
 
-func compress(state []byte, how string) (encoded, error) {
+func compressState(state []byte, how string) (encoded, error) {
 	if len(state) < compressFrom {
 		return encoded{bytes: state}, nil
 	}
@@ -99,7 +99,7 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
-			return nil, s.closed(m, fmt.Errorf("version %d of workspace %q: %w", m.N, m.Workspace, errNoKey))
+			return nil, s.noKeyError(m, fmt.Errorf("version %d of workspace %q: %w", m.N, m.Workspace, errNoKey))
 		}
 		plain, err := s.o.Sealer.Open(ctx, stored, m.Envelope, associatedData(m.Encoding(), m.Origin))
 		if err != nil {
@@ -224,8 +224,8 @@ func NewBudget(size int64) *Budget {
 	return &Budget{size: size, reads: semaphore.NewWeighted(size), writes: semaphore.NewWeighted(size)}
 }
 
-// hold waits for n bytes of reading or writing memory; the wait ends with ctx.
-func (b *Budget) hold(ctx context.Context, from *semaphore.Weighted, n int64) (release func(), err error) {
+// holdMemory waits for n bytes of reading or writing memory; the wait ends with ctx.
+func (b *Budget) holdMemory(ctx context.Context, from *semaphore.Weighted, n int64) (release func(), err error) {
 	n = min(n, b.size)
 	if err := from.Acquire(ctx, n); err != nil {
 		return nil, fmt.Errorf("waiting for %d bytes of memory for a state: %w", n, err)
@@ -247,7 +247,7 @@ func (s *Store) Reserve(ctx context.Context, size int64) (release func(), err er
 	if size < 0 {
 		size = s.o.MaxState
 	}
-	return b.hold(ctx, b.writes, writeCopies*size)
+	return b.holdMemory(ctx, b.writes, writeCopies*size)
 }
 
 const (
@@ -289,21 +289,21 @@ func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, limit int64
 		limit = s.o.MaxState
 	} else {
 		need := min(m.Layer.Size, s.o.MaxState)
-		if sealed(m) {
+		if isSealed(m) {
 			need *= 2
 		}
 		if strings.TrimSuffix(m.Encoding(), suffixSealed) != "" {
 			need += limit
 		}
 		var err error
-		if release, err = b.hold(ctx, b.reads, need); err != nil {
+		if release, err = b.holdMemory(ctx, b.reads, need); err != nil {
 			return nil, nil, err
 		}
 	}
 	stored, err := s.repo.ReadBlob(ctx, m.Layer, s.o.MaxState)
 	if err != nil {
 		release()
-		return nil, nil, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, unreadable(err))
+		return nil, nil, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, markUnreadable(err))
 	}
 	state, err := s.decode(ctx, m, stored, limit)
 	if err != nil {

@@ -102,9 +102,9 @@ const (
 	maxEnded = 10_000
 )
 
-// begin lets one attempt per workspace and lock id run at a time, so that a
+// beginAttempt lets one attempt per workspace and lock id run at a time, so that a
 // repeated request finds the lock that the first one won.
-func (h *holdings) begin(ctx context.Context, workspace, id string) (done func(), err error) {
+func (h *holdings) beginAttempt(ctx context.Context, workspace, id string) (done func(), err error) {
 	key := keyOf(workspace, id)
 	for {
 		h.mu.Lock()
@@ -129,13 +129,13 @@ func (h *holdings) begin(ctx context.Context, workspace, id string) (done func()
 	}
 }
 
-func (h *holdings) keep(l *Lock) {
+func (h *holdings) keepHeld(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.held[l.x.names.workspace] = l
 }
 
-func (h *holdings) forget(l *Lock) {
+func (h *holdings) forgetHeld(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.held[l.x.names.workspace] == l {
@@ -143,9 +143,9 @@ func (h *holdings) forget(l *Lock) {
 	}
 }
 
-// drop forgets a lock that this process no longer manages, and leaves its claim.
-func (h *holdings) drop(l *Lock) {
-	h.forget(l)
+// dropHeld forgets a lock that this process no longer manages, and leaves its claim.
+func (h *holdings) dropHeld(l *Lock) {
+	h.forgetHeld(l)
 	if l.heartbeats != nil {
 		l.heartbeats.stop()
 	}
@@ -153,8 +153,8 @@ func (h *holdings) drop(l *Lock) {
 
 func keyOf(workspace, id string) string { return workspace + "\x00" + id }
 
-// end remembers that an id was released, if it is a UUID: no client locks twice under one.
-func (h *holdings) end(workspace, id string, now time.Time) {
+// rememberEnded remembers that an id was released, if it is a UUID: no client locks twice under one.
+func (h *holdings) rememberEnded(workspace, id string, now time.Time) {
 	if uuid.Validate(id) != nil {
 		return
 	}

@@ -44,7 +44,7 @@ type Heartbeat struct {
 	Uptime time.Duration // [Options].Uptime at that time
 }
 
-func (x *session) dated() Heartbeat { return Heartbeat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
+func (x *session) heartbeatNow() Heartbeat { return Heartbeat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
 
 func newTimestamp(o *Options) timestamp { return timestamp{time.Now(), o.Uptime()} }
 
@@ -61,7 +61,7 @@ func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *h
 	stopped := make(chan struct{})
 	beside := newSession(x.s, x.names.workspace, x.info, terms{}) // may be used beside x
 	beside.date = x.date
-	b := &heartbeats{x: beside, claim: claim, ttl: x.s.o.LockTTL, confirmed: x.claimed, dated: x.dated(), sent: 1}
+	b := &heartbeats{x: beside, claim: claim, ttl: x.s.o.LockTTL, confirmed: x.claimed, dated: x.heartbeatNow(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	ctx = context.WithoutCancel(ctx) // ends by stop
 	// The claim itself was the first heartbeat, and a list after it won the lock, unless
@@ -89,15 +89,15 @@ func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *h
 func (b *heartbeats) sendOne(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
-	if b.age() >= b.ttl {
-		if ours, err := b.look(ctx); err != nil || !ours {
+	if b.heartbeatAge() >= b.ttl {
+		if ours, err := b.isClaimLive(ctx); err != nil || !ours {
 			return err != nil || ours
 		}
 	}
 	b.sent++
 	r := b.x.perform(ctx, b.claim, nil)
 	b.uncertain = b.uncertain || r.Status == protocol.StatusUncertain
-	ours, err := b.look(ctx)
+	ours, err := b.isClaimLive(ctx)
 	if err == nil && ours && r.Status == protocol.StatusDone {
 		b.mu.Lock()
 		b.confirmed = b.x.claimed
@@ -106,26 +106,26 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 	return err != nil || ours
 }
 
-// look reports whether the claim is still live.
-func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
+// isClaimLive reports whether the claim is still live.
+func (b *heartbeats) isClaimLive(ctx context.Context) (ours bool, err error) {
 	v, _, err := b.x.listToLock(ctx)
 	if err == nil && !b.x.date.IsZero() {
 		b.mu.Lock()
-		b.dated = b.x.dated()
+		b.dated = b.x.heartbeatNow()
 		b.mu.Unlock()
 	}
 	return v.Has(b.claim.Claim) && v.Ended[b.claim.Claim] == 0, err
 }
 
-// age is how old the last confirmed heartbeat is.
-func (b *heartbeats) age() time.Duration {
+// heartbeatAge is how old the last confirmed heartbeat is.
+func (b *heartbeats) heartbeatAge() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.confirmed.age(newTimestamp(b.x.s.o))
 }
 
-// end stops the heartbeats and waits for the one under way. It may be called again.
-func (b *heartbeats) end() {
+// stopAndWait stops the heartbeats and waits for the one under way. It may be called again.
+func (b *heartbeats) stopAndWait() {
 	b.stop()
 	b.done.Wait()
 }
@@ -138,7 +138,7 @@ func (l *Lock) Lease() (age, ttl time.Duration) {
 	if l.heartbeats == nil {
 		return 0, 0
 	}
-	return l.heartbeats.age(), l.heartbeats.ttl
+	return l.heartbeats.heartbeatAge(), l.heartbeats.ttl
 }
 
 // Heartbeat returns the clocks at the time when the registry last answered a heartbeat.
@@ -164,9 +164,9 @@ type observations struct {
 // maxObservations bounds the observations of one workspace.
 const maxObservations = 64
 
-// read notes the content of a claim that the list with that date shows; the zero value for
+// noteClaim notes the content of a claim that the list with that date shows; the zero value for
 // a 404.
-func (s *observations) read(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Observation {
+func (s *observations) noteClaim(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.last[workspace]
@@ -178,16 +178,16 @@ func (s *observations) read(workspace string, c protocol.ClaimID, l format.LockM
 	return known[c]
 }
 
-// failed notes that the registry did not answer. Observations of leases are discarded,
+// discardLeases notes that the registry did not answer. Observations of leases are discarded,
 // since the holder may have got no answer either.
-func (s *observations) failed(workspace string) {
+func (s *observations) discardLeases(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.last[workspace], func(_ protocol.ClaimID, g protocol.Observation) bool { return g.Heartbeat != "" })
 }
 
-// forget drops the observations of a workspace whose lock is free.
-func (s *observations) forget(workspace string) {
+// forgetWorkspace drops the observations of a workspace whose lock is free.
+func (s *observations) forgetWorkspace(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, workspace)

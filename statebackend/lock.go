@@ -54,7 +54,7 @@ func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 	if err != nil {
 		return nil, Version{}, err
 	}
-	return l.s.vault.read(ctx, m, m.N)
+	return l.s.vault.readState(ctx, m, m.N)
 }
 
 // readHead reads the manifest of the head. state-W points to it unless its writer
@@ -66,7 +66,7 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	m := format.StateManifest{}
 	err := error(oci.ErrNotFound)
 	if !l.none && (l.hold.Newest == 0 || !l.s.findings.isStuck()) {
-		m, err = l.s.manifests.fetchState(ctx, l.x.names.pointer(), l.x.names.workspace)
+		m, err = l.s.manifests.fetchState(ctx, l.x.names.pointerTag(), l.x.names.workspace)
 	}
 	switch {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
@@ -75,7 +75,7 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
 			l.x.names.workspace, l.s.repo, l.x.names.fragment, m.N, l.hold.Newest, ErrLockLost)
 	case err != nil || m.N < l.hold.Newest:
-		m, err = l.s.manifests.newest(ctx, l.x.names, protocol.Snapshot{Newest: l.hold.Newest})
+		m, err = l.s.manifests.readNewest(ctx, l.x.names, protocol.Snapshot{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			// cached, so that it is not requested again
 			m = format.StateManifest{Workspace: l.x.names.workspace, Empty: true}
@@ -99,17 +99,17 @@ func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
 	}
 	h := readHead(state)
-	return l.write(ctx, state, format.StateManifest{Lineage: h.lineage, Serial: h.serial})
+	return l.writeState(ctx, state, format.StateManifest{Lineage: h.lineage, Serial: h.serial})
 }
 
 // Delete deletes the workspace. Its history stays until it is pruned, and a
 // later Put restores the name.
 func (l *Lock) Delete(ctx context.Context) error {
-	_, err := l.write(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
+	_, err := l.writeState(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
 	return err
 }
 
-func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
+func (l *Lock) writeState(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
@@ -120,13 +120,13 @@ func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) 
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.names.workspace, l.s.repo, err)
 	}
 	save := l.hold.Save()
-	l.x.run(ctx, save, &c)
+	l.x.runMachine(ctx, save, &c)
 	l.hold.Saved(save)
-	return l.settle(ctx, m, save.Result)
+	return l.settleSave(ctx, m, save.Result)
 }
 
-// settle turns the result of a save into the result of a write.
-func (l *Lock) settle(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
+// settleSave turns the result of a save into the result of a write.
+func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
 	kept := int64(0)
 	if res.Written {
 		kept = m.N
@@ -138,7 +138,7 @@ func (l *Lock) settle(ctx context.Context, m format.StateManifest, res protocol.
 		l.head = &m
 		return newVersion(m), nil
 	case res.Lost:
-		return Version{}, overtaken(ctx, l, kept, res)
+		return Version{}, overtakenError(ctx, l, kept, res)
 	case !res.Stored && res.Written:
 		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it counts: %w", l.x.names.workspace, l.s.repo, kept, res.Err)
 	case !res.Stored:
@@ -177,7 +177,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	m.Run = runPage(l.x.info.Info)
 	m.Parent = parent.Manifest.Digest.String()
 	m.ParentN = parent.N
-	blob, ok, err := l.s.vault.store(ctx, state, m)
+	blob, ok, err := l.s.vault.storeState(ctx, state, m)
 	if err != nil {
 		return c, err
 	}
@@ -194,9 +194,9 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	return c, err
 }
 
-// overtaken reads who ended our claim, and says which version keeps the bytes and whether
+// overtakenError reads who ended our claim, and says which version keeps the bytes and whether
 // it is current.
-func overtaken(ctx context.Context, l *Lock, kept int64, res protocol.Saved) error {
+func overtakenError(ctx context.Context, l *Lock, kept int64, res protocol.Saved) error {
 	how := endText(l.x.endOf(ctx, l.hold.Claim))
 	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
 		how = explainMissing(l)
@@ -224,7 +224,7 @@ func explainMissing(l *Lock) string {
 // under its id before it was won here. Calling it again has no effect. An error means
 // that the workspace may still appear locked.
 func (l *Lock) Unlock(ctx context.Context) error {
-	sealed, joined := l.beside()
+	sealed, joined := l.sealedBelow()
 	if err := l.unlock(ctx); err != nil || !joined {
 		return err
 	}
@@ -235,9 +235,9 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// beside reports whether the lock was won beside claims of other processes of the
+// sealedBelow reports whether the lock was won beside claims of other processes of the
 // client, and the number below which these cannot write any more.
-func (l *Lock) beside() (sealed int64, joined bool) {
+func (l *Lock) sealedBelow() (sealed int64, joined bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hold.Sealed(), l.hold.Joined
@@ -254,21 +254,21 @@ func (l *Lock) unlock(ctx context.Context) error {
 		cleaner{l.s, l.x}.cleanUp(ctx)
 	}
 	e := l.hold.Release()
-	e.Can = l.s.findings.abilities()
+	e.Can = l.s.findings.knownAbilities()
 	if b := l.heartbeats; b != nil {
-		b.end()
+		b.stopAndWait()
 		e.Renewed = b.sent > 1
 		e.Late = b.uncertain
 	}
 	if !l.hold.Lost || l.x.snapshot.Ended[l.hold.Claim] == 0 {
-		l.x.run(ctx, e, nil)
-		l.s.findings.learn(e.Can)
+		l.x.runMachine(ctx, e, nil)
+		l.s.findings.learnAbilities(e.Can)
 	}
 	if e.Err != nil {
 		return fmt.Errorf("unlocking workspace %q in %s: %w", l.x.names.workspace, l.s.repo, e.Err)
 	}
 	l.released = true
-	l.s.locks.forget(l)
+	l.s.locks.forgetHeld(l)
 	if n := len(l.x.snapshot.Claims); n >= manyClaims {
 		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts anew",
 			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "locks", n)
@@ -304,10 +304,10 @@ type cleaner struct {
 	x *session
 }
 
-// deletes reports whether it is worth trying to delete. Clean tombstones accumulate
+// mayDelete reports whether it is worth trying to delete. Clean tombstones accumulate
 // only in a registry without DELETE, so such a registry is not asked again each time.
-func (l cleaner) deletes() bool {
-	switch can := l.s.findings.abilities(); can {
+func (l cleaner) mayDelete() bool {
+	switch can := l.s.findings.knownAbilities(); can {
 	case protocol.Abilities{}:
 		return !slices.Contains(slices.Collect(maps.Values(l.x.snapshot.Ended)), protocol.EndedClean)
 	default:
@@ -317,12 +317,12 @@ func (l cleaner) deletes() bool {
 
 // cleanUp removes ended claims and old versions, if the registry supports deleting.
 func (l cleaner) cleanUp(ctx context.Context) {
-	if l.deletes() {
+	if l.mayDelete() {
 		l.cleanUpClaims(ctx)
 		l.prune(ctx)
 		return
 	}
-	if n := len(l.x.numbers); l.tooMany() && l.s.findings.first("", keepsAll) {
+	if n := len(l.x.numbers); l.tooMany() && l.s.findings.isNewWarning("", keepsAll) {
 		l.s.o.Logger.WarnContext(ctx, "max_versions has no effect here: the registry does not delete",
 			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "max_versions", l.s.o.MaxVersions, "versions", n)
 	}
@@ -346,8 +346,8 @@ func (l cleaner) prune(ctx context.Context) {
 	l.s.catalog.warnUnpruned(ctx, l.x.names, err)
 }
 
-// refusal is the part of an error that does not depend on the object; "" for nil.
-func refusal(err error) string {
+// refusalText is the part of an error that does not depend on the object; "" for nil.
+func refusalText(err error) string {
 	e, ok := errors.AsType[*oci.ResponseError](err)
 	switch {
 	case ok:
@@ -360,7 +360,7 @@ func refusal(err error) string {
 
 // warnUnpruned logs why old versions stay, unless the last warning gave the same reason.
 func (s *catalog) warnUnpruned(ctx context.Context, l tagNames, err error) {
-	if s.findings.first(l.fragment, refusal(err)) {
+	if s.findings.isNewWarning(l.fragment, refusalText(err)) {
 		s.manifests.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.manifests.repo.String(), "workspace", l.workspace, "error", err)
 	}
 }
@@ -379,7 +379,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	done, err := s.locks.begin(ctx, workspace, id)
+	done, err := s.locks.beginAttempt(ctx, workspace, id)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, err)
 	}
@@ -391,13 +391,13 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	a := newAcquirer(s, id)
 	a.Resume = true
 	var seal content
-	x.run(ctx, a, &seal)
-	s.findings.learn(a.Can)
+	x.runMachine(ctx, a, &seal)
+	s.findings.learnAbilities(a.Can)
 	switch res := a.Result; {
 	case res.Won:
 		return x.makeLock(ctx, a, seal)
 	case res.Held:
-		return nil, another(x.lockedBy(ctx, res.By))
+		return nil, anotherHolder(x.lockedBy(ctx, res.By))
 	case res.Ended:
 		how, c := x.snapshot.Over(id).Standing(id, protocol.ClaimID{}, 0)
 		return nil, x.refusal(ctx, id, how, c)
@@ -424,7 +424,7 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 		if err = do(l); !errors.Is(err, ErrLockLost) {
 			return err
 		}
-		s.locks.drop(l) // its claim stays, since it belongs to the client
+		s.locks.dropHeld(l) // its claim stays, since it belongs to the client
 		var resumeErr error
 		l, resumeErr = s.Resume(ctx, workspace, id)
 		_, locked := errors.AsType[*LockedError](resumeErr)
@@ -449,7 +449,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 		if err := l.checkCaller(ctx); err != nil {
 			return err
 		}
-		sealed, _ = l.beside()
+		sealed, _ = l.sealedBelow()
 		if err := l.unlock(ctx); err != nil {
 			return err
 		}
@@ -459,7 +459,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 		err = nil
 	}
 	if err == nil {
-		s.locks.end(workspace, id, s.o.Now())
+		s.locks.rememberEnded(workspace, id, s.o.Now())
 	}
 	return err
 }
@@ -517,9 +517,9 @@ func (s *Store) sealFrom(ctx context.Context, workspace string, floor int64) {
 	defer cancel()
 	x := newSession(s, workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()}, terms{locks: true})
 	x.ttl = 2 * lockTime // if this process dies, nobody has to force its lock
-	c := &protocol.Sealer{LockID: x.info.ID, Base: rand.Uint32(), Floor: floor, Can: s.findings.abilities()}
-	x.run(ctx, c, &content{})
-	s.findings.learn(c.Can)
+	c := &protocol.Sealer{LockID: x.info.ID, Base: rand.Uint32(), Floor: floor, Can: s.findings.knownAbilities()}
+	x.runMachine(ctx, c, &content{})
+	s.findings.learnAbilities(c.Can)
 	if c.Err != nil {
 		s.o.Logger.WarnContext(ctx, "the lock was ended, but its state could not be copied: until the next lock, a write of its holder may still become current",
 			"repository", s.repo.String(), "workspace", workspace, "error", c.Err)
@@ -535,16 +535,16 @@ const sealerLockID = "force-unlock-"
 func endLock(ctx context.Context, s *Store, workspace, id string, sealed int64, owned bool) (floor int64, err error) {
 	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)}, terms{})
 	f := &protocol.Forcer{LockID: id, Sealed: sealed, Owned: owned && x.info.Caller != ""}
-	x.run(ctx, f, nil)
+	x.runMachine(ctx, f, nil)
 	res := f.Result
 	switch {
 	case res.Err != nil:
 		return 0, fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.Err)
 	case res.Foreign != protocol.ClaimID{}:
-		return 0, another(x.lockedBy(ctx, res.Foreign))
+		return 0, anotherHolder(x.lockedBy(ctx, res.Foreign))
 	case res.Ended:
 		if l, ok := s.Holding(workspace, id); ok {
-			s.locks.drop(l)
+			s.locks.dropHeld(l)
 		}
 		return res.Floor, nil
 	case res.Asked && x.foreign.Info.ID == format.ShownID(id):

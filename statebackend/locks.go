@@ -79,7 +79,7 @@ func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
 // of one id, as of a lock that moved from server to server, it returns the oldest.
 func lockTags(tags []string) []format.StateTag {
 	var list []format.StateTag
-	ended := endings(tags)
+	ended := endedClaims(tags)
 	for _, tag := range tags {
 		t, ok := format.ParseStateTag(tag)
 		if ok && (t.Kind == format.LockMarker || t.Kind == format.LockClaim && !ended[t]) {
@@ -132,8 +132,8 @@ func (r *manifests) heldBy(ctx context.Context, t format.StateTag) (Held, bool, 
 	return h, true, nil
 }
 
-// endings returns the claims that have a tombstone.
-func endings(tags []string) map[format.StateTag]bool {
+// endedClaims returns the claims that have a tombstone.
+func endedClaims(tags []string) map[format.StateTag]bool {
 	ended := map[format.StateTag]bool{}
 	for _, tag := range tags {
 		t, ok := format.ParseStateTag(tag)

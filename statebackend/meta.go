@@ -171,7 +171,7 @@ func newVersion(m format.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
 		Tool: m.Tool, Who: m.Who, Operation: m.Operation, Run: runPage(m.Run), LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
-		Encrypted: sealed(m), Envelope: m.Envelope,
+		Encrypted: isSealed(m), Envelope: m.Envelope,
 	}
 	if !m.Empty {
 		v.Size = m.Layer.Size
@@ -211,8 +211,8 @@ func runPage(info string) string {
 // over.
 const Jump = protocol.Jump
 
-// numbers returns the version numbers of a workspace, newest first.
-func numbers(tags []string, fragment string) []int64 {
+// versionNumbers returns the version numbers of a workspace, newest first.
+func versionNumbers(tags []string, fragment string) []int64 {
 	var list []int64
 	for _, tag := range tags {
 		if t, ok := format.ParseStateTag(tag); ok && t.Kind == format.StateNumbered && t.Fragment == fragment {
@@ -234,11 +234,11 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 			return
 		}
 		below := int64(math.MaxInt64)
-		for i, n := range numbers(tags, tagNamesOf(workspace).fragment) {
+		for i, n := range versionNumbers(tags, tagNamesOf(workspace).fragment) {
 			if n >= below {
 				continue
 			}
-			m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
+			m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numberedTag(n), workspace)
 			switch missing := errors.Is(err, oci.ErrNotFound); {
 			case missing && i > 0:
 				continue // pruned meanwhile
@@ -251,7 +251,7 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 			v := newVersion(m)
 			v.N = n
 			v.Current = i == 0
-			if !yield(v, versionError(workspace, n, unreadable(err))) {
+			if !yield(v, versionError(workspace, n, markUnreadable(err))) {
 				return
 			}
 		}
@@ -261,7 +261,7 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 // Describe returns version n of a workspace without reading its state, with one
 // request. Version.Current is not set, since that needs a list.
 func (s *Store) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
-	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
+	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numberedTag(n), workspace)
 	v := newVersion(m)
 	v.N = n
 	return v, versionError(workspace, n, err)

@@ -23,9 +23,9 @@ type vault struct {
 	o         *Options
 }
 
-// read returns the state of a manifest; head is the current version, 0 if not
+// readState returns the state of a manifest; head is the current version, 0 if not
 // known. The bytes no longer count against the budget once it has returned.
-func (s *vault) read(ctx context.Context, m format.StateManifest, head int64) ([]byte, Version, error) {
+func (s *vault) readState(ctx context.Context, m format.StateManifest, head int64) ([]byte, Version, error) {
 	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.view(ctx, m, head, use) })
 }
 
@@ -41,7 +41,7 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 	if err := s.checkOrigin(ctx, m); err != nil {
 		return v, err
 	}
-	if m.Empty && !sealed(m) {
+	if m.Empty && !isSealed(m) {
 		return v, s.manifests.noState(m.Workspace)
 	}
 	return v, s.load(ctx, m, func(state []byte) error {
@@ -55,8 +55,8 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 	})
 }
 
-// sealed reports whether a manifest says that its layer is sealed.
-func sealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
+// isSealed reports whether a manifest says that its layer is sealed.
+func isSealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
 // checkOrigin compares the origin that a sealed version claims with where it was
 // found. Opening it then proves the claim, since the origin is part of the
@@ -65,20 +65,20 @@ func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
-	case !sealed(m) && m.Empty && !s.o.Unsealed:
-		return s.unsealed(m, "says without a seal that there is no state", Remedy{Kind: RemedySeal})
-	case !sealed(m):
+	case !isSealed(m) && m.Empty && !s.o.Unsealed:
+		return s.unsealedError(m, "says without a seal that there is no state", Remedy{Kind: RemedySeal})
+	case !isSealed(m):
 		return nil // checkContent decides
 	case m.Origin.Workspace != m.Workspace:
-		return s.misplaced(m, RemedyDecrypt, "if the workspace was not renamed by hand, somebody put one state in the place of another")
+		return s.misplacedError(m, RemedyDecrypt, "if the workspace was not renamed by hand, somebody put one state in the place of another")
 	case m.Origin.Version != m.N:
-		return s.misplaced(m, RemedyDecrypt, "an older okara copied a version when a lock was taken over; else somebody put an old version in the place of a new one")
+		return s.misplacedError(m, RemedyDecrypt, "an older okara copied a version when a lock was taken over; else somebody put an old version in the place of a new one")
 	case m.Origin.Repository == s.repo.Name() || m.Origin.Repository == s.repo.String():
 		return nil // with the host: written by an older okara
 	case m.Origin.Repository == s.o.Primary && s.o.Primary != "":
 		return s.checkBelow(ctx, m)
 	}
-	return s.misplaced(m, RemedyPrimary, "")
+	return s.misplacedError(m, RemedyPrimary, "")
 }
 
 // checkBelow makes sure that no version below one of the primary's was written
@@ -92,17 +92,17 @@ func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	l := tagNamesOf(m.Workspace)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
-	for _, n := range numbers(tags, l.fragment) {
+	for _, n := range versionNumbers(tags, l.fragment) {
 		if n >= m.N {
 			continue
 		}
 		g.Go(func() error {
-			below, err := s.manifests.fetchState(ctx, l.numbered(n), m.Workspace)
+			below, err := s.manifests.fetchState(ctx, l.numberedTag(n), m.Workspace)
 			if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 				return nil // it proves nothing
 			}
-			if err == nil && sealed(below) && below.Origin.Repository == s.repo.Name() {
-				err = s.misplaced(m, 0, fmt.Sprintf("version %d was written here, so the repository was taken over and later versions of the original do not belong in it", n))
+			if err == nil && isSealed(below) && below.Origin.Repository == s.repo.Name() {
+				err = s.misplacedError(m, 0, fmt.Sprintf("version %d was written here, so the repository was taken over and later versions of the original do not belong in it", n))
 			}
 			return err
 		})
@@ -116,29 +116,29 @@ func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
-	case !sealed(m) && (s.o.Unsealed || EncryptedByTool(state)):
+	case !isSealed(m) && (s.o.Unsealed || EncryptedByTool(state)):
 		return nil
-	case !sealed(m):
-		return s.unsealed(m, "is stored in clear, and keys are configured", Remedy{Kind: RemedySeal})
+	case !isSealed(m):
+		return s.unsealedError(m, "is stored in clear, and keys are configured", Remedy{Kind: RemedySeal})
 	case m.Empty != (len(state) == 0):
-		return s.unsealed(m, "does not hold what its manifest says", Remedy{Kind: RemedyDecrypt})
+		return s.unsealedError(m, "does not hold what its manifest says", Remedy{Kind: RemedyDecrypt})
 	}
 	return nil
 }
 
-func (s *vault) unsealed(m format.StateManifest, what string, r Remedy) error {
+func (s *vault) unsealedError(m format.StateManifest, what string, r Remedy) error {
 	r.Repository = s.repo.String()
 	r.Workspace = m.Workspace
 	return &RemediedError{r, fmt.Errorf("version %d of workspace %q in %s %s: %w", m.N, m.Workspace, s.repo, what, ErrUnsealed)}
 }
 
-func (s *vault) misplaced(m format.StateManifest, kind RemedyKind, cause string) error {
+func (s *vault) misplacedError(m format.StateManifest, kind RemedyKind, cause string) error {
 	o := m.Origin
-	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
+	return s.unsealedError(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
-// closed is the error for a version that is sealed while no key is configured.
-func (s *vault) closed(m format.StateManifest, err error) error {
+// noKeyError is the error for a version that is sealed while no key is configured.
+func (s *vault) noKeyError(m format.StateManifest, err error) error {
 	r := Remedy{Kind: RemedyKey, Workspace: m.Workspace, Version: m.N}
 	if s.repo != nil { // Decode needs no repository
 		r.Repository = s.repo.String()
@@ -164,9 +164,9 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 	return state, newVersion(sm), err
 }
 
-// store encodes a state for the place that m names, fills the rest of m and
+// storeState encodes a state for the place that m names, fills the rest of m and
 // returns the blob to push; false if no blob is needed.
-func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
+func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
 	m.Layer = oci.Descriptor{}
 	m.Envelope = nil
 	m.SHA256 = ""
@@ -185,10 +185,10 @@ func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest
 	return blob, true, nil
 }
 
-// seal prepares the version that a takeover writes under its first number: the content
+// sealTakeover prepares the version that a takeover writes under its first number: the content
 // of the head, sealed again, since a version is bound to its number. It is built once,
 // because a repeated write must send the same bytes.
-func (x *session) seal(ctx context.Context, req protocol.Request, c *content) error {
+func (x *session) sealTakeover(ctx context.Context, req protocol.Request, c *content) error {
 	if c.manifest.Bytes != nil {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (x *session) seal(ctx context.Context, req protocol.Request, c *content) er
 	case req.Head > 0:
 		head, err = x.headToSeal(ctx, req.Head)
 	case x.snapshot.Pointer: // written by a tool without versions
-		head, err = x.s.manifests.fetchState(ctx, x.names.pointer(), x.names.workspace)
+		head, err = x.s.manifests.fetchState(ctx, x.names.pointerTag(), x.names.workspace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading version %d to seal it: %w", req.Head, definiteRead(err))
@@ -226,43 +226,43 @@ func (x *session) seal(ctx context.Context, req protocol.Request, c *content) er
 func (x *session) renew(ctx context.Context, head format.StateManifest, m *format.StateManifest, c *content) error {
 	s := x.s
 	if s.o.Sealer == nil {
-		if sealed(head) {
-			return s.vault.closed(head, errNoKey)
+		if isSealed(head) {
+			return s.vault.noKeyError(head, errNoKey)
 		}
 		return nil
 	}
 	unsealed := s.o.Unsealed && head.Manifest.Digest != ""
-	if unsealed && !sealed(head) {
+	if unsealed && !isSealed(head) {
 		return nil
 	}
 	var kept error
 	_, err := s.vault.view(ctx, head, 0, func(state []byte, _ Version) error {
-		kept = x.keep(ctx, state, m, c)
+		kept = x.keepContent(ctx, state, m, c)
 		return nil
 	})
 	switch {
 	case unsealed && errors.Is(err, ErrUnsealed):
 		return nil
 	case errors.Is(err, oci.ErrNotFound):
-		return x.keep(ctx, nil, m, c)
+		return x.keepContent(ctx, nil, m, c)
 	case err != nil:
 		return err
 	}
 	return kept
 }
 
-// keep stores state for the place of m, and sets m's lineage and serial.
-func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifest, c *content) error {
+// keepContent stores state for the place of m, and sets m's lineage and serial.
+func (x *session) keepContent(ctx context.Context, state []byte, m *format.StateManifest, c *content) error {
 	h := readHead(state)
 	m.Lineage = h.lineage
 	m.Serial = h.serial
-	blob, ok, err := x.s.vault.store(ctx, state, m)
+	blob, ok, err := x.s.vault.storeState(ctx, state, m)
 	if err != nil || !ok {
 		return err
 	}
 	c.blobs = []oci.Blob{blob}
 	if err := x.s.repo.PushBlob(ctx, blob); err != nil {
-		return fmt.Errorf("%v: %w", err, definite(err))
+		return fmt.Errorf("%v: %w", err, definiteError(err))
 	}
 	return nil
 }

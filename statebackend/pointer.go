@@ -29,7 +29,7 @@ func (s *pointers) readPointed(ctx context.Context, l tagNames) (format.StateMan
 	if s.manifests.o.StrictReads || s.findings.isStuck() {
 		return s.manifests.readListed(ctx, l)
 	}
-	m, err := s.manifests.fetchState(ctx, l.pointer(), l.workspace)
+	m, err := s.manifests.fetchState(ctx, l.pointerTag(), l.workspace)
 	if errors.Is(err, oci.ErrNotFound) { // the writer may have died between version and state-W
 		return s.manifests.readListed(ctx, l)
 	}
@@ -42,7 +42,7 @@ func (s *pointers) readPointed(ctx context.Context, l tagNames) (format.StateMan
 	}
 	n := m.N
 	if m, err = s.manifests.readListed(ctx, l); err == nil && !s.findings.isStuck() {
-		s.manifests.o.Logger.WarnContext(ctx, l.pointer()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
+		s.manifests.o.Logger.WarnContext(ctx, l.pointerTag()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
 			"repository", s.manifests.repo.String(), "workspace", l.workspace, "tag", n, "version", m.N)
 	}
 	return m, err
@@ -70,7 +70,7 @@ func (s *pointers) isBehind(ctx context.Context, l tagNames, m format.StateManif
 	if err := text.Wait(ctx, listedPause*5); err != nil {
 		return false, err
 	}
-	again, err := s.manifests.fetchState(ctx, l.pointer(), l.workspace)
+	again, err := s.manifests.fetchState(ctx, l.pointerTag(), l.workspace)
 	return err != nil || again.N < newest, nil
 }
 
@@ -78,14 +78,14 @@ func (s *pointers) isBehind(ctx context.Context, l tagNames, m format.StateManif
 // that permanently, it also records this in the verdict for every later reader.
 func (s *pointers) reportBehind(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
-		s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
+		s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointerTag()+" could not be moved to it; the next lock repairs this",
 			"repository", s.manifests.repo.String(), "version", n, "error", cause)
 		return
 	}
 	if !s.findings.learnPointer(format.PointerStuck) {
 		return // already reported
 	}
-	s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointer()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
+	s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointerTag()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
 		"repository", s.manifests.repo.String(), "version", n, "error", cause)
 	if err := s.recordStuck(ctx); err != nil {
 		s.manifests.o.Logger.WarnContext(ctx, "that tags do not move could not be recorded", "repository", s.manifests.repo.String(), "error", err)

@@ -30,7 +30,7 @@ func (w Workspaces) Prune(ctx context.Context, workspace string, keep int) ([]in
 		return nil, err
 	}
 	p := pruner{w.s.manifests, tagNamesOf(workspace)}
-	list := numbers(tags, p.names.fragment)
+	list := versionNumbers(tags, p.names.fragment)
 	return p.prune(ctx, tags, list, max(keep, 1), len(list))
 }
 
@@ -41,8 +41,8 @@ func (w Workspaces) Prunable(ctx context.Context, workspace string, keep int) ([
 		return nil, err
 	}
 	p := pruner{w.s.manifests, tagNamesOf(workspace)}
-	list := numbers(tags, p.names.fragment)
-	return p.prunable(ctx, tags, list, max(keep, 1), len(list))
+	list := versionNumbers(tags, p.names.fragment)
+	return p.prunableVersions(ctx, tags, list, max(keep, 1), len(list))
 }
 
 // pruner removes versions of a workspace.
@@ -51,13 +51,13 @@ type pruner struct {
 	names     tagNames
 }
 
-// prunable looks at the versions after the first keep ones, oldest first, and
+// prunableVersions looks at the versions after the first keep ones, oldest first, and
 // returns at most limit.
-func (p pruner) prunable(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
+func (p pruner) prunableVersions(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
 	if len(list) <= keep {
 		return nil, nil
 	}
-	forks, err := p.forks(ctx, tags, list)
+	forks, err := p.findForks(ctx, tags, list)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (p pruner) prunable(ctx context.Context, tags []string, list []int64, keep,
 			break
 		}
 		if forks[n] {
-			m, err := p.manifests.fetchState(ctx, p.names.numbered(n), p.names.workspace)
+			m, err := p.manifests.fetchState(ctx, p.names.numberedTag(n), p.names.workspace)
 			if err != nil && !errors.Is(err, oci.ErrNotFound) {
 				return nil, err
 			}
@@ -82,16 +82,16 @@ func (p pruner) prunable(ctx context.Context, tags []string, list []int64, keep,
 
 // prune removes the prunable versions.
 func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) (gone []int64, err error) {
-	old, err := p.prunable(ctx, tags, list, keep, limit)
+	old, err := p.prunableVersions(ctx, tags, list, keep, limit)
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	shared, err := p.shared(ctx, tags)
+	shared, err := p.sharedTest(ctx, tags)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range old {
-		if err := p.manifests.drop(ctx, p.names.numbered(n), shared); err != nil {
+		if err := p.manifests.dropTag(ctx, p.names.numberedTag(n), shared); err != nil {
 			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, p.names.workspace, err)
 		}
 		gone = append(gone, n)
@@ -99,12 +99,12 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 	return gone, nil
 }
 
-// forks returns the versions that the head does not descend from. They exist only
+// findForks returns the versions that the head does not descend from. They exist only
 // where a lock was taken over, which shows as a jump in the numbers, and in a copy that
 // keeps versions of its own; only then are the ancestors of the head read.
-func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int64]bool, error) {
-	kept, err := p.kept(ctx, tags)
-	if err != nil || len(kept) == 0 && !jumped(list) {
+func (p pruner) findForks(ctx context.Context, tags []string, list []int64) (map[int64]bool, error) {
+	kept, err := p.keptVersions(ctx, tags)
+	if err != nil || len(kept) == 0 && !hasJump(list) {
 		return nil, err
 	}
 	forks := map[int64]bool{}
@@ -113,7 +113,7 @@ func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int
 	}
 	for n := list[0]; forks[n] && !slices.Contains(kept, n); {
 		delete(forks, n)
-		m, err := p.manifests.fetchState(ctx, p.names.numbered(n), p.names.workspace)
+		m, err := p.manifests.fetchState(ctx, p.names.numberedTag(n), p.names.workspace)
 		if errors.Is(err, oci.ErrNotFound) {
 			break
 		}
@@ -125,8 +125,8 @@ func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int
 	return forks, nil
 }
 
-// kept returns the versions that a copy keeps as its own.
-func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
+// keptVersions returns the versions that a copy keeps as its own.
+func (p pruner) keptVersions(ctx context.Context, tags []string) ([]int64, error) {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil, nil
 	}
@@ -137,8 +137,8 @@ func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
 	return mark.Kept[p.names.workspace], err
 }
 
-// jumped reports whether a lock was ever taken over in this history.
-func jumped(list []int64) bool {
+// hasJump reports whether a lock was ever taken over in this history.
+func hasJump(list []int64) bool {
 	for i := 1; i < len(list); i++ {
 		if list[i-1]-list[i] >= protocol.Jump/2 {
 			return true
@@ -147,9 +147,9 @@ func jumped(list []int64) bool {
 	return false
 }
 
-// drop deletes a tag, and its manifest unless other tags share it, since many registries
+// dropTag deletes a tag, and its manifest unless other tags share it, since many registries
 // never collect untagged manifests. Where tags cannot be deleted, only the manifest is.
-func (r *manifests) drop(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
+func (r *manifests) dropTag(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
 	d, err := r.repo.Resolve(ctx, tag)
 	if err == nil {
 		err = r.repo.Untag(ctx, tag)
@@ -176,15 +176,15 @@ func (r *manifests) drop(ctx context.Context, tag string, shared func(oci.Descri
 // are deleted; beyond that, only tags are deleted.
 const maxForeign = 100
 
-// shared returns a test for manifests that state-W or a tag of another tool points
+// sharedTest returns a test for manifests that state-W or a tag of another tool points
 // to. Each version has its own manifest, and locks have different ones.
-func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor) bool, error) {
-	look := foreign(tags)
+func (p pruner) sharedTest(ctx context.Context, tags []string) (func(oci.Descriptor) bool, error) {
+	look := foreignTags(tags)
 	if len(look) > maxForeign {
 		return func(oci.Descriptor) bool { return true }, nil
 	}
 	var found []oci.Descriptor
-	for _, tag := range append(look, p.names.pointer()) {
+	for _, tag := range append(look, p.names.pointerTag()) {
 		d, err := p.manifests.repo.Resolve(ctx, tag)
 		if err == nil {
 			found = append(found, d)
@@ -197,9 +197,9 @@ func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor)
 	}, nil
 }
 
-// foreign returns the tags that okara did not write: those of an unknown form, and
+// foreignTags returns the tags that okara did not write: those of an unknown form, and
 // state-X where X has no versions.
-func foreign(tags []string) (list []string) {
+func foreignTags(tags []string) (list []string) {
 	versioned := map[string]bool{}
 	for _, tag := range tags {
 		if t, ok := format.ParseStateTag(tag); ok && t.Kind == format.StateNumbered {
@@ -250,7 +250,7 @@ func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, 
 func closedHead(ctx context.Context, l *Lock, err error) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m, rerr := l.readHead(ctx); rerr == nil && sealed(m) {
+	if m, rerr := l.readHead(ctx); rerr == nil && isSealed(m) {
 		return newVersion(m), nil
 	}
 	return Version{}, err

@@ -22,7 +22,7 @@ type manifests struct {
 	o    *Options
 }
 
-func (r *manifests) snapshot(ctx context.Context) (oci.TagList, error) {
+func (r *manifests) readSnapshot(ctx context.Context) (oci.TagList, error) {
 	l, err := r.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		if e, ok := errors.AsType[*oci.ResponseError](err); ok {
@@ -38,7 +38,7 @@ func (r *manifests) snapshot(ctx context.Context) (oci.TagList, error) {
 
 // tags lists the repository; one that does not exist yet is empty.
 func (r *manifests) tags(ctx context.Context) ([]string, error) {
-	l, err := r.snapshot(ctx)
+	l, err := r.readSnapshot(ctx)
 	return l.Tags, err
 }
 
@@ -130,7 +130,7 @@ func (r *manifests) readListed(ctx context.Context, l tagNames) (format.StateMan
 		if err != nil {
 			return format.StateManifest{}, err
 		}
-		m, err := r.newest(ctx, l, protocol.NewSnapshot(tags, l.fragment))
+		m, err := r.readNewest(ctx, l, protocol.NewSnapshot(tags, l.fragment))
 		if _, gone := errors.AsType[*unreadableError](err); !gone || again == listedAgain {
 			return m, err
 		}
@@ -140,16 +140,16 @@ func (r *manifests) readListed(ctx context.Context, l tagNames) (format.StateMan
 	}
 }
 
-// newest reads the manifest of the highest version in v, or the state that a tool
+// readNewest reads the manifest of the highest version in v, or the state that a tool
 // without versions wrote.
-func (r *manifests) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
+func (r *manifests) readNewest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
 	switch {
 	case v.Newest > 0:
-		m, err := r.fetchState(ctx, l.numbered(v.Newest), l.workspace)
+		m, err := r.fetchState(ctx, l.numberedTag(v.Newest), l.workspace)
 		return m, r.unreadableVersion(l, v.Newest, err)
 	case v.Pointer:
-		m, err := r.fetchState(ctx, l.pointer(), l.workspace)
-		return m, unreadable(err)
+		m, err := r.fetchState(ctx, l.pointerTag(), l.workspace)
+		return m, markUnreadable(err)
 	}
 	old := format.OldStateFragment(l.workspace)
 	if l.fragment != l.workspace {
@@ -163,12 +163,12 @@ func (r *manifests) unreadableVersion(l tagNames, n int64, err error) error {
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: r.repo.String(), Workspace: l.workspace, Version: n}, unreadable(err)}
+	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: r.repo.String(), Workspace: l.workspace, Version: n}, markUnreadable(err)}
 }
 
-// unreadable distinguishes a listed but missing object from one that does not exist:
+// markUnreadable distinguishes a listed but missing object from one that does not exist:
 // a state that cannot be read must never look like no state.
-func unreadable(err error) error {
+func markUnreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return &unreadableError{err}
 	}
@@ -191,11 +191,11 @@ func tagNamesOf(workspace string) tagNames {
 	return tagNames{workspace, format.StateFragment(workspace)}
 }
 
-func (l tagNames) pointer() string {
+func (l tagNames) pointerTag() string {
 	return format.StateTag{Kind: format.StatePointer, Fragment: l.fragment}.String()
 }
 
-func (l tagNames) numbered(n int64) string {
+func (l tagNames) numberedTag(n int64) string {
 	return format.StateTag{Kind: format.StateNumbered, Fragment: l.fragment, N: n}.String()
 }
 
@@ -213,13 +213,13 @@ type Listing struct {
 
 // List lists the repository; one that does not exist yet is empty.
 func (s *Store) List(ctx context.Context) (*Listing, error) {
-	l, err := s.manifests.snapshot(ctx)
+	l, err := s.manifests.readSnapshot(ctx)
 	return &Listing{s, l.Tags, l.Date}, err
 }
 
 // Numbers returns the version numbers of a workspace, newest first.
 func (l *Listing) Numbers(workspace string) []int64 {
-	return numbers(l.tags, tagNamesOf(workspace).fragment)
+	return versionNumbers(l.tags, tagNamesOf(workspace).fragment)
 }
 
 // Has reports whether a tag is listed.

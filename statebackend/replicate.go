@@ -34,7 +34,7 @@ func (r Replicas) Workspaces(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing workspaces of %s: %w", r.s.repo, err)
 	}
-	found, err := l.gather(ctx)
+	found, err := l.gatherWorkspaces(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing workspaces of %s: %w", r.s.repo, err)
 	}
@@ -65,13 +65,13 @@ func (r *manifests) readMark(ctx context.Context) (format.ReplicaMark, error) {
 //
 // The newest record of the workspace is copied, too, even if there is no state.
 func (r Replicas) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace)}.run(ctx)
+	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace)}.runCopy(ctx)
 }
 
 // Reseal is Replicate, but opens each version and seals it for dst, which then
 // needs no Primary. Both stores need keys.
 func (r Replicas) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.run(ctx)
+	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.runCopy(ctx)
 }
 
 // copier copies the versions of a workspace from one store to another.
@@ -81,13 +81,13 @@ type copier struct {
 	reseal bool // seal for dst, instead of copying bytes
 }
 
-func (c copier) run(ctx context.Context) ([]int64, error) {
+func (c copier) runCopy(ctx context.Context) ([]int64, error) {
 	copied, err := c.replicate(ctx)
-	return copied, c.failed(err)
+	return copied, c.describeFailure(err)
 }
 
-// failed adds to an error what was being replicated.
-func (c copier) failed(err error) error {
+// describeFailure adds to an error what was being replicated.
+func (c copier) describeFailure(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	mark, err := c.mark(ctx, to.tags)
+	mark, err := c.checkMark(ctx, to.tags)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	case len(list) == 0:
 		return nil, c.src.manifests.noState(c.workspace)
 	}
-	missing, err := c.missing(ctx, list, to.Numbers(c.workspace), mark.Kept[c.workspace])
+	missing, err := c.missingVersions(ctx, list, to.Numbers(c.workspace), mark.Kept[c.workspace])
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +133,11 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	return copied, nil
 }
 
-// missing returns the versions to copy, newest first: those of list above the newest
+// missingVersions returns the versions to copy, newest first: those of list above the newest
 // that both sides have. there lists the versions of dst, kept those that only dst has.
-func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64, error) {
+func (c copier) missingVersions(ctx context.Context, list, there, kept []int64) ([]int64, error) {
 	if len(there) > 0 && there[0] > list[0] {
-		return nil, c.adoptable(fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica))
+		return nil, c.adoptError(fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica))
 	}
 	if err := c.checkResealed(ctx, there); err != nil {
 		return nil, err
@@ -149,10 +149,10 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 			break
 		}
 	}
-	if same, err := c.same(ctx, common); err != nil {
+	if same, err := c.isSameVersion(ctx, common); err != nil {
 		return nil, err
 	} else if !same {
-		return nil, c.adoptable(fmt.Errorf("version %d is another one than the source's: %w", common, ErrReplica))
+		return nil, c.adoptError(fmt.Errorf("version %d is another one than the source's: %w", common, ErrReplica))
 	}
 	missing := slices.DeleteFunc(slices.Clone(list), func(n int64) bool { return n <= common })
 	if limit := c.dst.o.MaxVersions; limit > 0 && len(missing) > limit {
@@ -161,17 +161,17 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
 }
 
-// same reports whether version n is the same on both sides: copied, or sealed again. It
+// isSameVersion reports whether version n is the same on both sides: copied, or sealed again. It
 // also returns true if either side has pruned the version, and for n = 0.
-func (c copier) same(ctx context.Context, n int64) (bool, error) {
+func (c copier) isSameVersion(ctx context.Context, n int64) (bool, error) {
 	if n == 0 {
 		return true, nil
 	}
-	ours, err := c.src.manifests.fetchState(ctx, c.numbered(n), c.workspace)
+	ours, err := c.src.manifests.fetchState(ctx, c.numberedTag(n), c.workspace)
 	if err != nil {
 		return errors.Is(err, oci.ErrNotFound), notMissing(err)
 	}
-	theirs, err := c.dst.manifests.fetchState(ctx, c.numbered(n), c.workspace)
+	theirs, err := c.dst.manifests.fetchState(ctx, c.numberedTag(n), c.workspace)
 	if err != nil {
 		return errors.Is(err, oci.ErrNotFound), notMissing(err)
 	}
@@ -214,7 +214,7 @@ func (c copier) pruneCopies(ctx context.Context) {
 		return
 	}
 	tags, err := s.manifests.tags(ctx)
-	list := numbers(tags, c.fragment)
+	list := versionNumbers(tags, c.fragment)
 	if err == nil && len(list) <= s.o.MaxVersions {
 		return
 	}
@@ -244,7 +244,7 @@ func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("its record: %w", err)
 	}
-	c.dst.catalog.dropRecords(ctx, to.records()[c.fragment], r.Seq, 0)
+	c.dst.catalog.dropRecords(ctx, to.recordTags()[c.fragment], r.Seq, 0)
 	return true, nil
 }
 
@@ -254,8 +254,8 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	if c.reseal || len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
 		return nil
 	}
-	m, err := c.dst.manifests.fetchState(ctx, c.numbered(there[0]), c.workspace)
-	if err == nil && sealed(m) && m.Origin.Repository == c.dst.repo.Name() {
+	m, err := c.dst.manifests.fetchState(ctx, c.numberedTag(there[0]), c.workspace)
+	if err == nil && isSealed(m) && m.Origin.Repository == c.dst.repo.Name() {
 		err = &RemediedError{Remedy{Kind: RemedyReseal}, fmt.Errorf("its versions were sealed for it: %w", ErrReplica)}
 	}
 	return err
@@ -264,18 +264,18 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 // movePointer makes the pointer a copy of version n. If the registry does not let the
 // pointer move, that is logged and is not an error.
 func (s *pointers) movePointer(ctx context.Context, l tagNames, n int64) error {
-	m, err := s.manifests.repo.Fetch(ctx, l.numbered(n))
+	m, err := s.manifests.repo.Fetch(ctx, l.numberedTag(n))
 	if err != nil {
 		return err
 	}
-	d, err := s.manifests.repo.Resolve(ctx, l.pointer())
+	d, err := s.manifests.repo.Resolve(ctx, l.pointerTag())
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
 	if err == nil && d.Digest == m.Digest {
 		return nil
 	}
-	err = s.manifests.repo.PutTag(ctx, l.pointer(), m)
+	err = s.manifests.repo.PutTag(ctx, l.pointerTag(), m)
 	if refusesForGood(err) {
 		s.reportBehind(ctx, l, n, err)
 		return nil
@@ -288,7 +288,7 @@ var errPruned = errors.New("pruned meanwhile")
 
 // copyVersion copies what the manifest of a version needs, then the manifest.
 func (c copier) copyVersion(ctx context.Context, n int64) error {
-	tag := c.numbered(n)
+	tag := c.numberedTag(n)
 	m, err := c.src.repo.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return errPruned
@@ -301,7 +301,7 @@ func (c copier) copyVersion(ctx context.Context, n int64) error {
 		return err
 	}
 	var blobs []oci.Blob
-	if !sm.Empty || sealed(sm) {
+	if !sm.Empty || isSealed(sm) {
 		blobs = append(blobs, oci.Blob{
 			Descriptor: sm.Layer, From: c.src.repo, Open: func() (io.ReadCloser, error) { return c.src.repo.Open(ctx, sm.Layer) },
 		})
@@ -317,14 +317,14 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 	if c.dst.o.Sealer == nil {
 		return errors.New("sealing anew needs a key")
 	}
-	m, err := c.src.manifests.fetchState(ctx, c.numbered(n), c.workspace)
+	m, err := c.src.manifests.fetchState(ctx, c.numberedTag(n), c.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		return errPruned
 	}
 	if err != nil {
 		return err
 	}
-	state, _, err := c.src.vault.read(ctx, m, 0)
+	state, _, err := c.src.vault.readState(ctx, m, 0)
 	if err != nil && !(m.Empty && errors.Is(err, oci.ErrNotFound)) {
 		return err
 	}
@@ -333,13 +333,13 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 	m.Serial = h.serial
 	m.Parent = ""
 	if m.ParentN > 0 { // the parent has another manifest there
-		d, err := c.dst.repo.Resolve(ctx, c.numbered(m.ParentN))
+		d, err := c.dst.repo.Resolve(ctx, c.numberedTag(m.ParentN))
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return err
 		}
 		m.Parent = d.Digest.String()
 	}
-	blob, _, err := c.dst.vault.store(ctx, state, &m)
+	blob, _, err := c.dst.vault.storeState(ctx, state, &m)
 	if err != nil {
 		return err
 	}
@@ -350,20 +350,20 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	return c.dst.repo.PutTag(ctx, c.numbered(n), sealed)
+	return c.dst.repo.PutTag(ctx, c.numberedTag(n), sealed)
 }
 
-// mark marks dst on the first run and checks the mark on later ones.
-func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, error) {
+// checkMark marks dst on the first run and checks the mark on later ones.
+func (c copier) checkMark(ctx context.Context, tags []string) (format.ReplicaMark, error) {
 	if slices.Contains(tags, format.TagReplica) {
 		mark, err := c.dst.manifests.readMark(ctx)
 		switch {
 		case err != nil:
 			return mark, err
 		case mark.Promoted:
-			return mark, c.adoptable(fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica))
+			return mark, c.adoptError(fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica))
 		case mark.Source != c.src.repo.String():
-			return mark, c.elsewhere(mark)
+			return mark, c.elsewhereError(mark)
 		}
 		return mark, nil
 	}
@@ -372,18 +372,18 @@ func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, er
 		_, record := format.ParseWorkspaceTag(tag)
 		return state || record
 	}) {
-		return format.ReplicaMark{}, c.adoptable(fmt.Errorf("it has states of its own: %w", ErrReplica))
+		return format.ReplicaMark{}, c.adoptError(fmt.Errorf("it has states of its own: %w", ErrReplica))
 	}
 	mark := format.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()}
 	return mark, c.dst.manifests.putReplicaMark(ctx, mark)
 }
 
-// adoptable adds the remedy that dst can be made a copy with [Replicas.Adopt].
-func (c copier) adoptable(err error) error {
+// adoptError adds the remedy that dst can be made a copy with [Replicas.Adopt].
+func (c copier) adoptError(err error) error {
 	return &RemediedError{Remedy{Kind: RemedyAdopt, Repository: c.src.repo.String(), Copy: c.dst.repo.String(), Workspace: c.workspace}, err}
 }
 
-func (c copier) elsewhere(mark format.ReplicaMark) error {
+func (c copier) elsewhereError(mark format.ReplicaMark) error {
 	return &RemediedError{Remedy{Kind: RemedyPromote, Repository: c.dst.repo.String()}, fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica)}
 }
 
@@ -443,35 +443,35 @@ func (r *manifests) checkReplica(ctx context.Context, tags []string) error {
 func (l *Lock) Rekey(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := rekey(ctx, l, n); err != nil {
+	if err := rekeyVersion(ctx, l, n); err != nil {
 		return fmt.Errorf("sealing version %d of workspace %q in %s with other keys: %w", n, l.x.names.workspace, l.s.repo, err)
 	}
 	return nil
 }
 
-func rekey(ctx context.Context, l *Lock, n int64) error {
+func rekeyVersion(ctx context.Context, l *Lock, n int64) error {
 	if l.released {
 		return ErrLockLost
 	}
 	if l.s.o.Sealer == nil {
 		return errNoKey
 	}
-	m, err := l.s.manifests.fetchState(ctx, l.x.names.numbered(n), l.x.names.workspace)
+	m, err := l.s.manifests.fetchState(ctx, l.x.names.numberedTag(n), l.x.names.workspace)
 	if err != nil {
 		return err
 	}
-	state, _, err := l.s.vault.read(ctx, m, 0)
+	state, _, err := l.s.vault.readState(ctx, m, 0)
 	if err != nil && !(m.Empty && errors.Is(err, oci.ErrNotFound)) {
 		return err
 	}
 	switch {
-	case !sealed(m):
+	case !isSealed(m):
 		return nil
 	case m.Origin.Repository != l.s.repo.Name():
 		return fmt.Errorf("it was sealed for %s: %w", m.Origin.Repository, ErrReplica)
 	}
 	old := m.Manifest
-	blob, _, err := l.s.vault.store(ctx, state, &m)
+	blob, _, err := l.s.vault.storeState(ctx, state, &m)
 	if err != nil {
 		return err
 	}
@@ -494,7 +494,7 @@ func replaceVersion(ctx context.Context, l *Lock, n int64, old oci.Descriptor, n
 	if !v.Has(l.hold.Claim) || v.Ended[l.hold.Claim] != 0 {
 		return ErrLockLost
 	}
-	if err := l.s.repo.PutTag(ctx, l.x.names.numbered(n), next); err != nil {
+	if err := l.s.repo.PutTag(ctx, l.x.names.numberedTag(n), next); err != nil {
 		return err
 	}
 	if n == v.Newest {

@@ -53,9 +53,9 @@ func newSession(s *Store, workspace string, info LockInfo, on terms) *session {
 	return &session{s: s, names: tagNamesOf(workspace), info: info, terms: on, ttl: s.o.LockTTL, claims: map[protocol.ClaimID]oci.Manifest{}}
 }
 
-// run performs requests until m is done. c is the version that m writes; a seal is made
+// runMachine performs requests until m is done. c is the version that m writes; a seal is made
 // when m asks for it, and set in c.
-func (x *session) run(ctx context.Context, m machine, c *content) {
+func (x *session) runMachine(ctx context.Context, m machine, c *content) {
 	var r protocol.Reply
 	for {
 		req := m.Next(r)
@@ -63,7 +63,7 @@ func (x *session) run(ctx context.Context, m machine, c *content) {
 			return
 		}
 		if r.MayPass() && req.Op != protocol.OpWait {
-			_ = sleep(ctx, protocol.Again()) // a cancelled wait ends the requests as well
+			_ = sleepFor(ctx, protocol.Again()) // a cancelled wait ends the requests as well
 		}
 		r = x.perform(ctx, req, c)
 	}
@@ -97,9 +97,9 @@ func (x *session) perform(ctx context.Context, req protocol.Request, c *content)
 	case protocol.OpReadParent:
 		r.Parent, r.Final, r.Err = x.readParent(ctx, req.N)
 	case protocol.OpWait:
-		r.Err = sleep(ctx, req.Wait)
+		r.Err = sleepFor(ctx, req.Wait)
 	default:
-		r.Err = x.write(ctx, req, c)
+		r.Err = x.writeRequested(ctx, req, c)
 	}
 	r.Status = statusOf(r.Err)
 	if e, ok := errors.AsType[*oci.ResponseError](r.Err); ok {
@@ -154,7 +154,7 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 	var j judgement
 	if x.terms.locks {
 		var err error
-		if j, err = x.s.findings.judge(ctx, x.s.manifests, tags); err != nil {
+		if j, err = x.s.findings.judgeRepository(ctx, x.s.manifests, tags); err != nil {
 			return protocol.Snapshot{}, 0, err
 		}
 		if err := x.checkCopy(ctx, tags); err != nil {
@@ -171,7 +171,7 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 	}
 	x.fresh = len(tags) == 0
 	x.snapshot = protocol.NewSnapshot(tags, x.names.fragment)
-	x.numbers = numbers(tags, x.names.fragment)
+	x.numbers = versionNumbers(tags, x.names.fragment)
 	return x.snapshot, j.settle, nil
 }
 
@@ -214,7 +214,7 @@ func (x *session) checkCopy(ctx context.Context, tags []string) error {
 	return x.s.manifests.promote(ctx)
 }
 
-func (x *session) write(ctx context.Context, req protocol.Request, c *content) error {
+func (x *session) writeRequested(ctx context.Context, req protocol.Request, c *content) error {
 	repo := x.s.repo
 	tag := func(k format.StateTagKind) string {
 		return format.StateTag{Kind: k, Fragment: x.names.fragment, N: req.Claim.Fence, X: req.Claim.X}.String()
@@ -227,23 +227,23 @@ func (x *session) write(ctx context.Context, req protocol.Request, c *content) e
 		}
 		if x.fresh { // the blob that every lock manifest refers to is not there yet
 			if err := repo.PushBlob(ctx, oci.EmptyBlob()); err != nil {
-				return fmt.Errorf("%v: %w", err, definite(err))
+				return fmt.Errorf("%v: %w", err, definiteError(err))
 			}
 			x.fresh = false
 			x.first = true
 		}
 		x.claimed = newTimestamp(x.s.o)
-		return x.s.manifests.put(ctx, tag(format.LockClaim), m)
+		return x.s.manifests.putOrPush(ctx, tag(format.LockClaim), m)
 	case protocol.OpPutTombstone:
 		kind := format.LockTombstone
 		if req.Forced {
 			kind = format.ForceTombstone
 		}
-		m, err := x.tombstone(req)
+		m, err := x.newTombstone(req)
 		if err != nil {
 			return err
 		}
-		err = x.s.manifests.put(ctx, tag(kind), m)
+		err = x.s.manifests.putOrPush(ctx, tag(kind), m)
 		if refusesForGood(err) {
 			if _, rerr := repo.Resolve(ctx, tag(kind)); rerr == nil {
 				return nil // an earlier attempt whose answer was lost
@@ -251,12 +251,12 @@ func (x *session) write(ctx context.Context, req protocol.Request, c *content) e
 		}
 		return err
 	case protocol.OpPutSeal:
-		if err := x.seal(ctx, req, c); err != nil {
+		if err := x.sealTakeover(ctx, req, c); err != nil {
 			return err
 		}
-		return x.s.manifests.put(ctx, x.names.numbered(req.N), c.manifest, c.blobs...)
+		return x.s.manifests.putOrPush(ctx, x.names.numberedTag(req.N), c.manifest, c.blobs...)
 	case protocol.OpPutMarker:
-		return x.s.manifests.put(ctx, tag(format.LockMarker), x.claims[req.Claim])
+		return x.s.manifests.putOrPush(ctx, tag(format.LockMarker), x.claims[req.Claim])
 	case protocol.OpPutUnlocked:
 		return x.putUnlocked(ctx, tag(format.LockMarker), tag(format.UnlockMarker))
 	case protocol.OpDelete:
@@ -266,17 +266,17 @@ func (x *session) write(ctx context.Context, req protocol.Request, c *content) e
 	case protocol.OpUntagClaim:
 		return repo.Untag(ctx, tag(format.LockClaim))
 	case protocol.OpPutVersion:
-		return x.s.manifests.putOnce(ctx, x.names.numbered(req.N), c.manifest, c.blobs...)
+		return x.s.manifests.putOnce(ctx, x.names.numberedTag(req.N), c.manifest, c.blobs...)
 	case protocol.OpPutPointer:
-		return x.s.manifests.put(ctx, x.names.pointer(), c.manifest, c.blobs...)
+		return x.s.manifests.putOrPush(ctx, x.names.pointerTag(), c.manifest, c.blobs...)
 	}
 	return fmt.Errorf("unknown request %d", req.Op)
 }
 
-// put writes a manifest under a tag with one request. A registry that does not
+// putOrPush writes a manifest under a tag with one request. A registry that does not
 // have the blobs yet refuses it, which is a definite answer: then they are
 // pushed and the manifest is sent once more.
-func (r *manifests) put(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
+func (r *manifests) putOrPush(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.repo.PutTag(ctx, tag, m)
 	if err == nil || !oci.MissesBlob(err) {
 		return err
@@ -284,16 +284,16 @@ func (r *manifests) put(ctx context.Context, tag string, m oci.Manifest, blobs .
 	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
 		if perr := r.repo.PushBlob(ctx, b); perr != nil {
 			// Not ErrUncertain: the tag was refused, even if the push of the blob is uncertain.
-			return fmt.Errorf("%v, and pushing what it needs: %v: %w", err, perr, definite(perr))
+			return fmt.Errorf("%v, and pushing what it needs: %v: %w", err, perr, definiteError(perr))
 		}
 	}
 	return r.repo.PutTag(ctx, tag, m)
 }
 
-// putOnce is put for a tag with a single writer that stays: a registry with immutable
+// putOnce is putOrPush for a tag with a single writer that stays: a registry with immutable
 // tags refuses a repeated push, although the bytes are there.
 func (r *manifests) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
-	err := r.put(ctx, tag, m, blobs...)
+	err := r.putOrPush(ctx, tag, m, blobs...)
 	if !refusesForGood(err) {
 		return err
 	}
@@ -303,9 +303,9 @@ func (r *manifests) putOnce(ctx context.Context, tag string, m oci.Manifest, blo
 	return err
 }
 
-// definite returns the sentinel of an error that matters to a caller and does not
+// definiteError returns the sentinel of an error that matters to a caller and does not
 // leave the outcome of a write open.
-func definite(err error) error {
+func definiteError(err error) error {
 	for _, e := range [...]error{oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrTooLarge, oci.ErrRateLimited} {
 		if errors.Is(err, e) {
 			return e
@@ -345,8 +345,8 @@ func (l tagNames) nameOf(c protocol.ClaimID) string {
 	return l.claimTag(c)
 }
 
-// named returns the claim whose tag the manifest of another one names; zero: none.
-func (l tagNames) named(tag string) (c protocol.ClaimID) {
+// claimNamed returns the claim whose tag the manifest of another one names; zero: none.
+func (l tagNames) claimNamed(tag string) (c protocol.ClaimID) {
 	t, ok := format.ParseStateTag(tag)
 	if !ok || t.Kind != format.LockClaim || t.Fragment != l.fragment {
 		return c
@@ -368,7 +368,7 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 		x.info = l.Info
 		x.info.ID = id
 	}
-	return x.names.named(l.Root) != protocol.ClaimID{}, x.names.named(l.Beside), foreign, nil
+	return x.names.claimNamed(l.Root) != protocol.ClaimID{}, x.names.claimNamed(l.Beside), foreign, nil
 }
 
 // readTombstone returns why a claim was ended by force.
@@ -378,7 +378,7 @@ func (x *session) readTombstone(ctx context.Context, c protocol.ClaimID) (format
 	return l.Reason, err
 }
 
-func (x *session) tombstone(req protocol.Request) (oci.Manifest, error) {
+func (x *session) newTombstone(req protocol.Request) (oci.Manifest, error) {
 	return format.NewLockManifest(format.LockManifest{
 		Kind: format.KindTombstone, Workspace: x.names.workspace, Fence: req.Claim.Fence, Nonce: req.Claim.X,
 		Reason: req.Reason, Who: x.info.Who, Created: x.s.o.Now(),
@@ -392,10 +392,10 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	if err != nil {
 		return err
 	}
-	if err := x.s.manifests.put(ctx, locked, m); err != nil || x.snapshot.Written {
+	if err := x.s.manifests.putOrPush(ctx, locked, m); err != nil || x.snapshot.Written {
 		return err
 	}
-	return x.s.manifests.put(ctx, unlocked, m)
+	return x.s.manifests.putOrPush(ctx, unlocked, m)
 }
 
 // readMarker reports whether locked-W is an older tool's lock. A tool that cannot
@@ -423,7 +423,7 @@ func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 
 // readPointer reports who wrote state-W after an uncertain write of n.
 func (x *session) readPointer(ctx context.Context, n int64, c *content) (protocol.Owner, error) {
-	m, err := x.s.manifests.fetchState(ctx, x.names.pointer(), x.names.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.names.pointerTag(), x.names.workspace)
 	switch {
 	case err != nil:
 		return protocol.OwnerNobody, err
@@ -438,7 +438,7 @@ func (x *session) readPointer(ctx context.Context, n int64, c *content) (protoco
 // readParent returns the version from which version n was made, and whether n is the copy
 // that a force-unlock made.
 func (x *session) readParent(ctx context.Context, n int64) (parent int64, final bool, err error) {
-	m, err := x.s.manifests.fetchState(ctx, x.names.numbered(n), x.names.workspace)
+	m, err := x.s.manifests.fetchState(ctx, x.names.numberedTag(n), x.names.workspace)
 	return m.ParentN, strings.HasPrefix(m.LockID, sealerLockID), err
 }
 
@@ -450,8 +450,8 @@ func definiteRead(err error) error {
 	return err
 }
 
-// sleep waits for as long as p says; it returns early with the context's error.
-func sleep(ctx context.Context, p protocol.Pause) error {
+// sleepFor waits for as long as p says; it returns early with the context's error.
+func sleepFor(ctx context.Context, p protocol.Pause) error {
 	d := p.Min
 	if p.Max > p.Min {
 		d += rand.N(p.Max - p.Min)

@@ -132,7 +132,7 @@ func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, V
 	look := s.pointers.readPointed
 	if s.findings.trustsPointer(s.o.Now()) {
 		look = func(ctx context.Context, l tagNames) (format.StateManifest, error) {
-			return s.manifests.fetchState(ctx, l.pointer(), l.workspace)
+			return s.manifests.fetchState(ctx, l.pointerTag(), l.workspace)
 		}
 	}
 	m, err := look(ctx, l)
@@ -142,7 +142,7 @@ func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, V
 	if m.N <= n {
 		return nil, newVersion(m), nil
 	}
-	return s.vault.read(ctx, m, m.N)
+	return s.vault.readState(ctx, m, m.N)
 }
 
 // GetTag returns the state under a tag of a workspace.
@@ -151,7 +151,7 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 	if err != nil {
 		return nil, Version{}, err
 	}
-	return s.vault.read(ctx, m, 0)
+	return s.vault.readState(ctx, m, 0)
 }
 
 // GetVersion returns version n of a workspace; a [*VersionError] if the workspace
@@ -162,7 +162,7 @@ func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]by
 
 // ViewVersion is GetVersion for servers, as [Store.View] is Get.
 func (s *Store) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
-	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
+	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numberedTag(n), workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		if newest, cerr := s.Current(ctx, workspace); cerr == nil {
 			return Version{}, &VersionError{Repository: s.repo.String(), Workspace: workspace, N: n, Newest: newest.N}
@@ -221,7 +221,7 @@ func (s *catalog) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	g.SetLimit(parallelReads)
 	for i, t := range newest {
 		g.Go(func() (err error) {
-			heads[i], err = s.head(ctx, t)
+			heads[i], err = s.fetchHead(ctx, t)
 			return err
 		})
 	}
@@ -233,9 +233,9 @@ func (s *catalog) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	return slices.CompactFunc(heads, func(a, b Head) bool { return a.Workspace == b.Workspace }), nil
 }
 
-// head reads the newest version of a workspace. The name is empty if there is no
+// fetchHead reads the newest version of a workspace. The name is empty if there is no
 // state; then a digest means that the tag holds something that is not a state.
-func (s *catalog) head(ctx context.Context, t format.StateTag) (Head, error) {
+func (s *catalog) fetchHead(ctx context.Context, t format.StateTag) (Head, error) {
 	m, err := s.manifests.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // an unreadable version is still shown
 		return Head{s.manifests.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
@@ -253,7 +253,7 @@ func (s *catalog) head(ctx context.Context, t format.StateTag) (Head, error) {
 	v := newVersion(sm)
 	v.Current = true
 	if sm.Empty {
-		if _, _, err := s.vault.read(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
+		if _, _, err := s.vault.readState(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
 			return Head{}, nil // opened first, since a forged manifest must not hide a state
 		}
 	}
@@ -304,8 +304,8 @@ const (
 	headSize = 512
 )
 
-// keep caches a value; where there is no room, it evicts others.
-func (m *headCache) keep(tag string, value any, size int) {
+// keepValue caches a value; where there is no room, it evicts others.
+func (m *headCache) keepValue(tag string, value any, size int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	size += headSize + len(tag)
@@ -322,8 +322,8 @@ func (m *headCache) keep(tag string, value any, size int) {
 	}
 }
 
-// recall returns the value cached for a tag, if it is a T.
-func recall[T any](m *headCache, tag string) (T, bool) {
+// recallValue returns the value cached for a tag, if it is a T.
+func recallValue[T any](m *headCache, tag string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	value, ok := m.kept[tag].value.(T)

@@ -59,7 +59,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 			return head, false, err
 		}
 		if bytes.Equal(state, next) {
-			return head, !l.s.vault.clear(head, state), nil
+			return head, !l.s.vault.isInClear(head, state), nil
 		}
 		head.Lineage, head.Serial, _ = Meta(state)
 	}
@@ -85,8 +85,8 @@ func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, erro
 	return l.Put(ctx, next)
 }
 
-// clear reports whether a state should be sealed but is not.
-func (s *vault) clear(v Version, state []byte) bool {
+// isInClear reports whether a state should be sealed but is not.
+func (s *vault) isInClear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)
 }
 
@@ -101,7 +101,7 @@ func (l *Lock) Head(ctx context.Context) (Version, error) {
 		return Version{}, err
 	}
 	if l.s.o.Sealer != nil {
-		state, v, err := l.s.vault.read(ctx, m, m.N)
+		state, v, err := l.s.vault.readState(ctx, m, m.N)
 		if err == nil {
 			v.Lineage, v.Serial, _ = Meta(state)
 		}
@@ -139,7 +139,7 @@ func (l cleaner) cleanUpClaims(ctx context.Context) {
 			continue
 		}
 		if err := l.cleanUpClaim(ctx, v, c); err != nil {
-			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.first(c.X, refusal(err)) {
+			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.isNewWarning(c.X, refusalText(err)) {
 				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.names.workspace, "error", err)
 			}
 			return

@@ -76,12 +76,12 @@ func (s Verdicts) Record(ctx context.Context, v format.Verdict) error {
 	}
 	later := format.LaterVerdictTag(s.manifests.o.Now())
 	if newest := format.NewestVerdict(tags); newest == "" || newest == format.TagVerdict {
-		err = s.manifests.put(ctx, format.TagVerdict, m)
+		err = s.manifests.putOrPush(ctx, format.TagVerdict, m)
 		if newest != "" && refusesForGood(err) {
-			err = s.manifests.put(ctx, later, m)
+			err = s.manifests.putOrPush(ctx, later, m)
 		}
 	} else {
-		err = s.manifests.put(ctx, later, m)
+		err = s.manifests.putOrPush(ctx, later, m)
 	}
 	if err != nil {
 		return fmt.Errorf("recording the verdict in %s: %w", s.manifests.repo, err)
@@ -131,10 +131,10 @@ type findings struct {
 // keepsAll is the warning about a registry that does not delete.
 const keepsAll = "keeps all"
 
-// first reports whether a warning about a subject, such as a workspace, differs from the
+// isNewWarning reports whether a warning about a subject, such as a workspace, differs from the
 // last one. So a server logs a refusal once, and again when the reason changes or when it
 // returns after a success, which is reported as "".
-func (f *findings) first(subject, warning string) bool {
+func (f *findings) isNewWarning(subject, warning string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	first := f.warned[subject] != warning && warning != ""
@@ -183,14 +183,14 @@ func (f *findings) learnPointer(p format.Pointer) (changed bool) {
 	return changed
 }
 
-func (f *findings) abilities() protocol.Abilities {
+func (f *findings) knownAbilities() protocol.Abilities {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.can
 }
 
-// learn records what was found out; an unknown ability does not replace a known one.
-func (f *findings) learn(can protocol.Abilities) {
+// learnAbilities records what was found out; an unknown ability does not replace a known one.
+func (f *findings) learnAbilities(can protocol.Abilities) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if can.ByDigest != protocol.Unknown {
@@ -209,9 +209,9 @@ func (f *findings) reset() {
 	f.pointer = ""
 }
 
-// judge decides, once per store, whether this repository can be locked: by the
+// judgeRepository decides, once per store, whether this repository can be locked: by the
 // verdict if there is one among the tags, else by the host.
-func (f *findings) judge(ctx context.Context, r *manifests, tags []string) (judgement, error) {
+func (f *findings) judgeRepository(ctx context.Context, r *manifests, tags []string) (judgement, error) {
 	f.mu.Lock()
 	known := f.judgement
 	f.mu.Unlock()
@@ -223,7 +223,7 @@ func (f *findings) judge(ctx context.Context, r *manifests, tags []string) (judg
 	switch {
 	case err == nil:
 		verdict = v
-		f.learn(abilitiesOf(v))
+		f.learnAbilities(abilitiesOf(v))
 		f.learnPointer(v.Pointer)
 	case !errors.Is(err, oci.ErrNotFound):
 		return judgement{}, err
@@ -298,7 +298,7 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 			return err
 		}
 		own = mine.hold.Claim
-		known = mine.top()
+		known = mine.topVersion()
 	}
 	how, c := x.snapshot.Standing(id, own, known)
 	x.info = LockInfo{ID: id, Caller: callerOf(ctx)}
@@ -308,7 +308,7 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 		case err != nil && !errors.Is(err, oci.ErrNotFound):
 			return err
 		case foreign:
-			return another(x.lockedBy(ctx, c))
+			return anotherHolder(x.lockedBy(ctx, c))
 		}
 	}
 	return x.refusal(ctx, id, how, c)
@@ -339,8 +339,8 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.names.workspace, l.s.repo, ErrLockLost)
 }
 
-// top is hold.Known; for a lock that is lost or released it is below every version.
-func (l *Lock) top() int64 {
+// topVersion is hold.Known; for a lock that is lost or released it is below every version.
+func (l *Lock) topVersion() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.hold.Lost || l.released {

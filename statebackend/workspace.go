@@ -54,7 +54,7 @@ func (w Workspace) Live() *Record {
 // Record returns the newest record of a workspace, also one that says deleted; nil
 // if it has none. A record that was read before costs no request.
 func (l *Listing) Record(ctx context.Context, workspace string) (*Record, error) {
-	r, err := l.newestRecord(ctx, l.records()[tagNamesOf(workspace).fragment])
+	r, err := l.newestRecord(ctx, l.recordTags()[tagNamesOf(workspace).fragment])
 	if err != nil {
 		return nil, fmt.Errorf("the record of workspace %q in %s: %w", workspace, l.s.repo, err)
 	}
@@ -71,7 +71,7 @@ func (l *Listing) Exists(ctx context.Context, workspace string) (bool, error) {
 	if err != nil || r != nil && !r.Deleted {
 		return err == nil, err
 	}
-	head, err := l.head(ctx, workspace)
+	head, err := l.newestVersion(ctx, workspace)
 	return head != nil, err
 }
 
@@ -83,16 +83,16 @@ func (l *Listing) Workspace(ctx context.Context, workspace string) (Workspace, e
 	if w.Record, err = l.Record(ctx, workspace); err != nil {
 		return w, err
 	}
-	if w.Head, err = l.head(ctx, workspace); err != nil {
+	if w.Head, err = l.newestVersion(ctx, workspace); err != nil {
 		return w, err
 	}
 	w.Held, err = l.Held(ctx, workspace)
 	return w, err
 }
 
-// head returns the newest version of a workspace; nil if it has no state. Tags with the
+// newestVersion returns the newest version of a workspace; nil if it has no state. Tags with the
 // older form of its name are used if there are none with the current form.
-func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) {
+func (l *Listing) newestVersion(ctx context.Context, workspace string) (*Version, error) {
 	var own, old []format.StateTag
 	for _, t := range newestTags(l.tags) {
 		switch t.Fragment {
@@ -122,7 +122,7 @@ func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) 
 // cost no request. A lock that only an older tool's marker shows is missing where okara
 // has locked the workspace and could not delete its own tags.
 func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
-	found, err := l.gather(ctx)
+	found, err := l.gatherWorkspaces(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing workspaces of %s: %w", l.s.repo, err)
 	}
@@ -157,9 +157,9 @@ func (l *Listing) shownLocks() []format.StateTag {
 	return slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Kind == format.LockMarker && known[t.Fragment] })
 }
 
-// gather reads the records and the newest versions of all workspaces, by name.
-func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
-	records := slices.Collect(maps.Values(l.records()))
+// gatherWorkspaces reads the records and the newest versions of all workspaces, by name.
+func (l *Listing) gatherWorkspaces(ctx context.Context) (map[string]*Workspace, error) {
+	records := slices.Collect(maps.Values(l.recordTags()))
 	newest := newestTags(l.tags)
 	read := make([]*Record, len(records))
 	heads := make([]Head, len(newest))
@@ -206,7 +206,7 @@ func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
 // state-W. If that version cannot be read, as while it is written, newer lists are used.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	names := tagNamesOf(workspace)
-	m, err := l.s.manifests.newest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
+	m, err := l.s.manifests.readNewest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
 	if _, gone := errors.AsType[*unreadableError](err); gone {
 		m, err = l.s.manifests.readListed(ctx, names)
 	}
@@ -216,9 +216,9 @@ func (l *Listing) View(ctx context.Context, workspace string, use func(state []b
 	return l.s.vault.view(ctx, m, m.N, use)
 }
 
-// records returns the tags of records by the fragment of their workspace, the newest
+// recordTags returns the tags of records by the fragment of their workspace, the newest
 // record first.
-func (l *Listing) records() map[string][]format.WorkspaceTag {
+func (l *Listing) recordTags() map[string][]format.WorkspaceTag {
 	found := map[string][]format.WorkspaceTag{}
 	for _, tag := range l.tags {
 		if t, ok := format.ParseWorkspaceTag(tag); ok {
@@ -260,7 +260,7 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 		if err != nil {
 			return nil, err
 		}
-		if now := again.records()[t.Fragment]; !slices.Equal(now, tags) {
+		if now := again.recordTags()[t.Fragment]; !slices.Equal(now, tags) {
 			return again.newestRecord(ctx, now)
 		}
 		relisted = true
@@ -273,7 +273,7 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 
 // readRecordCached reads a record through the cache; the content of its tag never changes.
 func (s *catalog) readRecordCached(ctx context.Context, tag string) (*Record, error) {
-	if r, ok := recall[*Record](&s.heads, tag); ok {
+	if r, ok := recallValue[*Record](&s.heads, tag); ok {
 		return r, nil
 	}
 	m, err := s.manifests.repo.Fetch(ctx, tag)
@@ -284,20 +284,20 @@ func (s *catalog) readRecordCached(ctx context.Context, tag string) (*Record, er
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
-	s.heads.keep(tag, &r, len(m.Bytes))
+	s.heads.keepValue(tag, &r, len(m.Bytes))
 	return &r, nil
 }
 
-// readHeadCached is head with a cache of versions. A version is only ever rewritten with
+// readHeadCached is fetchHead with a cache of versions. A version is only ever rewritten with
 // the same content.
 func (s *catalog) readHeadCached(ctx context.Context, t format.StateTag) (Head, error) {
-	if h, ok := recall[Head](&s.heads, t.String()); ok {
+	if h, ok := recallValue[Head](&s.heads, t.String()); ok {
 		return h, nil
 	}
-	h, err := s.head(ctx, t)
+	h, err := s.fetchHead(ctx, t)
 	dangling := h.Workspace != "" && h.Digest == "" // listed but not found
 	if err == nil && t.Kind == format.StateNumbered && !dangling {
-		s.heads.keep(t.String(), h, headSize)
+		s.heads.keepValue(t.String(), h, headSize)
 	}
 	return h, err
 }
@@ -308,8 +308,8 @@ func (s *catalog) remember(l tagNames, v Version) {
 	if v.Empty {
 		h = Head{}
 	}
-	s.heads.keep(l.numbered(v.N), h, headSize)
+	s.heads.keepValue(l.numberedTag(v.N), h, headSize)
 }
 
-// age returns how long ago a record was written, by our own clock.
-func (s *catalog) age(r *Record) time.Duration { return s.manifests.o.Now().Sub(r.Updated) }
+// recordAge returns how long ago a record was written, by our own clock.
+func (s *catalog) recordAge(r *Record) time.Duration { return s.manifests.o.Now().Sub(r.Updated) }

@@ -54,11 +54,11 @@ func TestHeadCacheBound(t *testing.T) {
 	m := headCache{kept: map[string]remembered{}}
 	for i := range 100 {
 		tag := fmt.Sprint(i % 70)
-		m.keep(tag, Head{Workspace: fmt.Sprint(i)}, 1<<20)
-		if h, ok := recall[Head](&m, tag); !ok || h.Workspace != fmt.Sprint(i) {
+		m.keepValue(tag, Head{Workspace: fmt.Sprint(i)}, 1<<20)
+		if h, ok := recallValue[Head](&m, tag); !ok || h.Workspace != fmt.Sprint(i) {
 			t.Fatalf("tag %s is %+v, %t", tag, h, ok)
 		}
-		if _, ok := recall[*Record](&m, tag); ok {
+		if _, ok := recallValue[*Record](&m, tag); ok {
 			t.Fatal("a version is a record")
 		}
 		size := 0

@@ -83,7 +83,7 @@ func sameRecord(a, b Record) bool {
 // workspaces only if the number of tags reaches the limit.
 func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) error {
 	fragments := map[string]bool{}
-	for fragment := range l.records() {
+	for fragment := range l.recordTags() {
 		fragments[fragment] = true
 	}
 	for _, t := range newestTags(l.tags) {
@@ -92,7 +92,7 @@ func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) err
 	if len(fragments) < l.s.maxWorkspaces {
 		return nil
 	}
-	found, err := l.gather(ctx)
+	found, err := l.gatherWorkspaces(ctx)
 	if err != nil {
 		return fmt.Errorf("counting workspaces of %s: %w", l.s.repo, err)
 	}
@@ -106,7 +106,7 @@ func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) err
 // writeRecord writes the record after old, which is nil for the first one, and
 // removes old records.
 func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Record, error) {
-	tags := l.records()[tagNamesOf(next.Workspace).fragment]
+	tags := l.recordTags()[tagNamesOf(next.Workspace).fragment]
 	if err := l.s.manifests.checkReplica(ctx, l.tags); err != nil {
 		return Record{}, err
 	}
@@ -132,7 +132,7 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	if err != nil {
 		return Record{}, fmt.Errorf("writing the record of workspace %q to %s: %w", next.Workspace, l.s.repo, err)
 	}
-	l.s.catalog.heads.keep(r.Tag, &r, len(m.Bytes))
+	l.s.catalog.heads.keepValue(r.Tag, &r, len(m.Bytes))
 	l.s.catalog.dropRecords(ctx, tags, r.Seq, recordTime)
 	return r, nil
 }
@@ -149,7 +149,7 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading records of workspace %q in %s: %w", workspace, l.s.repo, err)
-	case l.s.catalog.age(r) < recordTime:
+	case l.s.catalog.recordAge(r) < recordTime:
 		return fmt.Errorf("workspace %q in %s was changed %d times within an hour: %w", workspace, l.s.repo, maxRecords, oci.ErrRateLimited)
 	}
 	return nil
@@ -161,15 +161,15 @@ const recordTries = 4
 // putRecord writes a record. No other record uses its tag, so it may be sent again
 // if the answer was lost.
 func (s *catalog) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
-	err := s.manifests.put(ctx, tag, m)
+	err := s.manifests.putOrPush(ctx, tag, m)
 	for range recordTries {
-		if !errors.Is(err, oci.ErrUncertain) || sleep(ctx, protocol.Again()) != nil {
+		if !errors.Is(err, oci.ErrUncertain) || sleepFor(ctx, protocol.Again()) != nil {
 			return err
 		}
 		if d, rerr := s.manifests.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
 			return nil
 		}
-		err = s.manifests.put(ctx, tag, m)
+		err = s.manifests.putOrPush(ctx, tag, m)
 	}
 	return err
 }
@@ -180,18 +180,18 @@ func (s *catalog) putRecord(ctx context.Context, tag string, m oci.Manifest) err
 func (s *catalog) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
-		can := s.findings.abilities()
+		can := s.findings.knownAbilities()
 		if dropped == maxCleaned || t.Seq >= seq || can.ByTag == protocol.Unable && can.ByDigest == protocol.Unable {
 			return
 		}
 		r, err := s.readRecordCached(ctx, t.String())
-		if err != nil || s.age(r) < age {
+		if err != nil || s.recordAge(r) < age {
 			continue
 		}
 		// No two records share a digest: the nonce is in it, and the tag has its hash.
-		err = s.manifests.drop(ctx, r.Tag, func(d oci.Descriptor) bool { return !strings.HasPrefix(d.Digest.Encoded(), t.Hex) })
+		err = s.manifests.dropTag(ctx, r.Tag, func(d oci.Descriptor) bool { return !strings.HasPrefix(d.Digest.Encoded(), t.Hex) })
 		if errors.Is(err, oci.ErrUnsupported) {
-			s.findings.learn(protocol.Abilities{ByTag: protocol.Unable, ByDigest: protocol.Unable})
+			s.findings.learnAbilities(protocol.Abilities{ByTag: protocol.Unable, ByDigest: protocol.Unable})
 			return
 		}
 		if err != nil {

@@ -71,14 +71,14 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if f.undo {
 				f.an.Action = opposite
 			}
-			return f.run(cmd.Context(), reg, args[0])
+			return f.runAnnounce(cmd.Context(), reg, args[0])
 		},
 	}
-	f.add(cmd, action)
+	f.addTo(cmd, action)
 	return cmd
 }
 
-func (f *announceFlags) add(cmd *cobra.Command, action string) {
+func (f *announceFlags) addTo(cmd *cobra.Command, action string) {
 	fl := cmd.Flags()
 	f.server.Add(fl)
 	fl.BoolVar(&f.undo, "undo", false, "take it back")
@@ -91,7 +91,7 @@ func (f *announceFlags) add(cmd *cobra.Command, action string) {
 	}
 }
 
-func (f *announceFlags) run(ctx context.Context, reg *cli.Registries, arg string) error {
+func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, arg string) error {
 	it, address, version, err := announcedVersion(arg)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			t, err := pick(cmd.Context(), reg, args[0], nil)
+			t, err := pickVersion(cmd.Context(), reg, args[0], nil)
 			if err != nil {
 				return err
 			}

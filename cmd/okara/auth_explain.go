@@ -49,7 +49,7 @@ exit code.`,
 				return err
 			}
 			if !offline {
-				e.answered(askRegistry(cmd.Context(), reg, t))
+				e.recordAnswer(askRegistry(cmd.Context(), reg, t))
 			}
 			return reg.PrintResult(e, e.text())
 		},
@@ -91,9 +91,9 @@ func askRegistry(ctx context.Context, reg *cli.Registries, t target) error {
 	return nil
 }
 
-// answered records the registry's answer. A registry looks for a repository only after it
+// recordAnswer records the registry's answer. A registry looks for a repository only after it
 // has accepted the credentials, so a missing repository means accepted credentials.
-func (e *explanation) answered(err error) {
+func (e *explanation) recordAnswer(err error) {
 	accepted := err == nil || errors.Is(err, oci.ErrNotFound)
 	e.Accepted = &accepted
 	switch {

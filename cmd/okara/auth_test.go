@@ -52,7 +52,7 @@ type result struct {
 func (u *person) okara(in string, args ...string) result {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
-	code := run(u.t.Context(), args, strings.NewReader(in), &out, &errOut, func(name string) string { return u.env[name] })
+	code := runCommand(u.t.Context(), args, strings.NewReader(in), &out, &errOut, func(name string) string { return u.env[name] })
 	return result{code, out.String(), errOut.String()}
 }
 
@@ -199,7 +199,7 @@ func (u *person) serve(args ...string) string {
 	pr, pw := io.Pipe()
 	var running sync.WaitGroup
 	running.Go(func() {
-		run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", u.t.TempDir()}, args...),
+		runCommand(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", u.t.TempDir()}, args...),
 			strings.NewReader(""), pw, io.Discard, func(name string) string { return u.env[name] })
 		pw.Close()
 	})

@@ -424,7 +424,7 @@ func TestRefusedCredential(t *testing.T) {
 		"the registry token from " + tofurc + ", and the password of octocat from " + file + " were refused" + again: {"DOCKER_CONFIG": filepath.Dir(file), "TF_CLI_CONFIG_FILE": tofurc},
 	} {
 		var out, errOut bytes.Buffer
-		code := run(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
+		code := runCommand(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
 		o := outcome{code: code, out: out.String(), err: errOut.String()}
 		if o.code != cli.ExitDenied || !strings.Contains(o.err, name) || strings.Contains(o.err, "hunter2") {
 			t.Errorf("exit %d\n%s", o.code, o.err)

@@ -39,8 +39,8 @@ type changedModule struct {
 	part   string // that is raised; "" for the first release
 }
 
-// breaking counts the differences that can break a caller.
-func (c changedModule) breaking() int {
+// countBreaking counts the differences that can break a caller.
+func (c changedModule) countBreaking() int {
 	n := 0
 	for _, d := range c.Differences {
 		if d.Breaking {
@@ -50,9 +50,9 @@ func (c changedModule) breaking() int {
 	return n
 }
 
-// unannounced reports whether callers break although the version does not announce that.
-func (c changedModule) unannounced() bool {
-	return c.breaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
+// isUnannounced reports whether callers break although the version does not announce that.
+func (c changedModule) isUnannounced() bool {
+	return c.countBreaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
 }
 
 // changedModules compares the modules of a repository with their published versions.
@@ -71,19 +71,19 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	}
 	defer done()
 	c := changedModules{publisher: p, options: o, part: f.bump, since: f.since}
-	all, err := c.find(ctx, folders)
+	all, err := c.findModules(ctx, folders)
 	if err != nil {
 		return cli.PublishHint(err)
 	}
 	for _, m := range all {
-		if m.unannounced() {
+		if m.isUnannounced() {
 			reg.Note("warning: %s %s breaks callers of %s, and is not a major version", m.Address, m.To, m.From)
 		}
 	}
 	var changed []moduleFolder
 	for _, m := range all {
 		if m.To != "" {
-			m.folder.annotations = c.annotations(m)
+			m.folder.annotations = c.changeAnnotations(m)
 			changed = append(changed, m.folder)
 		}
 	}
@@ -108,11 +108,11 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	return b.print(reg.App)
 }
 
-// find returns all modules, including unchanged ones.
-func (c changedModules) find(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
+// findModules returns all modules, including unchanged ones.
+func (c changedModules) findModules(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
 	all := []changedModule{}
 	for _, f := range folders {
-		m, err := c.one(ctx, f)
+		m, err := c.findModule(ctx, f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.dir, err)
 		}
@@ -121,7 +121,7 @@ func (c changedModules) find(ctx context.Context, folders []moduleFolder) ([]cha
 	return all, nil
 }
 
-func (c changedModules) one(ctx context.Context, f moduleFolder) (changedModule, error) {
+func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changedModule, error) {
 	m := changedModule{Address: f.target.Module.String(), folder: f}
 	l, err := c.publisher.Versions(ctx, f.target.Module.Item())
 	if errors.Is(err, oci.ErrNotFound) {
@@ -138,7 +138,7 @@ func (c changedModules) one(ctx context.Context, f moduleFolder) (changedModule,
 	}
 	if ok {
 		m.From = released.String()
-		same, err := c.compare(ctx, &m, addr.ModuleVersion{Module: f.target.Module, Version: released})
+		same, err := c.compareRelease(ctx, &m, addr.ModuleVersion{Module: f.target.Module, Version: released})
 		if err != nil || same {
 			return m, err
 		}
@@ -159,9 +159,9 @@ func highestRelease(l *depot.Listing) (addr.Version, bool) {
 	return l.Versions[i], true
 }
 
-// compare sets what has changed since the release; same reports that nothing has.
-func (c changedModules) compare(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
-	options := m.folder.of(c.options)
+// compareRelease sets what has changed since the release; same reports that nothing has.
+func (c changedModules) compareRelease(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
+	options := m.folder.folderOptions(c.options)
 	tree, err := cli.OpenOwn(ctx, m.folder.root, &options)
 	if err != nil {
 		return false, err
@@ -184,7 +184,7 @@ func (c changedModules) compare(ctx context.Context, m *changedModule, released 
 		m.Differences = description.Compare(stored.Description.Root, plan.Description().Root)
 	}
 	since := cmp.Or(c.since, stored.Annotations[artifact.AnnRevision])
-	return false, c.read(ctx, m, since)
+	return false, c.readCommits(ctx, m, since)
 }
 
 // storedModule returns the published version; nothing if a front-end is too old to serve
@@ -207,13 +207,13 @@ func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s sho
 	}
 	at, err := d.Subject(ctx, m.Module.Item(), m.Version)
 	if err == nil {
-		err = s.module(ctx, at.Repository, at.Manifest)
+		err = s.fillModule(ctx, at.Repository, at.Manifest)
 	}
 	return s, err
 }
 
-// read finds the commits since a revision, and which part of the version they raise.
-func (c changedModules) read(ctx context.Context, m *changedModule, since string) error {
+// readCommits finds the commits since a revision, and which part of the version they raise.
+func (c changedModules) readCommits(ctx context.Context, m *changedModule, since string) error {
 	m.part = c.part
 	if since == "" {
 		if c.part == bumpCommits {
@@ -252,9 +252,9 @@ func commitsHint(err error, since string) error {
 	return err
 }
 
-// annotations returns those of the options with the list of changes, as far as it fits; nil if
+// changeAnnotations returns those of the options with the list of changes, as far as it fits; nil if
 // there is none.
-func (c changedModules) annotations(m changedModule) map[string]string {
+func (c changedModules) changeAnnotations(m changedModule) map[string]string {
 	var lines strings.Builder
 	for _, subject := range m.Changes {
 		if lines.Len()+len(subject)+1 > artifact.MaxChanges {
@@ -296,7 +296,7 @@ type comment struct {
 	left int // lines that did not fit
 }
 
-func (c *comment) line(format string, args ...any) {
+func (c *comment) addLine(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if c.text.Len()+len(line) >= maxComment {
 		c.left++
@@ -309,21 +309,21 @@ func (c *comment) line(format string, args ...any) {
 // formatted as code.
 func changedMarkdown(all []changedModule) string {
 	var c comment
-	c.line("<!-- okara: modules -->")
+	c.addLine("<!-- okara: modules -->")
 	changed := slices.DeleteFunc(slices.Clone(all), func(m changedModule) bool { return m.To == "" })
 	if len(changed) == 0 {
-		c.line("No module changes.")
+		c.addLine("No module changes.")
 		return c.text.String()
 	}
-	c.line("| module | released | next |\n|---|---|---|")
+	c.addLine("| module | released | next |\n|---|---|---|")
 	for _, m := range changed {
-		c.line("| %s | %s | **%s** |", m.Address, cmp.Or(m.From, "none"), m.To)
+		c.addLine("| %s | %s | **%s** |", m.Address, cmp.Or(m.From, "none"), m.To)
 	}
 	for _, m := range changed {
-		c.changes(m)
+		c.addChanges(m)
 	}
 	if rest := len(all) - len(changed); rest > 0 {
-		c.line("\nUnchanged: %d.", rest)
+		c.addLine("\nUnchanged: %d.", rest)
 	}
 	if c.left > 0 {
 		fmt.Fprintf(&c.text, "\nLeft out, for want of room: %d lines.\n", c.left)
@@ -331,14 +331,14 @@ func changedMarkdown(all []changedModule) string {
 	return c.text.String()
 }
 
-// changes writes the changes of one module.
-func (c *comment) changes(m changedModule) {
+// addChanges writes the changes of one module.
+func (c *comment) addChanges(m changedModule) {
 	if len(m.Changes)+len(m.Differences) == 0 {
 		return
 	}
-	c.line("\n**%s %s**\n", m.Address, m.To)
-	if m.unannounced() {
-		c.line("⚠ breaks callers, and %s is not a major version.\n", m.To)
+	c.addLine("\n**%s %s**\n", m.Address, m.To)
+	if m.isUnannounced() {
+		c.addLine("⚠ breaks callers, and %s is not a major version.\n", m.To)
 	}
 	for _, d := range m.Differences {
 		line := fmt.Sprintf("- %s %s %s", d.Change, d.What, markdownCode(d.Name))
@@ -348,10 +348,10 @@ func (c *comment) changes(m changedModule) {
 		if d.Detail != "" {
 			line += ": " + markdownCode(d.Detail)
 		}
-		c.line("%s", line)
+		c.addLine("%s", line)
 	}
 	for _, subject := range m.Changes {
-		c.line("- commit: %s", markdownCode(subject))
+		c.addLine("- commit: %s", markdownCode(subject))
 	}
 }
 
@@ -385,7 +385,7 @@ func bumpArgs(cmd *cobra.Command, args []string) error {
 }
 
 // target is the module version on the command line; with --bump it lacks the version until
-// [bumpFlag.after] sets it.
+// [bumpFlag.setBumpedVersion] sets it.
 func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string) (m addr.ModuleVersion, err error) {
 	if m.Module, err = addr.ParseModule(args[1]); err != nil {
 		return m, cli.UsageError("%w", err)
@@ -399,9 +399,9 @@ func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string
 	return m, err
 }
 
-// after sets the version that --bump selects: the highest release if it has the content of the
+// setBumpedVersion sets the version that --bump selects: the highest release if it has the content of the
 // folder, else the one after it. Without the flag it makes no request.
-func (b bumpFlag) after(ctx context.Context, p publisher, root string, m *addr.ModuleVersion, o depot.ModuleOptions) error {
+func (b bumpFlag) setBumpedVersion(ctx context.Context, p publisher, root string, m *addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part == "" {
 		return nil
 	}
@@ -415,7 +415,7 @@ func (b bumpFlag) after(ctx context.Context, p publisher, root string, m *addr.M
 	}
 	if released, ok := highestRelease(l); ok {
 		m.Version = released
-		same, err := plan(ctx, p, root, *m, o)
+		same, err := planPublishing(ctx, p, root, *m, o)
 		if err == nil && same.Outcome == "same" {
 			return nil
 		}
@@ -427,14 +427,14 @@ func (b bumpFlag) after(ctx context.Context, p publisher, root string, m *addr.M
 	return err
 }
 
-// plan prints what publishing would do.
-func (b bumpFlag) plan(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, root string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+// printPlan prints what publishing would do.
+func (b bumpFlag) printPlan(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, root string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part != "" {
 		p, done, err := openPublisher(reg, s)
 		if err != nil {
 			return err
 		}
-		err = b.after(ctx, p, root, &m, o)
+		err = b.setBumpedVersion(ctx, p, root, &m, o)
 		done()
 		if err != nil {
 			return cli.PublishHint(err)

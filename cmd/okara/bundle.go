@@ -68,14 +68,14 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 	f.StringVar(&since, "since", "", "leave out what this earlier bundle `FILE` has")
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs the bundle")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
-	policy.add(cmd)
+	policy.addTo(cmd)
 	return cmd
 }
 
 func bundleCreate(ctx context.Context, reg *cli.Registries, file string, addresses []string, since string, policy policyFlags) error {
 	o := bundle.CreateOptions{}
 	var err error
-	if o.Policy, err = policy.read(); err != nil {
+	if o.Policy, err = policy.readPolicy(); err != nil {
 		return err
 	}
 	if o.Since, err = bundleDigests(since); err != nil {
@@ -262,13 +262,13 @@ other content, or was withdrawn, 5 denied.`,
 	bundleKeys(cmd, &keys)
 	cmd.Flags().BoolVar(&status, "force", false, "load status and reports of versions that the registry has already, also without --key")
 	cmd.Flags().BoolVar(&images, "images", false, "load container images too")
-	policy.add(cmd)
+	policy.addTo(cmd)
 	return cmd
 }
 
 func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []string, o bundle.LoadOptions, flags policyFlags) error {
 	var err error
-	if o.Policy, err = flags.read(); err != nil {
+	if o.Policy, err = flags.readPolicy(); err != nil {
 		return err
 	}
 	d, done, err := openDepot(reg)

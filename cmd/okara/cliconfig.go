@@ -127,7 +127,7 @@ func withScheme(ctx context.Context, reg *cli.Registries, server string) (string
 		return "", err
 	}
 	for _, u.Scheme = range []string{"https", "http"} {
-		if answers(ctx, t, u) {
+		if answersScheme(ctx, t, u) {
 			return u.String(), nil
 		}
 	}
@@ -136,9 +136,9 @@ func withScheme(ctx context.Context, reg *cli.Registries, server string) (string
 	return u.String(), nil
 }
 
-// answers reports whether a server speaks the scheme of the URL. An untrusted certificate
+// answersScheme reports whether a server speaks the scheme of the URL. An untrusted certificate
 // counts as an answer.
-func answers(ctx context.Context, t http.RoundTripper, server *url.URL) bool {
+func answersScheme(ctx context.Context, t http.RoundTripper, server *url.URL) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	at := url.URL{Scheme: server.Scheme, Host: server.Host, Path: "/.well-known/terraform.json"}

@@ -154,7 +154,7 @@ provider_installation {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			code := run(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			code := runCommand(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
 			if code != cli.ExitOK {
 				t.Fatalf("exit %d: %s", code, errOut.String())
 			}
@@ -210,7 +210,7 @@ func TestCLIConfigWrite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.tfrc")
 	var out, errOut bytes.Buffer
 	args := []string{"cli-config", "https://okara.example.com", "--token-file", "-", "--write", file}
-	if code := run(t.Context(), args, strings.NewReader("secret-token"), &out, &errOut, func(string) string { return "" }); code != cli.ExitOK {
+	if code := runCommand(t.Context(), args, strings.NewReader("secret-token"), &out, &errOut, func(string) string { return "" }); code != cli.ExitOK {
 		t.Fatalf("exit %d: %s", code, errOut.String())
 	}
 	info, err := os.Stat(file)
@@ -241,7 +241,7 @@ func TestCLIConfigRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			code := run(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			code := runCommand(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
 			if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
 				t.Errorf("exit %d with %q and %q, want %d with %q", code, out.String(), errOut.String(), cli.ExitUsage, tt.want)
 			}

@@ -40,7 +40,7 @@ func newDepot(up *upstreams) *cobra.Command {
 	return cmd
 }
 
-func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
+func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON, if no argument names it")
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
@@ -177,8 +177,8 @@ func namedBy(set *supply.Set) []string {
 	return hosts
 }
 
-// counted draws the number of finished versions of a plan, on a terminal.
-func counted(a *cli.App, p *supply.Plan) func(supply.Result) {
+// stepCounter draws the number of finished versions of a plan, on a terminal.
+func stepCounter(a *cli.App, p *supply.Plan) func(supply.Result) {
 	step := a.Steps("versions", len(p.Steps))
 	return func(supply.Result) { step() }
 }

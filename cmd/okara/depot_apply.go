@@ -24,7 +24,7 @@ does only what is missing.`,
 		Example: "  okara depot apply -f depot.hcl --used-by live/",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
 	}
-	f.add(up, cmd)
+	f.addTo(up, cmd)
 	return cmd
 }
 
@@ -38,7 +38,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		done()
 		return err
 	}
-	results, err := s.Apply(ctx, p, counted(up.reg.App, p))
+	results, err := s.Apply(ctx, p, stepCounter(up.reg.App, p))
 	done()
 	if err != nil {
 		return err
@@ -78,5 +78,5 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 	if len(drift) > 0 {
 		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}
-	return unfinished(failures, "versions failed")
+	return unfinishedError(failures, "versions failed")
 }

@@ -28,7 +28,7 @@ cannot be taken.`,
   okara depot plan --used-by live/ --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
 	}
-	f.add(up, cmd)
+	f.addTo(up, cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show what is present as well")
 	return cmd
 }

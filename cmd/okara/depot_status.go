@@ -30,7 +30,7 @@ entries and versions that only one of them has, and platforms that versions lack
 		Example: "  okara depot status --registry registry.example.com/platform --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.reg, f) },
 	}
-	f.add(up, cmd)
+	f.addTo(up, cmd)
 	return cmd
 }
 

@@ -23,6 +23,6 @@ func newDepotValidate(up *upstreams) *cobra.Command {
 			return up.reg.PrintResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
 		},
 	}
-	f.add(up, cmd)
+	f.addTo(up, cmd)
 	return cmd
 }

@@ -37,7 +37,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			shims, remove, err := toolShims()
 			if err != nil {
-				return ran(reg.App, args[0], bridge.Result{}, err)
+				return reportRun(reg.App, args[0], bridge.Result{}, err)
 			}
 			defer func() { err = errors.Join(err, remove()) }()
 			path, err := exec.LookPath(filepath.Join(shims, args[0]))
@@ -48,7 +48,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 				return noProgram(args[0], "", err)
 			}
 			res, err := bridge.RunShimmed(shims, append([]string{path}, args[1:]...), bridgeOptions(reg))
-			return ran(reg.App, path, res, err)
+			return reportRun(reg.App, path, res, err)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

@@ -42,7 +42,7 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 		Example: "  okara admin gc --dry-run\n  okara admin gc --storage /srv/okara",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return collect(cmd.Context(), a, storage, o)
+			return collectGarbage(cmd.Context(), a, storage, o)
 		},
 	}
 	cmd.Flags().StringVar(&storage, "storage", "", "`DIR` of okara serve (default $XDG_DATA_HOME/okara)")
@@ -51,7 +51,7 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 	return cmd
 }
 
-func collect(ctx context.Context, a *cli.App, storage string, o embedded.Collection) error {
+func collectGarbage(ctx context.Context, a *cli.App, storage string, o embedded.Collection) error {
 	if storage == "" {
 		storage = dataDir(a.Getenv)
 	}

@@ -32,7 +32,7 @@ func TestInterrupted(t *testing.T) {
 				args[i] = strings.ReplaceAll(args[i], "HOST", s.Listener.Addr().String())
 			}
 			var out, errOut bytes.Buffer
-			code := run(ctx, args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			code := runCommand(ctx, args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
 			close(ended)
 			s.Close()
 			said := out.String() + errOut.String()

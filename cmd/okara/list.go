@@ -266,15 +266,15 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 		}
 		return l, exact, nil
 	}
-	v, ok := meant(l, it)
+	v, ok := selectVersion(l, it)
 	if !ok {
 		return nil, v, fmt.Errorf("%s has no such version: %w", l.Listing.Repository, oci.ErrNotFound)
 	}
 	return l, v, nil
 }
 
-// meant returns the version that an item without an exact version selects.
-func meant(l *catalog.Versions, it addr.Selection) (addr.Version, bool) {
+// selectVersion returns the version that an item without an exact version selects.
+func selectVersion(l *catalog.Versions, it addr.Selection) (addr.Version, bool) {
 	if it.Versions != "" {
 		return l.Highest(it.Allow.Allows)
 	}

@@ -83,7 +83,7 @@ func newLock(up *upstreams) *cobra.Command {
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source lacks")
-	o.policy.add(cmd)
+	o.policy.addTo(cmd)
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 		}
 		return err
 	}
-	if err := o.sources(ctx, up, file, &options); err != nil {
+	if err := o.setHashSources(ctx, up, file, &options); err != nil {
 		return err
 	}
 	now, results, err := file.Complete(ctx, options)
@@ -126,9 +126,9 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	return files.Replace(name, now, 0o644)
 }
 
-// sources sets where hashes come from and which versions are allowed.
-func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.File, to *lockfile.Options) error {
-	policy, err := o.policy.read()
+// setHashSources sets where hashes come from and which versions are allowed.
+func (o lockOptions) setHashSources(ctx context.Context, up *upstreams, file *lockfile.File, to *lockfile.Options) error {
+	policy, err := o.policy.readPolicy()
 	switch {
 	case err != nil:
 		return err
@@ -220,10 +220,10 @@ func findOwnHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []ad
 		if p.Hostname == "registry.opentofu.org" || p.Hostname == "registry.terraform.io" || slices.Contains(hosts, p.Hostname) {
 			continue
 		}
-		mirrored, err := published(ctx, d, p.Item())
+		mirrored, err := isPublished(ctx, d, p.Item())
 		own := false
 		if err == nil && !mirrored {
-			own, err = published(ctx, d, supply.OwnProvider(p, p.Hostname).Item())
+			own, err = isPublished(ctx, d, supply.OwnProvider(p, p.Hostname).Item())
 		}
 		if err != nil {
 			return "", err
@@ -242,9 +242,9 @@ func findOwnHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []ad
 	return "", cli.WithHint(fmt.Errorf("the registry has own providers for addresses of several hosts: %s", strings.Join(hosts, ", ")), "name the one of this registry with --own-host")
 }
 
-// published reports whether the registry has a version. Some registries answer
+// isPublished reports whether the registry has a version. Some registries answer
 // "denied" for a repository that does not exist.
-func published(ctx context.Context, d *depot.Depot, it addr.Item) (bool, error) {
+func isPublished(ctx context.Context, d *depot.Depot, it addr.Item) (bool, error) {
 	_, err := d.Versions(ctx, it)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied) {
 		return false, nil

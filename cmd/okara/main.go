@@ -30,10 +30,10 @@ func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return run(ctx, calledAsTool(os.Args, os.Getenv), os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	return runCommand(ctx, calledAsTool(os.Args, os.Getenv), os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 }
 
-// run executes one command line and returns the exit code of the process.
-func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
+// runCommand executes one command line and returns the exit code of the process.
+func runCommand(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
 	return cli.Run(ctx, &cli.App{In: in, Out: out, Err: errOut, Getenv: getenv}, newRoot, args)
 }

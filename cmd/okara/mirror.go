@@ -124,7 +124,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 		return err
 	}
 	m := &mirrorer{up: up, o: o}
-	results, err := m.run(ctx, d, src, args)
+	results, err := m.mirrorAll(ctx, d, src, args)
 	done()
 	if err != nil {
 		return err
@@ -140,13 +140,13 @@ type mirrorer struct {
 	results []mirrorResult
 }
 
-func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, args []string) ([]mirrorResult, error) {
+func (m *mirrorer) mirrorAll(ctx context.Context, d *depot.Depot, src depot.Source, args []string) ([]mirrorResult, error) {
 	for _, s := range args {
-		if err := m.add(s); err != nil {
+		if err := m.addArgument(s); err != nil {
 			if hasType[*addr.SyntaxError](err) || hasType[*cli.ExitError](err) {
 				return nil, err
 			}
-			m.fail(s, err)
+			m.failArgument(s, err)
 		}
 	}
 	for _, name := range m.o.lockFiles {
@@ -168,26 +168,26 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 		for _, st := range p.Steps {
 			results = append(results, supply.Result{Step: st})
 		}
-	} else if results, err = s.Apply(ctx, p, counted(m.up.reg.App, p)); err != nil {
+	} else if results, err = s.Apply(ctx, p, stepCounter(m.up.reg.App, p)); err != nil {
 		return nil, err
 	}
 	for _, r := range results {
-		m.took(r)
+		m.recordStep(r)
 	}
 	noteLeftOut(m.up.reg.App, p)
-	m.order(slices.Concat(args, m.o.lockFiles))
+	m.sortResults(slices.Concat(args, m.o.lockFiles))
 	return m.results, nil
 }
 
-// fail records an argument without any version.
-func (m *mirrorer) fail(arg string, err error) {
+// failArgument records an argument without any version.
+func (m *mirrorer) failArgument(arg string, err error) {
 	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg, err: err})
 }
 
-// took records the result of a step.
-func (m *mirrorer) took(r supply.Result) {
+// recordStep records the result of a step.
+func (m *mirrorer) recordStep(r supply.Result) {
 	if r.Version == "" {
-		m.fail(r.Where, r.Err())
+		m.failArgument(r.Where, r.Err())
 		return
 	}
 	_, address, _ := strings.Cut(r.Entry, " ")
@@ -213,9 +213,9 @@ func (m *mirrorer) took(r supply.Result) {
 	m.results = append(m.results, out)
 }
 
-// order sorts the results like the arguments on the command line, those without a version
+// sortResults sorts the results like the arguments on the command line, those without a version
 // first.
-func (m *mirrorer) order(args []string) {
+func (m *mirrorer) sortResults(args []string) {
 	slices.SortStableFunc(m.results, func(a, b mirrorResult) int {
 		if (a.Version == "") != (b.Version == "") {
 			return cmp.Compare(min(1, len(a.Version)), min(1, len(b.Version)))
@@ -236,8 +236,8 @@ func mirrorState(existing bool, err error) string {
 	return "new"
 }
 
-// add adds one argument to the set.
-func (m *mirrorer) add(arg string) error {
+// addArgument adds one argument to the set.
+func (m *mirrorer) addArgument(arg string) error {
 	address, versions, _ := strings.Cut(arg, "@")
 	e := supply.Entry{Where: arg}
 	var err error
@@ -352,12 +352,12 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 		}
 		a.Note("%d new, %s%d skipped, %d refused, %d failed", count["new"], extended, count["skipped"], count["refused"], count["failed"])
 	}
-	return unfinished(failures, fmt.Sprintf("of %d versions were not mirrored", len(results)))
+	return unfinishedError(failures, fmt.Sprintf("of %d versions were not mirrored", len(results)))
 }
 
-// unfinished returns nil, or an error that some versions differ from their origins. The exit
+// unfinishedError returns nil, or an error that some versions differ from their origins. The exit
 // code is that of a conflict if different content is the only kind of failure.
-func unfinished(failures []error, what string) error {
+func unfinishedError(failures []error, what string) error {
 	if len(failures) == 0 {
 		return nil
 	}

@@ -76,7 +76,7 @@ func help(t *testing.T, command []string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	args := append(command, "--help")
-	if code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != cli.ExitOK {
+	if code := runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != cli.ExitOK {
 		t.Fatalf("okara %s: exit code %d: %s", strings.Join(args, " "), code, &errOut)
 	}
 	return out.String()

@@ -18,7 +18,7 @@ key, is refused with the reason.`
 // command that reads versions.
 type policyFlags struct{ trust.PolicyFiles }
 
-func (p *policyFlags) add(cmd *cobra.Command) {
+func (p *policyFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&p.OpenPGP, "openpgp-key", nil, "armored OpenPGP public key `FILE` to trust (repeatable)")
 	f.StringArrayVar(&p.Cosign, "cosign-key", nil, "ECDSA public key `FILE` to trust for cosign signatures (repeatable)")
@@ -27,8 +27,8 @@ func (p *policyFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&p.Expired, "allow-expired-key", false, "accept a key that has expired")
 }
 
-// read returns the policy; nil if no flag is given.
-func (p *policyFlags) read() (*trust.Policy, error) {
+// readPolicy returns the policy; nil if no flag is given.
+func (p *policyFlags) readPolicy() (*trust.Policy, error) {
 	o, err := p.Read()
 	if err != nil {
 		return nil, cli.UsageError("%w", err)

@@ -58,7 +58,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if keep < 1 {
 				return cli.UsageError("--keep %d: at least one version stays", keep)
 			}
-			require, err := policy.read()
+			require, err := policy.readPolicy()
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 	f.IntVar(&keep, "keep", 0, "number of versions that stay")
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` that stays (repeatable)")
 	removal.Add(f)
-	policy.add(cmd)
+	policy.addTo(cmd)
 	return cmd
 }
 

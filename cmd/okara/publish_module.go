@@ -70,28 +70,28 @@ other content, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			options, err := o.options(reg.App)
+			options, err := o.moduleOptions(reg.App)
 			if err != nil {
 				return err
 			}
-			options.Annotations = titled(options.Annotations, args[1])
+			options.Annotations = withTitle(options.Annotations, args[1])
 			defer noteUnnamed(reg.App, options.Hold)
 			root := cmp.Or(packageRoot, args[0])
 			if options.Dir, err = dirBelow(packageRoot, args[0]); err != nil {
 				return err
 			}
 			if o.dryRun {
-				return bump.plan(cmd.Context(), reg, server, root, target, options)
+				return bump.printPlan(cmd.Context(), reg, server, root, target, options)
 			}
 			return publishOne(reg, server, func(p publisher) (depot.Published, error) {
-				if err := bump.after(cmd.Context(), p, root, &target, options); err != nil {
+				if err := bump.setBumpedVersion(cmd.Context(), p, root, &target, options); err != nil {
 					return depot.Published{}, err
 				}
 				return publishModule(cmd.Context(), p, root, target, options)
 			})
 		},
 	}
-	o.add(cmd.Flags())
+	o.addTo(cmd.Flags())
 	server.Add(cmd.Flags())
 	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with a higher `major|minor|patch` number")
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
@@ -118,7 +118,7 @@ type moduleFlags struct {
 	dryRun  bool
 }
 
-func (m *moduleFlags) add(f *pflag.FlagSet) {
+func (m *moduleFlags) addTo(f *pflag.FlagSet) {
 	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, compare with the registry, and push nothing")
 	f.StringArrayVar(&m.include, "include", nil, "ship what `GLOB` names, as in .gitignore, although it would be held back; may be repeated")
 	f.Bool("dereference", false, "")
@@ -129,7 +129,7 @@ func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
 }
 
-func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
+func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
 	policy, err := depot.ParsePolicy(m.policy)
 	if err != nil {
 		return depot.ModuleOptions{}, cli.UsageError("%w", err)
@@ -194,9 +194,9 @@ type droppedFile struct {
 	Reason string `json:"reason"`
 }
 
-// plan describes what publishing dir would ship, and the outcome at p, if p is not nil. A
+// planPublishing describes what publishing dir would ship, and the outcome at p, if p is not nil. A
 // conflict is an outcome and also an error.
-func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
+func planPublishing(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
 	tree, err := cli.OpenOwn(ctx, dir, &o)
 	if err != nil {
 		return modulePlan{}, err
@@ -232,7 +232,7 @@ func planModule(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, dir
 	if err != nil {
 		return err
 	}
-	p, err := plan(ctx, to, dir, m, o)
+	p, err := planPublishing(ctx, to, dir, m, o)
 	done()
 	if err != nil && p.Outcome == "" {
 		return cli.PublishHint(err)

@@ -68,7 +68,7 @@ other content, 6 some failed, or would be refused. A dry run has the code of the
   okara publish modules ./modules net/{name}/aws --bump commits --dry-run --markdown`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := which.check(o.dryRun); err != nil {
+			if err := which.checkVersionFlags(o.dryRun); err != nil {
 				return err
 			}
 			modules, err := findModules(args[0], args[1])
@@ -78,7 +78,7 @@ other content, 6 some failed, or would be refused. A dry run has the code of the
 			if err := packBelow(modules, which.packageRoot); err != nil {
 				return err
 			}
-			options, err := o.options(reg.App)
+			options, err := o.moduleOptions(reg.App)
 			if err != nil {
 				return err
 			}
@@ -95,9 +95,9 @@ other content, 6 some failed, or would be refused. A dry run has the code of the
 			return publishModules(cmd.Context(), reg, server, modules, options, which.keepGoing)
 		},
 	}
-	o.add(cmd.Flags())
+	o.addTo(cmd.Flags())
 	server.Add(cmd.Flags())
-	which.add(cmd.Flags())
+	which.addTo(cmd.Flags())
 	return cmd
 }
 
@@ -107,7 +107,7 @@ type modulesFlags struct {
 	markdown, keepGoing               bool
 }
 
-func (m *modulesFlags) add(f *pflag.FlagSet) {
+func (m *modulesFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&m.version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
 	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch` number, or commits for what their messages ask for")
 	f.StringVar(&m.since, "since", "", "read the commits after this `REVISION`, not those after the release")
@@ -116,7 +116,7 @@ func (m *modulesFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&m.markdown, "markdown", false, "with --bump and --dry-run: print the text of a comment on a merge request")
 }
 
-func (m *modulesFlags) check(dryRun bool) error {
+func (m *modulesFlags) checkVersionFlags(dryRun bool) error {
 	switch {
 	case m.version == "" && m.bump == "":
 		return cli.WithHint(cli.UsageError("neither --version nor --bump says which version the modules get"), "give --version VERSION or --bump commits")
@@ -141,13 +141,13 @@ type moduleFolder struct {
 	annotations map[string]string // nil: those of the options
 }
 
-// of returns the options for the folder.
-func (m moduleFolder) of(o depot.ModuleOptions) depot.ModuleOptions {
+// folderOptions returns the options for the folder.
+func (m moduleFolder) folderOptions(o depot.ModuleOptions) depot.ModuleOptions {
 	o.Dir = m.below
 	if m.annotations != nil {
 		o.Annotations = m.annotations
 	}
-	o.Annotations = titled(o.Annotations, m.title)
+	o.Annotations = withTitle(o.Annotations, m.title)
 	return o
 }
 
@@ -206,8 +206,8 @@ func findModules(root, address string) ([]moduleFolder, error) {
 	return found, err
 }
 
-// titled returns the annotations of a module whose address is written so.
-func titled(annotations map[string]string, address string) map[string]string {
+// withTitle returns the annotations of a module whose address is written so.
+func withTitle(annotations map[string]string, address string) map[string]string {
 	all := map[string]string{artifact.AnnTitle: address}
 	maps.Copy(all, annotations)
 	return all
@@ -269,7 +269,7 @@ func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.
 	plans = []modulePlan{}
 	refused = map[string]error{}
 	for _, m := range modules {
-		one, err := plan(ctx, p, m.root, m.target, m.of(o))
+		one, err := planPublishing(ctx, p, m.root, m.target, m.folderOptions(o))
 		if err != nil {
 			refused[m.dir] = err
 			one.Address = m.target.Module.String()
@@ -360,7 +360,7 @@ type batch struct {
 
 // publish continues after a failure; it only returns the error of an interruption.
 func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depot.ModuleOptions) error {
-	out, err := publishModule(ctx, p, m.root, m.target, m.of(o))
+	out, err := publishModule(ctx, p, m.root, m.target, m.folderOptions(o))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

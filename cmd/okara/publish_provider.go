@@ -70,7 +70,7 @@ other content, 5 denied.`,
 				return err
 			}
 			defer dist.Close()
-			options, done, err := o.options(reg.App, args[0])
+			options, done, err := o.providerOptions(reg.App, args[0])
 			if err != nil {
 				return err
 			}
@@ -100,9 +100,9 @@ type providerFlags struct {
 	protocols      []string
 }
 
-// options reads the keys; the first one signs, and further ones add signatures. done closes
+// providerOptions reads the keys; the first one signs, and further ones add signatures. done closes
 // the documentation.
-func (f *providerFlags) options(a *cli.App, dist string) (o depot.ProviderOptions, done func(), err error) {
+func (f *providerFlags) providerOptions(a *cli.App, dist string) (o depot.ProviderOptions, done func(), err error) {
 	o.Extend = f.extend
 	o.Protocols = f.protocols
 	if err := signing.CheckProtocols(f.protocols); err != nil {

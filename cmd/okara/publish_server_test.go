@@ -41,7 +41,7 @@ func (c homeUser) run(t *testing.T, args ...string) (code int, stdout, stderr st
 		return c.env[k]
 	}
 	var out, errOut bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errOut, getenv)
+	code = runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, getenv)
 	for k, v := range c.env {
 		if strings.Contains(k, "TOKEN") && !strings.Contains(k, "URL") && v != "" && strings.Contains(out.String()+errOut.String(), v) {
 			t.Errorf("%v prints %s", args, k)

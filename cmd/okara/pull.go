@@ -74,7 +74,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			if o.Platforms, err = parsePlatforms(platforms); err != nil {
 				return err
 			}
-			if o.Policy, err = policy.read(); err != nil {
+			if o.Policy, err = policy.readPolicy(); err != nil {
 				return err
 			}
 			progress, done := reg.Progress()
@@ -92,7 +92,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 		},
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
-	policy.add(cmd)
+	policy.addTo(cmd)
 	cmd.Flags().BoolVar(&allowYanked, "allow-yanked", false, "download a yanked version without a note, or under a policy")
 	server.Add(cmd.Flags())
 	return cmd

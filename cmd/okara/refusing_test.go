@@ -31,7 +31,7 @@ func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
 	must.Succeed(t, os.WriteFile(filepath.Join(home, ".docker", "config.json"), []byte(login), 0o600))
 	var out, errOut bytes.Buffer
-	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return map[string]string{"HOME": home}[name] })
+	code := runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return map[string]string{"HOME": home}[name] })
 	return outcome{code: code, out: out.String(), err: errOut.String()}
 }
 

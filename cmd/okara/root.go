@@ -52,8 +52,8 @@ func newRoot(a *cli.App) *cobra.Command {
 	depot.AddCommand(approve)
 	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newYank(reg), newSign(reg), newVerify(reg)}
 	completeItems(reg, append(stored, attach, approve, prune, scan)...)
-	addTo(root, "artifacts", append(stored, publish, newKeys(a), newBundle(reg), newLock(up), newMirror(up), depot)...)
-	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg))
+	addCommands(root, "artifacts", append(stored, publish, newKeys(a), newBundle(reg), newLock(up), newMirror(up), depot)...)
+	addCommands(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg))
 	root.AddCommand(newWorkspace(reg))
 	doctor := newDoctor(reg)
 	doctor.AddCommand(newDoctorArtifacts(reg))
@@ -61,8 +61,8 @@ func newRoot(a *cli.App) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: "server", Title: "Server and clients:"}, &cobra.Group{ID: "access", Title: "Access:"})
 	admin := cli.Parent("admin", "server", "Look after a registry and its servers")
 	admin.AddCommand(newAudit(reg), doctor, newGC(a), prune, scan, newToken(a))
-	addTo(root, "server", newServe(up), newCLIConfig(reg), admin)
-	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
+	addCommands(root, "server", newServe(up), newCLIConfig(reg), admin)
+	addCommands(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
 	root.AddCommand(newVersion(a), newMan(a))
 	root.SetOut(a.Out) // completion uses this writer
 	root.InitDefaultHelpCmd()
@@ -71,7 +71,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	return root
 }
 
-func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
+func addCommands(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group
 		root.AddCommand(c)

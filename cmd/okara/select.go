@@ -90,26 +90,26 @@ func frontVersion(ctx context.Context, front *client.Client, it addr.Selection) 
 		return addr.Version{}, err
 	}
 	there := &catalog.Versions{Listing: l, Listed: slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.Status(v).Yanked != nil })}
-	v, ok := meant(there, it)
+	v, ok := selectVersion(there, it)
 	if !ok {
 		return v, fmt.Errorf("%s has no such version: %w", it.Item, oci.ErrNotFound)
 	}
 	return v, nil
 }
 
-// pick is selectItem with the selected version.
-func pick(ctx context.Context, reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
+// pickVersion is selectItem with the selected version.
+func pickVersion(ctx context.Context, reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectItem(reg, arg, progress)
-	return t.picked(ctx, err)
+	return t.withVersion(ctx, err)
 }
 
 // pickRead is selectRead with the selected version.
 func pickRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectRead(ctx, reg, s, arg, progress)
-	return t.picked(ctx, err)
+	return t.withVersion(ctx, err)
 }
 
-func (t selected) picked(ctx context.Context, err error) (selected, error) {
+func (t selected) withVersion(ctx context.Context, err error) (selected, error) {
 	if err != nil {
 		return t, err
 	}

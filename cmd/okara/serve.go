@@ -304,7 +304,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	if err != nil {
 		return server.Env{}, err
 	}
-	states, err := (&stateFlags{}).options(up.reg.App)
+	states, err := (&stateFlags{}).storeOptions(up.reg.App)
 	if err != nil {
 		return server.Env{}, err
 	}

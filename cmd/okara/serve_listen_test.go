@@ -27,7 +27,7 @@ func TestServeEnvironment(t *testing.T) {
 		t.Errorf("%v: %s", err, p.log)
 	}
 	var log lockedBuffer
-	code := run(t.Context(), []string{"serve"}, strings.NewReader(""), &log, &log, func(name string) string {
+	code := runCommand(t.Context(), []string{"serve"}, strings.NewReader(""), &log, &log, func(name string) string {
 		return map[string]string{"OKARA_SERVE_DRAIN": "long", "OKARA_SERVE_ANONYMOUS_READ": "perhaps"}[name]
 	})
 	if text := log.String(); code != cli.ExitUsage || !strings.Contains(text, "OKARA_SERVE_DRAIN: ") || !strings.Contains(text, "OKARA_SERVE_ANONYMOUS_READ: ") {

@@ -48,7 +48,7 @@ func newServerIn(t *testing.T, env map[string]string, args ...string) (url strin
 	code := make(chan int, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
-		code <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), w, &log, getenv)
+		code <- runCommand(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), w, &log, getenv)
 		w.Close()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')

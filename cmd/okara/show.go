@@ -97,7 +97,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
   okara show net/vpc/aws --server https://okara.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			require, err := policy.read()
+			require, err := policy.readPolicy()
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			s, err := t.show(cmd.Context())
+			s, err := t.showVersion(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		},
 	}
 	cmd.Flags().BoolVar(&readme, "readme", false, "print the module's readme only")
-	policy.add(cmd)
+	policy.addTo(cmd)
 	server.Add(cmd.Flags())
 	return cmd
 }
@@ -139,7 +139,7 @@ func policyVerdict(ctx context.Context, d *depot.Depot, it addr.Item, version st
 	return "fulfilled", err
 }
 
-func (t selected) show(ctx context.Context) (shown, error) {
+func (t selected) showVersion(ctx context.Context) (shown, error) {
 	l, v, err := itemVersion(ctx, t.catalog, t.Selection)
 	for err == nil {
 		_, err = t.repo.Resolve(ctx, v.Tag())
@@ -174,9 +174,9 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 	}
 	if it.Kind == addr.KindModule {
 		s.title = it.Module.Title(artifact.AnnotationsOf(m)[artifact.AnnTitle])
-		err = s.module(ctx, r, m)
+		err = s.fillModule(ctx, r, m)
 	} else {
-		err = s.provider(ctx, r, m)
+		err = s.fillProvider(ctx, r, m)
 	}
 	if err != nil {
 		return shown{}, err
@@ -195,7 +195,7 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 	return s, nil
 }
 
-func (s *shown) module(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
+func (s *shown) fillModule(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
 	parsed, err := artifact.ParseModule(m)
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (s *shown) module(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
 	return nil
 }
 
-func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
+func (s *shown) fillProvider(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
 	index, err := artifact.ParseProviderIndex(m)
 	if err != nil {
 		return err
@@ -295,10 +295,10 @@ func describedRows(m artifact.DescribedModule) [][]string {
 		if v.Required {
 			required = " (required)"
 		}
-		rows = append(rows, []string{"input", strings.TrimSpace(v.Name + " " + description.TypeLine(v.Type) + required + " " + joined(v.Description))})
+		rows = append(rows, []string{"input", strings.TrimSpace(v.Name + " " + description.TypeLine(v.Type) + required + " " + joinFields(v.Description))})
 	}
 	for _, o := range m.Outputs {
-		rows = append(rows, []string{"output", strings.TrimSpace(o.Name + " " + joined(o.Description))})
+		rows = append(rows, []string{"output", strings.TrimSpace(o.Name + " " + joinFields(o.Description))})
 	}
 	for _, p := range m.RequiredProviders {
 		rows = append(rows, []string{"provider", strings.TrimSpace(p.Name + " " + p.Source + " " + strings.Join(p.Versions, ", "))})
@@ -306,7 +306,7 @@ func describedRows(m artifact.DescribedModule) [][]string {
 	return rows
 }
 
-func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
+func joinFields(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // showHeld shows a version that a scan or an approval rule holds back: it has only a
 // candidate tag. The error wraps oci.ErrNotFound if there is none.

@@ -80,7 +80,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 				return cli.UsageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
 			keys := signers{replace: replace}
-			if err := keys.read(reg.App, signKey, cosignKey, passphraseFile); err != nil {
+			if err := keys.readKeys(reg.App, signKey, cosignKey, passphraseFile); err != nil {
 				return err
 			}
 			front, err := cli.OpenFrontEnd(reg, server, nil)
@@ -102,8 +102,8 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 	return cmd
 }
 
-// read reads the private keys; an empty name means no key.
-func (s *signers) read(a *cli.App, signKey, cosignKey, passphraseFile string) (err error) {
+// readKeys reads the private keys; an empty name means no key.
+func (s *signers) readKeys(a *cli.App, signKey, cosignKey, passphraseFile string) (err error) {
 	if s.openpgp, err = readPrivateKey(a, signKey, passphraseFile); err == nil {
 		s.cosign, err = readCosignKey(a, cosignKey, passphraseFile)
 	}

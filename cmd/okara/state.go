@@ -69,8 +69,8 @@ func newState(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// options returns the store options of this command.
-func (f *stateFlags) options(a *cli.App) (statebackend.Options, error) {
+// storeOptions returns the store options of this command.
+func (f *stateFlags) storeOptions(a *cli.App) (statebackend.Options, error) {
 	o, err := f.StateOptions(a)
 	if err != nil {
 		return o, err
@@ -83,9 +83,9 @@ func (f *stateFlags) options(a *cli.App) (statebackend.Options, error) {
 	return o, nil
 }
 
-// store opens the store of a repository.
-func (f *stateFlags) store(reg *cli.Registries, reference string) (*statebackend.Store, error) {
-	o, err := f.options(reg.App)
+// openStore opens the store of a repository.
+func (f *stateFlags) openStore(reg *cli.Registries, reference string) (*statebackend.Store, error) {
+	o, err := f.storeOptions(reg.App)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (f *stateFlags) completeWorkspace(reg *cli.Registries, cmd *cobra.Command, 
 		f.useBlock(reg.App, c.Backend)
 		args = []string{f.block.Repository}
 	}
-	s, err := f.store(reg, args[0])
+	s, err := f.openStore(reg, args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

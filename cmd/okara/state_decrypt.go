@@ -39,7 +39,7 @@ the registry holds them. The keys are given as for every other command.`,
 			if err != nil {
 				return err
 			}
-			o, err := f.options(a)
+			o, err := f.storeOptions(a)
 			if err != nil {
 				return err
 			}

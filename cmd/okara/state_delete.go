@@ -29,11 +29,11 @@ func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 stays as it is. The versions stay and "okara state restore" brings one back.`,
 		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("workspace") {
 				return cli.UsageError("--workspace is needed, also for the workspace %q", ws)
 			}
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}

@@ -36,8 +36,8 @@ attribute's name says so (password, secret, token, private_key and the like).`,
   okara state diff before.tfstate after.tfstate`,
 		Args: cobra.RangeArgs(1, 3),
 	}
-	stored := f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
-		s, err := f.store(reg, args[0])
+	stored := f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
+		s, err := f.openStore(reg, args[0])
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func readSide(ctx context.Context, s *statebackend.Store, ws, side string, versi
 			return nil, err
 		}
 	}
-	state, v, err := read(ctx, s, ws, *version)
+	state, v, err := readVersion(ctx, s, ws, *version)
 	if err != nil {
 		return nil, err
 	}

@@ -34,8 +34,8 @@ still use, and stores the state of before under the first number above them. Wha
 that run still writes stays below as a version and is never current.`,
 		Example: "  okara state history registry.example.com/infrastructure/tofu-state -w prod",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(reg, args[0])
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}

@@ -44,7 +44,7 @@ func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 	}
 	source := *f
 	source.unsealed = true // unencrypted states are sealed in the destination
-	from, err := source.store(reg, reference)
+	from, err := source.openStore(reg, reference)
 	if err != nil {
 		return nil, err
 	}

@@ -37,14 +37,14 @@ A key may be thrown away once no version names it.`,
 		Example: `  okara state keys registry.example.com/infrastructure/tofu-state
   okara state keys -w prod --json`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(reg, args[0])
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}
 			names := []string{ws}
 			if !cmd.Flags().Changed("workspace") {
-				if names, err = workspaces(cmd.Context(), s); err != nil {
+				if names, err = listWorkspaces(cmd.Context(), s); err != nil {
 					return err
 				}
 			}
@@ -95,13 +95,13 @@ func keysText(uses []keyUse) string {
 		if key == "" {
 			key = "none: in clear, or encrypted by the tool"
 		}
-		rows = append(rows, []string{u.Workspace, key, ranges(u.Versions)})
+		rows = append(rows, []string{u.Workspace, key, shortenRanges(u.Versions)})
 	}
 	return cli.Table(rows)
 }
 
-// ranges shortens a descending list of numbers: 7-5, 2.
-func ranges(numbers []int64) string {
+// shortenRanges shortens a descending list of numbers: 7-5, 2.
+func shortenRanges(numbers []int64) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i

@@ -31,7 +31,7 @@ listed, where the registry lists its repositories.`,
 		Example: `  okara state list registry.example.com/infrastructure/tofu-state
   okara state list registry.example.com/infrastructure --all`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			list, err := listStates(cmd.Context(), reg, f, args[0], all)
 			if err != nil {
 				return err
@@ -51,17 +51,17 @@ listed, where the registry lists its repositories.`,
 
 // listStates lists the states of one repository, or of all repositories below it.
 func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
-	names, err := repositories(ctx, reg, name, all)
+	names, err := listRepositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err
 	}
 	list := []listedStates{}
 	for _, name := range names {
-		s, err := f.store(reg, name)
+		s, err := f.openStore(reg, name)
 		if err != nil {
 			return nil, err
 		}
-		found, err := workspaces(ctx, s)
+		found, err := listWorkspaces(ctx, s)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) { // no repository yet: no workspace
 			return nil, err
 		}

@@ -36,7 +36,7 @@ repositories.`,
 		Example: `  okara state locks registry.example.com/infrastructure/tofu-state
   okara state locks registry.example.com --all`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			list, err := listLocks(cmd.Context(), reg, f, args[0], all)
 			if err != nil {
 				return err
@@ -59,13 +59,13 @@ repositories.`,
 
 // listLocks lists the locks of one repository, or of all repositories below it.
 func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
-	names, err := repositories(ctx, reg, name, all)
+	names, err := listRepositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err
 	}
 	list := []heldLocks{}
 	for _, name := range names {
-		s, err := f.store(reg, name)
+		s, err := f.openStore(reg, name)
 		if err != nil {
 			return nil, err
 		}

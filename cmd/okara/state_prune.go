@@ -38,11 +38,11 @@ unless another tag points to it. A registry that refuses DELETE keeps
 everything.`,
 		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50 --dry-run",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
 				return cli.UsageError("--keep must be at least 1")
 			}
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}

@@ -25,18 +25,18 @@ document describes what was read and --output is required.`,
 		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if output == "-" {
 				output = ""
 			}
 			if reg.JSON && output == "" {
 				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
 			}
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}
-			state, v, err := read(cmd.Context(), s, ws, version)
+			state, v, err := readVersion(cmd.Context(), s, ws, version)
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
@@ -54,8 +54,8 @@ document describes what was read and --output is required.`,
 	return cmd
 }
 
-// read returns version n of a state; 0 means the current one.
-func read(ctx context.Context, s *statebackend.Store, ws string, n int64) ([]byte, statebackend.Version, error) {
+// readVersion returns version n of a state; 0 means the current one.
+func readVersion(ctx context.Context, s *statebackend.Store, ws string, n int64) ([]byte, statebackend.Version, error) {
 	if n == 0 {
 		return s.Get(ctx, ws)
 	}

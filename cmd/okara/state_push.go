@@ -34,13 +34,13 @@ With a key, the new version is sealed, also above one in clear, which no other
 command accepts: check that the file is the state that you know.`,
 		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
 			state, err := readState(reg.In, args[1])
 			if err != nil {
 				return err
 			}
 			f.unsealed = true // the only way from an unencrypted state to a sealed one
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}

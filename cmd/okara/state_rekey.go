@@ -49,7 +49,7 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Example: `  okara state rekey registry.example.com/infrastructure/tofu-state -w prod --key old.key --new-key new.key
   okara state rekey --new-key awskms://alias/state --all-versions`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if len(keys) == 0 {
 				return cli.UsageError("--new-key is needed")
 			}
@@ -58,13 +58,13 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
 			f.next = next
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}
 			out := rekeyed{Repository: args[0], Workspace: ws, Keys: next.SealsFor(), Versions: []int64{}}
 			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("rekey", reg.UserAgent()), func(l *statebackend.Lock) error {
-				return rekey(cmd.Context(), reg.App, s, l, &out, all)
+				return rekeyState(cmd.Context(), reg.App, s, l, &out, all)
 			})
 			if err == nil && all {
 				out.Variables, err = rekeyVariables(cmd.Context(), reg, f, s, out.Keys)
@@ -81,8 +81,8 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// rekey seals versions, newest first, that are sealed with different keys.
-func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
+// rekeyState seals versions, newest first, that are sealed with different keys.
+func rekeyState(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
 	for v, err := range s.History(ctx, out.Workspace) {
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebacke
 // rekeyVariables seals the variables beside a state again, also those of versions that
 // kept them in its repository.
 func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *statebackend.Store, keys []string) (int, error) {
-	o, err := f.options(reg.App)
+	o, err := f.storeOptions(reg.App)
 	if err != nil {
 		return 0, err
 	}

@@ -55,13 +55,13 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
   okara state replicate --adopt dr.example.com/infrastructure/tofu-state registry.example.com/infrastructure/tofu-state`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			src, dst, err := how.open(reg, f, args)
+			src, dst, err := how.openBoth(reg, f, args)
 			if err != nil {
 				return err
 			}
 			names := []string{ws}
 			if !cmd.Flags().Changed("workspace") {
-				if names, err = how.names(cmd.Context(), src, dst); err != nil {
+				if names, err = how.replicaNames(cmd.Context(), src, dst); err != nil {
 					return err
 				}
 			}
@@ -72,7 +72,7 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 				return err
 			}
 			out := replicatedStates{Repository: args[0], Destination: args[1]}
-			errs := out.copy(names, func(name string) (copied, kept []int64, err error) { return how.one(cmd.Context(), src, dst, name) })
+			errs := out.copy(names, func(name string) (copied, kept []int64, err error) { return how.copyOne(cmd.Context(), src, dst, name) })
 			if !cmd.Flags().Changed("workspace") {
 				err = how.variables(cmd.Context(), reg, f, src, dst, &out)
 			}
@@ -89,22 +89,22 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// open opens both repositories.
-func (how replication) open(reg *cli.Registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
+// openBoth opens both repositories.
+func (how replication) openBoth(reg *cli.Registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
 	if how.keep < 0 {
 		return nil, nil, cli.UsageError("--max-versions must not be negative")
 	}
-	if src, err = f.store(reg, args[0]); err != nil {
+	if src, err = f.openStore(reg, args[0]); err != nil {
 		return nil, nil, err
 	}
 	to := *f
 	to.keep = how.keep
-	dst, err = to.store(reg, args[1])
+	dst, err = to.openStore(reg, args[1])
 	return src, dst, err
 }
 
-// names returns the workspaces to copy, and with --adopt those that only dst has.
-func (how replication) names(ctx context.Context, src, dst *statebackend.Store) ([]string, error) {
+// replicaNames returns the workspaces to copy, and with --adopt those that only dst has.
+func (how replication) replicaNames(ctx context.Context, src, dst *statebackend.Store) ([]string, error) {
 	names, err := src.Replicas().Workspaces(ctx)
 	if err != nil || !how.adopt {
 		return names, err
@@ -128,8 +128,8 @@ func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *stateb
 	return a.Confirm(how.yes || already, fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
 }
 
-// one copies one workspace.
-func (how replication) one(ctx context.Context, src, dst *statebackend.Store, name string) (copied, kept []int64, err error) {
+// copyOne copies one workspace.
+func (how replication) copyOne(ctx context.Context, src, dst *statebackend.Store, name string) (copied, kept []int64, err error) {
 	switch {
 	case how.adopt:
 		return src.Replicas().Adopt(ctx, dst, name, how.reseal)
@@ -143,7 +143,7 @@ func (how replication) one(ctx context.Context, src, dst *statebackend.Store, na
 
 // variables copies the variables that servers store beside the states.
 func (how replication) variables(ctx context.Context, reg *cli.Registries, f *stateFlags, src, dst *statebackend.Store, out *replicatedStates) error {
-	o, err := f.options(reg.App)
+	o, err := f.storeOptions(reg.App)
 	if err != nil {
 		return err
 	}
@@ -222,11 +222,11 @@ func keptText(kept []int64, source string) string {
 	if len(kept) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; kept, and not in %s: version %s", source, ranges(kept))
+	return fmt.Sprintf("; kept, and not in %s: version %s", source, shortenRanges(kept))
 }
 
-// workspaces lists the workspaces that have a state.
-func workspaces(ctx context.Context, s *statebackend.Store) (names []string, err error) {
+// listWorkspaces lists the workspaces that have a state.
+func listWorkspaces(ctx context.Context, s *statebackend.Store) (names []string, err error) {
 	for name, err := range s.Workspaces().All(ctx) {
 		if err != nil {
 			return names, err

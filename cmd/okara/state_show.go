@@ -37,8 +37,8 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Short:   "Show the current version of a state and who holds its lock",
 		Example: "  okara state show registry.example.com/infrastructure/tofu-state -w prod",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(reg, args[0])
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 				l := toLockJSON(*held)
 				out.Lock = &l
 			}
-			if out.Replica, err = f.replica(cmd.Context(), reg, s, ws, v); err != nil {
+			if out.Replica, err = f.compareReplica(cmd.Context(), reg, s, ws, v); err != nil {
 				return err
 			}
 			return reg.PrintResult(out, showText(out, held))
@@ -101,7 +101,7 @@ func showText(out shownState, held *statebackend.Held) string {
 	if copied != nil {
 		rows = append(rows, []string{"replica of", copied.Source + ", " + copied.lag()})
 		if len(copied.Kept) > 0 {
-			rows = append(rows, []string{"kept beside", "version " + ranges(copied.Kept)})
+			rows = append(rows, []string{"kept beside", "version " + shortenRanges(copied.Kept)})
 		}
 	}
 	for _, row := range rows {
@@ -139,9 +139,9 @@ func (r replicaJSON) lag() string {
 	return cli.Plural(r.Behind, "version") + " behind"
 }
 
-// replica compares a replica with its source; nil if the repository is not a replica. An
+// compareReplica compares a replica with its source; nil if the repository is not a replica. An
 // unreachable source is not an error, since that is when replicas are inspected.
-func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
+func (f *stateFlags) compareReplica(ctx context.Context, reg *cli.Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
 	mark, err := s.Replicas().Mark(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil, nil
@@ -155,7 +155,7 @@ func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *stateb
 	}
 	there := l.Numbers(ws) // some kept versions may have been pruned
 	r := &replicaJSON{Source: mark.Source, Kept: slices.DeleteFunc(mark.Kept[ws], func(n int64) bool { return !slices.Contains(there, n) })}
-	src, err := f.store(reg, mark.Source)
+	src, err := f.openStore(reg, mark.Source)
 	if err != nil {
 		return nil, err
 	}

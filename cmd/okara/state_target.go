@@ -22,10 +22,10 @@ import (
 // runFunc is the function that cobra runs.
 type runFunc = func(cmd *cobra.Command, args []string) error
 
-// named lets a command omit REPOSITORY, the first of its minArgs arguments, in the folder of
+// withNamedState lets a command omit REPOSITORY, the first of its minArgs arguments, in the folder of
 // a root module: the backend "oci" block names the repository and its keys; the workspace is
 // the one that the tool has selected there.
-func (f *stateFlags) named(reg *cli.Registries, minArgs int, ws *string, run runFunc) runFunc {
+func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= minArgs && (len(args) == 0 || !isVersion(args[0])) {
 			return run(cmd, args)
@@ -81,8 +81,8 @@ func (f *stateFlags) blockStore(reg *cli.Registries, o statebackend.Options) (*s
 	return backendblock.Open(*f.block, backendblock.OpenOptions{Client: client, TLS: reg.TransportOptions(), State: o})
 }
 
-// below returns the repositories at and below a prefix HOST[/PATH].
-func below(ctx context.Context, reg *cli.Registries, prefix string) ([]string, error) {
+// repositoriesBelow returns the repositories at and below a prefix HOST[/PATH].
+func repositoriesBelow(ctx context.Context, reg *cli.Registries, prefix string) ([]string, error) {
 	host, path, err := addr.SplitRegistry(prefix)
 	if err != nil {
 		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: err}
@@ -102,11 +102,11 @@ func below(ctx context.Context, reg *cli.Registries, prefix string) ([]string, e
 	return names, nil
 }
 
-// repositories returns the repositories for list and locks: the named one, or with all also
+// listRepositories returns the repositories for list and locks: the named one, or with all also
 // those below it.
-func repositories(ctx context.Context, reg *cli.Registries, name string, all bool) ([]string, error) {
+func listRepositories(ctx context.Context, reg *cli.Registries, name string, all bool) ([]string, error) {
 	if !all {
 		return []string{name}, nil
 	}
-	return below(ctx, reg, name)
+	return repositoriesBelow(ctx, reg, name)
 }

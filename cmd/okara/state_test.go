@@ -41,7 +41,7 @@ func okara(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	home := t.TempDir()
-	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string {
+	code := runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string {
 		if name == "HOME" {
 			return home
 		}
@@ -83,7 +83,7 @@ func TestStateLockedExit(t *testing.T) {
 	one := newFile(t, "one", stateText("a", 1))
 	mustOkara(t, "state", "push", reference, one)
 	reg := &cli.Registries{App: &cli.App{Getenv: func(string) string { return "" }, Err: &bytes.Buffer{}}}
-	s := must.Get((&stateFlags{}).store(reg, reference))(t)
+	s := must.Get((&stateFlags{}).openStore(reg, reference))(t)
 	must.Get(s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")))(t)
 	o := okara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
 	if o.code != cli.ExitConflict || !strings.Contains(o.err, "is locked by") || !strings.Contains(o.err, "okara state unlock "+reference) {

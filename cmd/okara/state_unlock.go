@@ -37,11 +37,11 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
   okara state unlock registry.example.com/infrastructure/tofu-state --take-over --yes`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if (id == "") == !takeOver {
 				return cli.UsageError("exactly one of --id and --take-over is needed")
 			}
-			s, err := f.store(reg, args[0])
+			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}

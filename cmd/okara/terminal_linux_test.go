@@ -35,7 +35,7 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, 
 		all <- string(b)
 	}()
 	home := t.TempDir()
-	code = run(t.Context(), args, strings.NewReader(""), terminal, terminal, func(name string) string {
+	code = runCommand(t.Context(), args, strings.NewReader(""), terminal, terminal, func(name string) string {
 		if name == "HOME" {
 			return home
 		}

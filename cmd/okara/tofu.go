@@ -154,7 +154,7 @@ func runTool(ctx context.Context, reg *cli.Registries, name, variable string, ar
 	}
 	tool := bridge.Tool{Path: path, Terraform: name == "terraform", CacheDir: cacheDir()}
 	res, err := bridge.RunTool(ctx, tool, args, bridgeOptions(reg))
-	return ran(reg.App, path, res, err)
+	return reportRun(reg.App, path, res, err)
 }
 
 func cacheDir() string {
@@ -180,7 +180,7 @@ func bridgeOptions(reg *cli.Registries) bridge.Options {
 			return openBackend(reg, b)
 		},
 		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(),
-		Begin: func(s bridge.Start) { begins(reg.App, s) },
+		Begin: func(s bridge.Start) { noteStart(reg.App, s) },
 		Init:  func(dir, dataDir string) (func(int), error) { return shareProviders(reg.App, dir, dataDir) },
 	}
 }
@@ -217,9 +217,9 @@ func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err e
 	}, nil
 }
 
-// begins reports what the tool does not know: where the state is, and what an earlier run
+// noteStart reports what the tool does not know: where the state is, and what an earlier run
 // left behind.
-func begins(a *cli.App, s bridge.Start) {
+func noteStart(a *cli.App, s bridge.Start) {
 	if s.Repository != "" {
 		a.Note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
 	}
@@ -228,8 +228,8 @@ func begins(a *cli.App, s bridge.Start) {
 	}
 }
 
-// ran reports what the program that ran beside the state server cannot know.
-func ran(a *cli.App, program string, res bridge.Result, err error) error {
+// reportRun reports what the program that ran beside the state server cannot know.
+func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
 	if err != nil {
 		return &cli.ExitError{Code: exitBridge, Err: err}
 	}

@@ -172,7 +172,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 			for _, t := range tokens {
 				doc := tokenOf(t)
 				docs = append(docs, doc)
-				rows = append(rows, []string{t.ID, end(doc), rightsText(t.Scopes)})
+				rows = append(rows, []string{t.ID, tokenEnd(doc), rightsText(t.Scopes)})
 			}
 			return a.PrintResult(docs, cli.Table(rows))
 		},
@@ -181,7 +181,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func end(t tokenDoc) string {
+func tokenEnd(t tokenDoc) string {
 	switch {
 	case t.Expires == nil:
 		return "never"

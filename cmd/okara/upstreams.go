@@ -50,8 +50,8 @@ func addAllowInternal(f *pflag.FlagSet, to *[]string) {
 	f.StringArrayVar(to, "allow-internal", nil, "`HOST[:PORT]` at a private or loopback address that origins may name (repeatable)")
 }
 
-// open makes the guard and the transport, once for each process.
-func (up *upstreams) open() error {
+// openTransport makes the guard and the transport, once for each process.
+func (up *upstreams) openTransport() error {
 	up.once.Do(func() {
 		for _, host := range up.allowed {
 			if host == "" || strings.ContainsAny(host, "/*") {
@@ -74,7 +74,7 @@ func (up *upstreams) open() error {
 // upstreamClient sends requests to third-party registries, with the tokens that tofu and
 // terraform would send there. named are hosts that the user has named.
 func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
-	if err := up.open(); err != nil {
+	if err := up.openTransport(); err != nil {
 		return nil, err
 	}
 	up.guard.Named(named...)
@@ -87,7 +87,7 @@ func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := up.open(); err != nil {
+	if err := up.openTransport(); err != nil {
 		return nil, err
 	}
 	o.Transport = up.guard.Transport(up.beyond)

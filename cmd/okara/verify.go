@@ -49,7 +49,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
   okara verify net/vpc/aws --cosign-key cosign.pub --server https://okara.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := policy.read()
+			o, err := policy.readPolicy()
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
 			return err
 		},
 	}
-	policy.add(cmd)
+	policy.addTo(cmd)
 	server.Add(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&digestFlag, "digest", "", "the version must have this `DIGEST`")

@@ -40,9 +40,9 @@ OKARA_SERVER names, with the token of --token-file or OKARA_TOKEN, else the one 
 // workspaceFlags name the server of workspaces.
 type workspaceFlags struct{ server cli.ServerFlags }
 
-// add gives a command the flags, and completes its first argument: an organization, or with
+// addTo gives a command the flags, and completes its first argument: an organization, or with
 // whole a workspace in one.
-func (f *workspaceFlags) add(reg *cli.Registries, cmd *cobra.Command, whole bool) {
+func (f *workspaceFlags) addTo(reg *cli.Registries, cmd *cobra.Command, whole bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
@@ -53,12 +53,12 @@ func (f *workspaceFlags) add(reg *cli.Registries, cmd *cobra.Command, whole bool
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 		defer cancel()
-		return f.complete(ctx, reg, word, whole)
+		return f.completeWorkspace(ctx, reg, word, whole)
 	}
 }
 
-// open returns the client of the server.
-func (f *workspaceFlags) open(reg *cli.Registries) (*workspaceclient.Client, error) {
+// openWorkspaces returns the client of the server.
+func (f *workspaceFlags) openWorkspaces(reg *cli.Registries) (*workspaceclient.Client, error) {
 	front, err := cli.OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
 		return nil, err
@@ -69,9 +69,9 @@ func (f *workspaceFlags) open(reg *cli.Registries) (*workspaceclient.Client, err
 	return &workspaceclient.Client{Front: front}, nil
 }
 
-// complete gets completions from the server. On an error there are none, and no message.
-func (f *workspaceFlags) complete(ctx context.Context, reg *cli.Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
-	c, err := f.open(reg)
+// completeWorkspace gets completions from the server. On an error there are none, and no message.
+func (f *workspaceFlags) completeWorkspace(ctx context.Context, reg *cli.Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
+	c, err := f.openWorkspaces(reg)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -134,7 +134,7 @@ neither.
 			if err != nil {
 				return workspaceError(err)
 			}
-			c, err := f.open(reg)
+			c, err := f.openWorkspaces(reg)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ neither.
 			return reg.PrintResult(list, cli.Table(rows))
 		},
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	fl := cmd.Flags()
 	fl.StringArrayVar(&filter.Tags, "tag", nil, "only those with this tag, `KEY` or KEY=VALUE (repeatable: with all of them)")
 	fl.StringVar(&filter.Project, "project", "", "only those of the project `NAME`")
@@ -202,7 +202,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
 				return cli.UsageError("--execution-mode %q: want local or remote", n.Mode)
 			}
-			c, err := f.open(reg)
+			c, err := f.openWorkspaces(reg)
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 			return reg.PrintResult(w, fmt.Sprintf("workspace %s is made", p))
 		},
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
 	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label that lists can ask for")
@@ -264,7 +264,7 @@ cannot be seen, so deleting it requires --force.
 			if err != nil {
 				return workspaceError(err)
 			}
-			c, err := f.open(reg)
+			c, err := f.openWorkspaces(reg)
 			if err != nil {
 				return err
 			}
@@ -280,7 +280,7 @@ cannot be seen, so deleting it requires --force.
 			return reg.PrintResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("workspace %s is deleted", p))
 		},
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	cmd.Flags().BoolVar(&force, "force", false, "delete it with resources in its state as well")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd

@@ -32,7 +32,7 @@ Prints one line per finding.
 Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 		Example: `  okara admin doctor instances --server https://okara.example.com --registry registry.example.com/platform`,
 		Args:    cobra.NoArgs,
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			client, layout, err := reg.Client()
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 			return cli.PrintFindings(reg.App, findings, n)
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }

@@ -59,8 +59,8 @@ type portalFlags struct {
 	key    string
 }
 
-// add gives a command the flags, and completes the id that is its first argument.
-func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool) {
+// addTo gives a command the flags, and completes the id that is its first argument.
+func (f *portalFlags) addTo(reg *cli.Registries, cmd *cobra.Command, changes bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
@@ -73,8 +73,8 @@ func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool)
 	}
 }
 
-// open returns the client of the server.
-func (f *portalFlags) open(reg *cli.Registries) (*portalclient.Client, error) {
+// openPortal returns the client of the server.
+func (f *portalFlags) openPortal(reg *cli.Registries) (*portalclient.Client, error) {
 	front, err := cli.OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
 		return nil, err
@@ -85,10 +85,10 @@ func (f *portalFlags) open(reg *cli.Registries) (*portalclient.Client, error) {
 	return &portalclient.Client{Front: front, Key: f.key}, nil
 }
 
-// asking makes the RunE of a command from a function that calls the server.
-func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
+// withClient makes the RunE of a command from a function that calls the server.
+func (f *portalFlags) withClient(reg *cli.Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := f.open(reg)
+		c, err := f.openPortal(reg)
 		if err != nil {
 			return err
 		}
@@ -96,10 +96,10 @@ func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, 
 	}
 }
 
-// verb makes the RunE of a command from a change of the instance that is its first
+// instanceVerb makes the RunE of a command from a change of the instance that is its first
 // argument.
-func (f *portalFlags) verb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
-	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+func (f *portalFlags) instanceVerb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
+	return f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		instance, err := change(ctx, c, args[0])
 		if err != nil {
 			return err
@@ -172,12 +172,12 @@ func ownerWords(o *api.Owner) string {
 	return text.Line(o.Kind + ":" + o.ID)
 }
 
-// left is the remaining lifetime of an instance.
-func left(i api.Instance, now time.Time) string {
+// timeLeft is the remaining lifetime of an instance.
+func timeLeft(i api.Instance, now time.Time) string {
 	switch {
 	case i.ExpiresAt.IsZero():
 		return "-"
-	case begins(i):
+	case beginsLater(i):
 		return cli.Age(time.Duration(i.TTL))
 	case !i.ExpiresAt.After(now):
 		return "over"
@@ -185,8 +185,8 @@ func left(i api.Instance, now time.Time) string {
 	return cli.Age(i.ExpiresAt.Sub(now))
 }
 
-// begins reports whether the lifetime of an instance starts later, when it is ready.
-func begins(i api.Instance) bool {
+// beginsLater reports whether the lifetime of an instance starts later, when it is ready.
+func beginsLater(i api.Instance) bool {
 	return i.TTL != 0 && i.ReadyAt.IsZero() && slices.Contains([]string{"requested", "planned", "provisioning"}, i.Phase)
 }
 
@@ -196,7 +196,7 @@ func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+		return f.completeInstance(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 			all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
 			for _, listed := range all.Instances {
 				names = append(names, listed.ID+"\t"+text.Line(strings.TrimSpace(listed.Template+" "+listed.Name)))
@@ -212,7 +212,7 @@ func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFun
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+		return f.completeInstance(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 			all, err := c.Templates(ctx)
 			for _, word := range all {
 				names = append(names, text.Line(word.Name)+"\t"+text.Line(word.Title))
@@ -222,12 +222,12 @@ func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFun
 	}
 }
 
-// complete gets completions from the server. On an error there are no completions and no
+// completeInstance gets completions from the server. On an error there are no completions and no
 // message.
-func (f *portalFlags) complete(reg *cli.Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (f *portalFlags) completeInstance(reg *cli.Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 	defer cancel()
-	c, err := f.open(reg)
+	c, err := f.openPortal(reg)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

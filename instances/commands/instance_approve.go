@@ -40,26 +40,26 @@ approved, as ` + "`okara instance show`" + ` prints it.
 		Example: `  okara instance approve abcdefgh23
   okara instance approve abcdefgh23 --plan sha256:...`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+		RunE: f.instanceVerb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if plan == "" {
 				var err error
-				if plan, err = lookAndAsk(ctx, reg.App, c, id, yes); err != nil {
+				if plan, err = confirmApproval(ctx, reg.App, c, id, yes); err != nil {
 					return api.Instance{}, err
 				}
 			}
 			return c.Verb(ctx, id, "approve", api.Approve{Plan: plan, Reason: reason})
 		}),
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
 	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the requester and the owner")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "show it, and approve it without asking")
 	return cmd
 }
 
-// lookAndAsk shows what waits for approval and asks for confirmation; it returns the digest
+// confirmApproval shows what waits for approval and asks for confirmation; it returns the digest
 // that the approval has to name.
-func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
+func confirmApproval(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
 	instance, err := c.Instance(ctx, id)
 	if err != nil {
 		return "", err
@@ -70,18 +70,18 @@ func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id stri
 	}
 	words := pendingText(instance, time.Now())
 	if p.Run != 0 {
-		plan, err := wholePlan(ctx, c, id, p.Run)
+		plan, err := readWholePlan(ctx, c, id, p.Run)
 		if err != nil {
 			return "", err
 		}
 		words += "\n" + plan
 	}
-	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, cli.IsTerminal(a.Err)), text.Line(instance.Plan))
+	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colorPlan(words, cli.IsTerminal(a.Err)), text.Line(instance.Plan))
 	return instance.Plan, a.Confirm(yes, "Approve this")
 }
 
-// wholePlan reads the plan of a run. A plan that cannot be read completely is refused.
-func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (string, error) {
+// readWholePlan reads the plan of a run. A plan that cannot be read completely is refused.
+func readWholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (string, error) {
 	from, err := c.Plan(ctx, id, n)
 	if err != nil {
 		return "", fmt.Errorf("the plan of run %d cannot be shown, so nothing was approved: %w", n, err)
@@ -185,8 +185,8 @@ func personWords(p *api.Person) string {
 	return p.Subject
 }
 
-// colored colors the lines of a plan for a terminal (ECMA-48, 8.3.117).
-func colored(plan string, terminal bool) string {
+// colorPlan colors the lines of a plan for a terminal (ECMA-48, 8.3.117).
+func colorPlan(plan string, terminal bool) string {
 	if !terminal {
 		return plan
 	}

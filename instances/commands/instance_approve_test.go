@@ -72,10 +72,10 @@ func TestInstanceApproveShows(t *testing.T) {
 }
 
 func TestColored(t *testing.T) {
-	if got := colored("  + a\n  # b\n", true); got != "\x1b[32m  + a\x1b[0m\n  # b\n" {
+	if got := colorPlan("  + a\n  # b\n", true); got != "\x1b[32m  + a\x1b[0m\n  # b\n" {
 		t.Errorf("%q", got)
 	}
-	if got := colored("  + a\n", false); got != "  + a\n" {
+	if got := colorPlan("  + a\n", false); got != "  + a\n" {
 		t.Errorf("%q", got)
 	}
 }

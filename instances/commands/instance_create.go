@@ -46,10 +46,10 @@ belong on a command line: NAME=@FILE takes the text of a file.
   okara instance create sandbox/vpc -p size=large -p cidr=10.1.0.0/16 --ttl 4h --wait
   okara instance create lab/team --owner group:team-a --name demo`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			body, err := f.request(args[0])
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			body, err := f.createRequest(args[0])
 			if err == nil {
-				err = f.w.check()
+				err = f.w.checkTimeout()
 			}
 			if err != nil {
 				return err
@@ -62,11 +62,11 @@ belong on a command line: NAME=@FILE takes the text of a file.
 			if !f.w.wait {
 				return printInstance(reg.App, instance)
 			}
-			return f.w.until(ctx, reg.App, c, instance.ID)
+			return f.w.waitUntil(ctx, reg.App, c, instance.ID)
 		}),
 	}
 	cmd.ValidArgsFunction = f.completeTemplates(reg)
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&f.body.Name, "name", "", "display `NAME`")
@@ -75,12 +75,12 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; by default the newest that the template allows")
 	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for the approver")
 	fl.BoolVar(&f.body.Force, "force", false, "ignore quotas, for admins")
-	f.w.add(cmd, "it is ready")
+	f.w.addTo(cmd, "it is ready")
 	return cmd
 }
 
-// request returns the body of the request that the flags describe.
-func (f *createFlags) request(template string) (api.Create, error) {
+// createRequest returns the body of the request that the flags describe.
+func (f *createFlags) createRequest(template string) (api.Create, error) {
 	body := f.body
 	body.Template = template
 	var err error
@@ -113,7 +113,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 			if err != nil {
 				return nil, fmt.Errorf("parameter %s: %w", name, err)
 			}
-			values[name] = quoted(strings.TrimSuffix(string(b), "\n"))
+			values[name] = quoteJSON(strings.TrimSuffix(string(b), "\n"))
 			continue
 		}
 		valid := json.Valid([]byte(value))
@@ -123,13 +123,13 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		if valid {
 			values[name] = json.RawMessage(value)
 		} else {
-			values[name] = quoted(value)
+			values[name] = quoteJSON(value)
 		}
 	}
 	return values, nil
 }
 
-func quoted(value string) json.RawMessage {
+func quoteJSON(value string) json.RawMessage {
 	b, _ := json.Marshal(value) // a string always encodes
 	return b
 }
@@ -141,7 +141,7 @@ func noteCreated(a *cli.App, instance api.Instance, status int) {
 		a.Note("instance %s of %s is yours already", instance.ID, text.Line(instance.Template))
 	case status == 202:
 		a.Note("instance %s waits for approval", instance.ID)
-	case begins(instance):
+	case beginsLater(instance):
 		a.Note("instance %s lives %s from when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
 	case !instance.ExpiresAt.IsZero():
 		a.Note("instance %s ends at %s", instance.ID, cli.Timestamp(instance.ExpiresAt))
@@ -164,7 +164,7 @@ is refused.
 ` + instanceHelp,
 		Example: `  okara instance adopt registry.example.com/platform/instances/sandbox/vpc/abcdefgh23`,
 		Args:    cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			instance, err := c.Adopt(ctx, api.Adopt{Repository: args[0], ID: id})
 			if err != nil {
 				return err
@@ -172,7 +172,7 @@ is refused.
 			return reg.PrintResult(instance, instance.ID)
 		}),
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions // a repository is not an instance id
 	cmd.Flags().StringVar(&id, "id", "", "the `ID`, where instances share the repository")
 	return cmd

@@ -106,7 +106,7 @@ instances expire again.
 ` + instanceHelp,
 		Example: "  okara instance clock --accept",
 		Args:    cobra.NoArgs,
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			if !accept {
 				return cli.UsageError("--accept is needed")
 			}
@@ -121,7 +121,7 @@ instances expire again.
 			return reg.PrintResult(acceptedClock{true, held}, text)
 		}),
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Flags().BoolVar(&accept, "accept", false, "let instances expire again")
 	return cmd

@@ -27,7 +27,7 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 		Long:    "Show an instance: its state, what it waits for, how to reach it, and what happened\nto it last.\n\n" + instanceHelp,
 		Example: "  okara instance show abcdefgh23",
 		Args:    cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			instance, err := c.Instance(ctx, args[0])
 			if err != nil {
 				return err
@@ -35,7 +35,7 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 			return reg.PrintResult(instance, instanceText(instance, time.Now()))
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	return cmd
 }
 
@@ -66,10 +66,10 @@ func instanceText(instance api.Instance, now time.Time) string {
 		add("", o.Refused)
 	}
 	switch {
-	case begins(instance):
-		add("ends", left(instance, now)+" after it is ready")
+	case beginsLater(instance):
+		add("ends", timeLeft(instance, now)+" after it is ready")
 	case !instance.ExpiresAt.IsZero():
-		add("ends", cli.Timestamp(instance.ExpiresAt)+", in "+left(instance, now))
+		add("ends", cli.Timestamp(instance.ExpiresAt)+", in "+timeLeft(instance, now))
 	}
 	if instance.ExtendsMax > 0 {
 		add("extended", fmt.Sprintf("%d of %d times", instance.Extends, instance.ExtendsMax))
@@ -122,7 +122,7 @@ listed only with --all.
   okara instance list --owner mine
   okara instance list --template 'sandbox/*' --phase failed,destroy_failed`,
 		Args: cobra.NoArgs,
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			if filter.Phase == "" && !all {
 				filter.Phase = "live"
 			}
@@ -134,7 +134,7 @@ listed only with --all.
 			for _, instance := range list.Instances {
 				rows = append(rows, []string{
 					instance.ID, instance.Template, stateWords(instance), ownerWords(instance.Owner),
-					left(instance, time.Now()), instance.Name,
+					timeLeft(instance, time.Now()), instance.Name,
 				})
 			}
 			if list.Limit > 0 {
@@ -143,7 +143,7 @@ listed only with --all.
 			return reg.PrintResult(list, cli.Table(rows))
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	fl := cmd.Flags()
 	fl.StringVar(&filter.Owner, "owner", "", "only those of `OWNER`: me, mine (my groups' as well) or KIND:ID; offered: what others offer you")
 	fl.StringVar(&filter.Template, "template", "", "only those of templates that match `GLOB`")
@@ -166,7 +166,7 @@ of one from the state, and the server records it.
 		Example: `  okara instance outputs abcdefgh23
   okara instance outputs abcdefgh23 password --reveal`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			switch {
 			case len(args) == 2 && showSensitive:
 				output, err := c.ShowSensitive(ctx, args[0], args[1])
@@ -184,7 +184,7 @@ of one from the state, and the server records it.
 			return printOutputs(ctx, reg.App, c, args)
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	cmd.Flags().BoolVar(&showSensitive, "reveal", false, "print a sensitive value as well; the server records that")
 	return cmd
 }

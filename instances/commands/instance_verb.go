@@ -54,7 +54,7 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 			Example: "  okara instance " + v.verb + " abcdefgh23",
 			Args:    cobra.ExactArgs(1),
 		}
-		cmd.RunE = f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+		cmd.RunE = f.instanceVerb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if v.reason == "" {
 				return c.Verb(ctx, id, v.verb, nil)
 			}
@@ -63,7 +63,7 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 			}
 			return c.Verb(ctx, id, v.verb, body)
 		})
-		f.add(reg, cmd, true)
+		f.addTo(reg, cmd, true)
 		if v.reason != "" {
 			cmd.Use += " --reason TEXT"
 			cmd.Example += " --reason '" + v.reason + "'"
@@ -90,8 +90,8 @@ limits how long the command waits for that.
 		Example: `  okara instance destroy abcdefgh23
   okara instance destroy abcdefgh23 --wait --timeout 15m`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			if err := w.check(); err != nil {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			if err := w.checkTimeout(); err != nil {
 				return err
 			}
 			instance, err := c.Destroy(ctx, args[0])
@@ -99,13 +99,13 @@ limits how long the command waits for that.
 				return err
 			}
 			if w.wait {
-				return w.until(ctx, reg.App, c, instance.ID)
+				return w.waitUntil(ctx, reg.App, c, instance.ID)
 			}
 			return printInstance(reg.App, instance)
 		}),
 	}
-	f.add(reg, cmd, true)
-	w.add(cmd, "nothing is left")
+	f.addTo(reg, cmd, true)
+	w.addTo(cmd, "nothing is left")
 	return cmd
 }
 
@@ -122,7 +122,7 @@ allows. An admin may choose by how much.
 		Example: `  okara instance extend abcdefgh23
   okara instance extend abcdefgh23 --by 2h`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			body := api.Extend{Reason: reason}
 			if by != "" {
 				var err error
@@ -142,7 +142,7 @@ allows. An admin may choose by how much.
 			return printInstance(reg.App, instance)
 		}),
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; by default as set in the template")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
 	return cmd
@@ -168,9 +168,9 @@ changed alone, and starts no run.
   okara instance update abcdefgh23 --name demo`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.RunE = f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+	cmd.RunE = f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		body := api.Update{Version: version, Reason: reason}
-		err := w.check()
+		err := w.checkTimeout()
 		if err == nil && len(parameters) > 0 {
 			body.Parameters, err = parseParameters(parameters)
 		}
@@ -184,20 +184,20 @@ changed alone, and starts no run.
 		if err == nil && instance.Pending != nil {
 			reg.Note("the update of instance %s waits for approval", instance.ID)
 		} else if err == nil && w.wait {
-			return w.until(ctx, reg.App, c, instance.ID)
+			return w.waitUntil(ctx, reg.App, c, instance.ID)
 		}
 		if err != nil {
 			return err
 		}
 		return printInstance(reg.App, instance)
 	})
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&name, "name", "", "display `NAME`")
 	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: the newest that the template allows")
 	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
-	w.add(cmd, "it is ready")
+	w.addTo(cmd, "it is ready")
 	return cmd
 }
 
@@ -220,7 +220,7 @@ Transfer it to yourself to withdraw the offer.
   okara instance transfer abcdefgh23 --to user:248289761001
   okara instance transfer abcdefgh23 --to user:248289761001 --issuer https://login.example.com`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+		RunE: f.instanceVerb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if to.To == "" {
 				return api.Instance{}, cli.UsageError("--to is missing")
 			}
@@ -231,7 +231,7 @@ Transfer it to yourself to withdraw the offer.
 			return instance, err
 		}),
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringVar(&to.To, "to", "", "the owner, `KIND:ID`: user:SUBJECT or group:NAME")
 	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, another one for admins only")

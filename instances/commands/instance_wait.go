@@ -34,14 +34,14 @@ wait for an approval. Ctrl-C stops only the waiting: the instance continues.
 		Example: `  okara instance wait abcdefgh23
   okara instance wait abcdefgh23 --timeout 20m && okara instance outputs abcdefgh23`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			if err := w.check(); err != nil {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			if err := w.checkTimeout(); err != nil {
 				return err
 			}
-			return w.until(ctx, reg.App, c, args[0])
+			return w.waitUntil(ctx, reg.App, c, args[0])
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	w.addTimeout(cmd)
 	return cmd
 }
@@ -52,8 +52,8 @@ type waitFlags struct {
 	timeout time.Duration
 }
 
-// add adds the flags to a command that waits on request; until names the end of the wait.
-func (w *waitFlags) add(cmd *cobra.Command, until string) {
+// addTo adds the flags to a command that waits on request; until names the end of the wait.
+func (w *waitFlags) addTo(cmd *cobra.Command, until string) {
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until)
 	w.addTimeout(cmd)
 }
@@ -62,8 +62,8 @@ func (w *waitFlags) addTimeout(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: no limit")
 }
 
-// check refuses a timeout without waiting, and an invalid timeout.
-func (w *waitFlags) check() error {
+// checkTimeout refuses a timeout without waiting, and an invalid timeout.
+func (w *waitFlags) checkTimeout() error {
 	switch {
 	case w.timeout != 0 && !w.wait:
 		return cli.UsageError("--timeout needs --wait")
@@ -76,9 +76,9 @@ func (w *waitFlags) check() error {
 // waitPause is the time between two requests to the server.
 const waitPause = 2 * time.Second
 
-// until waits until an instance has finished its current change, prints it, and returns an
+// waitUntil waits until an instance has finished its current change, prints it, and returns an
 // error if the change failed.
-func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
+func (w *waitFlags) waitUntil(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
 	if w.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.timeout)
@@ -92,8 +92,8 @@ func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Clien
 				a.Note("%s", line)
 				printed = line
 			}
-			if settled(instance) {
-				return waited(a, instance)
+			if isSettled(instance) {
+				return printFinal(a, instance)
 			}
 			select {
 			case <-ctx.Done():
@@ -105,12 +105,12 @@ func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Clien
 		if ctx.Err() == nil {
 			return err
 		}
-		return w.left(ctx.Err(), id)
+		return w.unfinishedWait(ctx.Err(), id)
 	}
 }
 
-// left returns the error for a wait that ended before the instance was done.
-func (w *waitFlags) left(why error, id string) error {
+// unfinishedWait returns the error for a wait that ended before the instance was done.
+func (w *waitFlags) unfinishedWait(why error, id string) error {
 	err := fmt.Errorf("instance %s continues: %w", id, why)
 	if errors.Is(why, context.DeadlineExceeded) {
 		err = cli.PartlyError("instance %s is not done after %s, and continues", id, w.timeout)
@@ -118,8 +118,8 @@ func (w *waitFlags) left(why error, id string) error {
 	return cli.WithHint(err, "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 }
 
-// settled reports whether an instance stays as it is until a user acts.
-func settled(instance api.Instance) bool {
+// isSettled reports whether an instance stays as it is until a user acts.
+func isSettled(instance api.Instance) bool {
 	switch instance.Phase {
 	case "provisioning", "updating", "destroying":
 		return false
@@ -148,8 +148,8 @@ func waitLine(instance api.Instance) string {
 	return text.Line(line.String())
 }
 
-// waited prints the final state of an instance.
-func waited(a *cli.App, instance api.Instance) error {
+// printFinal prints the final state of an instance.
+func printFinal(a *cli.App, instance api.Instance) error {
 	if err := printInstance(a, instance); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ command continues with another one. Ctrl-C stops only the printing.
   okara instance logs abcdefgh23 --run 2
   okara instance logs abcdefgh23 --plan`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			if n == 0 {
 				runs, err := c.Runs(ctx, args[0])
 				if err != nil {
@@ -199,7 +199,7 @@ command continues with another one. Ctrl-C stops only the printing.
 			return printLog(ctx, reg.App, c, args[0], n, plan)
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	fl := cmd.Flags()
 	fl.IntVar(&n, "run", 0, "number `N` of the run; the newest by default")
 	fl.BoolVarP(&follow, "follow", "f", false, "print new output until the run ends")

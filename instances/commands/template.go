@@ -85,8 +85,8 @@ type moduleFrom struct {
 	catalog *catalog.Catalog // nil: there is no registry
 }
 
-// open opens the catalog of the named registry, if one is named.
-func (m *moduleFrom) open(reg *cli.Registries) error {
+// openCatalog opens the catalog of the named registry, if one is named.
+func (m *moduleFrom) openCatalog(reg *cli.Registries) error {
 	if m.dir != "" || reg.Named() == "" {
 		return nil
 	}
@@ -98,9 +98,9 @@ func (m *moduleFrom) open(reg *cli.Registries) error {
 	return nil
 }
 
-// check checks a template against its module. Known is false if there is no source for the
+// checkTemplate checks a template against its module. Known is false if there is no source for the
 // module; Version is empty for a folder.
-func (m *moduleFrom) check(ctx context.Context, t *template.Template) (version string, known bool, err error) {
+func (m *moduleFrom) checkTemplate(ctx context.Context, t *template.Template) (version string, known bool, err error) {
 	var described template.Module
 	switch {
 	case m.dir != "":

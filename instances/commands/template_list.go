@@ -29,7 +29,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
   okara instance template list --json`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			list, err := c.Templates(ctx)
 			if err != nil {
 				return err
@@ -41,7 +41,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			return reg.PrintResult(list, cli.Table(rows))
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	return cmd
 }
 
@@ -70,7 +70,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 		Example:           "  okara instance template show sandbox/vpc --server https://okara.example.com",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeTemplates(reg),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			t, err := c.Template(ctx, args[0])
 			if err != nil {
 				return err
@@ -78,7 +78,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 			return reg.PrintResult(t, cli.Table(templateRows(t)))
 		}),
 	}
-	f.add(reg, cmd, false)
+	f.addTo(reg, cmd, false)
 	return cmd
 }
 
@@ -160,7 +160,7 @@ func newTemplateChange(reg *cli.Registries, change func(context.Context, *portal
 	cmd := &cobra.Command{
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeTemplates(reg),
-		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			t, err := change(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -168,6 +168,6 @@ func newTemplateChange(reg *cli.Registries, change func(context.Context, *portal
 			return reg.PrintResult(t, text.Line(t.Name)+" "+templateState(t))
 		}),
 	}
-	f.add(reg, cmd, true)
+	f.addTo(reg, cmd, true)
 	return cmd
 }

@@ -103,10 +103,10 @@ func publishTemplate(ctx context.Context, reg *cli.Registries, t *template.Templ
 		return depot.Published{}, err
 	}
 	var module moduleFrom
-	if err := module.open(reg); err != nil {
+	if err := module.openCatalog(reg); err != nil {
 		return depot.Published{}, err
 	}
-	switch _, _, err := module.check(ctx, t); {
+	switch _, _, err := module.checkTemplate(ctx, t); {
 	case err != nil && errors.Is(err, oci.ErrNotFound):
 		reg.Note("warning: %v", err)
 	case err != nil:
@@ -140,7 +140,7 @@ module or version.`,
 			if len(args) == 0 {
 				args = []string{"."}
 			}
-			if err := module.open(reg); err != nil {
+			if err := module.openCatalog(reg); err != nil {
 				return err
 			}
 			return validateTemplates(cmd.Context(), reg.App, args, module)
@@ -174,7 +174,7 @@ func validateTemplates(ctx context.Context, a *cli.App, paths []string, module m
 			if err != nil {
 				return err
 			}
-			version, known, err := module.check(ctx, t)
+			version, known, err := module.checkTemplate(ctx, t)
 			if err != nil {
 				return err
 			}

@@ -64,8 +64,8 @@ func (r *Record) WantedBy() Actor {
 	return r.Pending.By
 }
 
-// apply implements rows 2, 4 and 10.
-func (e Approve) apply(tx *tx) (Answer, error) {
+// applyTo implements rows 2, 4 and 10.
+func (e Approve) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbApprove)
 	if err != nil {
 		return Answer{}, err
@@ -75,7 +75,7 @@ func (e Approve) apply(tx *tx) (Answer, error) {
 	}
 	plan := Awaits(r)
 	if e.Plan != plan || plan == "" {
-		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
+		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you looked at it")
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "approved", plan)
@@ -100,13 +100,13 @@ func checkApprover(tx *tx, r *Record) error {
 	a := tx.command.Actor
 	switch {
 	case a.Subject == "":
-		return refuse(ErrDenied, "only a person approves")
+		return newRefusal(ErrDenied, "only a person approves")
 	case tx.machine.Limits.ApprovalSelf:
 		return nil
 	case a.isSame(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.isSame(*r.Run.First):
-		return refuse(ErrDenied, "it must be approved by someone other than the requester")
+		return newRefusal(ErrDenied, "it must be approved by someone other than the requester")
 	case a.isOwner(r.Owner):
-		return refuse(ErrDenied, "it must be approved by someone other than its owner")
+		return newRefusal(ErrDenied, "it must be approved by someone other than its owner")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func applyApprovedChange(tx *tx, r *Record) {
 	p := r.Pending
 	r.Pending = nil
 	if p.Update == nil {
-		applyExtension(tx, r, p.Until, p.Until.Sub(later(r.ExpiresAt, tx.now)))
+		applyExtension(tx, r, p.Until, p.Until.Sub(laterOf(r.ExpiresAt, tx.now)))
 		return
 	}
 	run := newRun(tx, r, RunApply)
@@ -197,14 +197,14 @@ func (r *Run) changesNothing(of *Record) bool {
 // another one before it is decided or withdrawn.
 func askApproval(tx *tx, r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
-		return Answer{}, refuse(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
 	}
 	if r.Phase != Ready && r.Phase != Failed {
-		return Answer{}, refuse(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)
+		return Answer{}, newRefusal(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)
 	}
 	p.At = tx.now
 	p.Salt = tx.newNonce()
-	p.Why = clip(p.Why, maxDetail)
+	p.Why = clipForeign(p.Why, maxDetail)
 	r.Pending = &p
 	tx.unusedTemplates = true // of the request that it replaces
 	addNotice(tx, r, noticeApproval)
@@ -227,8 +227,8 @@ func phaseOf(from Phase) Phase {
 	return Provisioning
 }
 
-// apply implements rows 2, 4 and 10.
-func (e Reject) apply(tx *tx) (Answer, error) {
+// applyTo implements rows 2, 4 and 10.
+func (e Reject) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbReject)
 	if err != nil {
 		return Answer{}, err
@@ -267,7 +267,7 @@ func dropPending(tx *tx, r *Record, why string) {
 	}
 	r.Pending = nil
 	if r.Phase == Ready {
-		r.Reason = clip(why, maxText)
+		r.Reason = clipForeign(why, maxText)
 	}
 	tx.unusedTemplates = true
 }
@@ -279,7 +279,7 @@ func discardPlan(tx *tx, r *Record, result, why string) {
 	endRun(tx, r, result, why)
 	if from == Ready || from == Failed {
 		r.Phase = from
-		r.Reason = clip(why, maxText)
+		r.Reason = clipForeign(why, maxText)
 		return
 	}
 	startDestroy(tx, r, why)

@@ -18,9 +18,9 @@ const (
 	byAdmin = "admin"
 )
 
-// apply implements row 21. An owner may protect an instance if its template
+// applyTo implements row 21. An owner may protect an instance if its template
 // allows it; only an admin removes an admin's protection.
-func (e Protect) apply(tx *tx) (Answer, error) {
+func (e Protect) applyTo(tx *tx) (Answer, error) {
 	v := verbProtect
 	if !e.On {
 		v = verbFree
@@ -33,9 +33,9 @@ func (e Protect) apply(tx *tx) (Answer, error) {
 	switch {
 	case admin:
 	case r.Protected == byAdmin:
-		return Answer{}, refuse(ErrDenied, "an admin protected instance %s", r.ID)
+		return Answer{}, newRefusal(ErrDenied, "an admin protected instance %s", r.ID)
 	case e.On && !canOwnerProtect(tx, r):
-		return Answer{}, refuse(ErrDenied, "the template lets only an admin protect an instance")
+		return Answer{}, newRefusal(ErrDenied, "the template lets only an admin protect an instance")
 	}
 	by := ""
 	if e.On {
@@ -58,8 +58,8 @@ func canOwnerProtect(tx *tx, r *Record) bool {
 	return t.Protection && t.Approval != template.ApprovalRequest
 }
 
-// apply implements row 21.
-func (e Rename) apply(tx *tx) (Answer, error) {
+// applyTo implements row 21.
+func (e Rename) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRename)
 	if err != nil {
 		return Answer{}, err
@@ -73,14 +73,14 @@ func (e Rename) apply(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// apply implements row 20.
-func (e Orphan) apply(tx *tx) (Answer, error) {
+// applyTo implements row 20.
+func (e Orphan) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbOrphan)
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case !tx.command.Actor.Admin:
-		return Answer{}, refuse(ErrDenied, "only an admin can orphan an instance")
+		return Answer{}, newRefusal(ErrDenied, "only an admin can orphan an instance")
 	case e.Reason == "":
 		return Answer{}, &template.FieldError{Path: "/reason", Text: "a reason is needed"}
 	}
@@ -94,9 +94,9 @@ func (e Orphan) apply(tx *tx) (Answer, error) {
 // yet.
 func isKeptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
 
-// apply implements rows 2 and 15. Resources that were kept when an instance
+// applyTo implements rows 2 and 15. Resources that were kept when an instance
 // ended are removed by an admin.
-func (e DestroyNow) apply(tx *tx) (Answer, error) {
+func (e DestroyNow) applyTo(tx *tx) (Answer, error) {
 	if r := tx.doc.Records[e.ID]; r != nil && isKeptOrphan(r) && tx.command.Actor.Admin {
 		r = tx.edit(r)
 		tx.recordEvent(r, "removed", "")
@@ -108,7 +108,7 @@ func (e DestroyNow) apply(tx *tx) (Answer, error) {
 		return Answer{}, err
 	}
 	if r.Protected != "" {
-		return Answer{}, refuse(ErrProtected, "instance %s is protected by its %s", r.ID, map[string]string{byOwner: "owner", byAdmin: "admin"}[r.Protected])
+		return Answer{}, newRefusal(ErrProtected, "instance %s is protected by its %s", r.ID, map[string]string{byOwner: "owner", byAdmin: "admin"}[r.Protected])
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "destroy", "")
@@ -120,8 +120,8 @@ func (e DestroyNow) apply(tx *tx) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// apply implements rows 2, 4 and 7.
-func (e Cancel) apply(tx *tx) (Answer, error) {
+// applyTo implements rows 2, 4 and 7.
+func (e Cancel) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbCancel)
 	if err != nil {
 		return Answer{}, err
@@ -158,9 +158,9 @@ func (e Cancel) apply(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// apply implements rows 16 and 19: it repeats the last run. If a run waits
+// applyTo implements rows 16 and 19: it repeats the last run. If a run waits
 // between two attempts, the next one starts at once.
-func (e Retry) apply(tx *tx) (Answer, error) {
+func (e Retry) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRetry)
 	if err != nil {
 		return Answer{}, err
@@ -226,20 +226,20 @@ func (r *Record) lastTriedRun() *Run {
 	return nil
 }
 
-// apply implements rows 10 and 19.
-func (e Update) apply(tx *tx) (Answer, error) {
+// applyTo implements rows 10 and 19.
+func (e Update) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbUpdate)
 	if err != nil {
 		return Answer{}, err
 	}
 	if r.Owner.ID == "" {
-		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "instance %s belongs to a pool", r.ID)
 	}
 	if r.Phase == DestroyFailed {
 		return destroyWithVersion(tx, r, e)
 	}
 	if hasOtherTool(tx, r, e.Template) {
-		return Answer{}, refuse(ErrPhase, "instance %s and its template differ: one is a module, the other a chart; launch a new instance", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "instance %s and its template differ: one is a module, the other a chart; launch a new instance", r.ID)
 	}
 	merged, err := r.mergeParameters(e.Parameters)
 	if err != nil {
@@ -251,7 +251,7 @@ func (e Update) apply(tx *tx) (Answer, error) {
 	r = tx.edit(r)
 	run := newRun(tx, r, RunApply)
 	run.Parameters = merged
-	run.Why = clip(e.Why, maxDetail)
+	run.Why = clipForeign(e.Why, maxDetail)
 	r.Sensitive = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Sensitive, e.Sensitive))))
 	if e.Source != nil {
 		run.Source = *e.Source
@@ -295,7 +295,7 @@ func queueUpdate(tx *tx, r *Record, run *Run, why string) {
 func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 	switch {
 	case !tx.command.Actor.Admin:
-		return Answer{}, refuse(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
+		return Answer{}, newRefusal(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
 	case e.Source == nil || len(e.Parameters) > 0 || hasOtherTool(tx, r, e.Template):
 		return Answer{}, &template.FieldError{Path: "/version", Text: "only a version of the module can be given to destroy it"}
 	}
@@ -313,14 +313,14 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// apply stops new instances of a template, and the refilling of its pool.
-func (e Pause) apply(tx *tx) (Answer, error) {
+// applyTo stops new instances of a template, and the refilling of its pool.
+func (e Pause) applyTo(tx *tx) (Answer, error) {
 	if e.Template == "" {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
 	}
 	p := tx.editPool(e.Template)
 	p.By = tx.actorName()
-	p.Paused = clip(e.Reason, maxText)
+	p.Paused = clipForeign(e.Reason, maxText)
 	if p.By == "" {
 		p.By = byAdmin
 	}
@@ -330,7 +330,7 @@ func (e Pause) apply(tx *tx) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-func (e Resume) apply(tx *tx) (Answer, error) {
+func (e Resume) applyTo(tx *tx) (Answer, error) {
 	if tx.doc.Pools[e.Template] == nil {
 		return Answer{Status: 200}, nil
 	}
@@ -340,10 +340,10 @@ func (e Resume) apply(tx *tx) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-// apply lets expiry and drain continue: an admin has checked the clocks.
-func (AcceptClock) apply(tx *tx) (Answer, error) {
+// applyTo lets expiry and drain continue: an admin has checked the clocks.
+func (AcceptClock) applyTo(tx *tx) (Answer, error) {
 	if !tx.command.Actor.Admin {
-		return Answer{}, refuse(ErrDenied, "only an admin accepts the clock")
+		return Answer{}, newRefusal(ErrDenied, "only an admin accepts the clock")
 	}
 	d := tx.editDocument()
 	d.Clock.Held = ""
@@ -353,7 +353,7 @@ func (AcceptClock) apply(tx *tx) (Answer, error) {
 
 // holdClock holds back expiry and drain; an empty reason lets them continue.
 func holdClock(tx *tx, reason string) {
-	reason = clip(reason, maxText)
+	reason = clipForeign(reason, maxText)
 	if tx.doc.Clock.Held == reason {
 		return
 	}

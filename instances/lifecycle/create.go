@@ -21,9 +21,9 @@ const (
 	maxClaims = 2 << 10 // bytes of all claims
 )
 
-// apply implements rows 1 and 8: it claims a member of the pool, or makes an
+// applyTo implements rows 1 and 8: it claims a member of the pool, or makes an
 // instance. An owner who may have only one instance and has it gets that one.
-func (e Create) apply(tx *tx) (Answer, error) {
+func (e Create) applyTo(tx *tx) (Answer, error) {
 	if err := checkCreate(tx, e); err != nil {
 		return Answer{}, err
 	}
@@ -42,7 +42,7 @@ func (e Create) apply(tx *tx) (Answer, error) {
 		return claimMember(tx, r, e), nil
 	}
 	if p := e.Template.Pool; p != nil && p.WhenEmpty == template.PoolRefuse {
-		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
+		return Answer{}, newRefusal(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
 	}
 	if !e.Forced {
 		if err := checkTemplateLimit(tx, e.Template); err != nil {
@@ -73,7 +73,7 @@ func (e Create) checkSame(r *Record) error {
 	default:
 		return nil
 	}
-	return refuse(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update or destroy it", r.ID, e.Template.Name, other)
+	return newRefusal(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update or destroy it", r.ID, e.Template.Name, other)
 }
 
 func checkCreate(tx *tx, e Create) error {
@@ -86,7 +86,7 @@ func checkCreate(tx *tx, e Create) error {
 		return &template.FieldError{Path: "/template", Text: "it cannot be launched: it belongs to the workspaces of an organization"}
 	}
 	if e.Forced && !tx.command.Actor.Admin {
-		return refuse(ErrDenied, "only an admin goes beyond limits")
+		return newRefusal(ErrDenied, "only an admin goes beyond limits")
 	}
 	if !t.Admits(o) {
 		return &template.FieldError{Path: "/owner", Text: "the template does not admit this owner"}
@@ -147,10 +147,10 @@ func findOnlyInstance(tx *tx, e Create) *Record {
 // checkEnabled refuses a template that is switched off, or that an admin paused.
 func checkEnabled(tx *tx, t *template.Template) error {
 	if !t.Enabled {
-		return refuse(ErrPaused, "template %s is switched off", t.Name)
+		return newRefusal(ErrPaused, "template %s is switched off", t.Name)
 	}
 	if p := tx.doc.Pools[t.Name]; p != nil && p.By != "" {
-		return refuse(ErrPaused, "template %s is paused: %s", t.Name, p.Paused)
+		return newRefusal(ErrPaused, "template %s is paused: %s", t.Name, p.Paused)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func assignOwner(tx *tx, r *Record, e Create) {
 	r.Name = e.Name
 	r.Owner = e.Owner
 	r.CreatedBy = tx.storedActor()
-	r.Owner.Label = clip(r.Owner.Label, 128)
+	r.Owner.Label = clipForeign(r.Owner.Label, 128)
 	r.Claims = maps.Clone(e.Claims)
 	r.Forced = e.Forced
 	r.Key = tx.command.Key
@@ -206,7 +206,7 @@ func assignOwner(tx *tx, r *Record, e Create) {
 // storedActor returns the actor as a record stores it.
 func (tx *tx) storedActor() Actor {
 	a := tx.command.Actor
-	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
+	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clipForeign(a.Label, 128)}
 }
 
 // makeInstance adds an instance, whose first run waits in the queue or for approval.
@@ -220,12 +220,12 @@ func makeInstance(tx *tx, id string, e Create) Answer {
 	tx.recordEvent(r, "created", e.Template.Name)
 	if e.Template.Approval == template.ApprovalRequest {
 		r.Phase = Requested
-		r.Pending = &Pending{By: r.CreatedBy, At: tx.now, Why: clip(e.Why, maxDetail), Salt: tx.newNonce()}
+		r.Pending = &Pending{By: r.CreatedBy, At: tx.now, Why: clipForeign(e.Why, maxDetail), Salt: tx.newNonce()}
 		addNotice(tx, r, noticeApproval)
 		return Answer{Status: 202, Record: r}
 	}
 	run := newRun(tx, r, RunApply)
-	run.Why = clip(e.Why, maxDetail)
+	run.Why = clipForeign(e.Why, maxDetail)
 	queueRun(tx, r, run)
 	return Answer{Status: 201, Record: r}
 }
@@ -233,15 +233,15 @@ func makeInstance(tx *tx, id string, e Create) Answer {
 // addRecord puts a record without an owner into the document.
 func addRecord(tx *tx, id string, t *template.Template, digest string, s template.Source) *Record {
 	tx.keepTemplate(digest, t)
-	return tx.put(&Record{
+	return tx.putRecord(&Record{
 		ID: id, Template: t.Name, Snapshot: digest, Source: s,
 		Phase: Provisioning, CreatedAt: tx.now, Since: tx.now,
 	})
 }
 
-// apply restores the record of an instance that a ledger lost. Its resources
+// applyTo restores the record of an instance that a ledger lost. Its resources
 // exist, so no quota refuses it.
-func (e Adopt) apply(tx *tx) (Answer, error) {
+func (e Adopt) applyTo(tx *tx) (Answer, error) {
 	r := e.Record.clone()
 	if err := checkAdopt(tx, r, e.Template); err != nil {
 		return Answer{}, err
@@ -269,7 +269,7 @@ func (e Adopt) apply(tx *tx) (Answer, error) {
 		r.Since = tx.now
 	}
 	r.Runs = r.Runs[:min(len(r.Runs), maxRuns)]
-	r = tx.put(r)
+	r = tx.putRecord(r)
 	beginSchedule(tx, r, r.Switch.isOff())
 	tx.recordEvent(r, "adopted", "")
 	if t := tx.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
@@ -284,13 +284,13 @@ func (e Adopt) apply(tx *tx) (Answer, error) {
 func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 	switch {
 	case !tx.command.Actor.Admin:
-		return refuse(ErrDenied, "only an admin adopts an instance")
+		return newRefusal(ErrDenied, "only an admin adopts an instance")
 	case !isValidID(r.ID):
 		return &template.FieldError{Path: "/record/id", Text: "not the id of an instance"}
 	case r.isWorkspace() || isWorkspaceTemplate(r.Template):
 		return &template.FieldError{Path: "/record/template", Text: "only instances are adopted"}
 	case tx.doc.Records[r.ID] != nil:
-		return refuse(ErrPhase, "instance %s is there already", r.ID)
+		return newRefusal(ErrPhase, "instance %s is there already", r.ID)
 	case t == nil && tx.doc.Templates[r.Snapshot] == nil:
 		return &template.FieldError{Path: "/record/snapshot", Text: "its template is not known"}
 	case r.Phase != Ready && r.Phase != Failed && r.Phase != DestroyFailed:
@@ -330,11 +330,11 @@ func isClaimable(r *Record) bool {
 	return r.isUnclaimed() && r.Phase.Live() && !goes
 }
 
-// apply decides a stored launch request.
-func (e Launch) apply(tx *tx) (Answer, error) {
+// applyTo decides a stored launch request.
+func (e Launch) applyTo(tx *tx) (Answer, error) {
 	r := tx.doc.Records[e.ID]
 	if r != nil && !isClaimable(r) || !isValidID(e.ID) {
-		return Answer{}, refuse(ErrPhase, "instance %s was launched already", clip(e.ID, 32))
+		return Answer{}, newRefusal(ErrPhase, "instance %s was launched already", clipForeign(e.ID, 32))
 	}
 	refused := e.Refused
 	if refused == "" {
@@ -370,11 +370,11 @@ func checkLaunch(tx *tx, e Create, member *Record) error {
 	}
 	switch {
 	case member != nil && member.Phase != Available:
-		return refuse(ErrPhase, "instance %s is %s and cannot be claimed", member.ID, member.Phase)
+		return newRefusal(ErrPhase, "instance %s is %s and cannot be claimed", member.ID, member.Phase)
 	case member != nil:
 		return nil
 	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == template.PoolRefuse:
-		return refuse(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
+		return newRefusal(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
 	}
 	if err := checkTemplateLimit(tx, e.Template); err != nil {
 		return err
@@ -387,7 +387,7 @@ func rejectLaunch(tx *tx, e Launch, why string) Answer {
 	if e.Template != nil {
 		tx.keepTemplate(e.Digest, e.Template)
 	}
-	r := tx.put(&Record{ID: e.ID, Template: e.Of, Source: e.Source, Phase: Rejected, CreatedAt: tx.now, Since: tx.now, Snapshot: e.Digest})
+	r := tx.putRecord(&Record{ID: e.ID, Template: e.Of, Source: e.Source, Phase: Rejected, CreatedAt: tx.now, Since: tx.now, Snapshot: e.Digest})
 	assignOwner(tx, r, e.Create)
 	tx.recordEvent(r, "rejected", why)
 	finishRecord(tx, r, Rejected, why)

@@ -106,7 +106,7 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 		at := r.ExpiresAt
 		for _, n := range r.Notices {
 			if n.Kind == noticeProtected {
-				at = later(at, n.At.Add(daily))
+				at = laterOf(at, n.At.Add(daily))
 			}
 		}
 		all = append(all, deadline{deadlineHoldOff, at})
@@ -132,9 +132,9 @@ func (d *Document) driftAt(r *Record) time.Time {
 	if r.Phase != Ready || r.Run != nil || t.Drift == nil || t.Drift.Every <= 0 {
 		return time.Time{}
 	}
-	at := later(r.ReadyAt, r.ClaimedAt)
+	at := laterOf(r.ReadyAt, r.ClaimedAt)
 	if len(r.Runs) > 0 {
-		at = later(at, r.Runs[0].EndedAt)
+		at = laterOf(at, r.Runs[0].EndedAt)
 	}
 	return at.Add(t.Drift.Every)
 }

@@ -33,7 +33,7 @@ func Encode(d *Document) ([]byte, error) {
 		return nil, fmt.Errorf("writing the document of instances: %w", err)
 	}
 	if b.Len() > maxEncoded {
-		return nil, refuse(ErrFull, "the document of instances has %d bytes: at most %d are kept", b.Len(), maxEncoded)
+		return nil, newRefusal(ErrFull, "the document of instances has %d bytes: at most %d are kept", b.Len(), maxEncoded)
 	}
 	return b.Bytes(), nil
 }
@@ -70,7 +70,7 @@ func (d *Document) checkVersionAndSize() error {
 	}
 	for id, r := range d.Records {
 		if r.ID != id {
-			return fmt.Errorf("record %q is called %q", clip(id, 32), clip(r.ID, 32))
+			return fmt.Errorf("record %q is called %q", clipForeign(id, 32), clipForeign(r.ID, 32))
 		}
 		tooManyRuns := len(r.Runs) > 2*maxRuns || len(r.Open) > 2*maxOpen
 		tooLong := len(r.Events) > 2*maxHistory || len(r.Conditions) > 2*maxHistory
@@ -121,7 +121,7 @@ func (r *Record) shrink() {
 	}
 	for i := range r.Runs {
 		if i > 0 {
-			r.Runs[i].Error = clip(r.Runs[i].Error, 120)
+			r.Runs[i].Error = clipForeign(r.Runs[i].Error, 120)
 		}
 	}
 	for _, keep := range []int{6, 3, 1} {

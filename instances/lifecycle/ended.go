@@ -170,7 +170,7 @@ func retryRun(tx *tx, r *Record, res Result) {
 	run := r.Run
 	text := failureText(res)
 	run.Failures++
-	run.Error = clip(text, maxText)
+	run.Error = clipForeign(text, maxText)
 	retries := tx.doc.template(run.Snapshot).Retries
 	if run.Failures > retries || res.Permanent {
 		failInstance(tx, r, RunFailed, text)
@@ -184,7 +184,7 @@ func retryRun(tx *tx, r *Record, res Result) {
 func failInstance(tx *tx, r *Record, result, why string) {
 	endRun(tx, r, result, why)
 	r.Phase = Failed
-	r.Reason = clip(why, maxText)
+	r.Reason = clipForeign(why, maxText)
 	recordRunEnd(tx, r, "failed", why)
 	if t := tx.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
 		end := tx.now.Add(max(t.Failed, template.MinTTL))
@@ -294,7 +294,7 @@ func limitConnection(c *template.Connection) *template.Connection {
 	if c == nil || len(c.URL) > maxOutput {
 		return nil
 	}
-	return &template.Connection{Type: clip(c.Type, 32), URL: c.URL, Message: clip(c.Message, maxOutput)}
+	return &template.Connection{Type: clipForeign(c.Type, 32), URL: c.URL, Message: clipForeign(c.Message, maxOutput)}
 }
 
 // reviewPlan implements row 3. The plan of an automatic update is applied if it destroys
@@ -331,7 +331,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 		return
 	}
 	for _, address := range res.Left[:min(len(res.Left), MaxLeft)] {
-		if address = clip(address, MaxLeftAddress); len(r.Left) < MaxLeft && !slices.Contains(r.Left, address) {
+		if address = clipForeign(address, MaxLeftAddress); len(r.Left) < MaxLeft && !slices.Contains(r.Left, address) {
 			r.Left = append(slices.Clone(r.Left), address)
 		}
 	}
@@ -351,7 +351,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 	}
 	run := r.Run
 	run.Failures++
-	run.Error = clip(text, maxText)
+	run.Error = clipForeign(text, maxText)
 	if run.Failures < destroyAttempts {
 		awaitAttempt(tx, r, retryWait(destroyWaits, run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
 		return
@@ -364,7 +364,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 func failDestroy(tx *tx, r *Record, result, why string) {
 	endRun(tx, r, result, r.Run.Error)
 	r.Phase = DestroyFailed
-	r.Reason = clip(why, maxText)
+	r.Reason = clipForeign(why, maxText)
 	recordRunEnd(tx, r, "not destroyed", why)
 	addNotice(tx, r, NoticeDestroyFailed)
 }

@@ -78,7 +78,7 @@ func setEndAfter(tx *tx, r *Record, d time.Duration) {
 	}
 	end := tx.now.Add(max(d, template.MinTTL))
 	if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {
-		end = earlier(end, r.Since.Add(t.TTL.Max))
+		end = earlierOf(end, r.Since.Add(t.TTL.Max))
 	}
 	setEnd(tx, r, end)
 }
@@ -95,7 +95,7 @@ func restoreEnd(tx *tx, r *Record, snapshot string) {
 
 // setEnd sets an end, and forgets the conditions and notices of the end before.
 func setEnd(tx *tx, r *Record, end time.Time) {
-	r.ExpiresAt = earlier(end, tx.now.Add(maxLife))
+	r.ExpiresAt = earlierOf(end, tx.now.Add(maxLife))
 	r.unsetCondition(ExpiresSoon)
 	r.unsetCondition(ExpiredProtected)
 	armNotices(tx, r)
@@ -112,7 +112,7 @@ func (d *Document) endOf(r *Record) time.Time {
 		return r.ExpiresAt
 	case byOwner:
 		if t := d.template(r.Snapshot).TTL; t != nil && t.Max > 0 {
-			return later(r.ExpiresAt, r.Since.Add(t.Max))
+			return laterOf(r.ExpiresAt, r.Since.Add(t.Max))
 		}
 		return r.ExpiresAt.Add(protectedOver)
 	}
@@ -153,14 +153,14 @@ func orphanExpired(tx *tx, r *Record) {
 
 const endCame = "it has expired"
 
-// apply implements row 12.
-func (e Extend) apply(tx *tx) (Answer, error) {
+// applyTo implements row 12.
+func (e Extend) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbExtend)
 	if err != nil {
 		return Answer{}, err
 	}
 	if r.ExpiresAt.IsZero() {
-		return Answer{}, refuse(ErrNoEnd, "instance %s has no end", r.ID)
+		return Answer{}, newRefusal(ErrNoEnd, "instance %s has no end", r.ID)
 	}
 	ttl := template.TTL{}
 	if t := tx.doc.template(r.Snapshot); t.TTL != nil {
@@ -221,22 +221,22 @@ func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Ti
 	admin := tx.command.Actor.Admin
 	switch {
 	case r.Pending != nil && !r.Pending.Until.IsZero():
-		return time.Time{}, refuse(ErrPhase, "an extension of instance %s waits for approval", r.ID)
+		return time.Time{}, newRefusal(ErrPhase, "an extension of instance %s waits for approval", r.ID)
 	case by < 0 || by == 0 && admin:
 		return time.Time{}, &template.FieldError{Path: "/by", Text: "more than 0 is needed"}
 	case by == 0:
-		return time.Time{}, refuse(ErrExtends, "instances of %s cannot be extended", r.Template)
+		return time.Time{}, newRefusal(ErrExtends, "instances of %s cannot be extended", r.Template)
 	case !admin && ttl.Extends > 0 && r.Extends >= ttl.Extends:
-		return time.Time{}, refuse(ErrExtends, "extended %d of %d times", r.Extends, ttl.Extends)
+		return time.Time{}, newRefusal(ErrExtends, "extended %d of %d times", r.Extends, ttl.Extends)
 	case !admin && by > ttl.Extend:
-		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", span.Span(ttl.Extend))
+		return time.Time{}, newRefusal(ErrDenied, "only an admin extends by more than %s", span.Span(ttl.Extend))
 	}
-	end := later(r.ExpiresAt, tx.now).Add(by)
+	end := laterOf(r.ExpiresAt, tx.now).Add(by)
 	if !admin && ttl.Max > 0 {
-		end = earlier(end, r.Since.Add(ttl.Max))
+		end = earlierOf(end, r.Since.Add(ttl.Max))
 	}
 	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && growthLeft(tx, r, &ttl) > 0) {
-		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span.Span(ttl.Max))
+		return time.Time{}, newRefusal(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span.Span(ttl.Max))
 	}
-	return later(end, r.ExpiresAt), nil
+	return laterOf(end, r.ExpiresAt), nil
 }

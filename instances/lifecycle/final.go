@@ -16,7 +16,7 @@ const maxFinal = 20 // final records of an owner
 // attempt is stopped first; if no apply was ever begun, there is nothing to destroy.
 func startDestroy(tx *tx, r *Record, why string) {
 	r.Phase = Destroying
-	r.Reason = clip(why, maxText)
+	r.Reason = clipForeign(why, maxText)
 	r.Protected = ""
 	r.Conditions = nil
 	r.Pending = nil
@@ -77,7 +77,7 @@ func orphanResources(tx *tx, r *Record, why string) {
 // finishRecord puts an instance into a final phase.
 func finishRecord(tx *tx, r *Record, p Phase, why string) {
 	r.Phase = p
-	r.Reason = clip(why, maxText)
+	r.Reason = clipForeign(why, maxText)
 	r.FinishedAt = tx.now
 	r.Run = nil
 	r.Then = nil
@@ -134,7 +134,7 @@ func trimFinal(tx *tx, o template.Owner) {
 // tags are removed, then the record.
 func removeRecord(tx *tx, r *Record) {
 	if !r.hasRun() {
-		tx.drop(r)
+		tx.dropRecord(r)
 		return
 	}
 	r.Removing = true
@@ -161,7 +161,7 @@ func markArchived(tx *tx, id string) {
 // dropRemoved drops a record of which nothing else is left.
 func dropRemoved(tx *tx, id string) {
 	if r := tx.doc.Records[id]; r != nil && r.Removing && r.Archived {
-		tx.drop(r)
+		tx.dropRecord(r)
 	}
 }
 
@@ -175,19 +175,19 @@ func (r *Record) cut() {
 	r.Source.Archive = ""
 	r.Source.Lock = ""
 	r.Source.Size = 0
-	r.Reason = clip(r.Reason, maxDetail)
+	r.Reason = clipForeign(r.Reason, maxDetail)
 	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
 	for i, run := range r.Runs {
 		r.Runs[i] = Run{
 			N: run.N, Attempt: run.Attempt, Kind: run.Kind, QueuedAt: run.QueuedAt, StartedAt: run.StartedAt, EndedAt: run.EndedAt, CreatedAt: run.CreatedAt,
 			Failures: run.Failures, Force: run.Force, Auto: run.Auto, Applied: run.Applied, Planned: run.Planned, Changes: run.Changes, Off: run.Off, Switch: run.Switch,
-			Counts: run.Counts, Cost: run.Cost, Result: run.Result, Error: clip(run.Error, 80),
+			Counts: run.Counts, Cost: run.Cost, Result: run.Result, Error: clipForeign(run.Error, 80),
 		}
 	}
 	r.TTL = 0
 	r.Since = time.Time{}
 	r.Events = slices.Clone(r.Events[:min(len(r.Events), 1)])
 	for i := range r.Events {
-		r.Events[i].Detail = clip(r.Events[i].Detail, 40)
+		r.Events[i].Detail = clipForeign(r.Events[i].Detail, 40)
 	}
 }

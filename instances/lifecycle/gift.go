@@ -21,11 +21,11 @@ type Gift struct {
 // Until returns when the offer lapses.
 func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 
-// apply implements row 21. An owner may give an instance to themselves or to
+// applyTo implements row 21. An owner may give an instance to themselves or to
 // one of their groups, an admin to any owner; it counts against the new owner's quota.
 // To others an owner offers it, and withdraws the offer by a transfer to the present
 // owner.
-func (e Transfer) apply(tx *tx) (Answer, error) {
+func (e Transfer) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbTransfer)
 	if err != nil {
 		return Answer{}, err
@@ -34,11 +34,11 @@ func (e Transfer) apply(tx *tx) (Answer, error) {
 	a := tx.command.Actor
 	switch {
 	case r.Owner.ID == "":
-		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "instance %s belongs to a pool", r.ID)
 	case !t.Admits(e.To):
 		return Answer{}, &template.FieldError{Path: "/to", Text: "the template does not admit this owner"}
 	case !a.Admin && !a.canActFor(r.Owner):
-		return Answer{}, refuse(ErrDenied, "only the owner or an admin can give an instance away")
+		return Answer{}, newRefusal(ErrDenied, "only the owner or an admin can give an instance away")
 	case e.To.Same(r.Owner) && r.Offer != nil:
 		return endOffer(tx, r, "offer withdrawn", ""), nil
 	case !a.Admin && !a.canActFor(e.To):
@@ -64,7 +64,7 @@ func giveInstance(tx *tx, r *Record, to template.Owner, action string) Answer {
 	}
 	r.Owner = to
 	r.Offer = nil
-	r.Owner.Label = clip(to.Label, 128)
+	r.Owner.Label = clipForeign(to.Label, 128)
 	tx.recordEvent(r, action, to.Kind+" "+to.ID)
 	return Answer{Status: 200, Record: r}
 }
@@ -72,19 +72,19 @@ func giveInstance(tx *tx, r *Record, to template.Owner, action string) Answer {
 // offerInstance offers an instance to another owner, replacing an earlier offer.
 func offerInstance(tx *tx, r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
-		return Answer{}, refuse(ErrDenied, "only an admin can give an instance to an owner of another issuer")
+		return Answer{}, newRefusal(ErrDenied, "only an admin can give an instance to an owner of another issuer")
 	}
 	r = tx.edit(r)
-	to.Label = clip(to.Label, 128)
+	to.Label = clipForeign(to.Label, 128)
 	r.Offer = &Gift{To: to, By: tx.storedActor(), At: tx.now}
 	tx.recordEvent(r, "offered", to.Kind+" "+to.ID)
 	addNotice(tx, r, noticeOffered)
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// apply implements row 24: the recipient accepts an offer, within the recipient's
+// applyTo implements row 24: the recipient accepts an offer, within the recipient's
 // limits, or declines it.
-func (e Take) apply(tx *tx) (Answer, error) {
+func (e Take) applyTo(tx *tx) (Answer, error) {
 	v := verbTake
 	if e.No {
 		v = verbDecline
@@ -96,16 +96,16 @@ func (e Take) apply(tx *tx) (Answer, error) {
 	a := tx.command.Actor
 	switch {
 	case r.Offer == nil || hasOfferLapsed(tx, r):
-		return Answer{}, refuse(ErrPhase, "instance %s is not offered to anybody now", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "instance %s is not offered to anybody now", r.ID)
 	case !a.canActFor(r.Offer.To):
-		return Answer{}, refuse(ErrDenied, "instance %s is offered to another owner", r.ID)
+		return Answer{}, newRefusal(ErrDenied, "instance %s is offered to another owner", r.ID)
 	case e.No:
 		return endOffer(tx, r, "declined", ""), nil
 	}
 	t := tx.doc.template(r.Snapshot)
 	to := r.Offer.To
 	if !t.Admits(to) {
-		return Answer{}, refuse(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
+		return Answer{}, newRefusal(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
 	}
 	if err := checkQuotas(tx, t, to, r); err != nil {
 		return Answer{}, err

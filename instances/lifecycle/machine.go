@@ -29,12 +29,12 @@ type Limits struct {
 // last commit. An error of one of the kinds of this package comes with d and no
 // effects: the command is refused without a trace.
 func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effect, Answer, error) {
-	now = later(now.UTC().Round(0), d.Clock.At)
+	now = laterOf(now.UTC().Round(0), d.Clock.At)
 	if p, ok := c.Event.(Reconcile); ok {
 		return m.stepAll(d, p, c, now)
 	}
 	if c.Event == nil {
-		return d, nil, Answer{}, refuse(template.ErrInvalid, "no such event")
+		return d, nil, Answer{}, newRefusal(template.ErrInvalid, "no such event")
 	}
 	tx := &tx{machine: m, doc: d, old: d, command: c, now: now}
 	answer, err := answerCommand(tx)
@@ -66,22 +66,22 @@ var accepted = Answer{Status: 200}
 
 // Events of the server; requests of callers are beside what they do.
 
-func (e ExpireCheck) apply(tx *tx) (Answer, error) { handleDeadlines(tx, e.ID); return accepted, nil }
-func (e Fill) apply(tx *tx) (Answer, error)        { fillPool(tx, e); return accepted, nil }
-func (e UpdateCheck) apply(tx *tx) (Answer, error) { checkUpdate(tx, e); return accepted, nil }
-func (e Schedule) apply(tx *tx) (Answer, error)    { scheduleRuns(tx, e); return accepted, nil }
-func (e Started) apply(tx *tx) (Answer, error)     { recordHandle(tx, e); return accepted, nil }
-func (e Wait) apply(tx *tx) (Answer, error)        { recordWait(tx, e); return accepted, nil }
-func (e Ended) apply(tx *tx) (Answer, error)       { endAttempt(tx, e); return accepted, nil }
-func (e Noticed) apply(tx *tx) (Answer, error)     { markNoticed(tx, e); return accepted, nil }
-func (e Archived) apply(tx *tx) (Answer, error)    { markArchived(tx, e.ID); return accepted, nil }
-func (e Removed) apply(tx *tx) (Answer, error)     { dropRemoved(tx, e.ID); return accepted, nil }
-func (e ClockHeld) apply(tx *tx) (Answer, error)   { holdClock(tx, e.Reason); return accepted, nil }
-func (Prune) apply(tx *tx) (Answer, error)         { pruneRequests(tx); return accepted, nil }
+func (e ExpireCheck) applyTo(tx *tx) (Answer, error) { handleDeadlines(tx, e.ID); return accepted, nil }
+func (e Fill) applyTo(tx *tx) (Answer, error)        { fillPool(tx, e); return accepted, nil }
+func (e UpdateCheck) applyTo(tx *tx) (Answer, error) { checkUpdate(tx, e); return accepted, nil }
+func (e Schedule) applyTo(tx *tx) (Answer, error)    { scheduleRuns(tx, e); return accepted, nil }
+func (e Started) applyTo(tx *tx) (Answer, error)     { recordHandle(tx, e); return accepted, nil }
+func (e Wait) applyTo(tx *tx) (Answer, error)        { recordWait(tx, e); return accepted, nil }
+func (e Ended) applyTo(tx *tx) (Answer, error)       { endAttempt(tx, e); return accepted, nil }
+func (e Noticed) applyTo(tx *tx) (Answer, error)     { markNoticed(tx, e); return accepted, nil }
+func (e Archived) applyTo(tx *tx) (Answer, error)    { markArchived(tx, e.ID); return accepted, nil }
+func (e Removed) applyTo(tx *tx) (Answer, error)     { dropRemoved(tx, e.ID); return accepted, nil }
+func (e ClockHeld) applyTo(tx *tx) (Answer, error)   { holdClock(tx, e.Reason); return accepted, nil }
+func (Prune) applyTo(tx *tx) (Answer, error)         { pruneRequests(tx); return accepted, nil }
 
-// apply refuses a Reconcile within another one.
-func (Reconcile) apply(*tx) (Answer, error) {
-	return Answer{}, refuse(template.ErrInvalid, "no such event")
+// applyTo refuses a Reconcile within another one.
+func (Reconcile) applyTo(*tx) (Answer, error) {
+	return Answer{}, newRefusal(template.ErrInvalid, "no such event")
 }
 
 // Store keeps the document of all records.
@@ -111,7 +111,7 @@ type Command struct {
 // Event is one of the event types of this file and of workspace.go. One of the server
 // that does not fit its record changes nothing.
 type Event interface {
-	apply(tx *tx) (Answer, error)
+	applyTo(tx *tx) (Answer, error)
 }
 
 // Events of callers. ID is the instance's.

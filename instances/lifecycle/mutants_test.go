@@ -12,7 +12,7 @@ import (
 // mutants each remove one guard of the machine.
 var mutants = []struct{ name, file, old, mutant string }{
 	{"expiry first", "phase.go", "case isExpired(tx, r):", "case false:"},
-	{"phase of a verb", "phase.go", "case !phaseAdmits(v, r.Phase) && !r.admits(v, tx.now):", "case false:"},
+	{"phase of a verb", "phase.go", "case !phaseAdmits(v, r.Phase) && !r.admitsVerb(v, tx.now):", "case false:"},
 	{"an attempt in full", "runs.go", "|| r.Run.Ref(r.ID) != ref ||", "||"},
 	{"of the attempt that runs", "runs.go", "!r.Run.Active() || r.Run.Ref(r.ID)", "r.Run.Ref(r.ID)"},
 	{"one run at a time", "runs.go", "if r.Run.Active() {\n\t\tr.Then = next", "if false {\n\t\tr.Then = next"},
@@ -90,9 +90,9 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"auto once", "pool.go", "case same || r.hasTried(e) ||", "case same ||"},
 	{"protected", "change.go", "if r.Protected != \"\" {", "if false {"},
 	{"an admin's protection", "change.go", "case r.Protected == byAdmin:", "case false:"},
-	{"protection ends", "ends.go", "return later(r.ExpiresAt, r.Since.Add(t.Max))", "return time.Time{}"},
+	{"protection ends", "ends.go", "return laterOf(r.ExpiresAt, r.Since.Add(t.Max))", "return time.Time{}"},
 	{"protection ends without max", "ends.go", "return r.ExpiresAt.Add(protectedOver)", "return time.Time{}"},
-	{"orphaned by an admin", "change.go", "case !tx.command.Actor.Admin:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin can orphan", "case false:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin can orphan"},
+	{"orphaned by an admin", "change.go", "case !tx.command.Actor.Admin:\n\t\treturn Answer{}, newRefusal(ErrDenied, \"only an admin can orphan", "case false:\n\t\treturn Answer{}, newRefusal(ErrDenied, \"only an admin can orphan"},
 	{"given away by its owner", "gift.go", "case !a.Admin && !a.canActFor(r.Owner):", "case false:"},
 	{"given at once by an admin only", "gift.go", "case !a.Admin && !a.canActFor(e.To):", "case false:"},
 	{"an admin offers nothing", "gift.go", "case !a.Admin && !a.canActFor(e.To):", "case !a.canActFor(e.To):"},
@@ -110,7 +110,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"what is left to people is not offered", "final.go", "r.Declined = \"\"\n\tr.Offer = nil", "r.Declined = \"\""},
 	{"declined is not taken", "gift.go", "case e.No:", "case false:"},
 	{"extended so often", "ends.go", "ttl.Extends > 0 && r.Extends >= ttl.Extends:", "false:"},
-	{"extended so far", "ends.go", "end = earlier(end, r.Since.Add(ttl.Max))\n\t}\n\tif !end", "}\n\tif !end"},
+	{"extended so far", "ends.go", "end = earlierOf(end, r.Since.Add(ttl.Max))\n\t}\n\tif !end", "}\n\tif !end"},
 	{"the max of a lifetime", "ends.go", "if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {", "if false {"},
 	{"a failed one ends sooner", "ended.go", "t.Failed > 0 && r.ReadyAt.IsZero() {", "false {"},
 	{"the lifetime begins when it is ready", "ended.go", "beginLifetime(tx, r, t, first)", ""},
@@ -141,7 +141,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"key of another request", "requests.go", "if q.Digest != tx.command.Digest {", "if false {"},
 	{"key of a record", "requests.go", "if r := findByKey(tx, key); r != nil {", "if r := findByKey(tx, key); false {"},
 	{"answers are bounded", "requests.go", "for len(tx.doc.Requests) >= maxRequests {", "for false {"},
-	{"time runs on", "machine.go", "now = later(now.UTC().Round(0), d.Clock.At)", "now = now.UTC().Round(0)"},
+	{"time runs on", "machine.go", "now = laterOf(now.UTC().Round(0), d.Clock.At)", "now = now.UTC().Round(0)"},
 	{"notices once", "deadlines.go", "if !r.hasNotice(noticeBefore(lead)) {", "if true {"},
 	{"only what is listed", "ended.go", "if v, ok := outputs[name]; ok && len(v) <= maxOutput && json.Valid(v) {", "if v, ok := outputs[name]; ok && json.Valid(v) {"},
 	{"size of a record", "document.go", "limit = maxWorkspaceSize\n\t}\n\tif r.size() <= limit {", "limit = maxWorkspaceSize\n\t}\n\tif true {"},
@@ -155,7 +155,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"a workspace with runs is not closed", "workspace.go", "if r.Run != nil || len(r.Open) > 0 {", "if false {"},
 	{"events of instances", "phase.go", "case r == nil || r.isWorkspace():", "case r == nil:"},
 	{"nobody launches a workspace", "create.go", "if isWorkspaceTemplate(t.Name) {", "if false {"},
-	{"copies", "tx.go", "return tx.put(r.clone())", "return tx.put(r)"},
+	{"copies", "tx.go", "return tx.putRecord(r.clone())", "return tx.putRecord(r)"},
 	{"what is cancelled is repeated", "runs.go", "if r.Cancel != \"\" {\n\t\tall", "if false {\n\t\tall"},
 }
 

@@ -91,7 +91,7 @@ func phaseAdmits(v verb, p Phase) bool {
 		return p == Requested || p == Planned
 	case verbCancel: // rows 2, 4, 7
 		return p == Requested || p == Planned || p == Provisioning || p == Updating
-	case verbRetry: // rows 16, 19; between attempts see [Record.admits]
+	case verbRetry: // rows 16, 19; between attempts see [Record.admitsVerb]
 		return p == Failed || p == DestroyFailed
 	case verbUpdate: // rows 10, 19
 		return p == Ready || p == Failed || p == DestroyFailed
@@ -109,10 +109,10 @@ func phaseAdmits(v verb, p Phase) bool {
 	return false
 }
 
-// admits reports whether a verb applies to a change that waits for approval, or to a
+// admitsVerb reports whether a verb applies to a change that waits for approval, or to a
 // run between two attempts: a retry starts the next attempt at once, a cancel stops
 // retrying a destroy.
-func (r *Record) admits(v verb, now time.Time) bool {
+func (r *Record) admitsVerb(v verb, now time.Time) bool {
 	switch v {
 	case verbApprove, verbReject:
 		return r.waitsForChange()
@@ -135,11 +135,11 @@ func findInstance(tx *tx, id string, v verb) (*Record, error) {
 	r := tx.doc.Records[id]
 	switch {
 	case r == nil || r.isWorkspace(): // workspaces have their own events
-		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
-	case !phaseAdmits(v, r.Phase) && !r.admits(v, tx.now):
-		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
+		return nil, newRefusal(ErrNotFound, "no such instance: %s", clipForeign(id, 64))
+	case !phaseAdmits(v, r.Phase) && !r.admitsVerb(v, tx.now):
+		return nil, newRefusal(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
 	case isExpired(tx, r):
-		return nil, refuse(ErrPhase, "instance %s has expired and cannot be %s", r.ID, v)
+		return nil, newRefusal(ErrPhase, "instance %s has expired and cannot be %s", r.ID, v)
 	}
 	return r, nil
 }

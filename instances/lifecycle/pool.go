@@ -53,7 +53,7 @@ func (d *Document) poolMembers(template string, which func(*Record) bool) []*Rec
 		}
 	}
 	slices.SortFunc(all, func(a, b *Record) int {
-		return cmp.Or(later(a.CreatedAt, a.ReadyAt).Compare(later(b.CreatedAt, b.ReadyAt)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(laterOf(a.CreatedAt, a.ReadyAt).Compare(laterOf(b.CreatedAt, b.ReadyAt)), cmp.Compare(a.ID, b.ID))
 	})
 	return all
 }
@@ -186,7 +186,7 @@ func pausePool(tx *tx, name, why, revision string) {
 		return
 	}
 	p := tx.editPool(name)
-	p.Paused = clip(why, maxText)
+	p.Paused = clipForeign(why, maxText)
 	p.Revision = revision
 	p.Notices = appendNotice(tx, p.Notices, name, noticePool)
 }
@@ -225,7 +225,7 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 	}
 	same := e.Template == nil || hasOtherTool(tx, r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
 	was := r.condition(UpdateAvailable)
-	text := clip("version "+e.Source.Version, maxText)
+	text := clipForeign("version "+e.Source.Version, maxText)
 	switch {
 	case same && was.Type != "":
 		tx.edit(r).unsetCondition(UpdateAvailable)

@@ -76,7 +76,7 @@ func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a 
 func nameOwner(o template.Owner, a Actor) string {
 	switch {
 	case o.Kind != template.OwnerUser:
-		return o.Kind + " " + clip(o.ID, 64)
+		return o.Kind + " " + clipForeign(o.ID, 64)
 	case a.isOwner(o):
 		return "you"
 	}
@@ -168,7 +168,7 @@ func checkTemplateLimit(tx *tx, t *template.Template) error {
 // checkRoom refuses one more record if the document is full.
 func checkRoom(tx *tx) error {
 	if len(tx.doc.Records) >= maxRecords {
-		return refuse(ErrFull, "no more instances fit: there are %d", len(tx.doc.Records))
+		return newRefusal(ErrFull, "no more instances fit: there are %d", len(tx.doc.Records))
 	}
 	return nil
 }

@@ -20,18 +20,18 @@ const (
 func answerCommand(tx *tx) (Answer, error) {
 	key := tx.command.Key
 	if key == "" {
-		return tx.command.Event.apply(tx)
+		return tx.command.Event.applyTo(tx)
 	}
 	if q := tx.doc.Requests[key]; q != nil && tx.now.Sub(q.At) < requestAge {
 		if q.Digest != tx.command.Digest {
-			return Answer{}, refuse(ErrKeyReused, "the key was used for another request")
+			return Answer{}, newRefusal(ErrKeyReused, "the key was used for another request")
 		}
 		return Answer{Status: q.Status, Record: tx.doc.Records[q.ID], Repeat: true}, nil
 	}
 	if r := findByKey(tx, key); r != nil {
 		return Answer{Status: 200, Record: r, Repeat: true}, nil
 	}
-	a, err := tx.command.Event.apply(tx)
+	a, err := tx.command.Event.applyTo(tx)
 	if err == nil {
 		rememberAnswer(tx, a)
 	}
@@ -127,7 +127,7 @@ type refusal struct {
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return e.kind }
 
-func refuse(kind error, format string, args ...any) error {
+func newRefusal(kind error, format string, args ...any) error {
 	return &refusal{kind: kind, text: fmt.Sprintf(format, args...)}
 }
 

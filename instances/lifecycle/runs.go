@@ -95,7 +95,7 @@ func followRun(tx *tx, r *Record, next *Run, why string) {
 // stopRun asks an attempt to end early.
 func stopRun(tx *tx, r *Record, why string) {
 	if r.Run.Cancel == "" {
-		r.Run.Cancel = clip(why, maxText)
+		r.Run.Cancel = clipForeign(why, maxText)
 	}
 	tx.addEffect(CancelRun, r.Run.Ref(r.ID))
 }
@@ -120,7 +120,7 @@ func endRun(tx *tx, r *Record, result, text string) {
 // addEnded adds a run that ended with a result to the ended ones of its record.
 func addEnded(tx *tx, r *Record, run Run, result, text string) {
 	run.Result = result
-	run.Error = clip(text, maxText)
+	run.Error = clipForeign(text, maxText)
 	run.EndedAt = tx.now
 	run.NotBefore = time.Time{}
 	run.Handle = ""
@@ -219,7 +219,7 @@ func (d *Document) readQueue(now time.Time) queue {
 				t.running++
 			}
 		}
-		t.served = later(t.served, r.lastServed())
+		t.served = laterOf(t.served, r.lastServed())
 		q.usage[r.queueOwner()] = t
 	}
 	slices.SortFunc(q.waiting, func(a, b *Record) int { return compareRuns(a, b, q.usage) })
@@ -254,7 +254,7 @@ func (r *Record) lastServed() time.Time {
 		at = r.Run.StartedAt
 	}
 	if len(r.Runs) > 0 {
-		at = later(at, r.Runs[0].StartedAt)
+		at = laterOf(at, r.Runs[0].StartedAt)
 	}
 	return at
 }
@@ -297,13 +297,13 @@ func recordWait(tx *tx, e Wait) {
 	if r == nil {
 		return
 	}
-	message := clip(e.Message, maxText)
+	message := clipForeign(e.Message, maxText)
 	was := r.condition(Waiting)
 	switch {
 	case e.Reason == "" && was.Type != "":
 		tx.edit(r).unsetCondition(Waiting)
 	case e.Reason != "" && (was.Reason != e.Reason || was.Message != message):
-		tx.edit(r).setCondition(Waiting, clip(e.Reason, 64), message)
+		tx.edit(r).setCondition(Waiting, clipForeign(e.Reason, 64), message)
 	}
 }
 

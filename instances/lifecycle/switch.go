@@ -34,9 +34,9 @@ func wordOf(stop bool) string {
 	return wordStart
 }
 
-// apply handles the request of a person. It holds until the next time of the
+// applyTo handles the request of a person. It holds until the next time of the
 // schedule.
-func (e Switch) apply(tx *tx) (Answer, error) {
+func (e Switch) applyTo(tx *tx) (Answer, error) {
 	v := verbStart
 	if e.Stop {
 		v = verbStop
@@ -46,9 +46,9 @@ func (e Switch) apply(tx *tx) (Answer, error) {
 	case err != nil:
 		return Answer{}, err
 	case tx.doc.template(r.Snapshot).Schedule == nil:
-		return Answer{}, refuse(ErrPhase, "instance %s cannot be %s: its template has no schedule", r.ID, v)
+		return Answer{}, newRefusal(ErrPhase, "instance %s cannot be %s: its template has no schedule", r.ID, v)
 	case r.Switch == nil:
-		return Answer{}, refuse(ErrPhase, "instance %s was never ready and cannot be %s", r.ID, v)
+		return Answer{}, newRefusal(ErrPhase, "instance %s was never ready and cannot be %s", r.ID, v)
 	case r.Phase != Failed && isToBeStopped(r) == e.Stop && !r.Switch.isDue(tx.now):
 		return Answer{Status: 200, Record: r}, nil
 	}
@@ -112,7 +112,7 @@ func (s *switching) nextTime() time.Time {
 	if s.StartsAt.IsZero() {
 		return s.StopsAt
 	}
-	return earlier(s.StopsAt, s.StartsAt)
+	return earlierOf(s.StopsAt, s.StartsAt)
 }
 
 // isDue reports whether a time of the schedule has come and is not yet recorded.

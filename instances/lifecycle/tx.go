@@ -74,11 +74,11 @@ func (tx *tx) edit(r *Record) *Record {
 	if mine := tx.edited[r.ID]; mine != nil {
 		return mine
 	}
-	return tx.put(r.clone())
+	return tx.putRecord(r.clone())
 }
 
-// put adds a record that this step owns to the document.
-func (tx *tx) put(r *Record) *Record {
+// putRecord adds a record that this step owns to the document.
+func (tx *tx) putRecord(r *Record) *Record {
 	if tx.edited == nil {
 		tx.edited = map[string]*Record{}
 	}
@@ -87,8 +87,8 @@ func (tx *tx) put(r *Record) *Record {
 	return r
 }
 
-// drop deletes a record from the document.
-func (tx *tx) drop(r *Record) {
+// dropRecord deletes a record from the document.
+func (tx *tx) dropRecord(r *Record) {
 	delete(tx.editRecords(), r.ID)
 	delete(tx.edited, r.ID)
 	tx.unusedTemplates = true
@@ -174,7 +174,7 @@ func (tx *tx) recordEvent(r *Record, action, detail string) {
 
 func addHistory(tx *tx, r *Record, h History) {
 	h.At = tx.now
-	h.Detail = clip(h.Detail, maxDetail)
+	h.Detail = clipForeign(h.Detail, maxDetail)
 	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
 }
 
@@ -208,9 +208,9 @@ func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
 func (tx *tx) actorName() string {
 	a := tx.command.Actor
 	if a.Label != "" {
-		return clip(a.Label, 128)
+		return clipForeign(a.Label, 128)
 	}
-	return clip(a.Subject, 128)
+	return clipForeign(a.Subject, 128)
 }
 
 // alphabet has no characters that look alike; letters come first.
@@ -222,7 +222,7 @@ const (
 // newID makes an ID that no record has.
 func (tx *tx) newID() string {
 	for {
-		sum := tx.random()
+		sum := tx.nextRandom()
 		id := make([]byte, 10)
 		for i := range id {
 			n := uint64(len(alphabet))
@@ -239,12 +239,12 @@ func (tx *tx) newID() string {
 
 // newNonce makes a nonce for an attempt, which cannot be guessed.
 func (tx *tx) newNonce() string {
-	sum := tx.random()
+	sum := tx.nextRandom()
 	return hex.EncodeToString(sum[:16])
 }
 
-// random returns the next value derived from the seed.
-func (tx *tx) random() [32]byte {
+// nextRandom returns the next value derived from the seed.
+func (tx *tx) nextRandom() [32]byte {
 	tx.randoms++
 	return deriveValue(tx.command.Seed, tx.randoms)
 }
@@ -277,7 +277,7 @@ func (r *Record) clone() *Record {
 // setCondition sets a condition of a record.
 func (r *Record) setCondition(kind, reason, message string) {
 	r.unsetCondition(kind)
-	r.Conditions = append(r.Conditions, Condition{Type: kind, Reason: reason, Message: clip(message, maxText)})
+	r.Conditions = append(r.Conditions, Condition{Type: kind, Reason: reason, Message: clipForeign(message, maxText)})
 }
 
 func (r *Record) unsetCondition(kind string) {
@@ -293,19 +293,19 @@ func (r *Record) condition(kind string) Condition {
 	return r.Conditions[i]
 }
 
-// clip makes an untrusted text safe, and cuts it.
-func clip(foreign string, limit int) string {
+// clipForeign makes an untrusted text safe, and cuts it.
+func clipForeign(foreign string, limit int) string {
 	return text.Clip(text.Block(foreign), limit)
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
 	}
 	return a
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierOf(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

@@ -120,7 +120,7 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 	return nil
 }
 
-func (e OpenWorkspace) apply(tx *tx) (Answer, error) {
+func (e OpenWorkspace) applyTo(tx *tx) (Answer, error) {
 	switch {
 	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
 		return Answer{}, &template.FieldError{Path: "/template", Text: "not that of an organization"}
@@ -146,7 +146,7 @@ func (e OpenWorkspace) apply(tx *tx) (Answer, error) {
 func findWorkspace(tx *tx, id string) (*Record, error) {
 	r := tx.doc.Records[id]
 	if r == nil || !r.isWorkspace() || !r.Phase.Live() {
-		return nil, refuse(ErrNotFound, "no such workspace: %s", clip(id, 64))
+		return nil, newRefusal(ErrNotFound, "no such workspace: %s", clipForeign(id, 64))
 	}
 	return r, nil
 }
@@ -165,7 +165,7 @@ func findRun(tx *tx, id string, n int) (*Record, *Run, error) {
 			return r, &r.Runs[i], nil
 		}
 	}
-	return nil, nil, refuse(ErrNotFound, "no such run: %d", n)
+	return nil, nil, newRefusal(ErrNotFound, "no such run: %d", n)
 }
 
 // askedAgain is how long a repeated request returns the same run.
@@ -191,8 +191,8 @@ func (r *Record) WorkspaceRuns() []*Run {
 	return all
 }
 
-// apply adds a run, or returns the run of a repeated request.
-func (e Enqueue) apply(tx *tx) (Answer, error) {
+// applyTo adds a run, or returns the run of a repeated request.
+func (e Enqueue) applyTo(tx *tx) (Answer, error) {
 	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
 		return Answer{}, err
@@ -200,7 +200,7 @@ func (e Enqueue) apply(tx *tx) (Answer, error) {
 	if e.Template == nil || e.Digest == "" || e.Template.Name != r.Template || e.Source.Archive == "" {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "it has no configuration to run"}
 	}
-	e.Ask.Message = clip(e.Ask.Message, 256)
+	e.Ask.Message = clipForeign(e.Ask.Message, 256)
 	if n := findRequestedRun(r, e.Ask.Key, tx.now); n > 0 {
 		return Answer{Status: 200, Record: r, Run: n, Repeat: true}, nil
 	}
@@ -211,7 +211,7 @@ func (e Enqueue) apply(tx *tx) (Answer, error) {
 		}
 	}
 	if pending >= maxPending || len(r.Open) >= maxOpen {
-		return Answer{}, refuse(ErrFull, "workspace %s has %d runs that wait: confirm, discard or cancel some", r.Workspace, pending)
+		return Answer{}, newRefusal(ErrFull, "workspace %s has %d runs that wait: confirm, discard or cancel some", r.Workspace, pending)
 	}
 	r = tx.edit(r)
 	tx.keepTemplate(e.Digest, e.Template)
@@ -283,9 +283,9 @@ func nextOpenRun(r *Record) int {
 	})
 }
 
-// apply allows exactly one plan to be applied. It needs only the right to run, not a
+// applyTo allows exactly one plan to be applied. It needs only the right to run, not a
 // second person.
-func (e Confirm) apply(tx *tx) (Answer, error) {
+func (e Confirm) applyTo(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
@@ -293,9 +293,9 @@ func (e Confirm) apply(tx *tx) (Answer, error) {
 	case run.Confirmed != nil && run.Confirmed.isSame(tx.command.Actor) && run.Plan == e.Plan:
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || !run.hasPlanWaiting():
-		return Answer{}, refuse(ErrPhase, "run %d is not one that can be confirmed", e.N)
+		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be confirmed", e.N)
 	case e.Plan != run.Plan:
-		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
+		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you looked at it")
 	}
 	r = tx.edit(r)
 	run = r.OpenRun(e.N)
@@ -313,7 +313,7 @@ func (r *Run) approve(now time.Time) {
 	r.QueuedAt = now
 }
 
-func (e Discard) apply(tx *tx) (Answer, error) {
+func (e Discard) applyTo(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
@@ -321,7 +321,7 @@ func (e Discard) apply(tx *tx) (Answer, error) {
 	case run.Result == Discarded && run.Stopped != nil && run.Stopped.isSame(tx.command.Actor):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.Active() || run.Approved != "":
-		return Answer{}, refuse(ErrPhase, "run %d is not one that can be discarded", e.N)
+		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be discarded", e.N)
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "discarded", "")
@@ -351,7 +351,7 @@ func (r *Run) isStoppedBy(a Actor) bool {
 	return r.Stopped != nil && r.Result != Discarded && r.Stopped.isSame(a)
 }
 
-func (e CancelOne) apply(tx *tx) (Answer, error) {
+func (e CancelOne) applyTo(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
 	case err != nil:
@@ -359,7 +359,7 @@ func (e CancelOne) apply(tx *tx) (Answer, error) {
 	case run.isStoppedBy(tx.command.Actor) && (!e.Force || run.Force):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.hasPlanWaiting() || e.Force && run.Cancel == "":
-		return Answer{}, refuse(ErrPhase, "run %d is not one that can be cancelled", e.N)
+		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be cancelled", e.N)
 	}
 	r = tx.edit(r)
 	run = r.OpenRun(e.N)
@@ -380,15 +380,15 @@ func (e CancelOne) apply(tx *tx) (Answer, error) {
 	return Answer{Status: 202, Record: r, Run: e.N}, nil
 }
 
-// apply ends the record of a workspace. Nothing needs destroying, since its
+// applyTo ends the record of a workspace. Nothing needs destroying, since its
 // state is not stored here.
-func (e CloseWorkspace) apply(tx *tx) (Answer, error) {
+func (e CloseWorkspace) applyTo(tx *tx) (Answer, error) {
 	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
 		return Answer{}, err
 	}
 	if r.Run != nil || len(r.Open) > 0 {
-		return Answer{}, refuse(ErrPhase, "workspace %s has runs that have not ended: cancel or discard them", r.Workspace)
+		return Answer{}, newRefusal(ErrPhase, "workspace %s has runs that have not ended: cancel or discard them", r.Workspace)
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "closed", "")

@@ -38,11 +38,11 @@ type admins struct {
 	clock site.Clock
 }
 
-// approvals lists what waits for approval.
-func (s *admins) approvals(r *site.Request) (*site.Page, error) {
-	q := limited(r)
+// approvalsPage lists what waits for approval.
+func (s *admins) approvalsPage(r *site.Request) (*site.Page, error) {
+	q := pageQuery(r)
 	q.Set("phase", "approval")
-	doc, err := get[api.Instances](s.api, r, "instances", q)
+	doc, err := getFromAPI[api.Instances](s.api, r, "instances", q)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 // instances lists the instances of all owners.
 func (s *admins) instances(r *site.Request) (*site.Page, error) {
 	body := instancesBody{Admin: true}
-	doc, err := get[api.AdminInstances](s.api, r, "admin/instances", body.query(r))
+	doc, err := getFromAPI[api.AdminInstances](s.api, r, "admin/instances", body.listQuery(r))
 	if err != nil {
 		return nil, err
 	}
-	body.take(r, doc.Instances, s.clock())
+	body.addInstances(r, doc.Instances, s.clock())
 	body.ClockHeld = text.Block(doc.ClockHeld)
 	for _, phase := range slices.Sorted(maps.Keys(doc.Phases)) {
 		body.Counts = append(body.Counts, phaseCount{phaseMark(phase), doc.Phases[phase]})
@@ -117,7 +117,7 @@ type adminTemplateRow struct {
 
 // templates lists all templates, with what is wrong with them.
 func (s *admins) templates(r *site.Request) (*site.Page, error) {
-	doc, err := get[api.AdminTemplates](s.api, r, "admin/templates", nil)
+	doc, err := getFromAPI[api.AdminTemplates](s.api, r, "admin/templates", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -49,13 +49,13 @@ type backend struct {
 	api, mine http.Handler // mine: answers from this replica's own copy; nil: there is none
 }
 
-// get reads the resource at a path of the API.
-func get[T any](s *backend, r *site.Request, path string, query url.Values) (T, error) {
-	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: query})
+// getFromAPI reads the resource at a path of the API.
+func getFromAPI[T any](s *backend, r *site.Request, path string, query url.Values) (T, error) {
+	return callAPI[T](s, r, asked{method: http.MethodGet, path: path, query: query})
 }
 
-// ask calls the API and decodes its answer.
-func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
+// callAPI calls the API and decodes its answer.
+func callAPI[T any](s *backend, r *site.Request, q asked) (T, error) {
 	var v T
 	to := &recorder{header: http.Header{}, left: maxAnswer}
 	err := s.send(r, q, "application/json", to)
@@ -65,8 +65,8 @@ func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
 	return v, err
 }
 
-// text copies an answer that is not JSON to a writer.
-func (s *backend) text(r *site.Request, path string, to io.Writer) error {
+// copyText copies an answer that is not JSON to a writer.
+func (s *backend) copyText(r *site.Request, path string, to io.Writer) error {
 	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &recorder{header: http.Header{}, left: maxAnswer, text: to})
 }
 
@@ -107,7 +107,7 @@ func (s *backend) send(r *site.Request, q asked, accept string, to *recorder) er
 	if to.status < http.StatusBadRequest && to.left < 0 {
 		return errors.New("the answer of the API is too large for a page")
 	}
-	return to.refused()
+	return to.refusalOf()
 }
 
 // recorder stores an answer.
@@ -144,7 +144,7 @@ type refusedError struct {
 	doc    api.Error
 }
 
-func (m *recorder) refused() error {
+func (m *recorder) refusalOf() error {
 	if m.status < http.StatusBadRequest && m.status != 0 {
 		return nil
 	}
@@ -166,5 +166,5 @@ func (e *refusedError) Error() string {
 // Unwrap gives the page the status and text of the refusal.
 func (e *refusedError) Unwrap() error { return &service.Error{Status: e.status, Text: e.Error()} }
 
-// again reports whether the form may be sent again without being done twice.
-func (e *refusedError) again() bool { return e.status == http.StatusServiceUnavailable }
+// isRetryable reports whether the form may be sent again without being done twice.
+func (e *refusedError) isRetryable() bool { return e.status == http.StatusServiceUnavailable }

@@ -45,8 +45,8 @@ type formRow struct {
 	Fields []field
 }
 
-// part decodes the schema of a part; false: it is absent or states no type.
-func part(raw json.RawMessage) (property, bool) {
+// decodePart decodes the schema of a part; false: it is absent or states no type.
+func decodePart(raw json.RawMessage) (property, bool) {
 	var p property
 	return p, len(raw) > 0 && json.Unmarshal(raw, &p) == nil && p.Type != nil
 }
@@ -56,13 +56,13 @@ func (p property) partKind() string {
 	if p.Sensitive || len(p.Enum) > 0 {
 		return ""
 	}
-	if _, ok := part(p.Items); ok && p.is("array") {
+	if _, ok := decodePart(p.Items); ok && p.acceptsType("array") {
 		return kindList
 	}
-	if len(p.Properties) > 0 && p.is("object") {
+	if len(p.Properties) > 0 && p.acceptsType("object") {
 		return kindObject
 	}
-	if _, ok := part(p.Additional); ok && p.is("object") {
+	if _, ok := decodePart(p.Additional); ok && p.acceptsType("object") {
 		return kindMap
 	}
 	return ""
@@ -75,35 +75,35 @@ func (p property) form(name string, value json.RawMessage, limit int) url.Values
 	switch {
 	case len(value) == 0:
 		return form
-	case p.kind() == kindCheck && !isNull(value):
+	case p.fieldKind() == kindCheck && !isNull(value):
 		if string(value) == "true" {
 			form.Set(name, "true")
 		}
 		return form
 	case p.partKind() == "":
-		form.Set(name, p.shown(value))
+		form.Set(name, p.formText(value))
 		return form
 	}
-	if p.spread(name, value, form, 0) && len(form) <= limit {
+	if p.spreadParts(name, value, form, 0) && len(form) <= limit {
 		c := &collector{form: form}
-		_, read := c.field(p, field{Name: name}, "", 0)
-		if isNull(read) && isNull(value) || !c.bad && reflect.DeepEqual(p.trim(decoded(read)), p.trim(decoded(value))) {
+		_, read := c.readField(p, field{Name: name}, "", 0)
+		if isNull(read) && isNull(value) || !c.bad && reflect.DeepEqual(p.trim(decodeJSON(read)), p.trim(decodeJSON(value))) {
 			return form
 		}
 	}
-	return url.Values{name: {indented(value)}}
+	return url.Values{name: {indentJSON(value)}}
 }
 
 // trim removes null attributes, which mean the same as absent ones.
 func (p property) trim(v any) any {
 	switch v := v.(type) {
 	case []any:
-		item, _ := part(p.Items)
+		item, _ := decodePart(p.Items)
 		for i := range v {
 			v[i] = item.trim(v[i])
 		}
 	case map[string]any:
-		item, _ := part(p.Additional)
+		item, _ := decodePart(p.Additional)
 		for name := range v {
 			of, attribute := p.Properties[name]
 			if attribute && v[name] == nil && !slices.Contains(p.Required, name) {
@@ -136,14 +136,14 @@ func isSameForm(a, b url.Values, name string) bool {
 // plainLines ends lines with a line feed, as values do.
 func plainLines(s string) string { return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s) }
 
-// spread puts the parts of a value into a form; false: it does not fit, or is too long.
-func (p property) spread(name string, raw json.RawMessage, form url.Values, deep int) bool {
+// spreadParts puts the parts of a value into a form; false: it does not fit, or is too long.
+func (p property) spreadParts(name string, raw json.RawMessage, form url.Values, deep int) bool {
 	if string(raw) == "null" || len(raw) == 0 {
 		return true
 	}
 	kind := p.partKind()
 	if kind == "" || deep >= maxNested {
-		form.Set(name, p.shown(raw))
+		form.Set(name, p.formText(raw))
 		return true
 	}
 	form.Set(name, "")
@@ -152,11 +152,11 @@ func (p property) spread(name string, raw json.RawMessage, form url.Values, deep
 		if json.Unmarshal(raw, &all) != nil || len(all) > maxRows {
 			return false
 		}
-		item, _ := part(p.Items)
+		item, _ := decodePart(p.Items)
 		for i, element := range all {
 			at := name + "." + strconv.Itoa(i)
 			form.Set(at, "")
-			if !item.spread(at, element, form, deep+1) {
+			if !item.spreadParts(at, element, form, deep+1) {
 				return false
 			}
 		}
@@ -173,9 +173,9 @@ func (p property) spread(name string, raw json.RawMessage, form url.Values, deep
 			at = name + "." + strconv.Itoa(i)
 			form.Set(at+".key", key)
 			at += ".value"
-			of, _ = part(p.Additional)
+			of, _ = decodePart(p.Additional)
 		}
-		if !of.spread(at, all[key], form, deep+1) {
+		if !of.spreadParts(at, all[key], form, deep+1) {
 			return false
 		}
 	}
@@ -205,25 +205,25 @@ type collector struct {
 	bad  bool // some part is not a value of its type
 }
 
-// field makes the field of a value and reads the value; nil: there is no value.
-func (c *collector) field(p property, f field, at string, deep int) (field, json.RawMessage) {
+// readField makes the field of a value and reads the value; nil: there is no value.
+func (c *collector) readField(p property, f field, at string, deep int) (field, json.RawMessage) {
 	f.at = at
-	f.Kind = cmp.Or(f.Kind, p.kind())
+	f.Kind = cmp.Or(f.Kind, p.fieldKind())
 	kind := p.partKind()
 	if kind == "" || deep >= maxNested || strings.TrimSpace(c.form.Get(f.Name)) != "" {
-		return c.single(p, f)
+		return c.readSingle(p, f)
 	}
 	switch kind {
 	case kindList:
-		return c.list(p, f, at, deep)
+		return c.readArray(p, f, at, deep)
 	case kindMap:
-		return c.keyed(p, f, at, deep)
+		return c.readMap(p, f, at, deep)
 	}
 	return c.object(p, f, at, deep)
 }
 
-// single handles a value in a single field.
-func (c *collector) single(p property, f field) (field, json.RawMessage) {
+// readSingle handles a value in a single field.
+func (c *collector) readSingle(p property, f field) (field, json.RawMessage) {
 	written := plainLines(c.form.Get(f.Name))
 	switch {
 	case p.partKind() != "":
@@ -236,13 +236,13 @@ func (c *collector) single(p property, f field) (field, json.RawMessage) {
 		f.Kind = kindArea // a single line would lose them
 	}
 	if f.Kind == kindChoose {
-		f.Options = p.options(f.within || written == "")
+		f.Options = p.choiceOptions(f.within || written == "")
 		if !slices.ContainsFunc(f.Options, func(o site.Choice) bool { return o.Value == written }) {
 			f.Options = append(f.Options, site.Choice{Value: written, Text: text.Block(written) + " (no longer allowed)"})
 		}
 	}
-	if f.set(written); p.Sensitive {
-		f.set("")
+	if f.setText(written); p.Sensitive {
+		f.setText("")
 	}
 	if f.within && written == "" {
 		return f, nil
@@ -255,27 +255,27 @@ func (c *collector) single(p property, f field) (field, json.RawMessage) {
 	return f, value
 }
 
-// list handles an array, with a row for each element. Empty rows are not in the value.
-func (c *collector) list(p property, f field, at string, deep int) (field, json.RawMessage) {
-	item, _ := part(p.Items)
+// readArray handles an array, with a row for each element. Empty rows are not in the value.
+func (c *collector) readArray(p property, f field, at string, deep int) (field, json.RawMessage) {
+	item, _ := decodePart(p.Items)
 	all := []json.RawMessage{}
 	for n, i := range rowsIn(f.Name, c.form) {
 		name := f.Name + "." + strconv.Itoa(i)
-		part, value := c.field(item, element(f, name, n), at+"/"+strconv.Itoa(len(all)), deep+1)
+		part, value := c.readField(item, elementField(f, name, n), at+"/"+strconv.Itoa(len(all)), deep+1)
 		f.Rows = append(f.Rows, formRow{Name: name, Label: part.Label, Fields: []field{part}})
 		if value != nil {
 			all = append(all, value)
 		}
 	}
 	f.Blank = &formRow{Name: f.Name + "." + blankRow, Label: f.Label}
-	blank, _ := (&collector{form: url.Values{}}).field(item, element(f, f.Blank.Name, -1), "", deep+1)
+	blank, _ := (&collector{form: url.Values{}}).readField(item, elementField(f, f.Blank.Name, -1), "", deep+1)
 	f.Blank.Label = blank.Label
 	f.Blank.Fields = []field{blank}
-	return f, joined(f, p, all)
+	return f, joinArray(f, p, all)
 }
 
-// element returns the initial field of an element.
-func element(f field, name string, n int) field {
+// elementField returns the initial field of an element.
+func elementField(f field, name string, n int) field {
 	return field{Name: name, ID: name, Label: rowLabel(f, n), Quiet: true, within: true}
 }
 
@@ -288,8 +288,8 @@ func rowLabel(f field, n int) string {
 	return label + strconv.Itoa(n+1)
 }
 
-// joined builds an array; nil if it is empty and not required.
-func joined(f field, p property, all []json.RawMessage) json.RawMessage {
+// joinArray builds an array; nil if it is empty and not required.
+func joinArray(f field, p property, all []json.RawMessage) json.RawMessage {
 	if len(all) == 0 && !f.Required && (len(p.Default) == 0 || string(p.Default) == "null") {
 		return nil
 	}
@@ -303,12 +303,12 @@ func toBytes(all []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// keyed handles a map, with a row for each key.
-func (c *collector) keyed(p property, f field, at string, deep int) (field, json.RawMessage) {
-	item, _ := part(p.Additional)
+// readMap handles a map, with a row for each key.
+func (c *collector) readMap(p property, f field, at string, deep int) (field, json.RawMessage) {
+	item, _ := decodePart(p.Additional)
 	values := map[string]json.RawMessage{}
 	for n, i := range rowsIn(f.Name, c.form) {
-		row, key, value := c.pair(item, f, f.Name+"."+strconv.Itoa(i), n, at, deep)
+		row, key, value := c.readPair(item, f, f.Name+"."+strconv.Itoa(i), n, at, deep)
 		if _, twice := values[key]; twice && value != nil {
 			row.Fields[0].Error = "appears twice"
 			c.bad = true
@@ -318,25 +318,25 @@ func (c *collector) keyed(p property, f field, at string, deep int) (field, json
 			values[key] = value
 		}
 	}
-	blank, _, _ := (&collector{form: url.Values{}}).pair(item, f, f.Name+"."+blankRow, -1, "", deep)
+	blank, _, _ := (&collector{form: url.Values{}}).readPair(item, f, f.Name+"."+blankRow, -1, "", deep)
 	f.Blank = &blank
-	return f, together(f, p, values)
+	return f, joinObject(f, p, values)
 }
 
-// pair handles a row of a map. A key without a value gets the empty text if that is allowed.
-func (c *collector) pair(item property, f field, name string, n int, at string, deep int) (row formRow, key string, value json.RawMessage) {
+// readPair handles a row of a map. A key without a value gets the empty text if that is allowed.
+func (c *collector) readPair(item property, f field, name string, n int, at string, deep int) (row formRow, key string, value json.RawMessage) {
 	label := rowLabel(f, n)
 	id := name + ".key"
 	key = strings.TrimSpace(c.form.Get(id))
 	word := field{Name: id, ID: id, Label: "Key", Of: label, Kind: kindText, within: true}
-	word.set(key)
+	word.setText(key)
 	at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-	part, value := c.field(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
+	part, value := c.readField(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
 	switch {
 	case key == "" && value != nil:
 		word.Error = "must be filled in"
 		c.bad = true
-	case key != "" && value == nil && item.is("string"):
+	case key != "" && value == nil && item.acceptsType("string"):
 		value = json.RawMessage(`""`)
 	}
 	return formRow{Name: name, Label: label, Fields: []field{word, part}}, key, value
@@ -348,21 +348,21 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
 		id := f.Name + "." + name
 		part := field{Name: id, ID: id, Label: p.Properties[name].label(name), Of: strings.TrimSpace(f.Of + " " + f.Label), Required: slices.Contains(p.Required, name), within: true}
-		part.Help = p.Properties[name].help(part.Label)
-		part, value := c.field(p.Properties[name], part, at+"/"+name, deep+1)
+		part.Help = p.Properties[name].helpLines(part.Label)
+		part, value := c.readField(p.Properties[name], part, at+"/"+name, deep+1)
 		f.Fields = append(f.Fields, part)
 		if value != nil {
 			values[name] = value
 		}
 	}
-	return f, together(f, p, values)
+	return f, joinObject(f, p, values)
 }
 
 // noDefault reports whether a property has no default, or the default null.
 func (p property) noDefault() bool { return len(p.Default) == 0 || string(p.Default) == "null" }
 
-// together builds an object; nil if it is empty and not required.
-func together(f field, p property, values map[string]json.RawMessage) json.RawMessage {
+// joinObject builds an object; nil if it is empty and not required.
+func joinObject(f field, p property, values map[string]json.RawMessage) json.RawMessage {
 	if len(values) == 0 && (f.within || !f.Required && p.noDefault()) {
 		return nil
 	}
@@ -373,9 +373,9 @@ func together(f field, p property, values map[string]json.RawMessage) json.RawMe
 	return b
 }
 
-// reshape adds a row to a form, or removes one, if the form requests it. It reports
+// reshapeForm adds a row to a form, or removes one, if the form requests it. It reports
 // whether the form is only shown again.
-func reshape(form url.Values) bool {
+func reshapeForm(form url.Values) bool {
 	if name := form.Get(moreField); name != "" {
 		next := 0
 		if rows := rowsIn(name, form); len(rows) > 0 {
@@ -392,9 +392,9 @@ func reshape(form url.Values) bool {
 	return true
 }
 
-// help returns the help texts of a form field, in lines.
-func (p property) help(label string) (lines []string) {
-	for _, written := range []string{p.Description, p.Help, p.hint()} {
+// helpLines returns the help texts of a form field, in lines.
+func (p property) helpLines(label string) (lines []string) {
+	for _, written := range []string{p.Description, p.Help, p.valueHint()} {
 		if written = text.Block(written); written != "" && written != label && !slices.Contains(lines, written) {
 			lines = append(lines, written)
 		}

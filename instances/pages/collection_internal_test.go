@@ -33,15 +33,15 @@ func FuzzParts(f *testing.F) {
 			return
 		}
 		p := must.Get(readParameters(json.RawMessage(schema)))(t)
-		reshape(form)
-		_, values, ok := p.read(form, p.choose())
+		reshapeForm(form)
+		_, values, ok := p.readForm(form, p.chooseValues())
 		if !ok || values["x"] == nil {
 			return
 		}
-		chosen := p.choose(values)
-		_, again, ok := p.read(p.form(chosen), p.choose())
-		value := decoded(values["x"])
-		if !ok || !reflect.DeepEqual(p.Properties["x"].trim(decoded(again["x"])), p.Properties["x"].trim(value)) {
+		chosen := p.chooseValues(values)
+		_, again, ok := p.readForm(p.shownForm(chosen), p.chooseValues())
+		value := decodeJSON(values["x"])
+		if !ok || !reflect.DeepEqual(p.Properties["x"].trim(decodeJSON(again["x"])), p.Properties["x"].trim(value)) {
 			t.Errorf("%s becomes %s", values["x"], again["x"])
 		}
 	})
@@ -104,7 +104,7 @@ func FuzzLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, log []byte) {
 		var p Progress
 		for line := range bytes.Lines(log) {
-			p.line(line)
+			p.updateFromLine(line)
 			if p.Done < 0 || p.Total < 0 || p.Total > 3<<20 {
 				t.Fatalf("%q makes %+v", line, p)
 			}

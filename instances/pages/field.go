@@ -100,9 +100,9 @@ func readParameters(schema json.RawMessage) (parameters, error) {
 // prefix precedes the name of a parameter in a form and in a link that fills one.
 const prefix = "p."
 
-// choose returns the value that a form shows for each parameter: that of the first map which
+// chooseValues returns the value that a form shows for each parameter: that of the first map which
 // has it, else the default. A secret is never shown.
-func (p parameters) choose(given ...map[string]json.RawMessage) map[string]json.RawMessage {
+func (p parameters) chooseValues(given ...map[string]json.RawMessage) map[string]json.RawMessage {
 	chosen := map[string]json.RawMessage{}
 	for _, name := range p.Order {
 		property := p.Properties[name]
@@ -119,14 +119,14 @@ func (p parameters) choose(given ...map[string]json.RawMessage) map[string]json.
 	return chosen
 }
 
-// show returns the fields of a form that shows the chosen values.
-func (p parameters) show(chosen map[string]json.RawMessage) []field {
-	fields, _, _ := p.read(p.form(chosen), chosen)
+// shownFields returns the fields of a form that shows the chosen values.
+func (p parameters) shownFields(chosen map[string]json.RawMessage) []field {
+	fields, _, _ := p.readForm(p.shownForm(chosen), chosen)
 	return fields
 }
 
-// form returns the content of a form that shows the chosen values.
-func (p parameters) form(chosen map[string]json.RawMessage) url.Values {
+// shownForm returns the content of a form that shows the chosen values.
+func (p parameters) shownForm(chosen map[string]json.RawMessage) url.Values {
 	form := url.Values{}
 	for _, name := range p.Order {
 		maps.Copy(form, p.Properties[name].form(prefix+name, chosen[name], maxSpread-len(form)))
@@ -134,20 +134,20 @@ func (p parameters) form(chosen map[string]json.RawMessage) url.Values {
 	return form
 }
 
-// field returns a field without content.
-func (p parameters) field(name string, chosen json.RawMessage) field {
+// emptyField returns a field without content.
+func (p parameters) emptyField(name string, chosen json.RawMessage) field {
 	property := p.Properties[name]
 	f := field{
-		Name: prefix + name, ID: "p-" + name, Label: property.label(name), Kind: property.kind(), Required: slices.Contains(p.Required, name),
+		Name: prefix + name, ID: "p-" + name, Label: property.label(name), Kind: property.fieldKind(), Required: slices.Contains(p.Required, name),
 	}
 	if f.Kind == kindCheck && isNull(chosen) {
 		f.Kind = kindChoose // a box has no third state
 	}
-	f.Help = property.help(f.Label)
-	if isNull(chosen) && len(chosen) > 0 && !property.noDefault() && property.is("string") && f.Kind != kindChoose {
+	f.Help = property.helpLines(f.Label)
+	if isNull(chosen) && len(chosen) > 0 && !property.noDefault() && property.acceptsType("string") && f.Kind != kindChoose {
 		f.Help = append(f.Help, "It is null, until you write something.")
 	}
-	p.depends(&f, property)
+	p.describeDepends(&f, property)
 	return f
 }
 
@@ -155,10 +155,10 @@ func (p parameters) field(name string, chosen json.RawMessage) field {
 func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
 // isSame reports whether two values are the same JSON.
-func isSame(a, b json.RawMessage) bool { return reflect.DeepEqual(decoded(a), decoded(b)) }
+func isSame(a, b json.RawMessage) bool { return reflect.DeepEqual(decodeJSON(a), decodeJSON(b)) }
 
-// indented returns a whole value as JSON for an area of text.
-func indented(raw json.RawMessage) string {
+// indentJSON returns a whole value as JSON for an area of text.
+func indentJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) < 60 || json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
@@ -166,8 +166,8 @@ func indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-// brief returns a value for a sentence: a text unquoted, anything else as JSON on one line.
-func brief(raw json.RawMessage) string {
+// briefValue returns a value for a sentence: a text unquoted, anything else as JSON on one line.
+func briefValue(raw json.RawMessage) string {
 	var b bytes.Buffer
 	written := string(raw)
 	if err := json.Unmarshal(raw, &written); err != nil && json.Compact(&b, raw) == nil {
@@ -182,7 +182,7 @@ func brief(raw json.RawMessage) string {
 	return text.Clip(text.Block(written), 200)
 }
 
-func decoded(raw json.RawMessage) (v any) {
+func decodeJSON(raw json.RawMessage) (v any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if d.Decode(&v) != nil {
@@ -198,29 +198,29 @@ func (p property) label(name string) string {
 	return name
 }
 
-// is reports whether the schema accepts a type.
-func (p property) is(name string) bool {
+// acceptsType reports whether the schema accepts a type.
+func (p property) acceptsType(name string) bool {
 	if list, ok := p.Type.([]any); ok {
 		return slices.Contains(list, any(name))
 	}
 	return p.Type == name
 }
 
-// kind returns the kind of field for a value.
-func (p property) kind() string {
+// fieldKind returns the kind of field for a value.
+func (p property) fieldKind() string {
 	null := len(p.Default) == 0 || string(p.Default) == "null"
 	switch {
-	case p.Sensitive && p.is("string"):
+	case p.Sensitive && p.acceptsType("string"):
 		return kindSecret
-	case len(p.Enum) > 0, p.is("boolean") && null:
+	case len(p.Enum) > 0, p.acceptsType("boolean") && null:
 		return kindChoose
-	case p.is("boolean"):
+	case p.acceptsType("boolean"):
 		return kindCheck
-	case p.is("number"), p.is("integer"):
+	case p.acceptsType("number"), p.acceptsType("integer"):
 		return kindNumber
-	case p.is("string") && bytes.Contains(p.Default, []byte(`\n`)):
+	case p.acceptsType("string") && bytes.Contains(p.Default, []byte(`\n`)):
 		return kindArea
-	case p.is("string"):
+	case p.acceptsType("string"):
 		return kindText
 	case p.partKind() != "":
 		return p.partKind()
@@ -228,20 +228,20 @@ func (p property) kind() string {
 	return kindJSON
 }
 
-// hint describes in words which values are allowed.
-func (p property) hint() string {
+// valueHint describes in words which values are allowed.
+func (p property) valueHint() string {
 	var words []string
-	switch p.kind() {
+	switch p.fieldKind() {
 	case kindJSON:
-		words = append(words, "As JSON, such as "+p.sample()+".")
+		words = append(words, "As JSON, such as "+p.sampleValue()+".")
 		if p.Written != "" {
 			words = append(words, "Its type is "+p.Written+".")
 		}
 	case kindSecret:
 		words = append(words, "It is kept sealed and never shown again.")
 	}
-	if kind := p.kind(); (kind == kindNumber || kind == kindJSON) && !p.noDefault() {
-		words = append(words, "Empty means "+brief(p.Default)+".")
+	if kind := p.fieldKind(); (kind == kindNumber || kind == kindJSON) && !p.noDefault() {
+		words = append(words, "Empty means "+briefValue(p.Default)+".")
 	}
 	switch {
 	case p.Minimum != nil && p.Maximum != nil:
@@ -257,39 +257,39 @@ func (p property) hint() string {
 	return strings.Join(words, " ")
 }
 
-func (p property) sample() string {
-	if p.is("object") {
+func (p property) sampleValue() string {
+	if p.acceptsType("object") {
 		return `{"name": "value"}`
 	}
 	return `["a", "b"]`
 }
 
-// whole reports whether a value is written as JSON if it is in one field.
-func (p property) whole() bool { return p.kind() == kindJSON || p.partKind() != "" }
+// isWholeJSON reports whether a value is written as JSON if it is in one field.
+func (p property) isWholeJSON() bool { return p.fieldKind() == kindJSON || p.partKind() != "" }
 
-// options returns the choices; blank adds one for a value that is not chosen yet.
-func (p property) options(blank bool) []site.Choice {
+// choiceOptions returns the choices; blank adds one for a value that is not chosen yet.
+func (p property) choiceOptions(blank bool) []site.Choice {
 	var all []site.Choice
-	if blank && !slices.ContainsFunc(p.Enum, func(v json.RawMessage) bool { return p.shown(v) == "" }) {
+	if blank && !slices.ContainsFunc(p.Enum, func(v json.RawMessage) bool { return p.formText(v) == "" }) {
 		all = append(all, site.Choice{Text: "Choose"})
 	}
 	if len(p.Enum) == 0 {
 		return append(all, site.Choice{Value: "true", Text: "yes"}, site.Choice{Value: "false", Text: "no"})
 	}
 	for _, value := range p.Enum {
-		all = append(all, site.Choice{Value: p.shown(value), Text: text.Block(p.shown(value))})
+		all = append(all, site.Choice{Value: p.formText(value), Text: text.Block(p.formText(value))})
 	}
 	return all
 }
 
-// shown returns a value as a form shows it: a text unquoted, anything else as JSON. Null is
+// formText returns a value as a form shows it: a text unquoted, anything else as JSON. Null is
 // empty where an empty field means null.
-func (p property) shown(value json.RawMessage) string {
-	if isNull(value) && (p.noDefault() || p.kind() == kindChoose || p.is("string")) {
+func (p property) formText(value json.RawMessage) string {
+	if isNull(value) && (p.noDefault() || p.fieldKind() == kindChoose || p.acceptsType("string")) {
 		return ""
 	}
-	if p.whole() {
-		return indented(value)
+	if p.isWholeJSON() {
+		return indentJSON(value)
 	}
 	var text string
 	if json.Unmarshal(value, &text) == nil && !isNull(value) {
@@ -298,8 +298,8 @@ func (p property) shown(value json.RawMessage) string {
 	return string(value)
 }
 
-// set fills a field.
-func (f *field) set(text string) {
+// setText fills a field.
+func (f *field) setText(text string) {
 	f.Value = text
 	for i := range f.Options {
 		f.Options[i].Chosen = f.Options[i].Value == text
@@ -310,20 +310,20 @@ func (f *field) set(text string) {
 // of the type is passed on as a string: the API reports what it expected.
 func (p property) value(text string) (json.RawMessage, error) {
 	for _, option := range p.Enum {
-		if p.shown(option) == text {
+		if p.formText(option) == text {
 			return option, nil
 		}
 	}
-	if unset := p.noDefault() || string(p.Default) == `""`; text == "" && (len(p.Enum) > 0 || unset || !p.is("string")) {
+	if unset := p.noDefault() || string(p.Default) == `""`; text == "" && (len(p.Enum) > 0 || unset || !p.acceptsType("string")) {
 		return nil, nil
 	}
-	switch kind := p.kind(); {
-	case p.whole():
+	switch kind := p.fieldKind(); {
+	case p.isWholeJSON():
 		if !json.Valid([]byte(text)) {
-			return nil, fmt.Errorf("must be valid JSON, such as %s", p.sample())
+			return nil, fmt.Errorf("must be valid JSON, such as %s", p.sampleValue())
 		}
 		return json.RawMessage(text), nil
-	case kind == kindNumber, p.is("boolean") || p.is("number") || p.is("integer"):
+	case kind == kindNumber, p.acceptsType("boolean") || p.acceptsType("number") || p.acceptsType("integer"):
 		if bare := strings.TrimSpace(text); json.Valid([]byte(bare)) && !strings.ContainsAny(bare, `"[{`) {
 			return json.RawMessage(bare), nil
 		}
@@ -331,18 +331,18 @@ func (p property) value(text string) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// read makes the fields of a form that showed the chosen values, and reads their values;
+// readForm makes the fields of a form that showed the chosen values, and reads their values;
 // false: one cannot be read. A field that was left as it was shown keeps its value exactly, a
 // secret is not sent back, and the value of a field that does not apply is left out. A field
 // of an instance that was emptied gets its default.
-func (p parameters) read(form url.Values, chosen map[string]json.RawMessage) ([]field, map[string]json.RawMessage, bool) {
+func (p parameters) readForm(form url.Values, chosen map[string]json.RawMessage) ([]field, map[string]json.RawMessage, bool) {
 	fields := []field{}
 	values := map[string]json.RawMessage{}
 	bad := map[string]bool{}
 	for _, name := range p.Order {
 		property := p.Properties[name]
 		c := &collector{form: form}
-		f, value := c.field(property, p.field(name, chosen[name]), "/"+name, 0)
+		f, value := c.readField(property, p.emptyField(name, chosen[name]), "/"+name, 0)
 		left := !c.bad && isSameForm(form, property.form(f.Name, chosen[name], maxSpread), f.Name)
 		if left && !(isNull(chosen[name]) && property.noDefault()) {
 			value = chosen[name]
@@ -361,13 +361,13 @@ func (p parameters) read(form url.Values, chosen map[string]json.RawMessage) ([]
 		bad[name] = c.bad
 		fields = append(fields, f)
 	}
-	p.drop(fields, values, bad)
+	p.dropUnasked(fields, values, bad)
 	return fields, values, !slices.Contains(slices.Collect(maps.Values(bad)), true)
 }
 
-// judge checks each value against the schema, where its field has no error yet: so the API
+// judgeValues checks each value against the schema, where its field has no error yet: so the API
 // gets no value of the wrong kind, and all errors are reported at once.
-func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
+func (p parameters) judgeValues(fields []field, values map[string]json.RawMessage) {
 	for i := range fields {
 		f := &fields[i]
 		name, ok := strings.CutPrefix(f.Name, prefix)
@@ -378,17 +378,17 @@ func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
 			f.Error = "must be filled in"
 		case value != nil:
 			problems := map[string]string{}
-			gather(problems, "/parameters/"+name, template.CheckProperty(p.raw, name, value))
-			blame(fields[i:i+1], problems)
+			gatherErrors(problems, "/parameters/"+name, template.CheckProperty(p.raw, name, value))
+			placeErrors(fields[i:i+1], problems)
 		}
 	}
 }
 
-// gather collects field errors from an error tree, with their paths below a prefix.
-func gather(into map[string]string, below string, err error) {
+// gatherErrors collects field errors from an error tree, with their paths below a prefix.
+func gatherErrors(into map[string]string, below string, err error) {
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only joined errors have this method
 		for _, inner := range all.Unwrap() {
-			gather(into, below, inner)
+			gatherErrors(into, below, inner)
 		}
 		return
 	}
@@ -397,9 +397,9 @@ func gather(into map[string]string, below string, err error) {
 	}
 }
 
-// linked returns the values that a link gives, except sensitive ones, those of parameters
+// linkedValues returns the values that a link gives, except sensitive ones, those of parameters
 // that the template does not allow in links, and invalid ones; left is the labels of these.
-func (p parameters) linked(query url.Values) (given map[string]json.RawMessage, left []string) {
+func (p parameters) linkedValues(query url.Values) (given map[string]json.RawMessage, left []string) {
 	given = map[string]json.RawMessage{}
 	for _, name := range p.Order {
 		if !query.Has(prefix + name) {
@@ -417,18 +417,18 @@ func (p parameters) linked(query url.Values) (given map[string]json.RawMessage, 
 	return given, left
 }
 
-// within returns the field of a part of a parameter, by its JSON Pointer; nil: none.
-func within(fields []field, at string) *field {
+// fieldAt returns the field of a part of a parameter, by its JSON Pointer; nil: none.
+func fieldAt(fields []field, at string) *field {
 	for i := range fields {
 		f := &fields[i]
 		if f.within && f.at == at {
 			return f
 		}
-		if inner := within(f.Fields, at); inner != nil {
+		if inner := fieldAt(f.Fields, at); inner != nil {
 			return inner
 		}
 		for _, row := range f.Rows {
-			if inner := within(row.Fields, at); inner != nil {
+			if inner := fieldAt(row.Fields, at); inner != nil {
 				return inner
 			}
 		}
@@ -436,9 +436,9 @@ func within(fields []field, at string) *field {
 	return nil
 }
 
-// blame puts the errors that the API reports beside their fields, and returns those that
+// placeErrors puts the errors that the API reports beside their fields, and returns those that
 // belong to no field. The paths are JSON Pointers (RFC 6901).
-func blame(fields []field, problems map[string]string) []string {
+func placeErrors(fields []field, problems map[string]string) []string {
 	var rest []string
 	for _, path := range slices.Sorted(maps.Keys(problems)) {
 		top, below, deep := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/parameters"), "/"), "/")
@@ -450,7 +450,7 @@ func blame(fields []field, problems map[string]string) []string {
 		if deep {
 			written = "at " + text.Block(below) + ": " + written
 		}
-		if inner := within(fields, strings.TrimPrefix(path, "/parameters")); deep && inner != nil {
+		if inner := fieldAt(fields, strings.TrimPrefix(path, "/parameters")); deep && inner != nil {
 			inner.Error = cmp.Or(inner.Error, text.Block(problems[path]))
 			continue
 		}

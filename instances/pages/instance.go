@@ -80,11 +80,11 @@ func phaseChoices() []site.Choice {
 	}
 }
 
-// query returns the query of a list for the API: the filters of the page, or the default
+// listQuery returns the query of a list for the API: the filters of the page, or the default
 // ones.
-func (b *instancesBody) query(r *site.Request) url.Values {
+func (b *instancesBody) listQuery(r *site.Request) url.Values {
 	q := r.URL.Query()
-	out := limited(r)
+	out := pageQuery(r)
 	pick := func(name string, all []site.Choice) []site.Choice {
 		value := all[0].Value
 		if q.Has(name) {
@@ -110,8 +110,8 @@ func (b *instancesBody) query(r *site.Request) url.Values {
 	return out
 }
 
-// take puts an answer of the API into the rows.
-func (b *instancesBody) take(r *site.Request, doc api.Instances, now time.Time) {
+// addInstances puts an answer of the API into the rows.
+func (b *instancesBody) addInstances(r *site.Request, doc api.Instances, now time.Time) {
 	b.Total = doc.Count
 	b.Used = doc.Used
 	b.Limit = doc.Limit
@@ -131,7 +131,7 @@ func (b *instancesBody) take(r *site.Request, doc api.Instances, now time.Time) 
 func instanceRowOf(i api.Instance, now time.Time) instanceRow {
 	row := instanceRow{
 		Link: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, ID: i.ID, Template: i.Template, Owner: ownerName(i.Owner),
-		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Left: timeLeft(i, now),
+		Marks: append([]site.Mark{stateMark(i)}, conditionMarks(i)...), Left: timeLeft(i, now),
 	}
 	if i.Connection != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
 		row.Open = i.Connection.URL
@@ -167,12 +167,12 @@ type instances struct {
 // list lists the instances that the caller may see.
 func (s *instances) list(r *site.Request) (*site.Page, error) {
 	var body instancesBody
-	doc, err := get[api.Instances](s.api, r, "instances", body.query(r))
+	doc, err := getFromAPI[api.Instances](s.api, r, "instances", body.listQuery(r))
 	if err != nil {
 		return nil, err
 	}
-	body.take(r, doc, s.clock())
-	offers, err := get[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})
+	body.addInstances(r, doc, s.clock())
+	offers, err := getFromAPI[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})
 	if err != nil {
 		return nil, err
 	}
@@ -233,40 +233,40 @@ type eventRow struct {
 	Detail string
 }
 
-// in reads the instance that a path names.
-func (s *instances) in(r *site.Request) (api.Instance, error) {
-	return get[api.Instance](s.api, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
+// instanceOf reads the instance that a path names.
+func (s *instances) instanceOf(r *site.Request) (api.Instance, error) {
+	return getFromAPI[api.Instance](s.api, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
 }
 
 func (s *instances) show(r *site.Request) (*site.Page, error) {
-	i, err := s.in(r)
+	i, err := s.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
 	var runs api.Runs
 	if i.Role != "receiver" {
-		runs, err = get[api.Runs](s.api, r, "instances/"+i.ID+"/runs", nil)
+		runs, err = getFromAPI[api.Runs](s.api, r, "instances/"+i.ID+"/runs", nil)
 	}
 	if err != nil {
 		return nil, err
 	}
 	now := s.clock()
-	body := s.body(i, now)
+	body := s.commonBody(i, now)
 	body.Template = s.templateLink(r, i.Template)
 	if body.Template.Href != "" && i.Role == "owner" {
 		body.Again = runPath(i.Template) + "?" + likeField + "=" + url.QueryEscape(i.ID)
 	}
 	body.Runs = runRows(i, runs.Runs, now)
 	if u := shownRun(i, runs.Runs); u != nil {
-		if body.Log, err = s.api.log(r, i.ID, *u); err != nil {
+		if body.Log, err = s.api.readRunLog(r, i.ID, *u); err != nil {
 			return nil, err
 		}
 		if body.Log != nil {
-			body.Log.Seen = "?" + seen(i).Encode()
+			body.Log.Seen = "?" + encodeSeen(i).Encode()
 		}
 	}
-	if stuck(i) {
-		if body.Rest, err = s.rest(r, i); err != nil {
+	if isStuck(i) {
+		if body.Rest, err = s.readResources(r, i); err != nil {
 			return nil, err
 		}
 	}
@@ -279,9 +279,9 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// seen encodes the state that a page shows, so that the log stream reports what has
+// encodeSeen encodes the state that a page shows, so that the log stream reports what has
 // changed since at once.
-func seen(i api.Instance) url.Values {
+func encodeSeen(i api.Instance) url.Values {
 	q := url.Values{"phase": {i.Phase}}
 	for _, c := range i.Conditions {
 		if c.Type == lifecycle.Waiting {
@@ -304,16 +304,16 @@ func shownRun(i api.Instance, runs []api.Run) *api.Run {
 	return i.Run
 }
 
-// stuck reports whether a run of an instance failed, so that the page should show which
+// isStuck reports whether a run of an instance failed, so that the page should show which
 // resources exist.
-func stuck(i api.Instance) bool {
+func isStuck(i api.Instance) bool {
 	between := slices.ContainsFunc(i.Conditions, func(c api.Condition) bool { return c.Type == lifecycle.Waiting && c.Reason == lifecycle.WaitRetry })
 	return i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed) || i.Phase == string(lifecycle.Destroying) && between
 }
 
-// neverReady reports whether an instance failed before it was ready for the first time:
+// wasNeverReady reports whether an instance failed before it was ready for the first time:
 // then all its values can still be changed.
-func neverReady(i api.Instance) bool {
+func wasNeverReady(i api.Instance) bool {
 	return i.Phase == string(lifecycle.Failed) && i.ReadyAt.IsZero()
 }
 
@@ -323,10 +323,10 @@ type restBody struct {
 	More      int // that are not listed
 }
 
-// rest reads the resources in the last state of an instance; nil: the server has no states,
+// readResources reads the resources in the last state of an instance; nil: the server has no states,
 // or the caller may not see them.
-func (s *instances) rest(r *site.Request, i api.Instance) (*restBody, error) {
-	doc, err := get[api.Resources](s.api, r, "instances/"+i.ID+"/resources", nil)
+func (s *instances) readResources(r *site.Request, i api.Instance) (*restBody, error) {
+	doc, err := getFromAPI[api.Resources](s.api, r, "instances/"+i.ID+"/resources", nil)
 	if _, ok := errors.AsType[*refusedError](err); ok {
 		return nil, nil //nolint:nilnil // the page does without
 	}
@@ -346,17 +346,17 @@ func readsLogs(i api.Instance) bool {
 // instance outlives its template, and its approver need not be allowed to use it.
 func (s *instances) templateLink(r *site.Request, name string) site.Link {
 	l := site.Link{Text: name}
-	if _, err := get[api.Template](s.api, r, "templates/"+site.EscapePath(name), nil); err == nil {
+	if _, err := getFromAPI[api.Template](s.api, r, "templates/"+site.EscapePath(name), nil); err == nil {
 		l.Href = "templates/" + site.EscapePath(name)
 	}
 	return l
 }
 
-// body returns what all pages of an instance show.
-func (s *instances) body(i api.Instance, now time.Time) instanceBody {
+// commonBody returns what all pages of an instance show.
+func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
-		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: reasonOf(i),
+		Marks: append([]site.Mark{stateMark(i)}, conditionMarks(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: describeCosts(i, now), Reason: reasonOf(i),
 	}
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
 		b.Open = c.URL
@@ -390,7 +390,7 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 			b.Outputs[n].ShowHref = b.Base + "/reveal?name=" + url.QueryEscape(b.Outputs[n].Name)
 		}
 	}
-	b.Buttons = buttons(i)
+	b.Buttons = actionButtons(i)
 	if i.Plan != "" && slices.Contains(i.Actions, api.ActApprove) {
 		b.Plan = b.Base + "/approve"
 	}
@@ -420,8 +420,8 @@ func valuesOf(all map[string]json.RawMessage) []value {
 	return rows
 }
 
-// buttons returns the caller's possible actions on an instance, as reported by the API.
-func buttons(i api.Instance) []button {
+// actionButtons returns the caller's possible actions on an instance, as reported by the API.
+func actionButtons(i api.Instance) []button {
 	var all []button
 	for _, name := range i.Actions {
 		v, ok := allVerbs()[name]

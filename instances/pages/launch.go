@@ -40,23 +40,23 @@ type formBody struct {
 // problem is a line of the summary, with the id of the field that it is about; "": none.
 type problem struct{ ID, Text string }
 
-// hidden reports whether the caller may only learn that the page does not exist, or that
+// isHidden reports whether the caller may only learn that the page does not exist, or that
 // a login is needed.
-func (e *refusedError) hidden() bool {
+func (e *refusedError) isHidden() bool {
 	return e.status == http.StatusNotFound || e.status == http.StatusUnauthorized
 }
 
-// wrong fills the summary from a refusal by the API and the fields that it names; false:
+// fillErrors fills the summary from a refusal by the API and the fields that it names; false:
 // a form cannot show the error.
-func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
+func (b *formBody) fillErrors(fields []field, err error) (status int, ok bool) {
 	no, ok := errors.AsType[*refusedError](err)
-	if !ok || no.hidden() || no.status >= 500 && !no.again() {
+	if !ok || no.isHidden() || no.status >= 500 && !no.isRetryable() {
 		return 0, false
 	}
-	b.Again = no.again()
+	b.Again = no.isRetryable()
 	if len(no.doc.Fields) == 0 {
 		text := no.Error()
-		if no.again() && no.doc.Reason == api.ReasonNoLeader {
+		if no.isRetryable() && no.doc.Reason == api.ReasonNoLeader {
 			text = "No leader answers now. Send this again in a moment: it is done only once."
 		}
 		if no.doc.Reason == api.ReasonKeyReused {
@@ -65,7 +65,7 @@ func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 		b.Errors = append(b.Errors, problem{Text: text})
 		return no.status, true
 	}
-	rest := blame(fields, no.doc.Fields)
+	rest := placeErrors(fields, no.doc.Fields)
 	b.summary(fields)
 	for _, text := range rest {
 		b.Errors = append(b.Errors, problem{Text: text})
@@ -100,9 +100,9 @@ type launchForm struct {
 	given  map[string]json.RawMessage // of them, those that the link gives
 }
 
-// form returns the form that a request leads to.
-func (s *launches) form(r *site.Request) (*launchForm, error) {
-	t, err := s.templates.in(r)
+// formFor returns the form that a request leads to.
+func (s *launches) formFor(r *site.Request) (*launchForm, error) {
+	t, err := s.templates.templateOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *launches) form(r *site.Request) (*launchForm, error) {
 		return nil, err
 	}
 	body := launchBody{templateCard: cardOf(t), Quota: t.Quota, Asked: t.Approval != "none"}
-	if !p.names() {
+	if !p.hasNameParameter() {
 		body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
 	}
 	if len(t.Owners) > 1 {
@@ -143,15 +143,15 @@ func (s *launches) form(r *site.Request) (*launchForm, error) {
 		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Ignore quotas", Kind: kindCheck, Help: []string{"Launch it although a quota is used up. You may, as an admin."}})
 	}
 	l := &launchForm{parameters: p}
-	l.given, body.Left = p.linked(r.URL.Query())
-	l.chosen = p.choose(l.given, s.like(r, t.Name))
+	l.given, body.Left = p.linkedValues(r.URL.Query())
+	l.chosen = p.chooseValues(l.given, s.valuesLike(r, t.Name))
 	l.body = body
 	return l, nil
 }
 
-// ask puts the fields of the parameters into the form, and marks those that still have the
+// addFields puts the fields of the parameters into the form, and marks those that still have the
 // values of the link.
-func (l *launchForm) ask(fields []field, values map[string]json.RawMessage) {
+func (l *launchForm) addFields(fields []field, values map[string]json.RawMessage) {
 	for i := range fields {
 		f := &fields[i]
 		name := strings.TrimPrefix(f.Name, prefix)
@@ -164,25 +164,25 @@ func (l *launchForm) ask(fields []field, values map[string]json.RawMessage) {
 }
 
 func (s *launches) show(r *site.Request) (*site.Page, error) {
-	l, err := s.form(r)
+	l, err := s.formFor(r)
 	if err != nil {
 		return nil, err
 	}
-	l.ask(l.show(l.chosen), l.chosen)
+	l.addFields(l.shownFields(l.chosen), l.chosen)
 	return launchPage(l.body, s.clock.NewKey()), nil
 }
 
 // likeField names the instance whose values the form starts with.
 const likeField = "like"
 
-// like returns the values of the instance that a link names, as far as the caller may see
+// valuesLike returns the values of the instance that a link names, as far as the caller may see
 // them, so without secrets. An instance of another template, or a hidden one, gives none.
-func (s *launches) like(r *site.Request, template string) map[string]json.RawMessage {
+func (s *launches) valuesLike(r *site.Request, template string) map[string]json.RawMessage {
 	id := r.URL.Query().Get(likeField)
 	if id == "" {
 		return nil
 	}
-	i, err := get[api.Instance](s.templates.api, r, "instances/"+url.PathEscape(id), nil)
+	i, err := getFromAPI[api.Instance](s.templates.api, r, "instances/"+url.PathEscape(id), nil)
 	if err != nil || i.Template != template {
 		return nil
 	}
@@ -199,31 +199,31 @@ func launchPage(body launchBody, key string) *site.Page {
 	}
 }
 
-// may is the check of the form: the caller may see the template. The API decides whether
+// mayLaunch is the check of the form: the caller may see the template. The API decides whether
 // the caller may launch it.
-func (s *launches) may(r *site.Request) error {
-	_, err := s.templates.in(r)
+func (s *launches) mayLaunch(r *site.Request) error {
+	_, err := s.templates.templateOf(r)
 	return err
 }
 
 // launch sends the form to the API.
 func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
-	l, err := s.form(r)
+	l, err := s.formFor(r)
 	if err != nil {
 		return nil, err
 	}
 	body := &l.body
 	body.Closed = "" // the API reports it again, and what was typed stays
-	reshaped := reshape(f.Values)
-	asks, values, ok := l.read(f.Values, l.chosen)
-	l.ask(asks, values)
+	reshaped := reshapeForm(f.Values)
+	asks, values, ok := l.readForm(f.Values, l.chosen)
+	l.addFields(asks, values)
 	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: reasonIn(f), Force: f.Get("force") == "true"}
-	if l.names() {
+	if l.hasNameParameter() {
 		create.Name = l.nameIn(f.Values)
 	}
 	for i := range body.Extra {
 		extra := &body.Extra[i]
-		extra.set(f.Get(extra.Name))
+		extra.setText(f.Get(extra.Name))
 		if extra.Name == "ttl" && extra.Value != "" {
 			if create.TTL, err = span.Parse(strings.TrimSpace(extra.Value)); err != nil {
 				extra.Error = "must be a duration such as 8h or 30m"
@@ -236,15 +236,15 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		return &site.Answer{Page: launchPage(*body, s.clock.NewKey())}, nil
 	}
 	if !ok {
-		l.judge(all, values)
+		l.judgeValues(all, values)
 		copy(body.Extra, all)
 		copy(body.Asks, all[len(body.Extra):])
 		body.summary(all)
-		return &site.Answer{Page: again(launchPage(*body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: notDonePage(launchPage(*body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	made, err := ask[api.Instance](s.templates.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
+	made, err := callAPI[api.Instance](s.templates.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
 	if err != nil {
-		status, ok := body.wrong(all, err)
+		status, ok := body.fillErrors(all, err)
 		if !ok {
 			return nil, err
 		}
@@ -254,37 +254,37 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		if !body.Again {
 			key = s.clock.NewKey()
 		}
-		return &site.Answer{Page: again(launchPage(*body, key), status)}, nil
+		return &site.Answer{Page: notDonePage(launchPage(*body, key), status)}, nil
 	}
-	return &site.Answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
+	return &site.Answer{To: instancePath(made.ID), Text: describeLaunch(made, s.clock())}, nil
 }
 
-// again returns the page of a form whose request failed.
-func again(p *site.Page, status int) *site.Page {
+// notDonePage returns the page of a form whose request failed.
+func notDonePage(p *site.Page, status int) *site.Page {
 	p.Status = status
 	p.Title = "Failed: " + p.Title
 	return p
 }
 
-// names reports whether a parameter is the name of what is launched: then the form has no
+// hasNameParameter reports whether a parameter is the name of what is launched: then the form has no
 // other name field.
-func (p parameters) names() bool {
+func (p parameters) hasNameParameter() bool {
 	property, ok := p.Properties["name"]
-	return ok && property.is("string") && !property.Sensitive && len(property.Enum) == 0
+	return ok && property.acceptsType("string") && !property.Sensitive && len(property.Enum) == 0
 }
 
 // nameIn returns the instance name taken from that parameter; "": the parameter has its
 // default, which others may have as well, or is too long.
 func (p parameters) nameIn(form url.Values) string {
 	name := strings.TrimSpace(form.Get(prefix + "name"))
-	if name == p.Properties["name"].shown(p.Properties["name"].Default) || utf8.RuneCountInString(name) > 64 {
+	if name == p.Properties["name"].formText(p.Properties["name"].Default) || utf8.RuneCountInString(name) > 64 {
 		return ""
 	}
 	return name
 }
 
-// launched describes the outcome of a launch.
-func launched(made api.Instance, now time.Time) string {
+// describeLaunch describes the outcome of a launch.
+func describeLaunch(made api.Instance, now time.Time) string {
 	switch made.Phase {
 	case "requested":
 		return "It is requested. It must be approved before anything is created."

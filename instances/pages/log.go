@@ -36,12 +36,12 @@ type Progress struct {
 // logTail is how much of a log a page shows, in bytes. The API has all of it.
 const logTail = 64 << 10
 
-// log reads the log of a run; nil: this server has no logs.
-func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
+// readRunLog reads the log of a run; nil: this server has no logs.
+func (s *backend) readRunLog(r *site.Request, id string, u api.Run) (*logBody, error) {
 	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
 	b := &logBody{Title: fmt.Sprintf("Log of run %d", u.N), Whole: "okara instance logs", Source: "../api/v1/" + path, Live: u.Result == ""}
 	to := &tailWriter{}
-	err := s.text(r, path, to)
+	err := s.copyText(r, path, to)
 	if no, ok := errors.AsType[*refusedError](err); ok {
 		switch no.status {
 		case http.StatusNotFound: // nothing has been written yet
@@ -53,7 +53,7 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	tail := to.kept()
+	tail := to.keptTail()
 	if b.Live { // the last line is shown once it is complete
 		tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
 	}
@@ -78,8 +78,8 @@ var ansi = text.Pattern(`\x1b\[[0-?]*[ -/]*[@-~]`)
 // plainLog returns a log as a page shows it.
 func plainLog(b []byte) string { return text.Block(string(ansi().ReplaceAll(b, nil))) }
 
-// line updates the progress from one line of a log.
-func (p *Progress) line(line []byte) {
+// updateFromLine updates the progress from one line of a log.
+func (p *Progress) updateFromLine(line []byte) {
 	if m := planned().FindSubmatch(line); m != nil {
 		*p = Progress{}
 		for _, n := range m[1:] {
@@ -109,7 +109,7 @@ func (t *tailWriter) Write(p []byte) (int, error) {
 			t.partial = append(t.partial, line...)
 		}
 		if rest = more; whole {
-			t.line(t.partial)
+			t.updateFromLine(t.partial)
 			t.partial = t.partial[:0]
 		}
 	}
@@ -121,8 +121,8 @@ func (t *tailWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// kept returns the end of the text, from the beginning of a line.
-func (t *tailWriter) kept() []byte {
+// keptTail returns the end of the text, from the beginning of a line.
+func (t *tailWriter) keptTail() []byte {
 	b := t.buf.Bytes()
 	if len(b) > logTail {
 		b = b[len(b)-logTail:]
@@ -144,10 +144,10 @@ type planBody struct {
 // planPiece is a sequence of lines with the same effect.
 type planPiece struct{ Kind, Text string }
 
-// plan reads the plan of a run; nil: there is none, or the caller may not see it.
-func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
+// readRunPlan reads the plan of a run; nil: there is none, or the caller may not see it.
+func (s *backend) readRunPlan(r *site.Request, id string, n int) (*planBody, error) {
 	to := &wholeWriter{max: plantext.Max}
-	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
+	err := s.copyText(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
 	if no, ok := errors.AsType[*refusedError](err); ok {
 		switch no.status {
 		case http.StatusNotFound, http.StatusForbidden:

@@ -91,22 +91,22 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 		at := now()
 		add("Ends", hourOf(p.Ends, at)+" → "+hourOf(p.Until, at))
 	}
-	b.sources(p)
+	b.addSources(p)
 	for _, v := range p.Values {
 		b.Values = append(b.Values, valueChangeOf(v))
 	}
 	return b
 }
 
-// sources adds version and digest of the module before and after the change.
-func (b *pendingBody) sources(p *api.Pending) {
+// addSources adds version and digest of the module before and after the change.
+func (b *pendingBody) addSources(p *api.Pending) {
 	is := p.Source
 	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: text.Block(strings.TrimSpace(is.Module + " " + is.Version))}, site.Fact{Name: "Digest", Digest: is.Digest})
 	was := p.Was
 	if was == nil || was.Digest == is.Digest {
 		return
 	}
-	b.compared(p)
+	b.addDifferences(p)
 	b.Facts = append(b.Facts, site.Fact{Name: "Module until now", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, site.Fact{Name: "Digest until now", Digest: was.Digest})
 	if was.Module == is.Module && is.Module != "" {
 		q := url.Values{"from": {was.Version}, "to": {is.Version}}
@@ -114,8 +114,8 @@ func (b *pendingBody) sources(p *api.Pending) {
 	}
 }
 
-// compared adds the differences between the two versions of the module.
-func (b *pendingBody) compared(p *api.Pending) {
+// addDifferences adds the differences between the two versions of the module.
+func (b *pendingBody) addDifferences(p *api.Pending) {
 	b.Modules = true
 	b.Left = p.Left
 	b.Uncompared = text.Block(p.Uncompared)
@@ -178,27 +178,27 @@ type firstPage struct {
 // show uses only what this replica knows, so that the first page does not wait for a leader.
 // Refused parts are left out; their own pages give the reason.
 func (s *firstPage) show(r *site.Request) (template.HTML, error) {
-	if s.api.mine == nil || !admitted(r) {
+	if s.api.mine == nil || !hasInstanceRights(r) {
 		return "", nil
 	}
 	var b ownBody
 	if mayInstances(r, rights.Approve) {
-		doc, _ := known[api.Instances](s.api, r, "instances", url.Values{"phase": {"approvable"}})
+		doc, _ := readKnown[api.Instances](s.api, r, "instances", url.Values{"phase": {"approvable"}})
 		b.Approvals = doc.Count
 		for _, i := range doc.Instances {
 			b.Awaiting = append(b.Awaiting, approvalRowOf(i, s.clock))
 		}
 	}
 	if mayInstances(r, rights.Use) {
-		doc, _ := known[api.Templates](s.api, r, "templates", url.Values{"use": {"yes"}})
+		doc, _ := readKnown[api.Templates](s.api, r, "templates", url.Values{"use": {"yes"}})
 		b.Templates = doc.Count
 		for _, t := range doc.Templates {
 			b.Launchable = append(b.Launchable, cardOf(t))
 		}
 	}
-	offers, _ := known[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})
+	offers, _ := readKnown[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})
 	b.Offered = offeredRows(offers, s.clock())
-	doc, _ := known[api.Instances](s.api, r, "instances", url.Values{"owner": {"mine"}, "phase": {"live"}})
+	doc, _ := readKnown[api.Instances](s.api, r, "instances", url.Values{"owner": {"mine"}, "phase": {"live"}})
 	b.Total = doc.Count
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, s.clock()))
@@ -206,21 +206,21 @@ func (s *firstPage) show(r *site.Request) (template.HTML, error) {
 	return r.Part("instances.html", "own", site.Under{Up: site.Up(r.URL.Path), Of: b})
 }
 
-// known reads the beginning of a list, as this replica knows it.
-func known[T any](s *backend, r *site.Request, path string, q url.Values) (T, error) {
+// readKnown reads the beginning of a list, as this replica knows it.
+func readKnown[T any](s *backend, r *site.Request, path string, q url.Values) (T, error) {
 	q.Set("limit", strconv.Itoa(ownShown))
-	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: q, mine: true})
+	return callAPI[T](s, r, asked{method: http.MethodGet, path: path, query: q, mine: true})
 }
 
-// related returns the templates of a module that the caller may see, as this replica knows
+// relatedTemplates returns the templates of a module that the caller may see, as this replica knows
 // them, and the page that launches one.
-func (s *templates) related(r *site.Request, m addr.Module) site.Related {
+func (s *templates) relatedTemplates(r *site.Request, m addr.Module) site.Related {
 	var all site.Related
-	if s.api.mine == nil || !admitted(r) {
+	if s.api.mine == nil || !hasInstanceRights(r) {
 		return all
 	}
 	q := url.Values{"module": {m.String()}, "limit": {strconv.Itoa(site.RowsPerPage)}}
-	doc, err := ask[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
+	doc, err := callAPI[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
 	if err != nil {
 		return all // their own page gives the reason
 	}

@@ -56,7 +56,7 @@ func reasonOf(i api.Instance) string {
 		return ""
 	case phase == lifecycle.DestroyFailed:
 		doing = "destroying"
-	case neverReady(i):
+	case wasNeverReady(i):
 		doing = "creating"
 	case phase == lifecycle.Failed:
 		doing = "changing"
@@ -66,8 +66,8 @@ func reasonOf(i api.Instance) string {
 	return "Failed while " + doing + ": " + reason
 }
 
-// conditions returns marks of the conditions of an instance.
-func conditions(i api.Instance) []site.Mark {
+// conditionMarks returns marks of the conditions of an instance.
+func conditionMarks(i api.Instance) []site.Mark {
 	var all []site.Mark
 	for _, c := range i.Conditions {
 		switch c.Type {
@@ -138,7 +138,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	if i.Role == "receiver" {
 		return lines
 	}
-	waiting := waits(i, now)
+	waiting := describeWait(i, now)
 	switch lifecycle.Phase(i.Phase) {
 	case lifecycle.Requested:
 		say("An approver reviews the request. Nothing runs before that.")
@@ -200,8 +200,8 @@ func offerWords(i api.Instance, o *api.Offer, now time.Time) []string {
 	return lines
 }
 
-// waits describes why a run does not progress; "": it does.
-func waits(i api.Instance, now time.Time) string {
+// describeWait describes why a run does not progress; "": it does.
+func describeWait(i api.Instance, now time.Time) string {
 	for _, c := range i.Conditions {
 		if c.Type != lifecycle.Waiting {
 			continue
@@ -231,8 +231,8 @@ func waits(i api.Instance, now time.Time) string {
 	return ""
 }
 
-// costs describes what an instance has cost so far, and its rate; "": not known.
-func costs(i api.Instance, now time.Time) string {
+// describeCosts describes what an instance has cost so far, and its rate; "": not known.
+func describeCosts(i api.Instance, now time.Time) string {
 	if i.Cost == nil {
 		return ""
 	}
@@ -244,14 +244,14 @@ func costs(i api.Instance, now time.Time) string {
 	if !i.FinishedAt.IsZero() {
 		until = i.FinishedAt
 	}
-	hourly := money(i.Cost.Hourly, i.Cost.Currency) + " an hour"
+	hourly := formatMoney(i.Cost.Hourly, i.Cost.Currency) + " an hour"
 	if since.IsZero() || until.Before(since) {
 		return hourly
 	}
-	return money(i.Cost.Hourly*until.Sub(since).Hours(), i.Cost.Currency) + " so far, " + hourly
+	return formatMoney(i.Cost.Hourly*until.Sub(since).Hours(), i.Cost.Currency) + " so far, " + hourly
 }
 
-func money(amount float64, currency string) string {
+func formatMoney(amount float64, currency string) string {
 	return fmt.Sprintf("%.2f %s", amount, text.Block(currency))
 }
 

@@ -41,38 +41,38 @@ func New(o Options) site.Set {
 	ru := &runs{instances: i, clock: o.Now}
 	a := &admins{api: api, clock: o.Now}
 	se := &several{api: api, clock: o.Now}
-	return site.Set{Templates: files, Menu: api.menu, Home: (&firstPage{api: api, clock: o.Now}).show, Related: t.related, Routes: func(r *site.Routes) {
-		r.Show("GET /ui/templates", listed, t.list)
-		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
-		r.Show("GET /ui/kinds/{name}", listed, t.kind)
-		r.Show("GET /ui/run/{namespace}/{name}", listed, l.show)
-		r.Post("POST /ui/run/{namespace}/{name}", sees(l.may), l.launch)
-		r.Show("GET /ui/instances", listed, i.list)
-		r.Show("GET /ui/instances/several", listed, se.show)
-		r.Post("POST /ui/instances/several", sees(se.may), se.destroy)
-		r.Show("GET /ui/instances/{id}", listed, i.show)
-		r.Show("GET /ui/instances/{id}/runs/{n}", listed, ru.show)
-		r.Show("GET /ui/instances/{id}/reveal", listed, re.show)
-		r.Post("POST /ui/instances/{id}/reveal", sees(re.may), re.showValue)
-		r.Show("GET /ui/instances/{id}/{verb}", listed, v.show)
-		r.Post("POST /ui/instances/{id}/{verb}", sees(v.may), v.do)
-		r.Show("GET /ui/approvals", listed, a.approvals)
-		r.Show("GET /ui/admin/instances", listed, a.instances)
-		r.Show("GET /ui/admin/templates", listed, a.templates)
-		r.Post("POST /ui/templates/{namespace}/{name}/pause", sees(t.mayPause), t.pause)
-		r.Post("POST /ui/templates/{namespace}/{name}/resume", sees(t.mayPause), t.resume)
+	return site.Set{Templates: files, Menu: api.menu, Home: (&firstPage{api: api, clock: o.Now}).show, Related: t.relatedTemplates, Routes: func(r *site.Routes) {
+		r.Show("GET /ui/templates", listRight, t.list)
+		r.Show("GET /ui/templates/{namespace}/{name}", listRight, t.show)
+		r.Show("GET /ui/kinds/{name}", listRight, t.kindPage)
+		r.Show("GET /ui/run/{namespace}/{name}", listRight, l.show)
+		r.Post("POST /ui/run/{namespace}/{name}", checkSees(l.mayLaunch), l.launch)
+		r.Show("GET /ui/instances", listRight, i.list)
+		r.Show("GET /ui/instances/several", listRight, se.show)
+		r.Post("POST /ui/instances/several", checkSees(se.mayChange), se.destroy)
+		r.Show("GET /ui/instances/{id}", listRight, i.show)
+		r.Show("GET /ui/instances/{id}/runs/{n}", listRight, ru.show)
+		r.Show("GET /ui/instances/{id}/reveal", listRight, re.show)
+		r.Post("POST /ui/instances/{id}/reveal", checkSees(re.maySee), re.showValue)
+		r.Show("GET /ui/instances/{id}/{verb}", listRight, v.show)
+		r.Post("POST /ui/instances/{id}/{verb}", checkSees(v.maySeeInstance), v.do)
+		r.Show("GET /ui/approvals", listRight, a.approvalsPage)
+		r.Show("GET /ui/admin/instances", listRight, a.instances)
+		r.Show("GET /ui/admin/templates", listRight, a.templates)
+		r.Post("POST /ui/templates/{namespace}/{name}/pause", checkSees(t.mayPause), t.pause)
+		r.Post("POST /ui/templates/{namespace}/{name}/resume", checkSees(t.mayPause), t.resume)
 	}}
 }
 
-// listed is the right to lists of templates and instances, which the session of a portal
+// listRight is the right to lists of templates and instances, which the session of a portal
 // also has.
-func listed(*site.Request) (rights.Right, error) {
+func listRight(*site.Request) (rights.Right, error) {
 	return rights.Right{Action: rights.List, Kind: addr.KindInstance}, nil
 }
 
-// sees makes the check of a form from a check of what its caller can see.
-func sees(see site.Check) site.Check {
-	may := site.Holds(listed)
+// checkSees makes the check of a form from a check of what its caller can see.
+func checkSees(see site.Check) site.Check {
+	may := site.Holds(listRight)
 	return func(r *site.Request) error {
 		if err := may(r); err != nil {
 			return err
@@ -83,31 +83,31 @@ func sees(see site.Check) site.Check {
 
 // menu returns the entries that the caller may open.
 func (s *backend) menu(r *site.Request) (all []site.Entry) {
-	if admitted(r) {
+	if hasInstanceRights(r) {
 		all = append(all, site.Entry{Link: site.Link{Text: "Launch", Href: "templates"}}, site.Entry{Link: site.Link{Text: "Instances", Href: "instances"}, Count: s.quota(r)})
 	}
 	if mayInstances(r, rights.Approve) {
-		all = append(all, site.Entry{Link: site.Link{Text: "Approvals", Href: "approvals"}, Count: s.awaiting(r)})
+		all = append(all, site.Entry{Link: site.Link{Text: "Approvals", Href: "approvals"}, Count: s.countAwaiting(r)})
 	}
 	return all
 }
 
-// awaiting returns how many instances wait for the caller's approval, as this replica knows
+// countAwaiting returns how many instances wait for the caller's approval, as this replica knows
 // it; "": none, or not known here.
-func (s *backend) awaiting(r *site.Request) string {
+func (s *backend) countAwaiting(r *site.Request) string {
 	if s.mine == nil {
 		return ""
 	}
 	q := url.Values{"phase": {"approvable"}, "limit": {"1"}}
-	doc, err := ask[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
+	doc, err := callAPI[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
 	if err != nil || doc.Count == 0 {
 		return "" // their own page gives the reason
 	}
 	return strconv.Itoa(doc.Count)
 }
 
-// admitted reports whether the caller has any rights concerning instances.
-func admitted(r *site.Request) bool {
+// hasInstanceRights reports whether the caller has any rights concerning instances.
+func hasInstanceRights(r *site.Request) bool {
 	return mayInstances(r, rights.Use) || mayInstances(r, rights.Read) ||
 		r.Grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere})
 }
@@ -122,7 +122,7 @@ func (s *backend) quota(r *site.Request) string {
 	if s.mine == nil || !mayInstances(r, rights.Use) {
 		return ""
 	}
-	me, err := ask[api.Me](s, r, asked{method: "GET", path: "me", mine: true})
+	me, err := callAPI[api.Me](s, r, asked{method: "GET", path: "me", mine: true})
 	switch {
 	case err != nil || me.Quota == nil:
 		return "" // the page is shown without it

@@ -44,15 +44,15 @@ func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	switch {
 	case u.StartedAt.IsZero():
 	case u.EndedAt.After(u.StartedAt):
-		row.Took = seconds(u.EndedAt.Sub(u.StartedAt))
+		row.Took = formatSeconds(u.EndedAt.Sub(u.StartedAt))
 	case u.EndedAt.IsZero() && now.After(u.StartedAt):
-		row.Took = seconds(now.Sub(u.StartedAt))
+		row.Took = formatSeconds(now.Sub(u.StartedAt))
 	}
 	return row
 }
 
-// seconds formats a duration like span, with seconds if it is short.
-func seconds(d time.Duration) string {
+// formatSeconds formats a duration like span, with seconds if it is short.
+func formatSeconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", d/time.Second)
 	}
@@ -139,11 +139,11 @@ type runs struct {
 
 // show is the page of one run.
 func (s *runs) show(r *site.Request) (*site.Page, error) {
-	i, err := s.instances.in(r)
+	i, err := s.instances.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
-	u, err := get[api.Run](s.instances.api, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
+	u, err := getFromAPI[api.Run](s.instances.api, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -168,12 +168,12 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 		body.Facts = append(body.Facts, site.Fact{Name: "Attempt", Text: fmt.Sprint(u.Attempt)})
 	}
 	if readsLogs(i) {
-		if body.Log, err = s.instances.api.log(r, i.ID, u); err != nil {
+		if body.Log, err = s.instances.api.readRunLog(r, i.ID, u); err != nil {
 			return nil, err
 		}
 	}
 	if u.Plan != "" && i.Role != "reader" {
-		if body.Plan, err = s.instances.api.plan(r, i.ID, u.N); err != nil {
+		if body.Plan, err = s.instances.api.readRunPlan(r, i.ID, u.N); err != nil {
 			return nil, err
 		}
 	}

@@ -38,10 +38,10 @@ type several struct {
 	clock site.Clock
 }
 
-// read reads the chosen instances, as far as the caller may see them.
-func (s *several) read(r *site.Request, ids []string) (severalBody, error) {
+// readChosen reads the chosen instances, as far as the caller may see them.
+func (s *several) readChosen(r *site.Request, ids []string) (severalBody, error) {
 	var b severalBody
-	if _, err := get[api.Me](s.api, r, "me", nil); err != nil { // a login is needed in any case
+	if _, err := getFromAPI[api.Me](s.api, r, "me", nil); err != nil { // a login is needed in any case
 		return b, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -49,7 +49,7 @@ func (s *several) read(r *site.Request, ids []string) (severalBody, error) {
 		return b, site.BadForm("%d instances were chosen, at most %d are destroyed at once", len(ids), maxSeveral)
 	}
 	for _, id := range ids {
-		i, err := get[api.Instance](s.api, r, "instances/"+url.PathEscape(id), nil)
+		i, err := getFromAPI[api.Instance](s.api, r, "instances/"+url.PathEscape(id), nil)
 		if no, ok := errors.AsType[*refusedError](err); ok && no.status == http.StatusNotFound {
 			continue
 		}
@@ -68,7 +68,7 @@ func (s *several) read(r *site.Request, ids []string) (severalBody, error) {
 }
 
 func (s *several) show(r *site.Request) (*site.Page, error) {
-	b, err := s.read(r, r.URL.Query()["id"])
+	b, err := s.readChosen(r, r.URL.Query()["id"])
 	if err != nil {
 		return nil, err
 	}
@@ -82,26 +82,26 @@ func severalPage(b severalBody, key string) *site.Page {
 	}
 }
 
-// may is the check of the form: the API decides for each instance what the caller may do.
-func (s *several) may(*site.Request) error { return nil }
+// mayChange is the check of the form: the API decides for each instance what the caller may do.
+func (s *several) mayChange(*site.Request) error { return nil }
 
 // destroy destroys one instance after the other: a failure does not stop the rest.
 func (s *several) destroy(r *site.Request, f *site.Form) (*site.Answer, error) {
-	b, err := s.read(r, f.Values["id"])
+	b, err := s.readChosen(r, f.Values["id"])
 	if err != nil {
 		return nil, err
 	}
 	if len(b.Rows) == 0 {
-		return &site.Answer{Page: again(severalPage(b, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: notDonePage(severalPage(b, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	if strings.TrimSpace(f.Get("typed")) != b.Typed {
 		b.TypedBad = "does not match: type it exactly as shown"
 		b.Errors = append(b.Errors, problem{"typed", "What you typed " + b.TypedBad})
-		return &site.Answer{Page: again(severalPage(b, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: notDonePage(severalPage(b, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	var failed []string
 	for _, row := range b.Rows {
-		if _, err := ask[api.Instance](s.api, r, asked{method: http.MethodDelete, path: instancePath(row.ID), key: f.Key}); err != nil {
+		if _, err := callAPI[api.Instance](s.api, r, asked{method: http.MethodDelete, path: instancePath(row.ID), key: f.Key}); err != nil {
 			no, ok := errors.AsType[*refusedError](err)
 			if !ok {
 				return nil, err
@@ -133,8 +133,8 @@ func destroyedWords(done int, failed []string) string {
 // a script hides and shows it, and without script its condition is stated in words. If the
 // condition does not hold, the form keeps its content but does not send it as a value.
 
-// depends describes on which other fields a field depends, for the script and in words.
-func (p parameters) depends(f *field, part property) {
+// describeDepends describes on which other fields a field depends, for the script and in words.
+func (p parameters) describeDepends(f *field, part property) {
 	when := map[string][]string{}
 	words := []string{}
 	for _, name := range slices.Sorted(maps.Keys(part.When)) {
@@ -144,10 +144,10 @@ func (p parameters) depends(f *field, part property) {
 		}
 		var texts []string
 		for _, value := range part.When[name] {
-			texts = append(texts, other.shown(value))
+			texts = append(texts, other.formText(value))
 		}
 		words = append(words, text.Block(other.label(name)+" is "+strings.Join(texts, " or ")))
-		if empty, err := other.value(""); empty == nil && err == nil && among(other.Default, part.When[name]) {
+		if empty, err := other.value(""); empty == nil && err == nil && isAmong(other.Default, part.When[name]) {
 			texts = append(texts, "") // an empty field has its default
 		}
 		when[prefix+name] = texts
@@ -162,25 +162,25 @@ func (p parameters) depends(f *field, part property) {
 	}
 }
 
-// among reports whether a value is one of several.
-func among(value json.RawMessage, all []json.RawMessage) bool {
+// isAmong reports whether a value is one of several.
+func isAmong(value json.RawMessage, all []json.RawMessage) bool {
 	return slices.ContainsFunc(all, func(part json.RawMessage) bool { return isSame(part, value) })
 }
 
-// never reports whether a parameter cannot apply in this form: it depends on one that the
+// neverApplies reports whether a parameter cannot apply in this form: it depends on one that the
 // form does not show, whose value is a different one.
-func (p parameters) never(name string) bool {
+func (p parameters) neverApplies(name string) bool {
 	unasked, err := template.Unasked(p.raw, p.have)
 	for other, values := range p.Properties[name].When {
-		if !slices.Contains(p.Order, other) && (err != nil || unasked[other] || !among(p.have[other], values)) {
+		if !slices.Contains(p.Order, other) && (err != nil || unasked[other] || !isAmong(p.have[other], values)) {
 			return true
 		}
 	}
 	return false
 }
 
-// drop removes the values of fields that do not apply, and their errors.
-func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad map[string]bool) {
+// dropUnasked removes the values of fields that do not apply, and their errors.
+func (p parameters) dropUnasked(fields []field, values map[string]json.RawMessage, bad map[string]bool) {
 	all := maps.Clone(p.have)
 	if all == nil {
 		all = map[string]json.RawMessage{}
@@ -194,20 +194,20 @@ func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad 
 		if name := strings.TrimPrefix(fields[i].Name, prefix); unasked[name] {
 			delete(values, name)
 			delete(bad, name)
-			forgive(&fields[i])
+			clearErrors(&fields[i])
 		}
 	}
 }
 
-// forgive removes the errors of a field and its parts.
-func forgive(f *field) {
+// clearErrors removes the errors of a field and its parts.
+func clearErrors(f *field) {
 	f.Error = ""
 	for i := range f.Fields {
-		forgive(&f.Fields[i])
+		clearErrors(&f.Fields[i])
 	}
 	for _, row := range f.Rows {
 		for i := range row.Fields {
-			forgive(&row.Fields[i])
+			clearErrors(&row.Fields[i])
 		}
 	}
 }
@@ -227,7 +227,7 @@ type sensitiveOutputs struct {
 	clock     site.Clock
 }
 
-func (s *sensitiveOutputs) page(i api.Instance, name string) *site.Page {
+func (s *sensitiveOutputs) sensitivePage(i api.Instance, name string) *site.Page {
 	b := sensitiveBody{Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Name: text.Block(name)}
 	return &site.Page{
 		Template: "instance_show_sensitive.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
@@ -236,7 +236,7 @@ func (s *sensitiveOutputs) page(i api.Instance, name string) *site.Page {
 }
 
 func (s *sensitiveOutputs) show(r *site.Request) (*site.Page, error) {
-	i, err := s.instances.in(r)
+	i, err := s.instances.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -244,26 +244,26 @@ func (s *sensitiveOutputs) show(r *site.Request) (*site.Page, error) {
 	if _, ok := i.Outputs[name]; !ok {
 		return nil, site.NotFound("there is no such output")
 	}
-	return s.page(i, name), nil
+	return s.sensitivePage(i, name), nil
 }
 
-// may is the check of the form: the caller may see the instance.
-func (s *sensitiveOutputs) may(r *site.Request) error {
-	_, err := s.instances.in(r)
+// maySee is the check of the form: the caller may see the instance.
+func (s *sensitiveOutputs) maySee(r *site.Request) error {
+	_, err := s.instances.instanceOf(r)
 	return err
 }
 
 // showValue shows one value, once; the API records it.
 func (s *sensitiveOutputs) showValue(r *site.Request, f *site.Form) (*site.Answer, error) {
-	i, err := s.instances.in(r)
+	i, err := s.instances.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
-	output, err := ask[api.ShownOutput](s.instances.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.ShowSensitive{Name: f.Get("name")}})
+	output, err := callAPI[api.ShownOutput](s.instances.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.ShowSensitive{Name: f.Get("name")}})
 	if err != nil {
 		return nil, err
 	}
-	p := s.page(i, output.Name)
+	p := s.sensitivePage(i, output.Name)
 	b := p.Body.(sensitiveBody)
 	b.Value = valuesOf(map[string]json.RawMessage{output.Name: output.Value})[0].Text
 	b.Shown = true

@@ -47,8 +47,8 @@ type templateCard struct {
 	Mine              string // list of the caller's instances of it
 }
 
-// limited returns a query for one page of a list of the API.
-func limited(r *site.Request) url.Values {
+// pageQuery returns a query for one page of a list of the API.
+func pageQuery(r *site.Request) url.Values {
 	q := url.Values{"limit": {strconv.Itoa(site.RowsPerPage)}}
 	if after := r.URL.Query().Get("after"); after != "" {
 		q.Set("after", after)
@@ -61,13 +61,13 @@ type templates struct{ api *backend }
 
 // list lists the templates that the caller may see.
 func (s *templates) list(r *site.Request) (*site.Page, error) {
-	q := limited(r)
+	q := pageQuery(r)
 	for _, name := range []string{"q", "module", "use"} {
 		if value := r.URL.Query().Get(name); value != "" {
 			q.Set(name, value)
 		}
 	}
-	doc, err := get[api.Templates](s.api, r, "templates", q)
+	doc, err := getFromAPI[api.Templates](s.api, r, "templates", q)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *templates) list(r *site.Request) (*site.Page, error) {
 
 func cardOf(t api.Template) templateCard {
 	c := templateCard{
-		Link: site.Link{Text: titleOf(t), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Description: text.Block(t.Description), Marks: templateMarks(t), Facts: terms(t),
+		Link: site.Link{Text: titleOf(t), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Description: text.Block(t.Description), Marks: templateMarks(t), Facts: listTerms(t),
 		Icon: iconOf(t.Icon, titleOf(t)), Closed: site.Sentence(text.Block(t.Closed)), Mine: "instances?template=" + url.QueryEscape(t.Name),
 	}
 	if t.Closed == "" {
@@ -148,8 +148,8 @@ func templateMarks(t api.Template) []site.Mark {
 	return all
 }
 
-// terms lists what a user should know before launching a template.
-func terms(t api.Template) []string {
+// listTerms lists what a user should know before launching a template.
+func listTerms(t api.Template) []string {
 	var all []string
 	if t.TTL != nil && t.TTL.Default > 0 {
 		all = append(all, "lives "+site.Span(time.Duration(t.TTL.Default)))
@@ -157,7 +157,7 @@ func terms(t api.Template) []string {
 		all = append(all, "no end")
 	}
 	if t.Cost != nil {
-		all = append(all, money(t.Cost.Hourly, t.Cost.Currency)+" an hour")
+		all = append(all, formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
 	}
 	if t.Hours != "" {
 		all = append(all, "can be stopped")
@@ -188,14 +188,14 @@ type parameterRow struct {
 	Marks                      []site.Mark
 }
 
-// in reads the template that a path names.
-func (s *templates) in(r *site.Request) (api.Template, error) {
+// templateOf reads the template that a path names.
+func (s *templates) templateOf(r *site.Request) (api.Template, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	return get[api.Template](s.api, r, "templates/"+name, nil)
+	return getFromAPI[api.Template](s.api, r, "templates/"+name, nil)
 }
 
 func (s *templates) show(r *site.Request) (*site.Page, error) {
-	t, err := s.in(r)
+	t, err := s.templateOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 	for _, name := range p.Order {
 		property := p.Properties[name]
 		body.Parameters = append(body.Parameters, rowFor(p, name))
-		if value := property.shown(property.Default); property.Link && !property.Sensitive && property.kind() != kindJSON && len(fill) < 3 {
+		if value := property.formText(property.Default); property.Link && !property.Sensitive && property.fieldKind() != kindJSON && len(fill) < 3 {
 			fill.Set(prefix+name, value)
 			if word := name + "=" + value; !strings.ContainsFunc(word, text.Hidden) {
 				body.CLI += " -p " + text.ShellWord(word)
@@ -228,7 +228,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 
 func rowFor(p parameters, name string) parameterRow {
 	property := p.Properties[name]
-	row := parameterRow{Name: name, Type: cmp.Or(text.Block(property.Written), "any"), Help: p.field(name, nil).Help}
+	row := parameterRow{Name: name, Type: cmp.Or(text.Block(property.Written), "any"), Help: p.emptyField(name, nil).Help}
 	if label := property.label(name); label != name {
 		row.Label = label
 	}
@@ -236,7 +236,7 @@ func rowFor(p parameters, name string) parameterRow {
 	case slices.Contains(p.Required, name):
 		row.Marks = append(row.Marks, site.Mark{Text: "required", Kind: "plain"})
 	case !property.Sensitive && len(property.Default) > 0:
-		row.Default = text.Block(property.shown(property.Default))
+		row.Default = text.Block(property.formText(property.Default))
 	}
 	if property.Sensitive {
 		row.Marks = append(row.Marks, site.Mark{Text: "sensitive", Kind: "plain"})
@@ -273,7 +273,7 @@ func templateFacts(t api.Template) []site.Fact {
 		}
 	}
 	if t.Cost != nil {
-		add("Costs", money(t.Cost.Hourly, t.Cost.Currency)+" an hour")
+		add("Costs", formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
 	}
 	add("Stopped and started", text.Block(t.Hours))
 	if t.Quota != nil && t.Quota.Limit > 0 {
@@ -298,7 +298,7 @@ func templateFacts(t api.Template) []site.Fact {
 
 // mayPause is the check of both forms: the caller may see the template.
 func (s *templates) mayPause(r *site.Request) error {
-	_, err := s.in(r)
+	_, err := s.templateOf(r)
 	return err
 }
 
@@ -314,7 +314,7 @@ func (s *templates) resume(r *site.Request, f *site.Form) (*site.Answer, error) 
 
 func (s *templates) setPaused(r *site.Request, f *site.Form, word, text string) (*site.Answer, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	_, err := ask[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
+	_, err := callAPI[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
 	if err != nil {
 		return nil, err
 	}
@@ -389,9 +389,9 @@ func kindCard(k api.Kind) templateCard {
 	return c
 }
 
-// kind shows a kind of the cluster.
-func (s *templates) kind(r *site.Request) (*site.Page, error) {
-	k, err := get[api.Kind](s.api, r, "kinds/"+site.EscapePath(r.PathValue("name")), nil)
+// kindPage shows a kind of the cluster.
+func (s *templates) kindPage(r *site.Request) (*site.Page, error) {
+	k, err := getFromAPI[api.Kind](s.api, r, "kinds/"+site.EscapePath(r.PathValue("name")), nil)
 	if err != nil {
 		return nil, err
 	}

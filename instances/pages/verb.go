@@ -43,7 +43,7 @@ func fixedText(text string) func(api.Instance, time.Time) string {
 func allVerbs() map[string]verb {
 	return map[string]verb{
 		api.ActExtend: {
-			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, makeBody: extendBody,
+			button: "Extend", title: "Extend", say: describeExtend, fields: extendFields, makeBody: extendBody,
 			done: func(i api.Instance, now time.Time) string {
 				if p := i.Pending; p != nil && p.What == api.PendingExtend {
 					return "Somebody has to approve that it lives until " + hourOf(p.Until, now) + "."
@@ -52,10 +52,10 @@ func allVerbs() map[string]verb {
 			},
 		},
 		api.ActRetry: {
-			button: "Try again", kind: "primary", title: "Try again", say: retrySays, done: fixedText("It is tried again."),
+			button: "Try again", kind: "primary", title: "Try again", say: describeRetry, done: fixedText("It is tried again."),
 		},
 		api.ActCancel: {
-			button: "Cancel", title: "Cancel the run", say: cancelSays, done: cancelDone,
+			button: "Cancel", title: "Cancel the run", say: describeCancel, done: cancelDone,
 		},
 		api.ActStop: {
 			button: "Stop", title: "Stop", say: fixedLines("Resources that its template switches off stay off until it is started, by the schedule or by you."), done: fixedText("It is being stopped."),
@@ -70,13 +70,13 @@ func allVerbs() map[string]verb {
 			button: "Remove protection", title: "Remove protection", say: fixedLines("It expires again as before. If its end has passed, it is destroyed at once."), done: fixedText("It is no longer protected."),
 		},
 		api.ActUpdate: {
-			button: "Change", ask: true, title: "Change", say: updateSays, fields: updateFields, makeBody: updateBody, done: updateDone,
+			button: "Change", ask: true, title: "Change", say: describeUpdate, fields: updateFields, makeBody: updateBody, done: updateDone,
 		},
 		api.ActRename: {
 			button: "Rename", ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("It is renamed."),
 		},
 		api.ActTransfer: {
-			button: "Transfer", ask: true, title: "Transfer it to another owner", say: transferSays, fields: transferFields, makeBody: transferBody, done: transferDone,
+			button: "Transfer", ask: true, title: "Transfer it to another owner", say: describeTransfer, fields: transferFields, makeBody: transferBody, done: transferDone,
 		},
 		api.ActTake: {
 			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It is yours then, and counts for your quota."), done: fixedText("It has a new owner."),
@@ -85,13 +85,13 @@ func allVerbs() map[string]verb {
 			button: "Decline", title: "Decline", say: fixedLines("It keeps its owner."), done: fixedText("You declined it."),
 		},
 		api.ActApprove: {
-			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
+			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: describeApprove, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
 		},
 		api.ActReject: {
 			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. The requester can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("It is rejected."),
 		},
 		api.ActDestroy: {
-			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: fixedText("It is being destroyed."),
+			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: describeDestroy, done: fixedText("It is being destroyed."),
 		},
 		api.ActOrphan: {
 			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, makeBody: reasonBody,
@@ -109,30 +109,30 @@ func (v verb) words(name string, i api.Instance) (text, kind string) {
 		return "Try now", "primary"
 	case name == api.ActCancel && i.Phase == string(lifecycle.Destroying):
 		return "Stop trying", ""
-	case name == api.ActRetry && neverReady(i):
+	case name == api.ActRetry && wasNeverReady(i):
 		return "Try again as it is", ""
-	case name == api.ActUpdate && neverReady(i):
+	case name == api.ActUpdate && wasNeverReady(i):
 		return "Fix and retry", "primary"
 	}
 	return v.button, v.kind
 }
 
-func retrySays(i api.Instance) []string {
+func describeRetry(i api.Instance) []string {
 	if i.Run != nil {
 		return []string{"The next attempt begins now instead of later."}
 	}
 	return []string{"The last action is tried once more."}
 }
 
-func cancelSays(i api.Instance) []string {
+func describeCancel(i api.Instance) []string {
 	if i.Phase == string(lifecycle.Destroying) {
 		return []string{"No more attempts are made now to destroy it. What is left stays, and may cost. It is tried again once a day, or when you ask for it."}
 	}
 	return []string{"The run is asked to end early. What it has created by then stays, and an instance that was never ready becomes failed."}
 }
 
-func updateSays(i api.Instance) []string {
-	if neverReady(i) {
+func describeUpdate(i api.Instance) []string {
+	if wasNeverReady(i) {
 		return []string{"The values are those that you launched it with. Change what made it fail. Secrets are kept; only a new one has to be typed."}
 	}
 	return []string{"It runs once more, with what you change here."}
@@ -155,7 +155,7 @@ func cancelDone(i api.Instance, _ time.Time) string {
 	return "It is being cancelled."
 }
 
-func destroySays(i api.Instance) []string {
+func describeDestroy(i api.Instance) []string {
 	lines := []string{"Everything that it created is destroyed. This cannot be undone."}
 	if i.Connection != nil && i.Connection.URL != "" {
 		lines = append(lines, "These stop answering: "+text.Block(i.Connection.URL)+".")
@@ -208,9 +208,9 @@ type verbs struct {
 	clock     site.Clock
 }
 
-// in reads the instance and the verb that a path names.
-func (s *verbs) in(r *site.Request) (*verbCall, error) {
-	i, err := s.instances.in(r)
+// verbCallOf reads the instance and the verb that a path names.
+func (s *verbs) verbCallOf(r *site.Request) (*verbCall, error) {
+	i, err := s.instances.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -222,9 +222,9 @@ func (s *verbs) in(r *site.Request) (*verbCall, error) {
 	return c, nil
 }
 
-// form returns the initial state of the page.
-func (s *verbs) form(r *site.Request) (*verbCall, error) {
-	c, err := s.in(r)
+// verbForm returns the initial state of the page.
+func (s *verbs) verbForm(r *site.Request) (*verbCall, error) {
+	c, err := s.verbCallOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 		c.body.Typed = c.body.Instance.Text
 	}
 	if p := i.Pending; c.name == api.ActApprove && i.Plan != "" && p != nil {
-		if err := c.look(p); err != nil {
+		if err := c.addPending(p); err != nil {
 			return nil, err
 		}
 	}
@@ -251,8 +251,8 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 	return c, err
 }
 
-// look shows what waits for approval. A plan that cannot be shown whole cannot be approved.
-func (c *verbCall) look(p *api.Pending) (err error) {
+// addPending shows what waits for approval. A plan that cannot be shown whole cannot be approved.
+func (c *verbCall) addPending(p *api.Pending) (err error) {
 	c.body.Button = "Approve"
 	c.body.Seen = c.i.Plan
 	c.body.Pending = pendingOf(c.i, c.s.clock)
@@ -260,7 +260,7 @@ func (c *verbCall) look(p *api.Pending) (err error) {
 		return nil
 	}
 	c.body.Changes = changesOf(c.i.Run)
-	if c.body.Plan, err = c.s.instances.api.plan(c.r, c.i.ID, p.Run); err != nil {
+	if c.body.Plan, err = c.s.instances.api.readRunPlan(c.r, c.i.ID, p.Run); err != nil {
 		return err
 	}
 	if c.body.Plan == nil {
@@ -271,14 +271,14 @@ func (c *verbCall) look(p *api.Pending) (err error) {
 }
 
 func (s *verbs) show(r *site.Request) (*site.Page, error) {
-	c, err := s.form(r)
+	c, err := s.verbForm(r)
 	if err != nil {
 		return nil, err
 	}
-	return c.page(s.clock.NewKey()), nil
+	return c.verbPage(s.clock.NewKey()), nil
 }
 
-func (c *verbCall) page(key string) *site.Page {
+func (c *verbCall) verbPage(key string) *site.Page {
 	command := "okara instance " + c.name + " " + c.i.ID
 	if c.name == api.ActRename {
 		command = "okara instance update " + c.i.ID + " --name NAME"
@@ -289,15 +289,15 @@ func (c *verbCall) page(key string) *site.Page {
 	}
 }
 
-// may is the check of a form: the caller may see the instance. The API decides whether the
+// maySeeInstance is the check of a form: the caller may see the instance. The API decides whether the
 // caller may act on it.
-func (s *verbs) may(r *site.Request) error {
-	_, err := s.in(r)
+func (s *verbs) maySeeInstance(r *site.Request) error {
+	_, err := s.verbCallOf(r)
 	return err
 }
 
-// request returns the form's request to the API; false: a field is wrong.
-func (c *verbCall) request(f *site.Form) (asked, bool) {
+// apiRequest returns the form's request to the API; false: a field is wrong.
+func (c *verbCall) apiRequest(f *site.Form) (asked, bool) {
 	at := "instances/" + c.i.ID
 	q := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}
 	ok := true
@@ -322,20 +322,20 @@ func (c *verbCall) request(f *site.Form) (asked, bool) {
 
 // do handles a submitted form.
 func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
-	c, err := s.form(r)
+	c, err := s.verbForm(r)
 	if err != nil {
 		return nil, err
 	}
-	reshaped := reshape(f.Values)
-	q, ok := c.request(f)
+	reshaped := reshapeForm(f.Values)
+	q, ok := c.apiRequest(f)
 	if reshaped {
 		c.body.Errors = nil
-		return &site.Answer{Page: c.page(s.clock.NewKey())}, nil
+		return &site.Answer{Page: c.verbPage(s.clock.NewKey())}, nil
 	}
 	if !ok || c.body.Closed {
-		return &site.Answer{Page: again(c.page(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: notDonePage(c.verbPage(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	after, err := ask[api.Instance](s.instances.api, r, q)
+	after, err := callAPI[api.Instance](s.instances.api, r, q)
 	if err == nil {
 		to := instancePath(c.i.ID)
 		if after.Role == "" { // the caller may no longer see it
@@ -343,17 +343,17 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 		}
 		return &site.Answer{To: to, Text: c.done(after, s.clock())}, nil
 	}
-	return c.refused(f, err)
+	return c.showRefusal(f, err)
 }
 
-// refused shows what the API refused: beside the fields that it names, or on the page of
+// showRefusal shows what the API refused: beside the fields that it names, or on the page of
 // the instance.
-func (c *verbCall) refused(f *site.Form, err error) (*site.Answer, error) {
+func (c *verbCall) showRefusal(f *site.Form, err error) (*site.Answer, error) {
 	no, ok := errors.AsType[*refusedError](err)
-	if ok && no.status < 500 && len(no.doc.Fields) == 0 && !no.hidden() {
+	if ok && no.status < 500 && len(no.doc.Fields) == 0 && !no.isHidden() {
 		return &site.Answer{To: instancePath(c.i.ID), Text: site.Sentence(no.Error()), Bad: true}, nil
 	}
-	status, shown := c.body.wrong(c.body.Fields, err)
+	status, shown := c.body.fillErrors(c.body.Fields, err)
 	if !shown {
 		return nil, err
 	}
@@ -361,5 +361,5 @@ func (c *verbCall) refused(f *site.Form, err error) (*site.Answer, error) {
 	if c.body.Again {
 		key = f.Key // it is unknown whether it was done: the same key tells
 	}
-	return &site.Answer{Page: again(c.page(key), status)}, nil
+	return &site.Answer{Page: notDonePage(c.verbPage(key), status)}, nil
 }

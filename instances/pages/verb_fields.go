@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-func extendSays(i api.Instance) []string {
+func describeExtend(i api.Instance) []string {
 	if i.ExtendsMax > 0 {
 		return []string{fmt.Sprintf("It was extended %d of %d times.", i.Extends, i.ExtendsMax)}
 	}
@@ -32,7 +32,7 @@ func extendFields(c *verbCall) ([]field, error) {
 func extendBody(c *verbCall, f *site.Form) (any, bool) {
 	body := api.Extend{}
 	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
-		c.body.Fields[0].set(text)
+		c.body.Fields[0].setText(text)
 		by, err := span.Parse(text)
 		if err != nil {
 			c.body.Fields[0].Error = "must be a duration such as 30m or 2h"
@@ -50,7 +50,7 @@ func renameFields(c *verbCall) ([]field, error) {
 func renameBody(c *verbCall, f *site.Form) (any, bool) {
 	name := strings.TrimSpace(f.Get("name"))
 	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].set(name)
+		c.body.Fields[0].setText(name)
 	}
 	return api.Update{Name: &name}, true
 }
@@ -62,12 +62,12 @@ func reasonFields(*verbCall) ([]field, error) {
 func reasonBody(c *verbCall, f *site.Form) (any, bool) {
 	reason := reasonIn(f)
 	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].set(reason)
+		c.body.Fields[0].setText(reason)
 	}
 	return api.Reason{Reason: reason}, true
 }
 
-func approveSays(i api.Instance) []string {
+func describeApprove(i api.Instance) []string {
 	switch {
 	case i.Pending == nil:
 		return nil
@@ -86,12 +86,12 @@ func commentFields(*verbCall) ([]field, error) {
 func approveBody(c *verbCall, f *site.Form) (any, bool) {
 	reason := reasonIn(f)
 	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].set(reason)
+		c.body.Fields[0].setText(reason)
 	}
 	return api.Approve{Plan: f.Get("plan"), Reason: reason}, true
 }
 
-func transferSays(i api.Instance) []string {
+func describeTransfer(i api.Instance) []string {
 	if i.Role == "admin" {
 		return []string{"It counts for the quota of the new owner."}
 	}
@@ -114,7 +114,7 @@ func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
 		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
 	}
-	me, err := get[api.Me](c.s.instances.api, c.r, "me", nil)
+	me, err := getFromAPI[api.Me](c.s.instances.api, c.r, "me", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func transferBody(c *verbCall, f *site.Form) (any, bool) {
 	to := ""
 	for i := range c.body.Fields {
 		value := strings.TrimSpace(f.Get(c.body.Fields[i].Name))
-		c.body.Fields[i].set(value)
+		c.body.Fields[i].setText(value)
 		to = cmp.Or(to, value)
 	}
 	return api.Transfer{To: to}, true
@@ -138,7 +138,7 @@ func transferBody(c *verbCall, f *site.Form) (any, bool) {
 
 // updateFields returns the parameters that may change, and the version.
 func updateFields(c *verbCall) ([]field, error) {
-	t, err := get[api.Template](c.s.instances.api, c.r, "templates/"+c.i.Template, nil)
+	t, err := getFromAPI[api.Template](c.s.instances.api, c.r, "templates/"+c.i.Template, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +150,8 @@ func updateFields(c *verbCall) ([]field, error) {
 	if p.have == nil {
 		p.have = map[string]json.RawMessage{}
 	}
-	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
-	p.Order = slices.DeleteFunc(p.Order, p.never)
+	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !wasNeverReady(c.i) })
+	p.Order = slices.DeleteFunc(p.Order, p.neverApplies)
 	for _, name := range p.Order { // a secret stays one, even if the module no longer marks it
 		if property := p.Properties[name]; isMasked(c.i.Parameters[name]) {
 			property.Sensitive = true
@@ -160,13 +160,13 @@ func updateFields(c *verbCall) ([]field, error) {
 		}
 	}
 	c.parameters = p
-	c.chosen = p.choose(p.have)
+	c.chosen = p.chooseValues(p.have)
 	version := field{
 		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
 		Options: []site.Choice{{Text: "as it is: " + text.Block(c.i.Source.Version), Chosen: true}, {Value: "newest", Text: "the newest that the template takes"}},
 	}
 	c.body.Compares = true
-	return append(c.keepSecrets(p.show(c.chosen)), append([]field{version}, reasonField(t.Approval)...)...), nil
+	return append(c.keepSecrets(p.shownFields(c.chosen)), append([]field{version}, reasonField(t.Approval)...)...), nil
 }
 
 // keepSecrets says that the instance has a value where a field of a secret is empty.
@@ -194,7 +194,7 @@ func reasonIn(f *site.Form) string { return strings.TrimSpace(plainLines(f.Get("
 // updateBody sends what differs from the values that the form showed at first.
 func updateBody(c *verbCall, f *site.Form) (any, bool) {
 	p := c.parameters
-	asks, values, ok := p.read(f.Values, c.chosen)
+	asks, values, ok := p.readForm(f.Values, c.chosen)
 	extra := c.body.Fields[len(asks):]
 	c.body.Fields = append(c.keepSecrets(asks), extra...)
 	changed := map[string]json.RawMessage{}
@@ -206,12 +206,12 @@ func updateBody(c *verbCall, f *site.Form) (any, bool) {
 		case secret:
 			c.body.Changed = append(c.body.Changed, asks[i].Label+": a new value")
 		default:
-			c.body.Changed = append(c.body.Changed, asks[i].Label+" "+brief(c.chosen[name])+" → "+brief(value))
+			c.body.Changed = append(c.body.Changed, asks[i].Label+" "+briefValue(c.chosen[name])+" → "+briefValue(value))
 		}
 		changed[name] = value
 	}
 	for i := range extra {
-		extra[i].set(f.Get(extra[i].Name))
+		extra[i].setText(f.Get(extra[i].Name))
 	}
 	if f.Get("version") != "" {
 		c.body.Changed = append(c.body.Changed, "the version of the module "+text.Block(c.i.Source.Version)+" → "+text.Block(f.Get("version")))

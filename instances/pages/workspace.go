@@ -51,13 +51,13 @@ func NewRuns(o RunsOptions) site.Set {
 		o.Now = time.Now
 	}
 	w := &workspaces{runs: o.Runs, states: o.States, background: site.NewRenderLimiter(), clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
-	return site.Set{Templates: files, State: w.beside, Routes: func(r *site.Routes) {
-		r.Show("GET /ui/runs", site.List, w.all) // lists only what the caller may read
-		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(rights.Read), w.list)
-		r.Show("GET /ui/runs/{organization}/{workspace}/{run}", w.may(rights.Read), w.show)
-		r.Stream("GET /ui/runs/{organization}/{workspace}/{run}/log/{phase}", w.may(rights.Read), w.follow)
-		r.Show("GET /ui/runs/{organization}/{workspace}/{run}/{act}", w.may(rights.Read), w.before)
-		r.Post("POST /ui/runs/{organization}/{workspace}/{run}/{act}", site.Holds(w.may(rights.Run)), w.act)
+	return site.Set{Templates: files, State: w.linksBeside, Routes: func(r *site.Routes) {
+		r.Show("GET /ui/runs", site.List, w.listNewest) // lists only what the caller may read
+		r.Show("GET /ui/runs/{organization}/{workspace}", w.mayAct(rights.Read), w.list)
+		r.Show("GET /ui/runs/{organization}/{workspace}/{run}", w.mayAct(rights.Read), w.show)
+		r.Stream("GET /ui/runs/{organization}/{workspace}/{run}/log/{phase}", w.mayAct(rights.Read), w.streamLog)
+		r.Show("GET /ui/runs/{organization}/{workspace}/{run}/{act}", w.mayAct(rights.Read), w.showBefore)
+		r.Post("POST /ui/runs/{organization}/{workspace}/{run}/{act}", site.Holds(w.mayAct(rights.Run)), w.actOnRun)
 	}}
 }
 
@@ -94,18 +94,18 @@ func (p workspaceRef) path(more ...string) string {
 	return strings.Join(all, "/")
 }
 
-// may is the right to an action on the workspace that a path names.
-func (s *workspaces) may(action rights.Action) site.Right {
-	return func(r *site.Request) (rights.Right, error) { return s.right(action, workspaceOf(r)), nil }
+// mayAct is the right to an action on the workspace that a path names.
+func (s *workspaces) mayAct(action rights.Action) site.Right {
+	return func(r *site.Request) (rights.Right, error) { return s.rightTo(action, workspaceOf(r)), nil }
 }
 
-func (s *workspaces) right(action rights.Action, p workspaceRef) rights.Right {
+func (s *workspaces) rightTo(action rights.Action, p workspaceRef) rights.Right {
 	return rights.StateRight(s.states.Layout(), action, p.organization, p.workspace)
 }
 
-// document returns the document that this replica knows. If no leader answers, the page
+// knownDocument returns the document that this replica knows. If no leader answers, the page
 // states the time of the copy.
-func (s *workspaces) document(r *site.Request) (*lifecycle.Document, error) {
+func (s *workspaces) knownDocument(r *site.Request) (*lifecycle.Document, error) {
 	if at, err := time.Parse(time.RFC3339, r.Reply.Get("Okara-As-Of")); err == nil {
 		r.AsOf = at
 	}
@@ -124,9 +124,9 @@ func runsError(err error) error {
 	return err
 }
 
-// beside links to the runs of the workspace of a state, if there are any; beside the list
+// linksBeside links to the runs of the workspace of a state, if there are any; beside the list
 // of all states, to the runs of all workspaces.
-func (s *workspaces) beside(r *site.Request, name, workspace string) []site.Link {
+func (s *workspaces) linksBeside(r *site.Request, name, workspace string) []site.Link {
 	d, err := s.runs.Document(r.Context())
 	if err != nil {
 		return nil // the page is shown without it
@@ -233,7 +233,7 @@ func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow
 	var all []workspaceRow
 	for _, rec := range d.Records {
 		p, ok := workspaceOfRecord(rec)
-		if !ok || !rec.Phase.Live() || !r.Grant.May(s.right(rights.Read, p)) {
+		if !ok || !rec.Phase.Live() || !r.Grant.May(s.rightTo(rights.Read, p)) {
 			continue
 		}
 		for _, u := range rec.WorkspaceRuns() {
@@ -244,12 +244,12 @@ func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow
 	return all[:min(len(all), site.RowsPerPage)]
 }
 
-// all lists the newest runs.
-func (s *workspaces) all(r *site.Request) (*site.Page, error) {
+// listNewest lists the newest runs.
+func (s *workspaces) listNewest(r *site.Request) (*site.Page, error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, err
 	}
-	d, err := s.document(r)
+	d, err := s.knownDocument(r)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (s *workspaces) all(r *site.Request) (*site.Page, error) {
 
 // list lists the runs of one workspace.
 func (s *workspaces) list(r *site.Request) (*site.Page, error) {
-	d, err := s.document(r)
+	d, err := s.knownDocument(r)
 	if err != nil {
 		return nil, err
 	}
@@ -273,11 +273,11 @@ func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 	for _, u := range rec.WorkspaceRuns() {
 		body.Rows = append(body.Rows, s.row(p, rec, u))
 	}
-	return &site.Page{Template: "workspace_runs.html", Title: "Runs of " + text.Block(p.String()), Crumbs: s.crumbs(r, p), Body: body}, nil
+	return &site.Page{Template: "workspace_runs.html", Title: "Runs of " + text.Block(p.String()), Crumbs: s.crumbsAbove(r, p), Body: body}, nil
 }
 
-// crumbs returns the links above a page of the workspace: to its state, if it has one.
-func (s *workspaces) crumbs(r *site.Request, p workspaceRef) []site.Link {
+// crumbsAbove returns the links above a page of the workspace: to its state, if it has one.
+func (s *workspaces) crumbsAbove(r *site.Request, p workspaceRef) []site.Link {
 	all := []site.Link{{Text: "States", Href: "states"}}
 	if name, workspace, w := s.stateOf(r, p); w != nil {
 		all = append(all, site.Link{Text: text.Block(p.String()), Href: "states/" + site.EscapePath(name) + "/" + site.EscapePath(workspace)})

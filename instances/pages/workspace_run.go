@@ -55,9 +55,9 @@ type workspaceRun struct {
 	run *lifecycle.Run
 }
 
-func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
+func (s *workspaces) runIn(r *site.Request) (w workspaceRun, err error) {
 	w.workspaceRef = workspaceOf(r)
-	if w.doc, err = s.document(r); err != nil {
+	if w.doc, err = s.knownDocument(r); err != nil {
 		return w, err
 	}
 	id, number, _ := strings.Cut(r.PathValue("run"), ".")
@@ -80,8 +80,10 @@ func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
 // id is the name of the run in the path of its page.
 func (w workspaceRun) id() string { return w.rec.ID + "." + strconv.Itoa(w.run.N) }
 
-// at is the page of the run, or a page below it, relative to Up.
-func (w workspaceRun) at(more ...string) string { return w.path(append([]string{w.id()}, more...)...) }
+// href is the page of the run, or a page below it, relative to Up.
+func (w workspaceRun) href(more ...string) string {
+	return w.path(append([]string{w.id()}, more...)...)
+}
 
 // planPending reports whether the plan of a run waits for a decision.
 func planPending(u *lifecycle.Run) bool {
@@ -90,40 +92,40 @@ func planPending(u *lifecycle.Run) bool {
 
 // show is the page of one run.
 func (s *workspaces) show(r *site.Request) (*site.Page, error) {
-	w, err := s.in(r)
+	w, err := s.runIn(r)
 	if err != nil {
 		return nil, err
 	}
 	u := w.run
 	body := workspaceRunBody{workspaceRow: s.row(w.workspaceRef, w.rec, u), Watch: u.Result == "" && !planPending(u), Still: r.URL.Query().Has("still")}
 	body.Facts = s.facts(body.workspaceRow, u)
-	body.Next = w.next()
+	body.Next = w.describeNext()
 	if u.Plan != "" || u.Result == lifecycle.Done {
-		if body.Plan, err = s.plan(r, w); err != nil {
+		if body.Plan, err = s.readPlanOutput(r, w); err != nil {
 			return nil, err
 		}
 	}
 	if apply := u.Kind == lifecycle.RunApply; apply || body.Plan == nil {
-		if body.Log, err = s.log(r, w, apply); err != nil {
+		if body.Log, err = s.readPhaseLog(r, w, apply); err != nil {
 			return nil, err
 		}
 	}
-	if r.Grant.May(s.right(rights.Run, w.workspaceRef)) {
+	if r.Grant.May(s.rightTo(rights.Run, w.workspaceRef)) {
 		body.decide(w)
 	}
 	if u.Kind == lifecycle.RunApply {
-		if body.Wrote, err = s.wrote(r, w); err != nil {
+		if body.Wrote, err = s.findWritten(r, w); err != nil {
 			return nil, err
 		}
 	}
 	return &site.Page{
 		Template: "workspace_run.html", Title: body.Text + " of " + text.Block(w.String()), Key: s.clock.NewKey(), Body: body, Refresh: body.Watch && !body.Still,
-		Crumbs: append(s.crumbs(r, w.workspaceRef), site.Link{Text: "Runs on the server", Href: w.path()}),
+		Crumbs: append(s.crumbsAbove(r, w.workspaceRef), site.Link{Text: "Runs on the server", Href: w.path()}),
 	}, nil
 }
 
-// before is the page of a form: the run itself, in its current state.
-func (s *workspaces) before(r *site.Request) (*site.Page, error) {
+// showBefore is the page of a form: the run itself, in its current state.
+func (s *workspaces) showBefore(r *site.Request) (*site.Page, error) {
 	if _, ok := workspaceActs()[r.PathValue("act")]; !ok {
 		return nil, site.NotFound("there is no such page")
 	}
@@ -149,7 +151,7 @@ func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
 		add("Ended by", actorName(*u.Stopped))
 	}
 	if !u.StartedAt.IsZero() && u.EndedAt.After(u.StartedAt) {
-		add("Took", seconds(u.EndedAt.Sub(u.StartedAt)))
+		add("Took", formatSeconds(u.EndedAt.Sub(u.StartedAt)))
 	}
 	return all
 }
@@ -161,8 +163,8 @@ type waiting struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// waits returns why the run does not progress; zero: it does, or it has ended.
-func (w workspaceRun) waits() waiting {
+// whyWaiting returns why the run does not progress; zero: it does, or it has ended.
+func (w workspaceRun) whyWaiting() waiting {
 	u := w.run
 	switch {
 	case u.Result != "" || planPending(u) || u.Active():
@@ -178,9 +180,9 @@ func (w workspaceRun) waits() waiting {
 	return waiting{c.Reason, w.doc.QueuePosition(w.rec.ID), text.Block(c.Message)}
 }
 
-// next describes what happens next with the run.
-func (w workspaceRun) next() []string {
-	why := w.waits()
+// describeNext describes what happens next with the run.
+func (w workspaceRun) describeNext() []string {
+	why := w.whyWaiting()
 	switch {
 	case planPending(w.run):
 		return []string{"The plan is ready. It is applied once it is confirmed, here or where the run was started."}
@@ -192,8 +194,8 @@ func (w workspaceRun) next() []string {
 	return nil
 }
 
-// plan returns the tool's output for the plan, complete.
-func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
+// readPlanOutput returns the tool's output for the plan, complete.
+func (s *workspaces) readPlanOutput(r *site.Request, w workspaceRun) (*planBody, error) {
 	to := &wholeWriter{max: plantext.Max}
 	_, there, err := s.copy(r.Context(), to, w, false)
 	switch {
@@ -207,17 +209,17 @@ func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
 	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
 }
 
-// log shows the end of the log of a plan or an apply, and the source of what follows.
-func (s *workspaces) log(r *site.Request, w workspaceRun, apply bool) (*logBody, error) {
-	b := &logBody{Title: "Plan", Source: w.at("log", "plan")}
+// readPhaseLog shows the end of the log of a plan or an apply, and the source of what follows.
+func (s *workspaces) readPhaseLog(r *site.Request, w workspaceRun, apply bool) (*logBody, error) {
+	b := &logBody{Title: "Plan", Source: w.href("log", "plan")}
 	if apply {
 		b.Title = "Apply"
-		b.Source = w.at("log", "apply")
+		b.Source = w.href("log", "apply")
 	}
 	to := &tailWriter{}
 	over, _, err := s.copy(r.Context(), to, w, apply)
 	b.Live = !over
-	b.Text = plainLog(to.kept())
+	b.Text = plainLog(to.keptTail())
 	b.Cut = to.dropped
 	b.Progress = to.Progress
 	return b, err
@@ -245,7 +247,7 @@ func (b *workspaceRunBody) decide(w workspaceRun) {
 	u := w.run
 	add := func(name string) {
 		act := workspaceActs()[name]
-		b.Buttons = append(b.Buttons, button{Text: act.button, Href: w.at(name), Form: true, Kind: act.kind})
+		b.Buttons = append(b.Buttons, button{Text: act.button, Href: w.href(name), Form: true, Kind: act.kind})
 	}
 	switch {
 	case u.Result != "":
@@ -287,13 +289,13 @@ func workspaceActs() map[string]workspaceAct {
 	}
 }
 
-// act decides about a run. A confirmation is for the plan that was shown: the form names it.
-func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
+// actOnRun decides about a run. A confirmation is for the plan that was shown: the form names it.
+func (s *workspaces) actOnRun(r *site.Request, f *site.Form) (*site.Answer, error) {
 	act, ok := workspaceActs()[r.PathValue("act")]
 	if !ok {
 		return nil, site.NotFound("there is no such page")
 	}
-	w, err := s.in(r)
+	w, err := s.runIn(r)
 	if err != nil {
 		return nil, err
 	}
@@ -301,24 +303,24 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	_, err = s.runs.Do(r.Context(), r.Grant.Caller, event)
 	switch {
 	case errors.Is(err, lifecycle.ErrStalePlan):
-		return &site.Answer{To: w.at(), Text: "The plan has changed since this page was loaded, and nothing was confirmed. Review it again.", Bad: true}, nil
+		return &site.Answer{To: w.href(), Text: "The plan has changed since this page was loaded, and nothing was confirmed. Review it again.", Bad: true}, nil
 	case errors.Is(err, lifecycle.ErrPhase):
-		return &site.Answer{To: w.at(), Text: "The run has gone on since that page was loaded, and nothing was done. This is its state now.", Bad: true}, nil
+		return &site.Answer{To: w.href(), Text: "The run has gone on since that page was loaded, and nothing was done. This is its state now.", Bad: true}, nil
 	case err != nil:
 		return nil, runsError(err)
 	}
 	confirmed, _ := event.(lifecycle.Confirm) // which names the plan; another plan is refused
 	r.Grant.Record(w.String(), access.Change{Action: act.action, Run: w.run.N, Digest: confirmed.Plan, Status: http.StatusSeeOther})
-	return &site.Answer{To: w.at(), Text: act.done}, nil
+	return &site.Answer{To: w.href(), Text: act.done}, nil
 }
 
-// follow streams the log of a plan or an apply.
-func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
+// streamLog streams the log of a plan or an apply.
+func (s *workspaces) streamLog(r *site.Request, to http.ResponseWriter) error {
 	phase := r.PathValue("phase")
 	if phase != "plan" && phase != "apply" {
 		return site.NotFound("there is no such page")
 	}
-	if _, err := s.in(r); err != nil {
+	if _, err := s.runIn(r); err != nil {
 		return err
 	}
 	offset, _, err := service.LastEvent(r.Request)
@@ -327,11 +329,11 @@ func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 	}
 	var waits waiting
 	next := func(ctx context.Context, out *service.Stream) (bool, error) {
-		w, err := s.in(r)
+		w, err := s.runIn(r)
 		if err != nil {
 			return true, err
 		}
-		if now := w.waits(); now != waits {
+		if now := w.whyWaiting(); now != waits {
 			waits = now
 			out.Send("", "wait", now)
 		}
@@ -348,7 +350,7 @@ func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 		}
 		return over, nil
 	}
-	again := func(context.Context) error { return site.Holds(s.may(rights.Read))(r) }
+	again := func(context.Context) error { return site.Holds(s.mayAct(rights.Read))(r) }
 	who := r.Grant.Caller
 	return s.streams.Answer(to, r.Request, who.Mode+"\n"+who.Issuer+"\n"+who.Subject, again, next)
 }
@@ -359,8 +361,8 @@ const (
 	wroteTypes    = 20
 )
 
-// wrote finds the last version that a run wrote.
-func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) {
+// findWritten finds the last version that a run wrote.
+func (s *workspaces) findWritten(r *site.Request, w workspaceRun) (*wroteBody, error) {
 	name, workspace, there := s.stateOf(r, w.workspaceRef)
 	if there == nil {
 		return nil, nil //nolint:nilnil // the page does without
@@ -384,15 +386,15 @@ func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) 
 		}
 		at := fmt.Sprintf("states/%s/%s/%d", site.EscapePath(name), site.EscapePath(workspace), v.N)
 		b := &wroteBody{Link: site.Link{Text: fmt.Sprintf("version %d", v.N), Href: at}, Why: d.Why, Resources: site.Link{Href: at + "/resources"}}
-		b.fill(d)
+		b.fillVersion(d)
 		return b, nil
 	}
 	return nil, nil //nolint:nilnil // it wrote nothing, or too long ago
 }
 
-// fill adds outputs and resources. A value that is sensitive anywhere is not shown; the
+// fillVersion adds outputs and resources. A value that is sensitive anywhere is not shown; the
 // page of the version can show it on request.
-func (b *wroteBody) fill(d *states.VersionView) {
+func (b *wroteBody) fillVersion(d *states.VersionView) {
 	if d.Document == nil {
 		return
 	}

@@ -21,7 +21,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var body api.Create
-		if err := decode(b, &body); err != nil && !errors.Is(err, template.ErrInvalid) {
+		if err := decodeBody(b, &body); err != nil && !errors.Is(err, template.ErrInvalid) {
 			t.Errorf("%q: %v", b, err)
 		}
 		if _, err := parseCursor(string(b)); err != nil && !errors.Is(err, template.ErrInvalid) {
@@ -34,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 // replica may not have it yet, and says 503.
 func TestMissingWithoutLeader(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/instances/abc", nil)
-	if status, _ := classify(r, missingIn(lifecycle.View{}, "abc")); status != http.StatusServiceUnavailable {
+	if status, _ := classifyError(r, missingIn(lifecycle.View{}, "abc")); status != http.StatusServiceUnavailable {
 		t.Errorf("without a leader: %d", status)
 	}
 	if status, _, ok := service.Own(missingIn(lifecycle.View{Leading: true}, "abc")); !ok || status != http.StatusNotFound {

@@ -90,8 +90,8 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	return c, nil
 }
 
-// may reports whether the caller has a right to instances of a template.
-func (c caller) may(action rights.Action, template string) bool {
+// mayInstance reports whether the caller has a right to instances of a template.
+func (c caller) mayInstance(action rights.Action, template string) bool {
 	return c.grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: template})
 }
 
@@ -102,20 +102,20 @@ func (c caller) mayAny(action rights.Action) bool {
 
 // mayRead reports whether the caller may see a template.
 func (c caller) mayRead(template string) bool {
-	return c.may(rights.Use, template) ||
+	return c.mayInstance(rights.Use, template) ||
 		c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: template})
 }
 
-// reserved reports whether a template stands for the workspaces of remote runs,
+// isReserved reports whether a template stands for the workspaces of remote runs,
 // whose rights are those of their states.
-func reserved(template string) bool { return strings.HasPrefix(template, "tfe/") }
+func isReserved(template string) bool { return strings.HasPrefix(template, "tfe/") }
 
-// anonymous reports whether the request came without credentials.
-func (c caller) anonymous() bool { return c.grant.Mode == "anonymous" }
+// isAnonymous reports whether the request came without credentials.
+func (c caller) isAnonymous() bool { return c.grant.Mode == "anonymous" }
 
 // role returns the caller's roles for an instance.
 func (c caller) role(d *lifecycle.Document, r *lifecycle.Record) role {
-	return c.judge(d).role(r)
+	return c.judgeFor(d).role(r)
 }
 
 // judge determines a caller's roles for the instances of a document. The access rules are
@@ -126,7 +126,7 @@ type judge struct {
 	rules map[string]role // by template, independent of the owner; owns applies only to the caller's own
 }
 
-func (c caller) judge(d *lifecycle.Document) judge { return judge{c, d, map[string]role{}} }
+func (c caller) judgeFor(d *lifecycle.Document) judge { return judge{c, d, map[string]role{}} }
 
 func (j judge) role(r *lifecycle.Record) role {
 	have, known := j.rules[r.Template]
@@ -137,10 +137,10 @@ func (j judge) role(r *lifecycle.Record) role {
 	if have&owns == 0 {
 		return have
 	}
-	if r.Offer != nil && j.c.acts(r.Offer.To) {
+	if r.Offer != nil && j.c.actsAs(r.Offer.To) {
 		have |= receives
 	}
-	if !j.c.is(j.d, r) {
+	if !j.c.isOwner(j.d, r) {
 		return have &^ owns
 	}
 	return have | reads
@@ -150,32 +150,32 @@ func (j judge) role(r *lifecycle.Record) role {
 // the caller's own instances.
 func (c caller) rules(template string) role {
 	var have role
-	if reserved(template) { // an admin of all instances may view it; it cannot be changed here
+	if isReserved(template) { // an admin of all instances may view it; it cannot be changed here
 		if c.grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 			have = reads | administers
 		}
 		return have
 	}
-	if c.may(rights.Admin, template) {
+	if c.mayInstance(rights.Admin, template) {
 		have |= reads | administers
 	}
-	if c.may(rights.Approve, template) {
+	if c.mayInstance(rights.Approve, template) {
 		have |= reads | approves
 	}
-	if c.may(rights.Read, template) {
+	if c.mayInstance(rights.Read, template) {
 		have |= reads
 	}
-	if c.may(rights.Use, template) {
+	if c.mayInstance(rights.Use, template) {
 		have |= owns
 	}
 	return have
 }
 
-// is reports whether an instance belongs to the caller, or to one of the groups
+// isOwner reports whether an instance belongs to the caller, or to one of the groups
 // of the caller.
-func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
+func (c caller) isOwner(d *lifecycle.Document, r *lifecycle.Record) bool {
 	if r.Owner.Kind != template.OwnerClaim {
-		return c.acts(r.Owner)
+		return c.actsAs(r.Owner)
 	}
 	t := d.Templates[r.Snapshot]
 	if t == nil || r.Owner.Issuer != c.actor.Issuer {
@@ -186,8 +186,8 @@ func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
 	return ok && has && value == r.Owner.ID
 }
 
-// acts reports whether an owner is the caller, or one of the groups of the caller.
-func (c caller) acts(o template.Owner) bool {
+// actsAs reports whether an owner is the caller, or one of the groups of the caller.
+func (c caller) actsAs(o template.Owner) bool {
 	switch {
 	case o.Issuer != c.actor.Issuer:
 		return false
@@ -197,14 +197,14 @@ func (c caller) acts(o template.Owner) bool {
 	return o.Kind == template.OwnerGroup && slices.Contains(c.actor.Groups, o.ID)
 }
 
-// unsure reports whether an instance belongs to a group whose membership was confirmed
+// isUnsure reports whether an instance belongs to a group whose membership was confirmed
 // too long ago to count: the caller has to log in again, and neither an answer nor a
 // list pretends that the instance does not exist.
-func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
+func (c caller) isUnsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
 
 func (c caller) unsureOf(o template.Owner, name string) bool {
 	group := o.Kind == template.OwnerGroup && o.Issuer == c.actor.Issuer
-	return c.stale != nil && group && slices.Contains(c.grant.Former(), o.ID) && c.may(rights.Use, name)
+	return c.stale != nil && group && slices.Contains(c.grant.Former(), o.ID) && c.mayInstance(rights.Use, name)
 }
 
 // owner returns the caller as an owner.
@@ -212,18 +212,18 @@ func (c caller) owner() template.Owner {
 	return template.Owner{Kind: template.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
 }
 
-// missing refuses an instance that does not exist or that the caller may not see.
-func missing(id string) error {
+// missingInstance refuses an instance that does not exist or that the caller may not see.
+func missingInstance(id string) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no instance " + quoteID(id) + " that you may see"}
 }
 
-// missingIn is missing in what this replica knows: without a leader it may lack instances
+// missingIn is missingInstance in what this replica knows: without a leader it may lack instances
 // of the last seconds.
 func missingIn(v lifecycle.View, id string) error {
 	if !v.Leading {
 		return fmt.Errorf("instance %s is not known here: %w", quoteID(id), lifecycle.ErrNoLeader)
 	}
-	return missing(id)
+	return missingInstance(id)
 }
 
 // quoteID returns an id for use in an answer; text that cannot be an id is not repeated.
@@ -234,17 +234,17 @@ func quoteID(id string) string {
 	return id
 }
 
-// unknown refuses callers without a token and without rights; nil for callers with a
+// refuseUnknown refuses callers without a token and without rights; nil for callers with a
 // token.
-func (c caller) unknown() error {
-	if c.anonymous() {
+func (c caller) refuseUnknown() error {
+	if c.isAnonymous() {
 		return &access.Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
 	}
 	return nil
 }
 
-// allowAnybody admits every caller; the answer depends on the caller's rights.
-func allowAnybody(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+// allowEveryone admits every caller; the answer depends on the caller's rights.
+func allowEveryone(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	return struct{}{}, c, nil
 }
 
@@ -254,7 +254,7 @@ func requireUser(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct
 	if c.mayAny(rights.Read) || c.mayAny(rights.Use) {
 		return struct{}{}, c, nil
 	}
-	return struct{}{}, c, c.unknown()
+	return struct{}{}, c, c.refuseUnknown()
 }
 
 // requireLauncher admits callers that may launch some template: which one is only known
@@ -276,7 +276,7 @@ func findTemplate(_ *server, r *http.Request, c caller, _ lifecycle.View) (strin
 	if c.mayRead(name) {
 		return name, c, nil
 	}
-	if err := c.unknown(); err != nil {
+	if err := c.refuseUnknown(); err != nil {
 		return "", c, err
 	}
 	return "", c, noTemplate()
@@ -315,7 +315,7 @@ func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, err
 	}
 	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: name})
 	c.grant = g
-	c.actor.Admin = err == nil && c.may(rights.Admin, name)
+	c.actor.Admin = err == nil && c.mayInstance(rights.Admin, name)
 	return c, err
 }
 
@@ -324,8 +324,8 @@ func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, err
 // only offered to the caller, unless the offer is enough for the request.
 func findInstance(needed role) finder[*lifecycle.Record] {
 	return func(s *server, r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
-		if c.anonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {
-			return nil, c, c.unknown()
+		if c.isAnonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {
+			return nil, c, c.refuseUnknown()
 		}
 		id := r.PathValue("id")
 		record, ok := v.Document.Records[id]
@@ -335,7 +335,7 @@ func findInstance(needed role) finder[*lifecycle.Record] {
 		have := c.role(v.Document, record)
 		if have&(reads|needed&receives) == 0 {
 			offer := record.Offer
-			if c.unsure(record) || needed&receives != 0 && offer != nil && c.unsureOf(offer.To, record.Template) {
+			if c.isUnsure(record) || needed&receives != 0 && offer != nil && c.unsureOf(offer.To, record.Template) {
 				return nil, c, c.stale
 			}
 			return nil, c, missingIn(v, id)
@@ -399,18 +399,18 @@ func findOwnInstance(s *server, r *http.Request, c caller, v lifecycle.View) (*l
 		return nil, c, err
 	}
 	var found *lifecycle.Record
-	as := c.judge(v.Document)
+	as := c.judgeFor(v.Document)
 	for _, record := range v.Document.Records {
 		if record.Template != name {
 			continue
 		}
 		if as.role(record)&owns == 0 {
-			if c.unsure(record) {
+			if c.isUnsure(record) {
 				return nil, c, c.stale
 			}
 			continue
 		}
-		if found == nil || before(record, found) {
+		if found == nil || listedBefore(record, found) {
 			found = record
 		}
 	}
@@ -421,21 +421,21 @@ func findOwnInstance(s *server, r *http.Request, c caller, v lifecycle.View) (*l
 	return found, c, err
 }
 
-// before reports whether a is listed before b: live instances first, then the newest.
-func before(a, b *lifecycle.Record) bool {
+// listedBefore reports whether a is listed before b: live instances first, then the newest.
+func listedBefore(a, b *lifecycle.Record) bool {
 	if a.Phase.Live() != b.Phase.Live() {
 		return a.Phase.Live()
 	}
-	return listed(a, b) < 0
+	return compareListed(a, b) < 0
 }
 
-// listed is the sort order of lists: the newest first.
-func listed(a, b *lifecycle.Record) int {
-	return cmp.Or(started(b).Compare(started(a)), strings.Compare(a.ID, b.ID))
+// compareListed is the sort order of lists: the newest first.
+func compareListed(a, b *lifecycle.Record) int {
+	return cmp.Or(startTime(b).Compare(startTime(a)), strings.Compare(a.ID, b.ID))
 }
 
-// started returns when an instance began for its owner.
-func started(r *lifecycle.Record) time.Time {
+// startTime returns when an instance began for its owner.
+func startTime(r *lifecycle.Record) time.Time {
 	if !r.ClaimedAt.IsZero() {
 		return r.ClaimedAt
 	}

@@ -4,8 +4,8 @@
 // commits of that store decide is carried out by package driver on a machine, and by the
 // operator in a cluster.
 //
-// [New] answers below /api/v1/. Every request takes the same steps ([server.routes] and
-// [to]): identify the caller, read the document as committed last, find what the path is
+// [New] answers below /api/v1/. Every request takes the same steps ([server.apiRoutes] and
+// [handleCall]): identify the caller, read the document as committed last, find what the path is
 // about and whether the caller may request it; only then is a body read. A caller's
 // [role] for an instance is reader, approver, owner or admin. What the caller may not see
 // answers 404. A change is an event of the machine that the [lifecycle.Store] commits; a key makes

@@ -28,8 +28,8 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Text }
 
-// field refuses one value of a body.
-func field(path, format string, args ...any) error {
+// fieldError refuses one value of a body.
+func fieldError(path, format string, args ...any) error {
 	return &template.FieldError{Path: path, Text: fmt.Sprintf(format, args...)}
 }
 
@@ -40,8 +40,8 @@ type answered struct {
 	reason string
 }
 
-// answers lists all mappings. The first that matches counts.
-func answers() []answered {
+// errorAnswers lists all mappings. The first that matches counts.
+func errorAnswers() []answered {
 	return []answered{
 		{lifecycle.ErrNotFound, http.StatusNotFound, api.ReasonNotFound},
 		{lifecycle.ErrNoEnd, http.StatusBadRequest, api.ReasonNoEnd},
@@ -62,8 +62,8 @@ func answers() []answered {
 	}
 }
 
-// classify returns the answer to an error; status 0: the error is not of this package.
-func classify(r *http.Request, err error) (int, api.Error) {
+// classifyError returns the answer to an error; status 0: the error is not of this package.
+func classifyError(r *http.Request, err error) (int, api.Error) {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e.Status, api.Error{Errors: []string{e.Text}, Fields: e.Fields, Reason: e.Reason}
 	}
@@ -73,14 +73,14 @@ func classify(r *http.Request, err error) (int, api.Error) {
 	if _, _, own := service.Own(err); own {
 		return 0, api.Error{}
 	}
-	for _, k := range answers() {
+	for _, k := range errorAnswers() {
 		if !errors.Is(err, k.err) {
 			continue
 		}
 		doc := api.Error{Errors: []string{httpserve.NameRegistry(r, err.Error())}, Reason: k.reason}
 		switch {
 		case k.reason == api.ReasonInvalid:
-			invalid(&doc, err)
+			addFieldErrors(&doc, err)
 		case k.reason == api.ReasonNoLeader:
 			doc.Errors = []string{noLeader(r)}
 		case k.status == http.StatusNotImplemented:
@@ -102,8 +102,8 @@ func noLeader(r *http.Request) string {
 	return "no leader answers, and whether it was done is not known; look before you repeat it"
 }
 
-// invalid lists what is wrong with the values of a body.
-func invalid(doc *api.Error, err error) {
+// addFieldErrors lists what is wrong with the values of a body.
+func addFieldErrors(doc *api.Error, err error) {
 	fields := fieldErrors(err)
 	if len(fields) == 0 {
 		return
@@ -144,7 +144,7 @@ func fieldErrors(err error) []*template.FieldError {
 
 // writeError is the only place that maps an error to an answer.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	status, doc := classify(r, err)
+	status, doc := classifyError(r, err)
 	if status == 0 || errors.Is(r.Context().Err(), context.Canceled) {
 		s.kit.Fail(w, r, err)
 		return

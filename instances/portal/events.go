@@ -38,7 +38,7 @@ func streamEvents(s *server, w http.ResponseWriter, r call[struct{}]) error {
 		}
 		return err
 	}
-	return s.streams.Answer(w, r.request, r.caller.key, again, f.next)
+	return s.streams.Answer(w, r.request, r.caller.key, again, f.sendNext)
 }
 
 // feed is the state of one caller's event stream.
@@ -64,7 +64,7 @@ func (f *feed) remember(d *lifecycle.Document) {
 	}
 }
 
-func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
+func (f *feed) sendNext(ctx context.Context, out *service.Stream) (bool, error) {
 	v, err := f.s.o.Store.View(ctx)
 	if err != nil {
 		return true, err
@@ -72,7 +72,7 @@ func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
 	if v.Document == f.last {
 		return false, nil
 	}
-	for _, e := range f.fresh(v.Document) {
+	for _, e := range f.freshEvents(v.Document) {
 		out.Send(strconv.FormatInt(e.At.UnixNano(), 10), "instance", e)
 	}
 	f.remember(v.Document)
@@ -84,9 +84,9 @@ func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
 	return false, nil
 }
 
-// mayHear reports whether a caller with these roles gets an event. A caller to whom the
+// maySeeEvent reports whether a caller with these roles gets an event. A caller to whom the
 // instance is only offered gets only the event of the offer.
-func mayHear(r *lifecycle.Record, h lifecycle.History, have role) bool {
+func maySeeEvent(r *lifecycle.Record, h lifecycle.History, have role) bool {
 	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
 }
 
@@ -98,8 +98,8 @@ func reportedOf(r *lifecycle.Record) reported {
 	return t
 }
 
-// moved returns when an instance entered its phase, as far as its record shows.
-func moved(r *lifecycle.Record) time.Time {
+// phaseEntered returns when an instance entered its phase, as far as its record shows.
+func phaseEntered(r *lifecycle.Record) time.Time {
 	at := r.ReadyAt
 	for _, other := range []time.Time{r.ClaimedAt, r.FinishedAt} {
 		if other.After(at) {
@@ -112,13 +112,13 @@ func moved(r *lifecycle.Record) time.Time {
 	return at
 }
 
-// fresh returns the events that were not sent yet, in the order of time.
-func (f *feed) fresh(d *lifecycle.Document) []api.Event {
+// freshEvents returns the events that were not sent yet, in the order of time.
+func (f *feed) freshEvents(d *lifecycle.Document) []api.Event {
 	var all []api.Event
-	as := f.c.judge(d)
+	as := f.c.judgeFor(d)
 	for id, r := range d.Records {
 		before, known := f.newest[id]
-		if reserved(r.Template) || known && before == reportedOf(r) {
+		if isReserved(r.Template) || known && before == reportedOf(r) {
 			continue
 		}
 		have := as.role(r)
@@ -136,11 +136,11 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 			if known && h == before.event || !known && !h.At.After(f.since) {
 				break
 			}
-			if mayHear(r, h, have) {
+			if maySeeEvent(r, h, have) {
 				add(eventDoc(h, have))
 			}
 		}
-		phaseChanged := known && before.phase != r.Phase || !known && moved(r).After(f.since)
+		phaseChanged := known && before.phase != r.Phase || !known && phaseEntered(r).After(f.since)
 		if len(all) == n && have&reads != 0 && phaseChanged {
 			add(api.Event{At: d.Clock.At, Action: "phase"}) // no actor: a run ended
 		}

@@ -197,7 +197,7 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	proxy := httputil.ReverseProxy{
-		Transport: x.f.o.Transport, Rewrite: x.rewrite, ModifyResponse: x.answer,
+		Transport: x.f.o.Transport, Rewrite: x.rewrite, ModifyResponse: x.checkAnswer,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { x.failed = err },
 	}
 	proxy.ServeHTTP(service.NewPaced(w, forwardStall), r.WithContext(ctx))
@@ -207,9 +207,9 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	return fmt.Errorf("%w: %w", errNoAnswer, x.failed)
 }
 
-// answer checks the header of an answer. An event stream moves to a limiter of its own,
+// checkAnswer checks the header of an answer. An event stream moves to a limiter of its own,
 // so that it does not take a slot that a change would wait for.
-func (x *exchange) answer(resp *http.Response) error {
+func (x *exchange) checkAnswer(resp *http.Response) error {
 	if !x.begin.Stop() {
 		return errors.New("its answer came too late")
 	}

@@ -23,9 +23,9 @@ import (
 
 // showInstance answers one instance.
 func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	doc := s.whole(r.caller, r.view, r.at)
+	doc := s.wholeInstance(r.caller, r.view, r.at)
 	if p := doc.Pending; p != nil && p.Was != nil && p.Was.Digest != p.Source.Digest {
-		if err := compare(r.request.Context(), s.o.Catalog, p); err != nil {
+		if err := addComparison(r.request.Context(), s.o.Catalog, p); err != nil {
 			s.kit.Log(r.request).Warn("versions of a module are not compared", "module", p.Source.Module, "error", err)
 		}
 	}
@@ -34,14 +34,14 @@ func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) e
 
 // destroyInstance ends an instance.
 func destroyInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
+	return handleChange(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
 }
 
-// document is an instance in a list, as a caller with these roles sees it. A list is for
+// listDocument is an instance in a list, as a caller with these roles sees it. A list is for
 // choosing, so it has no parameters and events.
-func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
+func listDocument(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
 	if have&reads == 0 {
-		return offered(r, have)
+		return offeredInstance(r, have)
 	}
 	doc := api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
@@ -53,7 +53,7 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 		doc.ExtendsMax = t.TTL.Extends
 	}
 	if r.Switch != nil {
-		stand(&doc, d, r)
+		addScheduleState(&doc, d, r)
 	}
 	for _, c := range r.Conditions {
 		if have&readsLogs == 0 {
@@ -78,23 +78,23 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 	return doc
 }
 
-// masked returns the parameters of an instance, with sensitive values masked.
-func masked(r *lifecycle.Record) map[string]json.RawMessage {
+// maskParameters returns the parameters of an instance, with sensitive values masked.
+func maskParameters(r *lifecycle.Record) map[string]json.RawMessage {
 	if len(r.Parameters) == 0 {
 		return nil
 	}
 	shown := make(map[string]json.RawMessage, len(r.Parameters))
 	for name, value := range r.Parameters {
 		if slices.Contains(r.Sensitive, name) {
-			value = hidden()
+			value = hiddenValue()
 		}
 		shown[name] = value
 	}
 	return shown
 }
 
-// hidden is the text that stands for a sensitive value.
-func hidden() json.RawMessage { return json.RawMessage(`"` + api.Masked + `"`) }
+// hiddenValue is the text that stands for a sensitive value.
+func hiddenValue() json.RawMessage { return json.RawMessage(`"` + api.Masked + `"`) }
 
 func sourceDoc(s template.Source) api.Source {
 	return api.Source{Module: cmp.Or(s.Module, s.Chart), Version: s.Version, Digest: s.Digest, Path: s.Path}
@@ -123,8 +123,8 @@ func eventDoc(e lifecycle.History, have role) api.Event {
 	return doc
 }
 
-// stand adds the position of an instance in its schedule.
-func stand(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
+// addScheduleState adds the position of an instance in its schedule.
+func addScheduleState(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
 	s := r.Switch
 	doc.Stopped = s.Stopped
 	doc.StopsAt = s.StopsAt
@@ -138,8 +138,8 @@ func stand(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
 	}
 }
 
-// hours describes the next times of a schedule, in its own time zone; "": there are none.
-func hours(s *timetable.Schedule, now time.Time) string {
+// describeHours describes the next times of a schedule, in its own time zone; "": there are none.
+func describeHours(s *timetable.Schedule, now time.Time) string {
 	if s == nil {
 		return ""
 	}
@@ -172,8 +172,8 @@ type action struct {
 	plain bool // its request says no more than the word, and is this event
 }
 
-// actions lists all verbs, in the order in which they are shown.
-func actions() []action {
+// listActions lists all verbs, in the order in which they are shown.
+func listActions() []action {
 	return []action{
 		{api.ActTake, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID} }, true},
 		{api.ActDecline, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID, No: true} }, true},
@@ -196,16 +196,16 @@ func actions() []action {
 	}
 }
 
-// possible names the actions that the caller may request now. It tries them in the
+// possibleActions names the actions that the caller may request now. It tries them in the
 // machine, on a copy of the document that is discarded, so that both always agree.
-func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
+func (s *server) possibleActions(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
 	var names []string
-	for _, a := range actions() {
+	for _, a := range listActions() {
 		done := a.name == api.ActProtect && r.Protected != "" || a.name == api.ActUnprotect && r.Protected == ""
 		if have&a.needs == 0 || done {
 			continue
 		}
-		changes, err := s.try(c, v, have, a.event(r))
+		changes, err := s.tryEvent(c, v, have, a.event(r))
 		if err == nil && (changes || a.name != api.ActStop && a.name != api.ActStart) { // a stopped instance is not stopped again
 			names = append(names, a.name)
 		}
@@ -213,37 +213,37 @@ func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have 
 	return names
 }
 
-// try returns why the machine would refuse an event of the caller now, nil if it would
+// tryEvent returns why the machine would refuse an event of the caller now, nil if it would
 // not, and whether the event would change anything.
-func (s *server) try(c caller, v lifecycle.View, have role, e lifecycle.Event) (changes bool, err error) {
+func (s *server) tryEvent(c caller, v lifecycle.View, have role, e lifecycle.Event) (changes bool, err error) {
 	actor := c.actor
 	actor.Admin = have&administers != 0
 	after, _, _, err := s.o.Machine.Step(v.Document, lifecycle.Command{Event: e, Actor: actor}, v.AsOf)
 	return after != v.Document, err
 }
 
-// whole is one instance as the caller sees it, with what a list leaves out: parameters,
+// wholeInstance is one instance as the caller sees it, with what a list leaves out: parameters,
 // events, possible actions, its position in the queue, and its cost.
-func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Instance {
+func (s *server) wholeInstance(c caller, v lifecycle.View, r *lifecycle.Record) api.Instance {
 	have := c.role(v.Document, r)
-	doc := document(v.Document, r, have)
+	doc := listDocument(v.Document, r, have)
 	for _, e := range r.Events {
-		if mayHear(r, e, have) {
+		if maySeeEvent(r, e, have) {
 			doc.Events = append(doc.Events, eventDoc(e, have))
 		}
 	}
 	if have&receives != 0 {
-		if _, err := s.try(c, v, have, lifecycle.Take{ID: r.ID}); err != nil {
+		if _, err := s.tryEvent(c, v, have, lifecycle.Take{ID: r.ID}); err != nil {
 			doc.Offer.Refused = err.Error()
 		}
 	}
 	if have&(owns|approves|administers) != 0 {
-		doc.Parameters = masked(r)
+		doc.Parameters = maskParameters(r)
 		if doc.Pending != nil {
-			fill(doc.Pending, r)
+			fillPending(doc.Pending, r)
 		}
 	}
-	doc.Actions = s.possible(c, v, r, have)
+	doc.Actions = s.possibleActions(c, v, r, have)
 	if doc.Run != nil {
 		doc.Run.Position = v.Document.QueuePosition(r.ID)
 	}
@@ -296,15 +296,15 @@ func pendingDoc(r *lifecycle.Record) *api.Pending {
 	return doc
 }
 
-// fill adds what the approver is shown: everything that the approval covers.
-func fill(doc *api.Pending, r *lifecycle.Record) {
+// fillPending adds what the approver is shown: everything that the approval covers.
+func fillPending(doc *api.Pending, r *lifecycle.Record) {
 	to := target{r.Source, r.Snapshot, r.Parameters}
 	switch {
 	case r.Phase == lifecycle.Planned:
-		to.take(r.Run.Source, r.Run.Snapshot, r.Run.Parameters)
+		to.setTarget(r.Run.Source, r.Run.Snapshot, r.Run.Parameters)
 	case r.Pending != nil && r.Pending.Update != nil:
 		u := r.Pending.Update
-		to.take(u.Source, u.Snapshot, u.Parameters)
+		to.setTarget(u.Source, u.Snapshot, u.Parameters)
 	}
 	doc.Source = sourceDoc(to.source)
 	doc.Template = to.snapshot
@@ -318,7 +318,7 @@ func fill(doc *api.Pending, r *lifecycle.Record) {
 	doc.Values = valueChanges(before, to.parameters, r.Sensitive)
 }
 
-func (t *target) take(s template.Source, snapshot string, parameters map[string]json.RawMessage) {
+func (t *target) setTarget(s template.Source, snapshot string, parameters map[string]json.RawMessage) {
 	t.source = s
 	t.snapshot = cmp.Or(snapshot, t.snapshot)
 	if parameters != nil {
@@ -338,19 +338,19 @@ func valueChanges(before, after map[string]json.RawMessage, sensitive []string) 
 		row := api.ValueChange{Name: name, Old: before[name], New: after[name]}
 		row.Changed = string(row.Old) != string(row.New)
 		if slices.Contains(sensitive, name) {
-			row.Old = mask(row.Old)
-			row.New = mask(row.New)
+			row.Old = maskValue(row.Old)
+			row.New = maskValue(row.New)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-func mask(value json.RawMessage) json.RawMessage {
+func maskValue(value json.RawMessage) json.RawMessage {
 	if value == nil {
 		return nil
 	}
-	return hidden()
+	return hiddenValue()
 }
 
 // optionalReason refuses a reason that is not readable text.
@@ -366,10 +366,10 @@ const (
 	compareFor = 2 * time.Second // the longest that an answer waits
 )
 
-// compare adds the differences between the two versions of the module. Those who see
+// addComparison adds the differences between the two versions of the module. Those who see
 // them may also read the plan and log of the run, so they learn nothing else of the
 // module.
-func compare(ctx context.Context, c Catalog, p *api.Pending) error {
+func addComparison(ctx context.Context, c Catalog, p *api.Pending) error {
 	by, ok := c.(Comparer)
 	if !ok {
 		p.Uncompared = "modules are not read here"

@@ -46,7 +46,7 @@ func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 		return err
 	}
 	if body.Template != "" && body.Template != r.at {
-		return field("/template", "the path says %s", r.at)
+		return fieldError("/template", "the path says %s", r.at)
 	}
 	body.Template = r.at
 	return launchOne(s, w, r.request, r.caller, r.view, a, body, true)
@@ -54,18 +54,18 @@ func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 
 // launchOne is create for a template that is known.
 func launchOne(s *server, w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, single bool) error {
-	had, ok, err := repeated(c, v, a)
+	had, ok, err := storedAnswer(c, v, a)
 	if err == nil && !ok {
 		var event lifecycle.Create
 		if event, err = readCreation(r.Context(), s, c, body); err == nil {
 			event.One = single
-			had, err = s.do(r, c, "create", body.Template, a, event)
+			had, err = s.commitEvent(r, c, "create", body.Template, a, event)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, c, had)
+	return s.sendAnswer(w, r, c, had)
 }
 
 // readCreation makes the event of a request to launch a template.
@@ -79,13 +79,13 @@ func readCreation(ctx context.Context, s *server, c caller, body api.Create) (li
 	case !e.Template.Enabled:
 		return lifecycle.Create{}, fmt.Errorf("template %s is switched off: %w", body.Template, lifecycle.ErrPaused)
 	case body.Version != "" && e.Template.Pool != nil:
-		return lifecycle.Create{}, field("/version", "instances of a pool have the version of the template: leave out version")
+		return lifecycle.Create{}, fieldError("/version", "instances of a pool have the version of the template: leave out version")
 	case e.Problem != "":
 		return lifecycle.Create{}, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + body.Template + ": " + e.Problem}
 	}
 	parameters, err := e.Schema.CheckParameters(body.Parameters)
 	if err != nil {
-		return lifecycle.Create{}, below("/parameters", err)
+		return lifecycle.Create{}, prefixErrors("/parameters", err)
 	}
 	owner, err := c.ownerFor(e.Template, body.Owner)
 	if err != nil {
@@ -97,12 +97,12 @@ func readCreation(ctx context.Context, s *server, c caller, body api.Create) (li
 	}
 	return lifecycle.Create{
 		Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: owner, Name: body.Name,
-		Parameters: parameters, Sensitive: sensitive(e, parameters), Claims: claims, TTL: time.Duration(body.TTL), Version: body.Version, Given: slices.Sorted(maps.Keys(body.Parameters)), Forced: body.Force, Why: body.Reason,
+		Parameters: parameters, Sensitive: sensitiveNames(e, parameters), Claims: claims, TTL: time.Duration(body.TTL), Version: body.Version, Given: slices.Sorted(maps.Keys(body.Parameters)), Forced: body.Force, Why: body.Reason,
 	}, err
 }
 
-// below prefixes the paths of field errors with a member of the body.
-func below(path string, err error) error {
+// prefixErrors prefixes the paths of field errors with a member of the body.
+func prefixErrors(path string, err error) error {
 	fields := fieldErrors(err)
 	if len(fields) == 0 {
 		return err
@@ -155,9 +155,9 @@ func (c caller) ownerFor(t *template.Template, named string) (template.Owner, er
 		}
 	}
 	if named == "" {
-		return template.Owner{}, field("/owner", "say which of these it is for: %s", strings.Join(texts, ", "))
+		return template.Owner{}, fieldError("/owner", "say which of these it is for: %s", strings.Join(texts, ", "))
 	}
-	return template.Owner{}, field("/owner", "want one of %s", strings.Join(texts, ", "))
+	return template.Owner{}, fieldError("/owner", "want one of %s", strings.Join(texts, ", "))
 }
 
 // owners returns the owners for which the caller may launch a template.
@@ -231,14 +231,14 @@ func (a Adopter) Find(ctx context.Context, repository, id string, owner template
 		return lifecycle.Adopt{}, err
 	}
 	in := records.InstanceRepo{Repo: repo, Sealer: a.Sealer}
-	if err := ended(ctx, in, id); err != nil {
+	if err := refuseEnded(ctx, in, id); err != nil {
 		return lifecycle.Adopt{}, err
 	}
-	return a.adopt(ctx, in, id, it.Template, owner)
+	return a.adoptInstance(ctx, in, id, it.Template, owner)
 }
 
-// ended refuses an instance that was ended regularly.
-func ended(ctx context.Context, in records.InstanceRepo, id string) error {
+// refuseEnded refuses an instance that was ended regularly.
+func refuseEnded(ctx context.Context, in records.InstanceRepo, id string) error {
 	b, err := in.Final(ctx, id)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 		return nil // or the content was not written by okara
@@ -256,7 +256,7 @@ func ended(ctx context.Context, in records.InstanceRepo, id string) error {
 	return nil
 }
 
-func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name string, owner template.Owner) (lifecycle.Adopt, error) {
+func (a Adopter) adoptInstance(ctx context.Context, in records.InstanceRepo, id, name string, owner template.Owner) (lifecycle.Adopt, error) {
 	tag, last, err := in.LastRun(ctx, id)
 	if err != nil {
 		return lifecycle.Adopt{}, err
@@ -272,7 +272,7 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name st
 	if err != nil {
 		return lifecycle.Adopt{}, err
 	}
-	t, err := a.template(ctx, in, source, report.Snapshot)
+	t, err := a.readSnapshot(ctx, in, source, report.Snapshot)
 	if err != nil {
 		return lifecycle.Adopt{}, err
 	}
@@ -303,8 +303,8 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name st
 	return lifecycle.Adopt{Record: rec, Template: t}, nil
 }
 
-// template reads the template snapshot beside a source, if it has the wanted digest.
-func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s records.SourceManifest, want string) (*template.Template, error) {
+// readSnapshot reads the template snapshot beside a source, if it has the wanted digest.
+func (a Adopter) readSnapshot(ctx context.Context, in records.InstanceRepo, s records.SourceManifest, want string) (*template.Template, error) {
 	b, err := in.Template(ctx, s)
 	if err != nil {
 		return nil, err
@@ -330,11 +330,11 @@ func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	if s.o.Adopter == nil {
 		return &service.Error{Status: http.StatusNotImplemented, Text: "nothing can be adopted here"}
 	}
-	if had, ok, err := repeated(r.caller, r.view, a); ok || err != nil {
+	if had, ok, err := storedAnswer(r.caller, r.view, a); ok || err != nil {
 		if err != nil {
 			return err
 		}
-		return s.answer(w, r.request, r.caller, had)
+		return s.sendAnswer(w, r.request, r.caller, had)
 	}
 	e, err := s.o.Adopter.Find(r.request.Context(), body.Repository, body.ID, r.owner())
 	if err != nil {
@@ -344,18 +344,18 @@ func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	e.Record.Sensitive = lostSensitive(s, e)
 	c := r.caller
 	c.actor.Admin = true
-	answer, err := s.do(r.request, c, "adopt", recordAddress(&e.Record), a, e)
+	answer, err := s.commitEvent(r.request, c, "adopt", recordAddress(&e.Record), a, e)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r.request, r.caller, answer)
+	return s.sendAnswer(w, r.request, r.caller, answer)
 }
 
 // lostSensitive names the parameters of an adopted instance whose values are hidden:
 // all of them if the schema of the module is not available.
 func lostSensitive(s *server, e lifecycle.Adopt) []string {
 	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
-		return sensitive(now, e.Record.Parameters)
+		return sensitiveNames(now, e.Record.Parameters)
 	}
 	return slices.Sorted(maps.Keys(e.Record.Parameters))
 }

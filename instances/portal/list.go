@@ -34,16 +34,16 @@ func pageOf(r *http.Request) (page, error) {
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxPage {
-			return p, field("/limit", "want a number up to %d", maxPage)
+			return p, fieldError("/limit", "want a number up to %d", maxPage)
 		}
 		p.limit = n
 	}
 	return p, nil
 }
 
-// cursor returns the position in a list after an instance, which may be gone later.
-func cursor(r *lifecycle.Record) string {
-	return strconv.FormatInt(started(r).UnixNano(), 10) + "-" + r.ID
+// cursorAfter returns the position in a list after an instance, which may be gone later.
+func cursorAfter(r *lifecycle.Record) string {
+	return strconv.FormatInt(startTime(r).UnixNano(), 10) + "-" + r.ID
 }
 
 // parseCursor returns a record that sorts where the one of the cursor did.
@@ -51,7 +51,7 @@ func parseCursor(s string) (*lifecycle.Record, error) {
 	at, id, ok := strings.Cut(s, "-")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if !ok || err != nil {
-		return nil, field("/after", "want the value of next from the previous page")
+		return nil, fieldError("/after", "want the value of next from the previous page")
 	}
 	return &lifecycle.Record{ID: id, CreatedAt: time.Unix(0, n)}, nil
 }
@@ -77,7 +77,7 @@ func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, e
 		return api.Instances{}, err
 	}
 	d := r.view.Document
-	as := r.judge(d)
+	as := r.judgeFor(d)
 	if r.request.URL.Query().Get("owner") == offeredToCaller {
 		needed = receives
 	}
@@ -88,32 +88,32 @@ func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, e
 		case !match(record), approves && !toApprove(s.o.Machine, r.caller, record, as.role(record)):
 		case as.role(record)&needed != 0:
 			found = append(found, record)
-		case needed != receives && r.unsure(record), needed == receives && r.unsureOf(record.Offer.To, record.Template):
+		case needed != receives && r.isUnsure(record), needed == receives && r.unsureOf(record.Offer.To, record.Template):
 			return api.Instances{}, r.stale
 		}
 	}
-	slices.SortFunc(found, listed)
+	slices.SortFunc(found, compareListed)
 	doc := api.Instances{Count: len(found)}
-	doc.Used, doc.Shared = r.counts(d)
+	doc.Used, doc.Shared = r.countInstances(d)
 	doc.Limit = userLimit(s, r.caller, d)
 	if p.after != "" {
 		last, err := parseCursor(p.after)
 		if err != nil {
 			return doc, err
 		}
-		from, _ := slices.BinarySearchFunc(found, last, listed)
-		for from < len(found) && listed(found[from], last) == 0 {
+		from, _ := slices.BinarySearchFunc(found, last, compareListed)
+		for from < len(found) && compareListed(found[from], last) == 0 {
 			from++
 		}
 		found = found[from:]
 	}
 	if len(found) > p.limit {
 		found = found[:p.limit]
-		doc.Next = cursor(found[p.limit-1])
+		doc.Next = cursorAfter(found[p.limit-1])
 	}
 	doc.Instances = make([]api.Instance, len(found))
 	for i, record := range found {
-		doc.Instances[i] = document(d, record, as.role(record))
+		doc.Instances[i] = listDocument(d, record, as.role(record))
 	}
 	return doc, nil
 }
@@ -126,8 +126,8 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	phase := q.Get("phase")
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
-		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !known(p) {
-			return nil, field("/phase", "there is no phase %.40q", p)
+		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !isPhase(p) {
+			return nil, fieldError("/phase", "there is no phase %.40q", p)
 		}
 	}
 	d := r.view.Document
@@ -145,7 +145,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 		case owner == "me":
 			return record.Owner.Same(own)
 		case owner == "mine":
-			return r.is(d, record) || r.unsure(record)
+			return r.isOwner(d, record) || r.isUnsure(record)
 		}
 		return record.Owner.Kind != "" && ownerText(record.Owner) == owner
 	}, nil
@@ -183,8 +183,8 @@ func inPhase(r *lifecycle.Record, word string) bool {
 	return string(r.Phase) == word
 }
 
-// known reports whether a phase exists.
-func known(phase string) bool {
+// isPhase reports whether a phase exists.
+func isPhase(phase string) bool {
 	switch lifecycle.Phase(phase) {
 	case lifecycle.Requested, lifecycle.Planned, lifecycle.Provisioning, lifecycle.Updating, lifecycle.Available, lifecycle.Ready, lifecycle.Failed,
 		lifecycle.Destroying, lifecycle.DestroyFailed, lifecycle.Destroyed, lifecycle.Orphaned, lifecycle.Rejected:
@@ -205,16 +205,16 @@ func userLimit(s *server, c caller, d *lifecycle.Document) int {
 	return 0
 }
 
-// counts returns how many instances of the caller and of the caller's groups count
+// countInstances returns how many instances of the caller and of the caller's groups count
 // against limits.
-func (c caller) counts(d *lifecycle.Document) (used, shared int) {
+func (c caller) countInstances(d *lifecycle.Document) (used, shared int) {
 	own := c.owner()
 	for _, record := range d.Records {
 		switch {
-		case !record.Counts() || reserved(record.Template):
+		case !record.Counts() || isReserved(record.Template):
 		case record.Owner.Same(own):
 			used++
-		case c.is(d, record):
+		case c.isOwner(d, record):
 			shared++
 		}
 	}
@@ -231,8 +231,8 @@ type Kinds interface {
 // template's namespace: read:template:apps.okara.dev/* is the right to see all kinds.
 const kindsNamespace = "apps.okara.dev"
 
-// kinds returns the kinds that the caller may see.
-func (s *server) kinds(c caller) []api.Kind {
+// visibleKinds returns the kinds that the caller may see.
+func (s *server) visibleKinds(c caller) []api.Kind {
 	if s.o.Kinds == nil {
 		return nil
 	}
@@ -241,12 +241,12 @@ func (s *server) kinds(c caller) []api.Kind {
 
 // findKind finds the kind that a path names, if the caller may see it.
 func findKind(s *server, r *http.Request, c caller, _ lifecycle.View) (api.Kind, caller, error) {
-	all := s.kinds(c)
+	all := s.visibleKinds(c)
 	i := slices.IndexFunc(all, func(k api.Kind) bool { return k.Name == r.PathValue("name") })
 	if i >= 0 {
 		return all[i], c, nil
 	}
-	if err := c.unknown(); err != nil {
+	if err := c.refuseUnknown(); err != nil {
 		return api.Kind{}, c, err
 	}
 	return api.Kind{}, c, &service.Error{Status: http.StatusNotFound, Text: "there is no such kind that you may see"}

@@ -47,7 +47,7 @@ func findRunOf(needed role) finder[runOf] {
 
 // findRun returns a run by its number; nil: it is no longer known.
 func findRun(r *lifecycle.Record, n int) *lifecycle.Run {
-	for _, u := range runs(r) {
+	for _, u := range runsOf(r) {
 		if u.N == n {
 			return u
 		}
@@ -55,8 +55,8 @@ func findRun(r *lifecycle.Record, n int) *lifecycle.Run {
 	return nil
 }
 
-// runs returns the runs of a record, the newest first.
-func runs(r *lifecycle.Record) []*lifecycle.Run {
+// runsOf returns the runs of a record, the newest first.
+func runsOf(r *lifecycle.Record) []*lifecycle.Run {
 	var all []*lifecycle.Run
 	if r.Run != nil {
 		all = append(all, r.Run)
@@ -70,7 +70,7 @@ func runs(r *lifecycle.Record) []*lifecycle.Run {
 func listRuns(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	have := r.role(r.view.Document, r.at)
 	doc := api.Runs{Runs: []api.Run{}}
-	for _, u := range runs(r.at) {
+	for _, u := range runsOf(r.at) {
 		doc.Runs = append(doc.Runs, *runDoc(r.at, u, have))
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
@@ -115,7 +115,7 @@ func showPlan(s *server, w http.ResponseWriter, r call[runOf]) error {
 	}
 	text, err := s.o.Results.Plan(r.request.Context(), r.at.record, r.at.run)
 	if err != nil {
-		return absent(err, "plan")
+		return absentError(err, "plan")
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -148,10 +148,10 @@ func showLog(s *server, w http.ResponseWriter, r call[runOf]) error {
 	q := r.request.URL.Query() // set by the page that embeds the stream
 	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
-		_, _, err := tail.run(ctx, true)
+		_, _, err := tail.currentRun(ctx, true)
 		return err
 	}
-	return s.streams.Answer(w, r.request, r.caller.key, again, tail.next)
+	return s.streams.Answer(w, r.request, r.caller.key, again, tail.sendTail)
 }
 
 // lastPosition returns how far a broken stream had come; zero for a new one.
@@ -184,7 +184,7 @@ func wantsEvents(r *http.Request) bool {
 func showLogText(s *server, w http.ResponseWriter, r call[runOf]) error {
 	from, err := s.o.Results.Log(r.request.Context(), r.at.record, r.at.run, 0)
 	if err != nil {
-		return absent(err, "log")
+		return absentError(err, "log")
 	}
 	defer from.Close()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -222,9 +222,9 @@ func waitOf(d *lifecycle.Document, of runOf) waiting {
 	return waiting{c.Reason, d.QueuePosition(of.record.ID), c.Message}
 }
 
-// run returns the current run, or an error if the caller may no longer see its log. With
+// currentRun returns the current run, or an error if the caller may no longer see its log. With
 // ask the caller's rights are read again.
-func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error) {
+func (t *tail) currentRun(ctx context.Context, ask bool) (runOf, lifecycle.View, error) {
 	v, err := t.s.o.Store.View(ctx)
 	if err != nil {
 		return runOf{}, v, err
@@ -239,10 +239,10 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 	return of, v, err
 }
 
-// next sends new log lines, and reports why the run waits, when its instance enters
+// sendTail sends new log lines, and reports why the run waits, when its instance enters
 // another phase, and when the run is over.
-func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
-	of, v, err := t.run(ctx, false)
+func (t *tail) sendTail(ctx context.Context, out *service.Stream) (bool, error) {
+	of, v, err := t.currentRun(ctx, false)
 	if err != nil {
 		return true, err
 	}
@@ -255,7 +255,7 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	}
 	if before := t.phase; before != of.record.Phase {
 		t.phase = of.record.Phase
-		if before != "" && !over(of.run) {
+		if before != "" && !hasEnded(of.run) {
 			out.Send("", "phase", map[string]lifecycle.Phase{"phase": t.phase})
 		}
 	}
@@ -269,15 +269,15 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return true, err
 	}
-	if over(of.run) {
+	if hasEnded(of.run) {
 		out.Send("", "end", map[string]string{"result": of.run.Result})
 		return true, nil
 	}
 	return false, nil
 }
 
-// over reports whether a run has ended.
-func over(u *lifecycle.Run) bool { return u.Result != "" }
+// hasEnded reports whether a run has ended.
+func hasEnded(u *lifecycle.Run) bool { return u.Result != "" }
 
 // copy sends the log from the offset on.
 func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
@@ -286,7 +286,7 @@ func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
 		return err
 	}
 	defer from.Close()
-	t.at.Offset, err = out.Text(from, t.at.Offset, maxLog, over(of.run), func(offset int64) string {
+	t.at.Offset, err = out.Text(from, t.at.Offset, maxLog, hasEnded(of.run), func(offset int64) string {
 		return api.LogPosition{Attempt: t.at.Attempt, Offset: offset}.String()
 	})
 	return err
@@ -304,7 +304,7 @@ func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.Ra
 	shown := make(map[string]json.RawMessage, len(r.Outputs))
 	if t := d.Templates[r.Snapshot]; t != nil && !r.ReadyAt.IsZero() {
 		for _, name := range t.Outputs {
-			shown[name] = hidden()
+			shown[name] = hiddenValue()
 		}
 	}
 	maps.Copy(shown, r.Outputs)
@@ -319,10 +319,10 @@ func showSensitive(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 	}
 	t := r.view.Document.Templates[r.at.Snapshot]
 	if t == nil || !slices.Contains(t.Outputs, body.Name) {
-		return field("/name", "the template does not list this output")
+		return fieldError("/name", "the template does not list this output")
 	}
 	status := http.StatusOK
-	output, err := s.output(r, body.Name)
+	output, err := s.readOutput(r, body.Name)
 	if err != nil {
 		status = http.StatusInternalServerError
 		if code, _, ok := service.Own(err); ok {
@@ -336,13 +336,13 @@ func showSensitive(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 	return service.WriteJSON(w, http.StatusOK, api.ShownOutput{Name: body.Name, Value: output.Value, Sensitive: output.Sensitive})
 }
 
-func (s *server) output(r call[*lifecycle.Record], name string) (states.Output, error) {
+func (s *server) readOutput(r call[*lifecycle.Record], name string) (states.Output, error) {
 	if s.o.Results == nil {
 		return states.Output{}, notHere("states")
 	}
 	all, err := s.o.Results.Outputs(r.request.Context(), r.at)
 	if err != nil {
-		return states.Output{}, absent(err, "state")
+		return states.Output{}, absentError(err, "state")
 	}
 	output, ok := all[name]
 	if !ok {
@@ -359,15 +359,15 @@ func showResources(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 	doc := api.Resources{Resources: []string{}}
 	all, err := s.o.Results.Resources(r.request.Context(), r.at)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) { // without a state there are no resources
-		return absent(err, "state")
+		return absentError(err, "state")
 	}
 	doc.Resources = append(doc.Resources, all...)
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// absent turns content missing in the registry into 404, and hides the other errors of
+// absentError turns content missing in the registry into 404, and hides the other errors of
 // the registry from the caller, who cannot fix them.
-func absent(err error, what string) error {
+func absentError(err error, what string) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return &service.Error{Status: http.StatusNotFound, Text: "there is no " + what + " of this"}

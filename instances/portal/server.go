@@ -94,68 +94,68 @@ func New(o Options) (http.Handler, error) {
 	}
 	o.Rate = cmp.Or(o.Rate, 60)
 	s := &server{o: o, kit: o.Kit, rate: service.NewRate(o.Rate, o.Now), streams: service.NewStreams(o.Kit, o.Streams)}
-	return s.routes(), nil
+	return s.apiRoutes(), nil
 }
 
-// routes declares the whole API: what a request is about, which role the caller needs,
+// apiRoutes declares the whole API: what a request is about, which role the caller needs,
 // and which function answers. HEAD works wherever GET does, and GET requests change
 // nothing.
-func (s *server) routes() http.Handler {
+func (s *server) apiRoutes() http.Handler {
 	mux := s.kit.Mux()
 	get := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	post := func(path string, h service.Handler) { mux.Handle("POST /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	destroy := func(path string, h service.Handler) { mux.Handle("DELETE /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	stream := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(h)) }
 
-	get("templates", to(s, allowAnybody, listTemplates))
-	get("templates/{namespace}/{name}", to(s, findTemplate, showTemplate))
-	post("templates/{namespace}/{name}/pause", to(s, findPausable, pauseTemplate))
-	post("templates/{namespace}/{name}/resume", to(s, findPausable, resumeTemplate))
+	get("templates", handleCall(s, allowEveryone, listTemplates))
+	get("templates/{namespace}/{name}", handleCall(s, findTemplate, showTemplate))
+	post("templates/{namespace}/{name}/pause", handleCall(s, findPausable, pauseTemplate))
+	post("templates/{namespace}/{name}/resume", handleCall(s, findPausable, resumeTemplate))
 
-	get("kinds/{name}", to(s, findKind, showKind))
+	get("kinds/{name}", handleCall(s, findKind, showKind))
 
-	post("instances", to(s, requireLauncher, createInstance))
-	get("instances", to(s, requireUser, listInstances))
-	get("instances/{id}", to(s, findInstance(reads|receives), showInstance))
-	destroy("instances/{id}", to(s, findInstance(owns|administers), destroyInstance))
-	post("instances/{id}/extend", to(s, findInstance(owns|administers), extendInstance))
-	post("instances/{id}/update", to(s, findInstance(owns|administers), updateInstance))
-	post("instances/{id}/approve", to(s, findInstance(approves), approveInstance))
-	post("instances/{id}/reject", to(s, findInstance(approves), rejectInstance))
-	for _, verb := range actions() {
+	post("instances", handleCall(s, requireLauncher, createInstance))
+	get("instances", handleCall(s, requireUser, listInstances))
+	get("instances/{id}", handleCall(s, findInstance(reads|receives), showInstance))
+	destroy("instances/{id}", handleCall(s, findInstance(owns|administers), destroyInstance))
+	post("instances/{id}/extend", handleCall(s, findInstance(owns|administers), extendInstance))
+	post("instances/{id}/update", handleCall(s, findInstance(owns|administers), updateInstance))
+	post("instances/{id}/approve", handleCall(s, findInstance(approves), approveInstance))
+	post("instances/{id}/reject", handleCall(s, findInstance(approves), rejectInstance))
+	for _, verb := range listActions() {
 		if !verb.plain {
 			continue
 		}
 		if verb.needs == receives { // a caller that took it may repeat that; any other owner is refused
 			verb.needs |= owns
 		}
-		post("instances/{id}/"+verb.name, to(s, findInstance(verb.needs), func(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-			return change(s, w, r, rights.Action(verb.name), func(struct{}) (lifecycle.Event, error) { return verb.event(r.at), nil })
+		post("instances/{id}/"+verb.name, handleCall(s, findInstance(verb.needs), func(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
+			return handleChange(s, w, r, rights.Action(verb.name), func(struct{}) (lifecycle.Event, error) { return verb.event(r.at), nil })
 		}))
 	}
-	post("instances/{id}/transfer", to(s, findInstance(owns|administers), transferInstance))
-	post("instances/{id}/orphan", to(s, findInstance(administers), orphanInstance))
+	post("instances/{id}/transfer", handleCall(s, findInstance(owns|administers), transferInstance))
+	post("instances/{id}/orphan", handleCall(s, findInstance(administers), orphanInstance))
 
-	get("instances/{id}/runs", to(s, findInstance(reads), listRuns))
-	get("instances/{id}/runs/{n}", to(s, findRunOf(reads), showRun))
-	get("instances/{id}/runs/{n}/plan", to(s, findRunOf(readsLogs), showPlan))
-	stream("instances/{id}/runs/{n}/log", to(s, findRunOf(readsLogs), showLog))
-	get("instances/{id}/outputs", to(s, findInstance(owns|administers), showOutputs))
-	get("instances/{id}/resources", to(s, findInstance(owns|approves|administers), showResources))
-	post("instances/{id}/outputs/reveal", to(s, findInstance(owns), showSensitive))
+	get("instances/{id}/runs", handleCall(s, findInstance(reads), listRuns))
+	get("instances/{id}/runs/{n}", handleCall(s, findRunOf(reads), showRun))
+	get("instances/{id}/runs/{n}/plan", handleCall(s, findRunOf(readsLogs), showPlan))
+	stream("instances/{id}/runs/{n}/log", handleCall(s, findRunOf(readsLogs), showLog))
+	get("instances/{id}/outputs", handleCall(s, findInstance(owns|administers), showOutputs))
+	get("instances/{id}/resources", handleCall(s, findInstance(owns|approves|administers), showResources))
+	post("instances/{id}/outputs/reveal", handleCall(s, findInstance(owns), showSensitive))
 
-	post("run/{namespace}/{name}", to(s, findLaunchable, runTemplate))
-	get("run/{namespace}/{name}/status", to(s, findOwnInstance, showInstance))
-	post("run/{namespace}/{name}/extend", to(s, findOwnInstance, extendInstance))
-	destroy("run/{namespace}/{name}", to(s, findOwnInstance, destroyInstance))
+	post("run/{namespace}/{name}", handleCall(s, findLaunchable, runTemplate))
+	get("run/{namespace}/{name}/status", handleCall(s, findOwnInstance, showInstance))
+	post("run/{namespace}/{name}/extend", handleCall(s, findOwnInstance, extendInstance))
+	destroy("run/{namespace}/{name}", handleCall(s, findOwnInstance, destroyInstance))
 
-	get("me", to(s, requireUser, showUser))
-	stream("events", to(s, requireUser, streamEvents))
-	get("admin/instances", to(s, requireAdmin, listAdminInstances))
-	get("admin/templates", to(s, requireAdmin, listAdminTemplates))
-	post("admin/clock", to(s, requireAdmin, acceptClock))
-	post("admin/adopt", to(s, requireAdmin, adoptInstance))
-	mux.Handle("/api/v1/", s.wrap(unknown))
+	get("me", handleCall(s, requireUser, showUser))
+	stream("events", handleCall(s, requireUser, streamEvents))
+	get("admin/instances", handleCall(s, requireAdmin, listAdminInstances))
+	get("admin/templates", handleCall(s, requireAdmin, listAdminTemplates))
+	post("admin/clock", handleCall(s, requireAdmin, acceptClock))
+	post("admin/adopt", handleCall(s, requireAdmin, adoptInstance))
+	mux.Handle("/api/v1/", s.wrap(unknownRoute))
 	return mux
 }
 
@@ -171,9 +171,9 @@ type call[A any] struct {
 // may make it. The body has not been read by then.
 type finder[A any] func(s *server, r *http.Request, c caller, v lifecycle.View) (A, caller, error)
 
-// to handles every request: it identifies the caller, reads the document, finds what the
+// handleCall handles every request: it identifies the caller, reads the document, finds what the
 // request is about, checks the rights, and answers.
-func to[A any](s *server, find finder[A], answer func(*server, http.ResponseWriter, call[A]) error) service.Handler {
+func handleCall[A any](s *server, find finder[A], answer func(*server, http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		c, err := identifyCaller(s, r)
@@ -189,7 +189,7 @@ func to[A any](s *server, find finder[A], answer func(*server, http.ResponseWrit
 			return err
 		}
 		if !readOnly(r) {
-			if err := s.admit(w, r, c); err != nil {
+			if err := s.admitChange(w, r, c); err != nil {
 				return err
 			}
 		}
@@ -197,8 +197,8 @@ func to[A any](s *server, find finder[A], answer func(*server, http.ResponseWrit
 	}
 }
 
-// admit opens the body of a change, if the caller has not made too many.
-func (s *server) admit(w http.ResponseWriter, r *http.Request, c caller) error {
+// admitChange opens the body of a change, if the caller has not made too many.
+func (s *server) admitChange(w http.ResponseWriter, r *http.Request, c caller) error {
 	if wait, ok := s.rate.Allow(c.key); !ok {
 		return &apiError{Status: http.StatusTooManyRequests, Reason: api.ReasonRate, After: max(1, int(wait/time.Second)),
 			Text: fmt.Sprintf("more than %d changes a minute", s.o.Rate)}
@@ -206,7 +206,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, c caller) error {
 	return s.kit.OpenBody(r)
 }
 
-func unknown(http.ResponseWriter, *http.Request) error {
+func unknownRoute(http.ResponseWriter, *http.Request) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no such route"}
 }
 

@@ -45,15 +45,15 @@ func listTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 		}
 	}
 	if q := r.request.URL.Query(); p.after == "" && q.Get("module")+q.Get("use") == "" {
-		doc.Kinds = slices.DeleteFunc(s.kinds(r.caller), func(k api.Kind) bool {
-			return !contains(q.Get("q"), k.Name, k.Kind, k.Title, k.Description, k.Category, k.Module)
+		doc.Kinds = slices.DeleteFunc(s.visibleKinds(r.caller), func(k api.Kind) bool {
+			return !containsWords(q.Get("q"), k.Name, k.Kind, k.Title, k.Description, k.Category, k.Module)
 		})
 		for i := range doc.Kinds {
 			doc.Kinds[i].Example = ""
 		}
 	}
 	if doc.Count == 0 && len(doc.Kinds) == 0 && !r.mayReadTemplates() {
-		if err := r.unknown(); err != nil {
+		if err := r.refuseUnknown(); err != nil {
 			return err
 		}
 	}
@@ -77,18 +77,18 @@ func (r call[A]) templateFilter() func(*template.Entry) bool {
 	return func(e *template.Entry) bool {
 		t := e.Template
 		address := cmp.Or(t.Module.Address, e.Source.Chart)
-		if module != "" && module != address || !contains(words, t.Name, t.Title, t.Description, t.Category, address) {
+		if module != "" && module != address || !containsWords(words, t.Name, t.Title, t.Description, t.Category, address) {
 			return false
 		}
 		if !use {
 			return true
 		}
-		return t.Enabled && e.Problem == "" && paused(r.view.Document, t.Name) == "" && r.may(rights.Use, t.Name)
+		return t.Enabled && e.Problem == "" && whyPaused(r.view.Document, t.Name) == "" && r.mayInstance(rights.Use, t.Name)
 	}
 }
 
-// contains reports whether each word is in one of the texts, ignoring case.
-func contains(words string, texts ...string) bool {
+// containsWords reports whether each word is in one of the texts, ignoring case.
+func containsWords(words string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
 		if !strings.Contains(all, word) {
@@ -103,7 +103,7 @@ func showTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	if !ok {
 		return noTemplate()
 	}
-	if r.may(rights.Use, r.at) {
+	if r.mayInstance(rights.Use, r.at) {
 		var err error
 		if doc.Versions, err = s.o.Catalog.Versions(r.request.Context(), r.at); err != nil { // the newest can be launched without the list
 			s.kit.Log(r.request).Warn("versions of a template are not offered", "template", r.at, "error", err)
@@ -134,7 +134,7 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 		}
 	}
 	doc.Cost = t.Cost
-	doc.Hours = hours(t.Schedule, s.o.Now())
+	doc.Hours = describeHours(t.Schedule, s.o.Now())
 	if e.Schema != nil {
 		doc.Schema = e.Schema.JSON()
 	}
@@ -147,8 +147,8 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 		}
 		doc.Parameters = append(doc.Parameters, parameter)
 	}
-	doc.Paused = paused(d, t.Name)
-	mends := c.grant.May(rights.Right{Action: rights.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(rights.Admin, t.Name)
+	doc.Paused = whyPaused(d, t.Name)
+	mends := c.grant.May(rights.Right{Action: rights.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.mayInstance(rights.Admin, t.Name)
 	if mends {
 		doc.Behind = e.Behind
 	}
@@ -157,11 +157,11 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 		switch {
 		case mends:
 			doc.Invalid = cmp.Or(e.Cause, e.Problem)
-		case c.may(rights.Use, t.Name):
+		case c.mayInstance(rights.Use, t.Name):
 			doc.Invalid = e.Problem
 		}
 	}
-	if c.may(rights.Use, t.Name) {
+	if c.mayInstance(rights.Use, t.Name) {
 		addOwn(s, c, d, t, &doc)
 	} else {
 		doc.Closed = "you may view it, but not launch it"
@@ -177,8 +177,8 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 	return doc
 }
 
-// paused returns why creating instances of a template is paused; "": it is not.
-func paused(d *lifecycle.Document, template string) string {
+// whyPaused returns why creating instances of a template is paused; "": it is not.
+func whyPaused(d *lifecycle.Document, template string) string {
 	if pool := d.Pools[template]; pool != nil {
 		return pool.Paused
 	}
@@ -196,9 +196,9 @@ func addOwn(s *server, c caller, d *lifecycle.Document, t *template.Template, do
 	for _, o := range owners {
 		doc.Owners = append(doc.Owners, *ownerDoc(o))
 	}
-	doc.Force = c.may(rights.Admin, t.Name)
+	doc.Force = c.mayInstance(rights.Admin, t.Name)
 	if !doc.Force && t.PerOwner != 1 { // a caller that may have one instance, and has it, gets that one
-		doc.Closed = full(s.o.Machine, c, d, t, owners)
+		doc.Closed = usedUpLimit(s.o.Machine, c, d, t, owners)
 	}
 	if len(owners) != 1 {
 		return
@@ -211,9 +211,9 @@ func addOwn(s *server, c caller, d *lifecycle.Document, t *template.Template, do
 	}
 }
 
-// full names the limit of the caller that is used up; "": at least one of the possible
+// usedUpLimit names the limit of the caller that is used up; "": at least one of the possible
 // owners may have another instance.
-func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *template.Template, owners []template.Owner) (why string) {
+func usedUpLimit(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *template.Template, owners []template.Owner) (why string) {
 	for _, o := range owners {
 		quotas := m.Quotas(d, t, o, c.actor)
 		i := slices.IndexFunc(quotas, func(q lifecycle.QuotaError) bool { return q.Used >= q.Limit })
@@ -255,7 +255,7 @@ func listAdminTemplates(s *server, w http.ResponseWriter, r call[struct{}]) erro
 		byName[e.Template.Name] = &api.AdminTemplate{Template: entryDoc(s, r.caller, d, &e)}
 	}
 	for _, record := range d.Records {
-		if reserved(record.Template) {
+		if isReserved(record.Template) {
 			continue
 		}
 		entry := byName[record.Template]
@@ -292,7 +292,7 @@ func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) erro
 	}
 	doc := api.AdminInstances{Instances: list, Phases: map[string]int{}, ClockHeld: r.view.Document.Clock.Held}
 	for _, record := range r.view.Document.Records {
-		if !reserved(record.Template) {
+		if !isReserved(record.Template) {
 			doc.Phases[string(record.Phase)]++
 		}
 	}
@@ -301,7 +301,7 @@ func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) erro
 
 // showUser answers how the server identified the caller.
 func showUser(s *server, w http.ResponseWriter, r call[struct{}]) error {
-	used, shared := r.counts(r.view.Document)
+	used, shared := r.countInstances(r.view.Document)
 	doc := api.Me{
 		Mode: r.grant.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
 		Admin:    r.grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}),

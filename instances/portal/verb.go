@@ -28,19 +28,19 @@ import (
 )
 
 func extendInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
+	return handleChange(s, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
 		return lifecycle.Extend{ID: r.at.ID, By: time.Duration(b.By), Why: b.Reason}, optionalReason(b.Reason)
 	})
 }
 
 // updateInstance changes only the name, or starts another apply.
 func updateInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
+	return handleChange(s, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
 		if b.Name == nil {
 			return readUpdate(s, r, b)
 		}
 		if b.Parameters != nil || b.Version != "" {
-			return nil, field("/name", "a name changes alone")
+			return nil, fieldError("/name", "a name changes alone")
 		}
 		return lifecycle.Rename{ID: r.at.ID, Name: *b.Name}, nil
 	})
@@ -70,9 +70,9 @@ func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.E
 		return nil, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + r.at.Template + ": " + now.Problem}
 	}
 	if e.Parameters, err = now.Schema.CheckUpdate(r.at.Parameters, b.Parameters, !r.at.ReadyAt.IsZero()); err != nil {
-		return nil, below("/parameters", err)
+		return nil, prefixErrors("/parameters", err)
 	}
-	e.Sensitive = sensitive(now, e.Parameters)
+	e.Sensitive = sensitiveNames(now, e.Parameters)
 	if b.Version != "" {
 		e.Source = &now.Source
 		e.Template = now.Template
@@ -81,8 +81,8 @@ func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.E
 	return e, nil
 }
 
-// sensitive names the parameters whose values are hidden.
-func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []string {
+// sensitiveNames names the parameters whose values are hidden.
+func sensitiveNames(e *template.Entry, parameters map[string]json.RawMessage) []string {
 	names := []string{}
 	for name := range parameters {
 		if e.Schema.Sensitive(name) {
@@ -95,16 +95,16 @@ func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []strin
 
 // approveInstance approves a request, or exactly one plan.
 func approveInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
+	return handleChange(s, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
 		if b.Plan == "" {
-			return nil, field("/plan", "name the plan that you reviewed, as the instance shows it")
+			return nil, fieldError("/plan", "name the plan that you reviewed, as the instance shows it")
 		}
 		return lifecycle.Approve{ID: r.at.ID, Plan: b.Plan, Why: b.Reason}, optionalReason(b.Reason)
 	})
 }
 
 func rejectInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
+	return handleChange(s, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Reject{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
 	})
 }
@@ -115,17 +115,17 @@ const maxReason = 256
 func checkReason(reason string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
-		return field("/reason", "say why, in up to %d bytes", maxReason)
+		return fieldError("/reason", "say why, in up to %d bytes", maxReason)
 	case len(reason) > maxReason:
-		return field("/reason", "it has %d bytes, and %d at most are kept", len(reason), maxReason)
+		return fieldError("/reason", "it has %d bytes, and %d at most are kept", len(reason), maxReason)
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }):
-		return field("/reason", "must be UTF-8 text, without control characters other than line breaks")
+		return fieldError("/reason", "must be UTF-8 text, without control characters other than line breaks")
 	}
 	return nil
 }
 
 func orphanInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
+	return handleChange(s, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Orphan{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
 	})
 }
@@ -152,9 +152,9 @@ func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 }
 
 func changeTemplate(s *server, w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
-	_, done, err := repeated(r.caller, r.view, a)
+	_, done, err := storedAnswer(r.caller, r.view, a)
 	if err == nil && !done {
-		_, err = s.do(r.request, r.caller, rights.Action(word), r.at, a, e)
+		_, err = s.commitEvent(r.request, r.caller, rights.Action(word), r.at, a, e)
 	}
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func changeTemplate(s *server, w http.ResponseWriter, r call[string], a ask, wor
 // themselves and their groups that the template admits, an admin may choose any owner.
 // To other users and groups of the same issuer an owner only offers it.
 func transferInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
+	return handleChange(s, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
 		to, err := findRecipient(r, b)
 		return lifecycle.Transfer{ID: r.at.ID, To: to}, err
 	})
@@ -199,9 +199,9 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 	}
 	switch {
 	case kind != template.OwnerUser && kind != template.OwnerGroup || id == "" || strings.ContainsFunc(id+to.Label, unicode.IsControl):
-		return to, field("/to", "want user:SUBJECT or group:NAME")
+		return to, fieldError("/to", "want user:SUBJECT or group:NAME")
 	case to.Issuer != r.actor.Issuer && !r.actor.Admin:
-		return to, field("/issuer", "only an admin can give it to an owner of another issuer")
+		return to, fieldError("/issuer", "only an admin can give it to an owner of another issuer")
 	}
 	return to, nil
 }
@@ -213,9 +213,9 @@ func offerDoc(g *lifecycle.Gift) *api.Offer {
 	return &api.Offer{To: ownerDoc(g.To), By: personDoc(g.By), At: g.At, Until: g.Until()}
 }
 
-// offered is an instance as seen by a caller to whom it is only offered: enough for a
+// offeredInstance is an instance as seen by a caller to whom it is only offered: enough for a
 // decision, but no parameters, outputs or events.
-func offered(r *lifecycle.Record, have role) api.Instance {
+func offeredInstance(r *lifecycle.Record, have role) api.Instance {
 	return api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: api.Source{Module: r.Source.Module, Version: r.Source.Version},
 		Owner: ownerDoc(r.Owner), Phase: string(r.Phase), CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt,
@@ -223,8 +223,8 @@ func offered(r *lifecycle.Record, have role) api.Instance {
 	}
 }
 
-// repeated returns the stored answer if the request is a repetition.
-func repeated(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error) {
+// storedAnswer returns the stored answer if the request is a repetition.
+func storedAnswer(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error) {
 	if a.key == "" {
 		return lifecycle.Answer{}, false, nil
 	}
@@ -238,15 +238,15 @@ func repeated(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error)
 	answer := lifecycle.Answer{Status: had.Status, Repeat: true}
 	if had.ID != "" {
 		if answer.Record, ok = v.Document.Records[had.ID]; !ok {
-			return lifecycle.Answer{}, false, missing(had.ID)
+			return lifecycle.Answer{}, false, missingInstance(had.ID)
 		}
 	}
 	return answer, true, nil
 }
 
-// do commits an event of a caller and writes it to the audit log under the address of
+// commitEvent commits an event of a caller and writes it to the audit log under the address of
 // what it changes.
-func (s *server) do(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
+func (s *server) commitEvent(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
 	cmd := lifecycle.Command{Event: e, Actor: c.actor, Key: a.key, Caller: c.key, Digest: a.digest}
 	if _, err := io.ReadFull(s.o.Random, cmd.Seed[:]); err != nil {
 		return lifecycle.Answer{}, fmt.Errorf("random bytes: %w", err)
@@ -262,7 +262,7 @@ func (s *server) do(r *http.Request, c caller, action rights.Action, address str
 		}
 	}
 	if err != nil {
-		change.Status, _ = classify(r, err)
+		change.Status, _ = classifyError(r, err)
 		if status, _, ok := service.Own(err); ok {
 			change.Status = status
 		}
@@ -280,8 +280,8 @@ func (s *server) do(r *http.Request, c caller, action rights.Action, address str
 // recordAddress is the name of an instance in the audit log.
 func recordAddress(r *lifecycle.Record) string { return r.Template + "/" + r.ID }
 
-// answer sends the changed instance as the caller may see it.
-func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer lifecycle.Answer) error {
+// sendAnswer sends the changed instance as the caller may see it.
+func (s *server) sendAnswer(w http.ResponseWriter, r *http.Request, c caller, answer lifecycle.Answer) error {
 	v, err := s.o.Store.View(r.Context())
 	if err != nil {
 		return err
@@ -290,39 +290,39 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer
 	have := c.role(v.Document, record)
 	if answer.Repeat {
 		if have&reads == 0 {
-			return missing(record.ID)
+			return missingInstance(record.ID)
 		}
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
 	if answer.Status == http.StatusCreated {
 		w.Header().Set("Location", "/api/v1/instances/"+record.ID)
 	}
-	return service.WriteJSON(w, max(answer.Status, http.StatusOK), s.whole(c, v, record))
+	return service.WriteJSON(w, max(answer.Status, http.StatusOK), s.wholeInstance(c, v, record))
 }
 
-// change handles the request of every verb: it reads the body, looks for a stored
+// handleChange handles the request of every verb: it reads the body, looks for a stored
 // answer, commits the event and sends the answer.
-func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
+func handleChange[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
 	var body B
 	a, err := readBody(r.request, r.caller, &body)
 	if err != nil {
 		return err
 	}
-	if had, ok, err := repeated(r.caller, r.view, a); ok || err != nil {
+	if had, ok, err := storedAnswer(r.caller, r.view, a); ok || err != nil {
 		if err != nil {
 			return err
 		}
-		return s.answer(w, r.request, r.caller, had)
+		return s.sendAnswer(w, r.request, r.caller, had)
 	}
 	e, err := event(body)
 	if err != nil {
 		return err
 	}
-	answer, err := s.do(r.request, r.caller, action, recordAddress(r.at), a, e)
+	answer, err := s.commitEvent(r.request, r.caller, action, recordAddress(r.at), a, e)
 	if err != nil {
 		return fmt.Errorf("instance %s: %w", r.at.ID, err)
 	}
-	return s.answer(w, r.request, r.caller, answer)
+	return s.sendAnswer(w, r.request, r.caller, answer)
 }
 
 // ask identifies a change request, so that it is done once however often it is sent.
@@ -342,15 +342,15 @@ func readBody(r *http.Request, c caller, to any) (ask, error) {
 	if err != nil {
 		return ask{}, err
 	}
-	a := ask{digest: hash(r.URL.RawQuery, string(body))}
+	a := ask{digest: hashParts(r.URL.RawQuery, string(body))}
 	if key != "" {
-		a.key = hash(c.key, r.Method, r.URL.Path, key)
+		a.key = hashParts(c.key, r.Method, r.URL.Path, key)
 	}
 	return a, nil
 }
 
-// hash returns the SHA-256 in hex of parts, unambiguously separated.
-func hash(parts ...string) string {
+// hashParts returns the SHA-256 in hex of parts, unambiguously separated.
+func hashParts(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:%s", len(p), p)
@@ -386,19 +386,19 @@ func readJSON(r *http.Request, to any) ([]byte, error) {
 	case len(bytes.TrimSpace(body)) == 0:
 		return nil, nil
 	}
-	return body, decode(body, to)
+	return body, decodeBody(body, to)
 }
 
-// decode reads one JSON object and refuses unknown members.
-func decode(body []byte, to any) error {
+// decodeBody reads one JSON object and refuses unknown members.
+func decodeBody(body []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return field("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "a %s does not fit here", wrong.Value)
+		return fieldError("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "a %s does not fit here", wrong.Value)
 	}
 	if _, name, ok := strings.Cut(fmt.Sprint(err), "unknown field "); ok {
-		return field("/"+strings.Trim(name, `"`), "there is no such member")
+		return fieldError("/"+strings.Trim(name, `"`), "there is no such member")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: the body is not the expected JSON: %s", template.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
@@ -417,7 +417,7 @@ func acceptClock(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	}
 	c := r.caller
 	c.actor.Admin = true
-	if _, err := s.do(r.request, c, "accept-clock", "clock", a, lifecycle.AcceptClock{}); err != nil {
+	if _, err := s.commitEvent(r.request, c, "accept-clock", "clock", a, lifecycle.AcceptClock{}); err != nil {
 		return err
 	}
 	return service.WriteJSON(w, http.StatusOK, api.Clock{Held: r.view.Document.Clock.Held})

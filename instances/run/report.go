@@ -75,10 +75,10 @@ func Permanent(message string) bool {
 		message = after
 	}
 	message = strings.Join(strings.Fields(message), " ") // the tool wraps its lines
-	if says(configured, message) || says(unavailable, message) {
+	if isMatch(configured, message) || isMatch(unavailable, message) {
 		return true
 	}
-	return refused(message) && !says(transient, message)
+	return isRefused(message) && !isMatch(transient, message)
 }
 
 // The pattern configured matches the summaries of errors in modules and values
@@ -95,10 +95,10 @@ const (
 	transient = `(?i)throttl|rate.?limit|rate exceeded|limit ?exceeded|too many requests|try again|retry|timed? ?out|in progress|not yet|temporar|propagat|conflict|pending|expired|security token`
 )
 
-// refused reports whether an API refused a request because of its content: by a status
+// isRefused reports whether an API refused a request because of its content: by a status
 // that the same request would get again (RFC 9110, 15.5). 401 is not one of them: the
 // next attempt has new credentials.
-func refused(message string) bool {
+func isRefused(message string) bool {
 	for _, m := range regexp.MustCompile(numbered).FindAllStringSubmatch(message, -1) {
 		if slices.Contains([]string{"400", "402", "403", "404", "405", "406", "410", "411", "413", "414", "415", "422", "451"}, m[1]+m[2]) {
 			return true
@@ -107,7 +107,7 @@ func refused(message string) bool {
 	return false
 }
 
-func says(pattern, message string) bool { return regexp.MustCompile(pattern).MatchString(message) }
+func isMatch(pattern, message string) bool { return regexp.MustCompile(pattern).MatchString(message) }
 
 // ScopeOf returns the values that expressions of a record's template can name, where
 // config holds the free values of the server.

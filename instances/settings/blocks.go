@@ -122,8 +122,8 @@ type Notify struct {
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// runs checks the executor and the credentials of runs.
-func (b *Block) runs(o *Options, _ Beside) error {
+// checkRuns checks the executor and the credentials of runs.
+func (b *Block) checkRuns(o *Options, _ Beside) error {
 	for i, e := range b.Executors {
 		switch {
 		case e.Name != LocalExecutor:

@@ -86,14 +86,14 @@ func (b *Block) Check(beside Beside) (*Options, error) {
 	if in == nil {
 		return nil, b.withoutInstances()
 	}
-	o := b.options()
+	o := b.uncheckedOptions()
 	o.Role = cmp.Or(in.Role, RoleAll)
 	o.Templates = in.Templates
 	o.ForwardPlain = in.ForwardPlain
 	o.InClear = in.Unsealed
 	o.Credentials = b.Credentials
 	for _, part := range []func(*Options, Beside) error{
-		b.role, b.numbers, b.defaults, b.templates, b.quotas, b.runs, b.peers, b.notices, b.prices,
+		b.checkRole, b.checkNumbers, b.checkDefaults, b.templates, b.quotas, b.checkRuns, b.peers, b.notices, b.readPrices,
 	} {
 		if err := part(o, beside); err != nil {
 			return nil, err
@@ -108,8 +108,8 @@ func (b *Block) Common() (*Options, error) {
 	if b.Instances == nil {
 		b = &Block{Instances: &Instances{}, Quotas: b.Quotas}
 	}
-	o := b.options()
-	for _, part := range []func(*Options, Beside) error{b.numbers, b.defaults, b.quotas} {
+	o := b.uncheckedOptions()
+	for _, part := range []func(*Options, Beside) error{b.checkNumbers, b.checkDefaults, b.quotas} {
 		if err := part(o, Beside{}); err != nil {
 			return nil, err
 		}
@@ -117,8 +117,8 @@ func (b *Block) Common() (*Options, error) {
 	return o, nil
 }
 
-// options returns the settings that need no check.
-func (b *Block) options() *Options {
+// uncheckedOptions returns the settings that need no check.
+func (b *Block) uncheckedOptions() *Options {
 	in := b.Instances
 	return &Options{
 		Config: in.Config, Rate: cmp.Or(in.Rate, defaultRate), Runs: cmp.Or(in.Runs, defaultRuns), GroupAge: in.GroupAge.Value(),
@@ -152,8 +152,8 @@ func (b *Block) withoutInstances() error {
 	return syntax.WrongAt(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
 }
 
-// role refuses settings that a role does not use, or must not have.
-func (b *Block) role(o *Options, beside Beside) error {
+// checkRole refuses settings that a role does not use, or must not have.
+func (b *Block) checkRole(o *Options, beside Beside) error {
 	in := b.Instances
 	if !slices.Contains([]string{RoleAll, RolePortal, RoleRunner}, o.Role) {
 		return syntax.WrongAt(in.Range, fmt.Errorf("the role %q is not all, portal or runner", in.Role))
@@ -202,7 +202,7 @@ func (b *Block) checkLeader(beside Beside) error {
 	return nil
 }
 
-func (b *Block) numbers(o *Options, _ Beside) error {
+func (b *Block) checkNumbers(o *Options, _ Beside) error {
 	in := b.Instances
 	switch {
 	case o.Rate < 1:
@@ -213,8 +213,8 @@ func (b *Block) numbers(o *Options, _ Beside) error {
 	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
 
-// defaults checks the defaults for templates.
-func (b *Block) defaults(o *Options, _ Beside) (err error) {
+// checkDefaults checks the defaults for templates.
+func (b *Block) checkDefaults(o *Options, _ Beside) (err error) {
 	in := b.Instances
 	for name := range in.Config {
 		if !configName().MatchString(name) {
@@ -222,7 +222,7 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 		}
 	}
 	if in.TTL != nil {
-		if o.TTL, err = lifetime(in.TTL); err != nil {
+		if o.TTL, err = readLifetime(in.TTL); err != nil {
 			return err
 		}
 	}
@@ -240,8 +240,8 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 
 var configName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
-// lifetime returns the lifetime of templates without one; nil: they have no end.
-func lifetime(l *template.Lifetime) (*template.TTL, error) {
+// readLifetime returns the lifetime of templates without one; nil: they have no end.
+func readLifetime(l *template.Lifetime) (*template.TTL, error) {
 	var all []error
 	report := func(at hcl.Range, format string, args ...any) {
 		all = append(all, syntax.WrongAt(at, fmt.Errorf(format, args...)))
@@ -367,8 +367,8 @@ func (b *Block) notices(o *Options, beside Beside) error {
 	return nil
 }
 
-// prices reads the prices of resources.
-func (b *Block) prices(o *Options, _ Beside) error {
+// readPrices reads the prices of resources.
+func (b *Block) readPrices(o *Options, _ Beside) error {
 	in := b.Instances.Prices
 	if in == nil {
 		return nil

@@ -23,7 +23,7 @@ const (
 // Canonical returns the template in the JSON syntax of HCL, with sorted keys and no white
 // space: the content of an artifact, and the input of the digest.
 func (t *Template) Canonical() ([]byte, error) {
-	b, err := encode(map[string]any{"template": map[string]any{t.Name: t.body()}})
+	b, err := encodeJSON(map[string]any{"template": map[string]any{t.Name: t.body()}})
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", t.Name, err)
 	}
@@ -61,31 +61,31 @@ func ParseCanonical(b []byte, known Known) (*Template, error) {
 // object is a body without zero values.
 type object map[string]any
 
-func (o object) text(name, value string) {
+func (o object) setNonEmpty(name, value string) {
 	if value != "" {
 		o[name] = value
 	}
 }
 
-func (o object) number(name string, n int) {
+func (o object) setNumber(name string, n int) {
 	if n != 0 {
 		o[name] = n
 	}
 }
 
-func (o object) yes(name string, b bool) {
+func (o object) setTrue(name string, b bool) {
 	if b {
 		o[name] = true
 	}
 }
 
-func (o object) length(name string, d time.Duration) {
+func (o object) setDuration(name string, d time.Duration) {
 	if d != 0 {
 		o[name] = d.String()
 	}
 }
 
-func (o object) list(name string, list []string) {
+func (o object) setList(name string, list []string) {
 	if len(list) > 0 {
 		o[name] = list
 	}
@@ -100,20 +100,20 @@ func (t *Template) body() object {
 		o["chart"] = t.Chart
 	} else {
 		module := object{"address": t.Module.Address}
-		module.text("version", t.Module.Version)
-		module.text("path", t.Module.Path)
+		module.setNonEmpty("version", t.Module.Version)
+		module.setNonEmpty("path", t.Module.Path)
 		o["module"] = module
 	}
-	o.text("title", t.Title)
-	o.text("description", t.Description)
-	o.text("icon", t.Icon)
-	o.text("category", t.Category)
-	o.list("groups", t.Groups)
-	o.number("per_owner", t.PerOwner)
-	o.number("max", t.Max)
-	o.list("outputs", t.Outputs)
-	o.list("credentials", t.Credentials)
-	o.yes("protection", t.Protection)
+	o.setNonEmpty("title", t.Title)
+	o.setNonEmpty("description", t.Description)
+	o.setNonEmpty("icon", t.Icon)
+	o.setNonEmpty("category", t.Category)
+	o.setList("groups", t.Groups)
+	o.setNumber("per_owner", t.PerOwner)
+	o.setNumber("max", t.Max)
+	o.setList("outputs", t.Outputs)
+	o.setList("credentials", t.Credentials)
+	o.setTrue("protection", t.Protection)
 	if len(t.Inputs) > 0 {
 		o["inputs"] = t.Inputs
 	}
@@ -135,27 +135,27 @@ func (t *Template) blocks(o object) {
 	}
 	if l := t.TTL; l != nil {
 		ttl := object{"default": l.Default.String(), "on_expire": l.OnExpire}
-		ttl.length("max", l.Max)
-		ttl.length("extend", l.Extend)
-		ttl.number("extends", l.Extends)
-		ttl.length("failed", l.Failed)
+		ttl.setDuration("max", l.Max)
+		ttl.setDuration("extend", l.Extend)
+		ttl.setNumber("extends", l.Extends)
+		ttl.setDuration("failed", l.Failed)
 		o["ttl"] = ttl
 	}
 	if p := t.Pool; p != nil {
 		pool := object{"size": p.Size, "when_empty": p.WhenEmpty}
-		pool.number("max", p.Max)
-		pool.length("max_age", p.MaxAge)
+		pool.setNumber("max", p.Max)
+		pool.setDuration("max_age", p.MaxAge)
 		o["pool"] = pool
 	}
 	if c := t.Connection; c != nil {
 		connection := object{"type": c.Type}
-		connection.text("url", c.URL)
-		connection.text("message", c.Message)
+		connection.setNonEmpty("url", c.URL)
+		connection.setNonEmpty("message", c.Message)
 		o["connection"] = connection
 	}
 	if d := t.Drift; d != nil {
 		drift := object{"every": d.Every.String()}
-		drift.yes("remediate", d.Remediate)
+		drift.setTrue("remediate", d.Remediate)
 		o["drift"] = drift
 	}
 	if c := t.Cost; c != nil {
@@ -168,10 +168,10 @@ func (t *Template) blocks(o object) {
 
 func (p Parameter) body() object {
 	o := object{"link": p.Link}
-	o.text("title", p.Title)
-	o.text("help", p.Help)
-	o.text("pattern", p.Pattern)
-	o.yes("update", p.Update)
+	o.setNonEmpty("title", p.Title)
+	o.setNonEmpty("help", p.Help)
+	o.setNonEmpty("pattern", p.Pattern)
+	o.setTrue("update", p.Update)
 	if p.Default != nil {
 		o["default"] = p.Default
 	}
@@ -215,7 +215,7 @@ func (t *Template) CheckExpressions(known Known) error {
 	for _, p := range t.Parameters {
 		n.parameters = append(n.parameters, p.Name)
 	}
-	inputs, err := t.inputs()
+	inputs, err := t.decodedInputs()
 	if err != nil {
 		return err
 	}
@@ -254,14 +254,14 @@ func (t *Template) Claims() []string {
 	if name, ok := strings.CutPrefix(t.Owner, OwnerClaim+":"); ok {
 		found[name] = true
 	}
-	inputs, _ := t.inputs() // Parse wrote valid JSON
+	inputs, _ := t.decodedInputs() // Parse wrote valid JSON
 	all := stringsIn(inputs)
 	if t.Connection != nil {
 		all = append(all, t.Connection.URL, t.Connection.Message)
 	}
 	for _, text := range all {
 		if tree, err := parseTree(text); err == nil {
-			for _, name := range named(tree, nameClaims) {
+			for _, name := range namesAfter(tree, nameClaims) {
 				found[name] = true
 			}
 		}
@@ -297,5 +297,5 @@ func plainJSON(b []byte, depth int) (json.RawMessage, error) {
 	if err := decodeData(b, depth, &v); err != nil {
 		return nil, err
 	}
-	return encode(v)
+	return encodeJSON(v)
 }

@@ -44,44 +44,44 @@ const (
 	endless        = "none"
 )
 
-// check refuses what no server would accept.
-func (r *templateReader) check(t *Template, b templateBlock) {
+// checkBlock refuses what no server would accept.
+func (r *templateReader) checkBlock(t *Template, b templateBlock) {
 	here := func(name string) hcl.Range { return attributeRange(b.Body, name) }
 	if _, _, err := addr.ParseTemplate(t.Name); err != nil {
-		r.fail(b.Body.MissingItemRange(), "%v", err)
+		r.failAt(b.Body.MissingItemRange(), "%v", err)
 	}
 	for _, f := range []struct {
 		name, text string
 		limit      int
 	}{{"title", t.Title, maxTitle}, {"description", t.Description, maxDescription}, {"category", t.Category, maxTitle}, {"icon", t.Icon, maxTitle}} {
 		if problem := textProblem(f.text, f.limit, f.name == "description"); problem != "" {
-			r.fail(here(f.name), "%s %s", f.name, problem)
+			r.failAt(here(f.name), "%s %s", f.name, problem)
 		}
 	}
 	if !simpleName(t.Icon, "-") {
-		r.fail(here("icon"), "icon %q: only a-z, 0-9 and - are allowed", t.Icon)
+		r.failAt(here("icon"), "icon %q: only a-z, 0-9 and - are allowed", t.Icon)
 	}
 	if t.Category != "" && (path.Clean(t.Category) != t.Category || !simpleName(t.Category, "-_/") || t.Category[0] == '/') {
-		r.fail(here("category"), "category %q: names of a-z, 0-9 and -, with / between them", t.Category)
+		r.failAt(here("category"), "category %q: names of a-z, 0-9 and -, with / between them", t.Category)
 	}
 	r.checkRun(t, b)
 	r.checkOwner(t, here)
-	r.count(here("per_owner"), "per_owner", t.PerOwner, maxCount)
-	r.count(here("max"), "max", t.Max, maxCount)
+	r.checkRange(here("per_owner"), "per_owner", t.PerOwner, maxCount)
+	r.checkRange(here("max"), "max", t.Max, maxCount)
 	r.oneOf(here("approval"), "approval", t.Approval, ApprovalNone, ApprovalRequest, ApprovalPlan)
 	r.oneOf(here("update"), "update", t.Update, updateManual, updateAuto)
-	r.count(here("retries"), "retries", t.Retries, MaxRetries)
+	r.checkRange(here("retries"), "retries", t.Retries, MaxRetries)
 	if t.Timeout < time.Minute || t.Timeout > MaxTimeout {
-		r.fail(here("timeout"), "timeout is between 1m and %dh", MaxTimeout/time.Hour)
+		r.failAt(here("timeout"), "timeout is between 1m and %dh", MaxTimeout/time.Hour)
 	}
 	if len(t.Notices) > MaxNotices {
-		r.fail(here("notices"), "at most %d notices", MaxNotices)
+		r.failAt(here("notices"), "at most %d notices", MaxNotices)
 	}
-	r.list(here("outputs"), "outputs", t.Outputs, hclsyntax.ValidIdentifier)
-	r.list(here("credentials"), "credentials", t.Credentials, func(s string) bool { return s != "" && simpleName(s, "-_") })
+	r.checkNames(here("outputs"), "outputs", t.Outputs, hclsyntax.ValidIdentifier)
+	r.checkNames(here("credentials"), "credentials", t.Credentials, func(s string) bool { return s != "" && simpleName(s, "-_") })
 	for _, name := range t.Credentials {
 		if r.known.Credentials != nil && !slices.Contains(r.known.Credentials, name) {
-			r.fail(here("credentials"), "there is no credential %q", name)
+			r.failAt(here("credentials"), "there is no credential %q", name)
 		}
 	}
 	r.checkPool(t, b)
@@ -101,13 +101,13 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	case !slices.Contains(executors, t.Executor):
 		r.oneOf(at, "executor", t.Executor, executors...)
 	case helm && (b.Chart == nil || b.Module != nil):
-		r.fail(at, "executor %s installs a chart: name that, and no module", ExecutorHelm)
+		r.failAt(at, "executor %s installs a chart: name that, and no module", ExecutorHelm)
 	case helm:
 		r.checkChart(t, b)
 	case b.Chart != nil:
-		r.fail(b.Chart.Range, "executor %s runs a module: charts are for %s, which okara-operator has", t.Executor, ExecutorHelm)
+		r.failAt(b.Chart.Range, "executor %s runs a module: charts are for %s, which okara-operator has", t.Executor, ExecutorHelm)
 	case b.Module == nil:
-		r.fail(b.Body.MissingItemRange(), "a block module is needed: it says what is run")
+		r.failAt(b.Body.MissingItemRange(), "a block module is needed: it says what is run")
 	default:
 		r.checkModule(t, *b.Module)
 	}
@@ -117,7 +117,7 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 // by the executor.
 func (r *templateReader) checkChart(t *Template, b templateBlock) {
 	if !bytes.HasPrefix(t.Chart, []byte("{")) {
-		r.fail(b.Chart.Range, "chart is an object: it says where the chart is")
+		r.failAt(b.Chart.Range, "chart is an object: it says where the chart is")
 	}
 	for _, f := range []struct {
 		name, why string
@@ -128,22 +128,22 @@ func (r *templateReader) checkChart(t *Template, b templateBlock) {
 		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == updateAuto},
 	} {
 		if f.wrong {
-			r.fail(attributeRange(b.Body, f.name), "%s: %s", f.name, f.why)
+			r.failAt(attributeRange(b.Body, f.name), "%s: %s", f.name, f.why)
 		}
 	}
 }
 
 func (r *templateReader) checkModule(t *Template, b moduleBlock) {
 	if _, err := addr.ParseModule(t.Module.Address); err != nil {
-		r.fail(attributeRange(b.Body, "address"), "%v", err)
+		r.failAt(attributeRange(b.Body, "address"), "%v", err)
 	}
 	if !t.Module.Pinned() {
 		if _, err := addr.ParseConstraint(t.Module.Version); err != nil {
-			r.fail(attributeRange(b.Body, "version"), "%v; a version is a constraint, a version or sha256: and 64 digits", err)
+			r.failAt(attributeRange(b.Body, "version"), "%v; a version is a constraint, a version or sha256: and 64 digits", err)
 		}
 	}
 	if p := t.Module.Path; p != "" && (!cleanPath(p) || len(p) > 200) {
-		r.fail(attributeRange(b.Body, "path"), "path %q is no directory below the module, such as modules/small", p)
+		r.failAt(attributeRange(b.Body, "path"), "path %q is no directory below the module, such as modules/small", p)
 	}
 }
 
@@ -157,12 +157,12 @@ func (r *templateReader) checkOwner(t *Template, here func(string) hcl.Range) {
 	claim, ok := strings.CutPrefix(t.Owner, OwnerClaim+":")
 	named := ok && claim != "" && textProblem(claim, maxTitle, false) == ""
 	if t.Owner != OwnerUser && t.Owner != OwnerGroup && !named {
-		r.fail(here("owner"), "owner %q is not user, group or claim:NAME", t.Owner)
+		r.failAt(here("owner"), "owner %q is not user, group or claim:NAME", t.Owner)
 	}
 	if len(t.Groups) > 0 && t.Owner != OwnerGroup {
-		r.fail(here("groups"), `groups says which groups may own; it needs owner = "group"`)
+		r.failAt(here("groups"), `groups says which groups may own; it needs owner = "group"`)
 	}
-	r.list(here("groups"), "groups", t.Groups, func(s string) bool { return s != "" && textProblem(s, 200, false) == "" })
+	r.checkNames(here("groups"), "groups", t.Groups, func(s string) bool { return s != "" && textProblem(s, 200, false) == "" })
 }
 
 func (r *templateReader) checkPool(t *Template, b templateBlock) {
@@ -171,33 +171,33 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 		return
 	}
 	here := func(name string) hcl.Range { return attributeRange(b.Pool.Body, name) }
-	r.count(here("size"), "pool: size", p.Size, maxCount)
-	r.count(here("max"), "pool: max", p.Max, maxCount)
+	r.checkRange(here("size"), "pool: size", p.Size, maxCount)
+	r.checkRange(here("max"), "pool: max", p.Max, maxCount)
 	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, poolCreate, PoolRefuse)
 	switch {
 	case p.Max > 0 && p.Max < p.Size:
-		r.fail(here("max"), "pool: max %d is less than size %d", p.Max, p.Size)
+		r.failAt(here("max"), "pool: max %d is less than size %d", p.Max, p.Size)
 	case t.Max > 0 && t.Max < p.Size:
-		r.fail(here("size"), "pool: size %d is more than max %d of the template", p.Size, t.Max)
+		r.failAt(here("size"), "pool: size %d is more than max %d of the template", p.Size, t.Max)
 	}
 	if len(t.Parameters) > 0 {
-		r.fail(b.Parameters[0].Body.MissingItemRange(), "a pool and parameters exclude each other: its members are made before anybody chooses")
+		r.failAt(b.Parameters[0].Body.MissingItemRange(), "a pool and parameters exclude each other: its members are made before anybody chooses")
 	}
 	if t.Approval != ApprovalNone {
-		r.fail(attributeRange(b.Body, "approval"), "a pool and approval exclude each other: a claim would go round it")
+		r.failAt(attributeRange(b.Body, "approval"), "a pool and approval exclude each other: a claim would go round it")
 	}
 }
 
 func (r *templateReader) checkRest(t *Template, b templateBlock) {
 	if t.Drift != nil && t.Drift.Every > 0 && t.Drift.Every < MinTTL {
-		r.fail(attributeRange(b.Drift.Body, "every"), "drift: at most every %dm", MinTTL/time.Minute)
+		r.failAt(attributeRange(b.Drift.Body, "every"), "drift: at most every %dm", MinTTL/time.Minute)
 	}
 	if c := t.Cost; c != nil {
 		if c.Hourly < 0 || math.IsNaN(c.Hourly) || math.IsInf(c.Hourly, 0) || c.Hourly > 1e6 {
-			r.fail(attributeRange(b.Cost.Body, "hourly"), "cost: hourly is a sum of money")
+			r.failAt(attributeRange(b.Cost.Body, "hourly"), "cost: hourly is a sum of money")
 		}
 		if len(c.Currency) != 3 || strings.Trim(c.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-			r.fail(attributeRange(b.Cost.Body, "currency"), "cost: currency %q is not a code such as EUR", c.Currency)
+			r.failAt(attributeRange(b.Cost.Body, "currency"), "cost: currency %q is not a code such as EUR", c.Currency)
 		}
 	}
 	c := t.Connection
@@ -207,25 +207,25 @@ func (r *templateReader) checkRest(t *Template, b templateBlock) {
 	r.oneOf(attributeRange(b.Connection.Body, "type"), "connection: type", c.Type, ConnectionWeb, ConnectionInstructions)
 	switch {
 	case c.Type == ConnectionWeb && c.URL == "":
-		r.fail(b.Connection.Body.MissingItemRange(), "connection: type web needs a url")
+		r.failAt(b.Connection.Body.MissingItemRange(), "connection: type web needs a url")
 	case c.Type == ConnectionInstructions && c.Message == "":
-		r.fail(b.Connection.Body.MissingItemRange(), "connection: type instructions needs a message")
+		r.failAt(b.Connection.Body.MissingItemRange(), "connection: type instructions needs a message")
 	}
 }
 
 func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 	if len(t.Parameters) > maxList {
-		r.fail(blocks[maxList].Body.MissingItemRange(), "at most %d parameters", maxList)
+		r.failAt(blocks[maxList].Body.MissingItemRange(), "at most %d parameters", maxList)
 		return
 	}
 	seen := map[string]bool{}
 	for i, p := range t.Parameters {
 		body := blocks[i].Body
 		if !hclsyntax.ValidIdentifier(p.Name) || len(p.Name) > maxTitle {
-			r.fail(body.MissingItemRange(), "parameter %q: it is no name of an input", p.Name)
+			r.failAt(body.MissingItemRange(), "parameter %q: it is no name of an input", p.Name)
 		}
 		if seen[p.Name] {
-			r.fail(body.MissingItemRange(), "parameter %s appears twice", p.Name)
+			r.failAt(body.MissingItemRange(), "parameter %s appears twice", p.Name)
 		}
 		seen[p.Name] = true
 		for _, f := range []struct {
@@ -233,17 +233,17 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 			limit      int
 		}{{"title", p.Title, maxTitle}, {"help", p.Help, maxDescription}, {"pattern", p.Pattern, maxPattern}} {
 			if problem := textProblem(f.text, f.limit, f.name == "help"); problem != "" {
-				r.fail(attributeRange(body, f.name), "parameter %s: %s %s", p.Name, f.name, problem)
+				r.failAt(attributeRange(body, f.name), "parameter %s: %s %s", p.Name, f.name, problem)
 			}
 		}
 		if _, err := regexp.Compile(p.Pattern); err != nil {
-			r.fail(attributeRange(body, "pattern"), "parameter %s: pattern: %v", p.Name, err)
+			r.failAt(attributeRange(body, "pattern"), "parameter %s: pattern: %v", p.Name, err)
 		}
 		if p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum {
-			r.fail(attributeRange(body, "minimum"), "parameter %s: minimum %v is more than maximum %v", p.Name, *p.Minimum, *p.Maximum)
+			r.failAt(attributeRange(body, "minimum"), "parameter %s: minimum %v is more than maximum %v", p.Name, *p.Minimum, *p.Maximum)
 		}
 		if len(p.Enum) > maxList {
-			r.fail(attributeRange(body, "enum"), "parameter %s: at most %d values", p.Name, maxList)
+			r.failAt(attributeRange(body, "enum"), "parameter %s: at most %d values", p.Name, maxList)
 		}
 		r.checkWhen(t.Parameters[:i], p, attributeRange(body, "when"))
 	}
@@ -254,23 +254,23 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 // longer asked for falls back to its default, which changes its value.
 func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range) {
 	if len(p.When) > maxWhen {
-		r.fail(at, "parameter %s: when: at most %d parameters", p.Name, maxWhen)
+		r.failAt(at, "parameter %s: when: at most %d parameters", p.Name, maxWhen)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.When)) {
 		i := slices.IndexFunc(before, func(p Parameter) bool { return p.Name == name })
 		switch {
 		case i < 0:
-			r.fail(at, "parameter %s: when: there is no parameter %.100q before it", p.Name, name)
+			r.failAt(at, "parameter %s: when: there is no parameter %.100q before it", p.Name, name)
 		case before[i].Update && !p.Update:
-			r.fail(at, "parameter %s: when: %s has update = true, so it needs that as well", p.Name, name)
+			r.failAt(at, "parameter %s: when: %s has update = true, so it needs that as well", p.Name, name)
 		}
 		if len(p.When[name]) > maxList {
-			r.fail(at, "parameter %s: when: at most %d values", p.Name, maxList)
+			r.failAt(at, "parameter %s: when: at most %d values", p.Name, maxList)
 		}
 		for _, value := range p.When[name] {
 			if !bytes.ContainsAny(value[:min(1, len(value))], `"-0123456789tf`) {
-				r.fail(at, "parameter %s: when: a value is a text, a number, true or false", p.Name)
+				r.failAt(at, "parameter %s: when: a value is a text, a number, true or false", p.Name)
 			}
 		}
 	}
@@ -278,26 +278,26 @@ func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range
 
 func (r *templateReader) oneOf(at hcl.Range, name, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
-		r.fail(at, "%s %q is not %s", name, value, strings.Join(allowed, " or "))
+		r.failAt(at, "%s %q is not %s", name, value, strings.Join(allowed, " or "))
 	}
 }
 
-func (r *templateReader) count(at hcl.Range, name string, n, limit int) {
+func (r *templateReader) checkRange(at hcl.Range, name string, n, limit int) {
 	if n < 0 || n > limit {
-		r.fail(at, "%s %d is not between 0 and %d", name, n, limit)
+		r.failAt(at, "%s %d is not between 0 and %d", name, n, limit)
 	}
 }
 
-func (r *templateReader) list(at hcl.Range, name string, list []string, valid func(string) bool) {
+func (r *templateReader) checkNames(at hcl.Range, name string, list []string, valid func(string) bool) {
 	if len(list) > maxList {
-		r.fail(at, "%s: at most %d names", name, maxList)
+		r.failAt(at, "%s: at most %d names", name, maxList)
 	}
 	for i, s := range list {
 		if !valid(s) || len(s) > 200 {
-			r.fail(at, "%s: %.40q is no name", name, s)
+			r.failAt(at, "%s: %.40q is no name", name, s)
 		}
 		if slices.Contains(list[:i], s) {
-			r.fail(at, "%s: %q appears twice", name, s)
+			r.failAt(at, "%s: %q appears twice", name, s)
 		}
 	}
 }
@@ -339,7 +339,7 @@ func checkURLTemplate(tree hclsyntax.Expression) error {
 		switch {
 		case ok:
 			before.WriteString(literal)
-		case !trusted(part):
+		case !isTrusted(part):
 			if !hasHost(before.String()) {
 				return errors.New("only id, config and outputs may appear before the path")
 			}

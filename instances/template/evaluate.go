@@ -20,16 +20,16 @@ type evaluator struct {
 	context hcl.EvalContext
 }
 
-// value computes an expression. The values in it are limited to maxValue together, so
-// that no operator can make more of them; [bounded] limits functions.
-func (v *evaluator) value(e hclsyntax.Expression) (cty.Value, error) {
+// evaluateExpr computes an expression. The values in it are limited to maxValue together, so
+// that no operator can make more of them; [boundFunction] limits functions.
+func (v *evaluator) evaluateExpr(e hclsyntax.Expression) (cty.Value, error) {
 	switch e := e.(type) {
 	case *hclsyntax.TemplateWrapExpr:
-		return v.value(e.Wrapped)
+		return v.evaluateExpr(e.Wrapped)
 	case *hclsyntax.ParenthesesExpr:
-		return v.value(e.Expression)
+		return v.evaluateExpr(e.Expression)
 	case *hclsyntax.ConditionalExpr: // the types of its results may differ
-		val, err := v.value(e.Condition)
+		val, err := v.evaluateExpr(e.Condition)
 		if err != nil {
 			return cty.NilVal, err
 		}
@@ -38,9 +38,9 @@ func (v *evaluator) value(e hclsyntax.Expression) (cty.Value, error) {
 			return cty.NilVal, errors.New("a condition is neither true nor false")
 		}
 		if yes.True() {
-			return v.value(e.TrueResult)
+			return v.evaluateExpr(e.TrueResult)
 		}
-		return v.value(e.FalseResult)
+		return v.evaluateExpr(e.FalseResult)
 	}
 	total := 0
 	_ = hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics { // the function returns none
@@ -59,7 +59,7 @@ func (v *evaluator) value(e hclsyntax.Expression) (cty.Value, error) {
 	}
 	val, diags := e.Value(&v.context)
 	if diags.HasErrors() {
-		return cty.NilVal, diagnosed(diags)
+		return cty.NilVal, firstError(diags)
 	}
 	if n := valueSize(val); n > maxValue {
 		return cty.NilVal, fmt.Errorf("a value of %d bytes, at most %d", n, maxValue)
@@ -67,12 +67,12 @@ func (v *evaluator) value(e hclsyntax.Expression) (cty.Value, error) {
 	return val, nil
 }
 
-// text joins the parts of a template. If change is not nil, it may replace each part that
+// joinParts joins the parts of a template. If change is not nil, it may replace each part that
 // is not literal; it gets the text before the part.
-func (v *evaluator) text(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
+func (v *evaluator) joinParts(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, part := range parts {
-		val, err := v.value(part)
+		val, err := v.evaluateExpr(part)
 		if err != nil {
 			return "", err
 		}
@@ -134,26 +134,26 @@ func numberSize(v cty.Value) int {
 
 // variables returns the values that expressions can name.
 func (s Scope) variables(t *Template) (map[string]cty.Value, error) {
-	parameters, err := values(s.Parameters)
+	parameters, err := valuesObject(s.Parameters)
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
-	outputs, err := values(s.Outputs)
+	outputs, err := valuesObject(s.Outputs)
 	if err != nil {
 		return nil, fmt.Errorf("outputs: %w", err)
 	}
 	return map[string]cty.Value{
 		nameID:         cty.StringVal(s.ID),
 		nameTemplate:   cty.StringVal(t.Name),
-		nameOwner:      texts(map[string]string{"kind": s.Owner.Kind, "id": s.Owner.ID, "label": s.Owner.Label}),
+		nameOwner:      textsObject(map[string]string{"kind": s.Owner.Kind, "id": s.Owner.ID, "label": s.Owner.Label}),
 		nameParameters: parameters,
-		nameClaims:     texts(s.Claims),
-		nameConfig:     texts(s.Config),
+		nameClaims:     textsObject(s.Claims),
+		nameConfig:     textsObject(s.Config),
 		nameOutputs:    outputs,
 	}, nil
 }
 
-func texts(m map[string]string) cty.Value {
+func textsObject(m map[string]string) cty.Value {
 	out := map[string]cty.Value{}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		out[key] = cty.StringVal(m[key])
@@ -161,14 +161,14 @@ func texts(m map[string]string) cty.Value {
 	return cty.ObjectVal(out)
 }
 
-// expressions reads inputs and connection, whose strings are templates in both syntaxes.
-func (r *templateReader) expressions(t *Template, b templateBlock) {
+// readExpressions reads inputs and connection, whose strings are templates in both syntaxes.
+func (r *templateReader) readExpressions(t *Template, b templateBlock) {
 	if b.Inputs != nil {
 		pairs, diags := hcl.ExprMap(b.Inputs.Expr)
 		if diags.HasErrors() {
-			r.fail(b.Inputs.Range, "inputs is an object: the names of the module's inputs, and what they are")
-		} else if raw, err := encode(r.object(pairs)); err != nil {
-			r.fail(b.Inputs.Range, "inputs: %v", err)
+			r.failAt(b.Inputs.Range, "inputs is an object: the names of the module's inputs, and what they are")
+		} else if raw, err := encodeJSON(r.object(pairs)); err != nil {
+			r.failAt(b.Inputs.Range, "inputs: %v", err)
 		} else if len(pairs) > 0 {
 			t.Inputs = raw
 		}
@@ -181,24 +181,24 @@ func (r *templateReader) expressions(t *Template, b templateBlock) {
 	t.Connection = &Connection{Type: ConnectionInstructions}
 	if c.URL != nil {
 		t.Connection.Type = ConnectionWeb
-		t.Connection.URL = r.text(c.URL)
+		t.Connection.URL = r.readText(c.URL)
 		if tree, err := parseTree(t.Connection.URL); err == nil {
 			if err := checkURLTemplate(tree); err != nil {
-				r.fail(c.URL.Range, "url: %v", err)
+				r.failAt(c.URL.Range, "url: %v", err)
 			}
 		}
 	}
 	if c.Message != nil {
-		t.Connection.Message = r.text(c.Message)
+		t.Connection.Message = r.readText(c.Message)
 	}
-	t.Connection.Type = or(c.Type, t.Connection.Type)
+	t.Connection.Type = valueOr(c.Type, t.Connection.Type)
 }
 
-// text reads an attribute that is one template.
-func (r *templateReader) text(a *hcl.Attribute) string {
-	s, ok := r.expression(a.Expr).(string)
+// readText reads an attribute that is one template.
+func (r *templateReader) readText(a *hcl.Attribute) string {
+	s, ok := r.convertExpression(a.Expr).(string)
 	if !ok || s == "" {
-		r.fail(a.Range, "%s is text", a.Name)
+		r.failAt(a.Range, "%s is text", a.Name)
 	}
 	return s
 }
@@ -208,54 +208,54 @@ func (r *templateReader) object(pairs []hcl.KeyValuePair) map[string]any {
 	for _, pair := range pairs {
 		key, diags := pair.Key.Value(nil)
 		if diags.HasErrors() || key.Type() != cty.String || key.IsNull() {
-			r.fail(pair.Key.Range(), "the names in an object are written out, not computed")
+			r.failAt(pair.Key.Range(), "the names in an object are written out, not computed")
 			continue
 		}
 		if _, ok := out[key.AsString()]; ok {
-			r.fail(pair.Key.Range(), "%s appears twice", key.AsString())
+			r.failAt(pair.Key.Range(), "%s appears twice", key.AsString())
 		}
-		out[key.AsString()] = r.expression(pair.Value)
+		out[key.AsString()] = r.convertExpression(pair.Value)
 	}
 	return out
 }
 
-// expression converts a value to JSON whose strings are templates.
-func (r *templateReader) expression(e hcl.Expression) any {
+// convertExpression converts a value to JSON whose strings are templates.
+func (r *templateReader) convertExpression(e hcl.Expression) any {
 	if pairs, diags := hcl.ExprMap(e); !diags.HasErrors() {
 		return r.object(pairs)
 	}
 	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
 		out := []any{}
 		for _, element := range list {
-			out = append(out, r.expression(element))
+			out = append(out, r.convertExpression(element))
 		}
 		return out
 	}
 	native, ok := e.(hclsyntax.Expression)
 	if l, literal := e.(*hclsyntax.LiteralValueExpr); !ok || literal && l.Val.Type() != cty.String {
-		return r.plain(e)
+		return r.plainValue(e)
 	}
 	text, err := templateText(native, r.src)
 	if err == nil {
 		_, err = parseExpression(text, r.names)
 	}
 	if err != nil {
-		r.fail(e.Range(), "%v", err)
+		r.failAt(e.Range(), "%v", err)
 	}
 	return text
 }
 
-// plain returns a number, boolean or null, and in the JSON syntax also a string, which is
+// plainValue returns a number, boolean or null, and in the JSON syntax also a string, which is
 // a template already.
-func (r *templateReader) plain(e hcl.Expression) any {
-	raw := r.value(e)
+func (r *templateReader) plainValue(e hcl.Expression) any {
+	raw := r.valueJSON(e)
 	var v any
 	if raw == nil || decodeData(raw, maxDepth, &v) != nil {
 		return nil
 	}
 	if text, ok := v.(string); ok {
 		if _, err := parseExpression(text, r.names); err != nil {
-			r.fail(e.Range(), "%v", err)
+			r.failAt(e.Range(), "%v", err)
 		}
 	}
 	return v
@@ -276,14 +276,14 @@ func templateText(e hclsyntax.Expression, src []byte) (string, error) {
 		}
 		return b.String(), nil
 	case *hclsyntax.TemplateWrapExpr:
-		return interpolated(e.Wrapped, src)
+		return interpolateExpr(e.Wrapped, src)
 	case *hclsyntax.LiteralValueExpr:
 		return partText(e, src)
 	}
-	return interpolated(e, src)
+	return interpolateExpr(e, src)
 }
 
-func interpolated(e hclsyntax.Expression, src []byte) (string, error) {
+func interpolateExpr(e hclsyntax.Expression, src []byte) (string, error) {
 	at := e.Range()
 	if at.End.Byte > len(src) || at.Start.Byte >= at.End.Byte {
 		return "", errors.New("write it as a text with ${…}")
@@ -294,12 +294,12 @@ func interpolated(e hclsyntax.Expression, src []byte) (string, error) {
 func partText(part hclsyntax.Expression, src []byte) (string, error) {
 	if l, ok := part.(*hclsyntax.LiteralValueExpr); ok {
 		if l.Val.IsNull() || l.Val.Type() != cty.String {
-			return interpolated(part, src)
+			return interpolateExpr(part, src)
 		}
 		return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(l.Val.AsString()), nil
 	}
 	if strings.HasPrefix(string(part.Range().SliceBytes(src)), "%{") {
 		return "", errors.New("write ${a ? b : c} instead of %{if}, and no loops")
 	}
-	return interpolated(part, src)
+	return interpolateExpr(part, src)
 }

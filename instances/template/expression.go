@@ -50,7 +50,7 @@ func parseExpression(text string, n names) (hclsyntax.Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tree, n.check(tree)
+	return tree, n.checkTree(tree)
 }
 
 func parseTree(text string) (hclsyntax.Expression, error) {
@@ -59,28 +59,28 @@ func parseTree(text string) (hclsyntax.Expression, error) {
 	}
 	tree, diags := syntax.ParseTemplate(text, "")
 	if diags.HasErrors() {
-		return nil, diagnosed(diags)
+		return nil, firstError(diags)
 	}
 	return tree, syntax.CheckValue(tree)
 }
 
-// diagnosed returns the first error without its position, which is relative to the
+// firstError returns the first error without its position, which is relative to the
 // string.
-func diagnosed(diags hcl.Diagnostics) error {
+func firstError(diags hcl.Diagnostics) error {
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {
 			continue
 		}
 		if e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr); ok {
-			return fmt.Errorf("%s.%s: %s", e.Traversal.RootName(), second(e.Traversal), strings.TrimSuffix(d.Detail, "."))
+			return fmt.Errorf("%s.%s: %s", e.Traversal.RootName(), secondName(e.Traversal), strings.TrimSuffix(d.Detail, "."))
 		}
 		return errors.New(strings.TrimSuffix(d.Summary+": "+d.Detail, "."))
 	}
 	return diags
 }
 
-// check checks each node: node types not listed here are not part of the language.
-func (n names) check(tree hclsyntax.Expression) (err error) {
+// checkTree checks each node: node types not listed here are not part of the language.
+func (n names) checkTree(tree hclsyntax.Expression) (err error) {
 	_ = hclsyntax.VisitAll(tree, func(node hclsyntax.Node) hcl.Diagnostics { // the function returns none
 		if err == nil {
 			err = n.checkNode(node)
@@ -119,7 +119,7 @@ func (n names) checkName(t hcl.Traversal) error {
 		}
 		return nil
 	}
-	key := second(t)
+	key := secondName(t)
 	unknown := fmt.Errorf("unknown name %s", strings.TrimSuffix(root+"."+key, "."))
 	switch root {
 	case nameOwner, nameParameters, nameClaims:
@@ -153,8 +153,8 @@ func orNothing(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// second returns the second name of a traversal; "" if there is none.
-func second(t hcl.Traversal) string {
+// secondName returns the second name of a traversal; "" if there is none.
+func secondName(t hcl.Traversal) string {
 	if len(t) < 2 {
 		return ""
 	}
@@ -169,20 +169,20 @@ func second(t hcl.Traversal) string {
 	return ""
 }
 
-// named returns the names that follow root in an expression.
-func named(e hclsyntax.Expression, root string) []string {
+// namesAfter returns the names that follow root in an expression.
+func namesAfter(e hclsyntax.Expression, root string) []string {
 	var list []string
 	for _, t := range e.Variables() {
 		if t.RootName() == root {
-			list = append(list, second(t))
+			list = append(list, secondName(t))
 		}
 	}
 	return list
 }
 
-// functions returns what expressions can call. No function reads files, the environment,
+// allowedFunctions returns what expressions can call. No function reads files, the environment,
 // the clock or the network.
-func functions() map[string]function.Function {
+func allowedFunctions() map[string]function.Function {
 	urlencode := function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
@@ -194,16 +194,16 @@ func functions() map[string]function.Function {
 	}
 	separators := func(args []cty.Value) int { return valueSize(args[0]) * args[1].LengthInt() }
 	return map[string]function.Function{
-		"lower": bounded(stdlib.LowerFunc, nil), "upper": bounded(stdlib.UpperFunc, nil), "trim": bounded(stdlib.TrimFunc, nil), "substr": bounded(stdlib.SubstrFunc, nil),
-		"format":     bounded(stdlib.FormatFunc, nil), // checkFormat bounds widths
-		"jsonencode": bounded(stdlib.JSONEncodeFunc, nil), "urlencode": bounded(urlencode, nil),
-		"join": bounded(stdlib.JoinFunc, separators), "replace": bounded(stdlib.ReplaceFunc, repeats),
+		"lower": boundFunction(stdlib.LowerFunc, nil), "upper": boundFunction(stdlib.UpperFunc, nil), "trim": boundFunction(stdlib.TrimFunc, nil), "substr": boundFunction(stdlib.SubstrFunc, nil),
+		"format":     boundFunction(stdlib.FormatFunc, nil), // checkFormat bounds widths
+		"jsonencode": boundFunction(stdlib.JSONEncodeFunc, nil), "urlencode": boundFunction(urlencode, nil),
+		"join": boundFunction(stdlib.JoinFunc, separators), "replace": boundFunction(stdlib.ReplaceFunc, repeats),
 	}
 }
 
-// bounded returns the function with a bound on its arguments together, and on how much
+// boundFunction returns the function with a bound on its arguments together, and on how much
 // larger its result is, if that can be more than a few times.
-func bounded(f function.Function, grows func(args []cty.Value) int) function.Function {
+func boundFunction(f function.Function, grows func(args []cty.Value) int) function.Function {
 	return function.New(&function.Spec{
 		Params: f.Params(), VarParam: f.VarParam(), Type: f.ReturnTypeForValues,
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
@@ -225,7 +225,7 @@ func bounded(f function.Function, grows func(args []cty.Value) int) function.Fun
 // checkCall refuses unknown functions, and formats that could grow without bound.
 func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	n := len(e.Args)
-	f, ok := functions()[e.Name]
+	f, ok := allowedFunctions()[e.Name]
 	minimum := 0
 	if ok {
 		minimum = len(f.Params())

@@ -38,7 +38,7 @@ func (l *Lifetime) TTL(report func(at hcl.Range, format string, args ...any)) *T
 		}
 		return nil
 	}
-	t := &TTL{Extends: or(l.Extends, 0), OnExpire: or(l.OnExpire, expireDestroy)}
+	t := &TTL{Extends: valueOr(l.Extends, 0), OnExpire: valueOr(l.OnExpire, expireDestroy)}
 	for _, f := range []struct {
 		name string
 		from *string
@@ -155,19 +155,19 @@ type scheduleBlock struct {
 // maxSwitchValue bounds a value of the variable, in bytes of JSON.
 const maxSwitchValue = 200
 
-func (r *templateReader) schedule(b *scheduleBlock) *timetable.Schedule {
+func (r *templateReader) readSchedule(b *scheduleBlock) *timetable.Schedule {
 	if b == nil {
 		return nil
 	}
 	s := &timetable.Schedule{
-		Variable: b.Variable, Stop: strings.Join(strings.Fields(b.Stop), " "), Start: strings.Join(strings.Fields(b.Start), " "), Timezone: or(b.Timezone, "UTC"),
+		Variable: b.Variable, Stop: strings.Join(strings.Fields(b.Stop), " "), Start: strings.Join(strings.Fields(b.Start), " "), Timezone: valueOr(b.Timezone, "UTC"),
 	}
 	if b.Stopped == nil || b.Started == nil {
-		r.fail(b.Body.MissingItemRange(), "schedule: stopped and started are needed: the two values of the variable")
+		r.failAt(b.Body.MissingItemRange(), "schedule: stopped and started are needed: the two values of the variable")
 		return s
 	}
-	s.Stopped = r.constant(b.Stopped)
-	s.Started = r.constant(b.Started)
+	s.Stopped = r.readConstant(b.Stopped)
+	s.Started = r.readConstant(b.Started)
 	return s
 }
 
@@ -180,24 +180,24 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	}
 	here := func(name string) hcl.Range { return attributeRange(b.Body, name) }
 	if !hclsyntax.ValidIdentifier(s.Variable) || len(s.Variable) > maxTitle {
-		r.fail(here("variable"), "schedule: variable %.40q is not a valid input name", s.Variable)
+		r.failAt(here("variable"), "schedule: variable %.40q is not a valid input name", s.Variable)
 	}
 	stopped := switchKind(s.Stopped)
 	started := switchKind(s.Started)
 	if stopped == "" || stopped != started || string(s.Stopped) == string(s.Started) {
-		r.fail(here("stopped"), "schedule: stopped and started are true and false, or two short texts")
+		r.failAt(here("stopped"), "schedule: stopped and started are true and false, or two short texts")
 	}
-	switch inputs, err := t.inputs(); {
+	switch inputs, err := t.decodedInputs(); {
 	case slices.ContainsFunc(t.Parameters, func(p Parameter) bool { return p.Name == s.Variable }):
-		r.fail(here("variable"), "schedule: %s is a parameter as well, and who launches must not set it: take the parameter out", s.Variable)
+		r.failAt(here("variable"), "schedule: %s is a parameter as well, and who launches must not set it: take the parameter out", s.Variable)
 	case err == nil && inputs[s.Variable] != nil:
-		r.fail(here("variable"), "schedule: inputs sets %s as well: take it out there", s.Variable)
+		r.failAt(here("variable"), "schedule: inputs sets %s as well: take it out there", s.Variable)
 	}
 	if t.Approval == ApprovalPlan {
-		r.fail(b.Body.MissingItemRange(), `schedule: with approval = "plan" each stop and each start would need an approval: use none or request`)
+		r.failAt(b.Body.MissingItemRange(), `schedule: with approval = "plan" each stop and each start would need an approval: use none or request`)
 	}
 	if t.Executor != ExecutorLocal {
-		r.fail(b.Body.MissingItemRange(), "schedule: executor %s does not stop and start instances, only %s does", t.Executor, ExecutorLocal)
+		r.failAt(b.Body.MissingItemRange(), "schedule: executor %s does not stop and start instances, only %s does", t.Executor, ExecutorLocal)
 	}
 	checkTimes(r, s, here)
 }
@@ -205,11 +205,11 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 func checkTimes(r *templateReader, s *timetable.Schedule, here func(string) hcl.Range) {
 	table, err := s.Read()
 	if part, ok := errors.AsType[*timetable.Part](err); ok {
-		r.fail(here(part.Name), "schedule: %v", err)
+		r.failAt(here(part.Name), "schedule: %v", err)
 		return
 	}
 	if err := table.Check(); err != nil {
-		r.fail(here("stop"), "schedule: %v", err)
+		r.failAt(here("stop"), "schedule: %v", err)
 	}
 }
 
@@ -228,8 +228,8 @@ func switchKind(value []byte) string {
 // scheduleBody returns the block as [Template.Canonical] writes it.
 func scheduleBody(s *timetable.Schedule) object {
 	o := object{"variable": s.Variable, "stopped": s.Stopped, "started": s.Started, "timezone": s.Timezone}
-	o.text("stop", s.Stop)
-	o.text("start", s.Start)
+	o.setNonEmpty("stop", s.Stop)
+	o.setNonEmpty("start", s.Start)
 	return o
 }
 
@@ -244,7 +244,7 @@ func (b *schemaBuilder) checkSchedule() error {
 		return fmt.Errorf("schedule: the module has no input %s", s.Variable)
 	}
 	for _, stopped := range []bool{true, false} {
-		if err := b.allows(s.Variable, s.Value(stopped)); err != nil {
+		if err := b.checkAllowed(s.Variable, s.Value(stopped)); err != nil {
 			return fmt.Errorf("schedule: %s is never %s: %w", s.Variable, s.Value(stopped), err)
 		}
 	}

@@ -38,11 +38,11 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	}
 	parsed, diags := syntax.Parse(src, file)
 	if diags.HasErrors() {
-		return nil, positioned("", diags)
+		return nil, positionErrors("", diags)
 	}
 	content, diags := parsed.Body.Content(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "template", LabelNames: []string{"name"}}}})
 	if diags.HasErrors() {
-		return nil, positioned("", diags)
+		return nil, positionErrors("", diags)
 	}
 	if len(content.Blocks) > maxTemplates {
 		return nil, fmt.Errorf("%s:1: %d templates, a file has at most %d", file, len(content.Blocks), maxTemplates)
@@ -53,10 +53,10 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	for _, block := range content.Blocks {
 		r := &templateReader{src: parsed.Bytes, known: known, name: block.Labels[0]}
 		if seen[r.name] {
-			r.fail(block.DefRange, "it appears twice")
+			r.failAt(block.DefRange, "it appears twice")
 		}
 		seen[r.name] = true
-		t := r.read(block)
+		t := r.readTemplate(block)
 		if r.errs != nil {
 			all = append(all, r.errs...)
 			continue
@@ -69,8 +69,8 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	return list, nil
 }
 
-// positioned converts parser diagnostics to errors with positions.
-func positioned(template string, diags hcl.Diagnostics) error {
+// positionErrors converts parser diagnostics to errors with positions.
+func positionErrors(template string, diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {
@@ -80,12 +80,12 @@ func positioned(template string, diags hcl.Diagnostics) error {
 		if d.Subject != nil {
 			at = *d.Subject
 		}
-		all = append(all, placed(template, at, strings.TrimSuffix(d.Detail, ".")))
+		all = append(all, placeError(template, at, strings.TrimSuffix(d.Detail, ".")))
 	}
 	return errors.Join(all...)
 }
 
-func placed(template string, at hcl.Range, text string) error {
+func placeError(template string, at hcl.Range, text string) error {
 	if template == "" {
 		return fmt.Errorf("%s:%d: %s", at.Filename, at.Start.Line, text)
 	}
@@ -101,28 +101,28 @@ type templateReader struct {
 	errs  []error
 }
 
-func (r *templateReader) fail(at hcl.Range, format string, args ...any) {
-	r.errs = append(r.errs, placed(r.name, at, fmt.Sprintf(format, args...)))
+func (r *templateReader) failAt(at hcl.Range, format string, args ...any) {
+	r.errs = append(r.errs, placeError(r.name, at, fmt.Sprintf(format, args...)))
 }
 
-func (r *templateReader) read(block *hcl.Block) *Template {
+func (r *templateReader) readTemplate(block *hcl.Block) *Template {
 	var b templateBlock
 	if diags := syntax.DecodeBody(block.Body, block.DefRange.Filename, &b); diags.HasErrors() {
-		r.errs = append(r.errs, positioned(r.name, diags))
+		r.errs = append(r.errs, positionErrors(r.name, diags))
 		return nil
 	}
 	t := &Template{
 		Name: r.name, Title: b.Title, Description: b.Description, Icon: b.Icon, Category: b.Category,
-		Enabled: or(b.Enabled, true), Visible: or(b.Visible, true),
-		Executor: or(b.Executor, ExecutorLocal), Owner: or(b.Owner, OwnerUser), Groups: b.Groups, PerOwner: b.PerOwner, Max: b.Max,
-		Approval: or(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials,
-		Timeout: time.Hour, Retries: or(b.Retries, defaultRetries), Protection: b.Protection, Update: or(b.Update, updateManual),
+		Enabled: valueOr(b.Enabled, true), Visible: valueOr(b.Visible, true),
+		Executor: valueOr(b.Executor, ExecutorLocal), Owner: valueOr(b.Owner, OwnerUser), Groups: b.Groups, PerOwner: b.PerOwner, Max: b.Max,
+		Approval: valueOr(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials,
+		Timeout: time.Hour, Retries: valueOr(b.Retries, defaultRetries), Protection: b.Protection, Update: valueOr(b.Update, updateManual),
 	}
 	if m := b.Module; m != nil {
 		t.Module = ModuleRef{Address: m.Address, Version: m.Version, Path: m.Path}
 	}
 	if b.Chart != nil {
-		t.Chart = r.constant(b.Chart)
+		t.Chart = r.readConstant(b.Chart)
 	}
 	if b.Timeout != nil {
 		t.Timeout = r.duration(b.Body, "timeout", *b.Timeout)
@@ -131,11 +131,11 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 		t.Notices = append(t.Notices, r.duration(b.Body, "notices", text))
 	}
 	if b.TTL != nil {
-		t.TTL = b.TTL.TTL(r.fail)
+		t.TTL = b.TTL.TTL(r.failAt)
 		t.Endless = t.TTL == nil
 	}
 	if p := b.Pool; p != nil {
-		t.Pool = &PoolSize{Size: p.Size, Max: p.Max, WhenEmpty: or(p.WhenEmpty, poolCreate)}
+		t.Pool = &PoolSize{Size: p.Size, Max: p.Max, WhenEmpty: valueOr(p.WhenEmpty, poolCreate)}
 		if p.MaxAge != nil {
 			t.Pool.MaxAge = r.duration(p.Body, "max_age", *p.MaxAge)
 		}
@@ -146,20 +146,20 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 	if c := b.Cost; c != nil {
 		t.Cost = &Cost{Hourly: c.Hourly, Currency: c.Currency}
 	}
-	t.Schedule = r.schedule(b.Schedule)
+	t.Schedule = r.readSchedule(b.Schedule)
 	for _, p := range b.Parameters {
-		t.Parameters = append(t.Parameters, r.parameter(p))
+		t.Parameters = append(t.Parameters, r.readParameter(p))
 		r.names.parameters = append(r.names.parameters, p.Name)
 	}
 	r.names.anonymous = t.Pool != nil
 	r.names.config = r.known.Config
-	r.expressions(t, b)
-	r.check(t, b)
+	r.readExpressions(t, b)
+	r.checkBlock(t, b)
 	return t
 }
 
-// or returns the value that p points to, or otherwise if p is nil.
-func or[T any](p *T, otherwise T) T {
+// valueOr returns the value that p points to, or otherwise if p is nil.
+func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}
@@ -169,45 +169,45 @@ func or[T any](p *T, otherwise T) T {
 func (r *templateReader) duration(body hcl.Body, name, text string) time.Duration {
 	d, ok := parseDuration(text)
 	if !ok {
-		r.fail(attributeRange(body, name), "%s: %q is not a duration such as 30m or 72h", name, text)
+		r.failAt(attributeRange(body, name), "%s: %q is not a duration such as 30m or 72h", name, text)
 	}
 	return d
 }
 
-func (r *templateReader) parameter(b parameter) Parameter {
+func (r *templateReader) readParameter(b parameter) Parameter {
 	p := Parameter{
 		Name: b.Name, Title: b.Title, Help: b.Help, Pattern: b.Pattern, Minimum: b.Minimum, Maximum: b.Maximum,
-		Update: b.Update, Link: or(b.Link, mayLink(b.Name)),
+		Update: b.Update, Link: valueOr(b.Link, mayLink(b.Name)),
 	}
 	if b.Default != nil {
-		p.Default = r.constant(b.Default)
+		p.Default = r.readConstant(b.Default)
 	}
 	if b.Enum != nil {
 		p.Enum = r.values(b.Enum.Range, "enum is a list of values", b.Enum.Expr)
 	}
 	if b.When != nil {
-		p.When = r.when(*b.When)
+		p.When = r.readWhen(*b.When)
 	}
 	return p
 }
 
-// when returns the condition of a parameter: the values that other parameters must have.
-func (r *templateReader) when(a hcl.Attribute) map[string][]json.RawMessage {
+// readWhen returns the condition of a parameter: the values that other parameters must have.
+func (r *templateReader) readWhen(a hcl.Attribute) map[string][]json.RawMessage {
 	const form = `when is an object with a list of values for each parameter, such as { size = ["large"] }`
 	pairs, diags := hcl.ExprMap(a.Expr)
 	if diags.HasErrors() || len(pairs) == 0 {
-		r.fail(a.Range, form)
+		r.failAt(a.Range, form)
 	}
 	all := map[string][]json.RawMessage{}
 	for _, pair := range pairs {
 		key, diags := pair.Key.Value(nil)
 		if diags.HasErrors() || key.IsNull() || key.Type() != cty.String {
-			r.fail(pair.Key.Range(), form)
+			r.failAt(pair.Key.Range(), form)
 			continue
 		}
 		name := key.AsString()
 		if _, twice := all[name]; twice {
-			r.fail(pair.Key.Range(), "when: %.40q appears twice", name)
+			r.failAt(pair.Key.Range(), "when: %.40q appears twice", name)
 		}
 		all[name] = r.values(pair.Value.Range(), form, pair.Value)
 	}
@@ -219,29 +219,29 @@ func (r *templateReader) when(a hcl.Attribute) map[string][]json.RawMessage {
 func (r *templateReader) values(at hcl.Range, wanted string, e hcl.Expression) (all []json.RawMessage) {
 	list, diags := hcl.ExprList(e)
 	if diags.HasErrors() || len(list) == 0 {
-		r.fail(at, "%s", wanted)
+		r.failAt(at, "%s", wanted)
 	}
 	for _, item := range list {
-		all = append(all, r.value(item))
+		all = append(all, r.valueJSON(item))
 	}
 	return all
 }
 
-// constant returns the JSON of an attribute without references.
-func (r *templateReader) constant(a *hcl.Attribute) json.RawMessage { return r.value(a.Expr) }
+// readConstant returns the JSON of an attribute without references.
+func (r *templateReader) readConstant(a *hcl.Attribute) json.RawMessage { return r.valueJSON(a.Expr) }
 
-func (r *templateReader) value(e hcl.Expression) json.RawMessage {
+func (r *templateReader) valueJSON(e hcl.Expression) json.RawMessage {
 	v, diags := e.Value(nil)
 	if diags.HasErrors() {
-		r.errs = append(r.errs, positioned(r.name, diags))
+		r.errs = append(r.errs, positionErrors(r.name, diags))
 		return nil
 	}
 	b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
 	if err != nil {
-		r.fail(e.Range(), "%v", err)
+		r.failAt(e.Range(), "%v", err)
 	}
 	if b, err = plainJSON(b, maxDepth); err != nil {
-		r.fail(e.Range(), "%v", err)
+		r.failAt(e.Range(), "%v", err)
 	}
 	return b
 }

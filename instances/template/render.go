@@ -40,7 +40,7 @@ type Scope struct {
 // HCL. For a chart, whose values may be nested, a parameter that inputs refers to is not
 // also set at the top level.
 func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
-	inputs, err := t.inputs()
+	inputs, err := t.decodedInputs()
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +77,14 @@ func parametersIn(inputs map[string]any) []string {
 	var all []string
 	for _, s := range stringsIn(inputs) {
 		if tree, err := parseTree(s); err == nil { // a wrong one is an error when it is filled in
-			all = append(all, named(tree, nameParameters)...)
+			all = append(all, namesAfter(tree, nameParameters)...)
 		}
 	}
 	return all
 }
 
-// inputs returns the decoded inputs of the template.
-func (t *Template) inputs() (map[string]any, error) {
+// decodedInputs returns the decoded inputs of the template.
+func (t *Template) decodedInputs() (map[string]any, error) {
 	inputs := map[string]any{}
 	if len(t.Inputs) == 0 {
 		return inputs, nil
@@ -130,16 +130,16 @@ func (s Scope) evaluator(t *Template) (*evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &evaluator{hcl.EvalContext{Variables: variables, Functions: functions()}}, nil
+	return &evaluator{hcl.EvalContext{Variables: variables, Functions: allowedFunctions()}}, nil
 }
 
 // render fills in one input: the strings in it, at any depth, are templates.
 func (v *evaluator) render(input any) (json.RawMessage, error) {
-	value, err := v.fill(input)
+	value, err := v.fillInput(input)
 	if err != nil {
 		return nil, err
 	}
-	b, err := encode(value)
+	b, err := encodeJSON(value)
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +149,14 @@ func (v *evaluator) render(input any) (json.RawMessage, error) {
 	return b, nil
 }
 
-func (v *evaluator) fill(input any) (any, error) {
+func (v *evaluator) fillInput(input any) (any, error) {
 	switch input := input.(type) {
 	case string:
 		tree, err := parseTree(input)
 		if err != nil {
 			return nil, err
 		}
-		val, err := v.value(tree)
+		val, err := v.evaluateExpr(tree)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (v *evaluator) fill(input any) (any, error) {
 	case []any:
 		out := make([]any, 0, len(input))
 		for _, element := range input {
-			filled, err := v.fill(element)
+			filled, err := v.fillInput(element)
 			if err != nil {
 				return nil, err
 			}
@@ -175,7 +175,7 @@ func (v *evaluator) fill(input any) (any, error) {
 	case map[string]any:
 		out := map[string]any{}
 		for key, element := range input {
-			filled, err := v.fill(element)
+			filled, err := v.fillInput(element)
 			if err != nil {
 				return nil, err
 			}
@@ -192,7 +192,7 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	val, err := v.value(tree)
+	val, err := v.evaluateExpr(tree)
 	if err != nil {
 		return "", err
 	}
@@ -213,8 +213,8 @@ func (v *evaluator) renderURL(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	address, err := v.text(urlParts(tree), func(before, value string, part hclsyntax.Expression) (string, error) {
-		if trusted(part) {
+	address, err := v.joinParts(urlParts(tree), func(before, value string, part hclsyntax.Expression) (string, error) {
+		if isTrusted(part) {
 			return value, nil
 		}
 		if !hasHost(before) {
@@ -239,9 +239,9 @@ func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
 	return []hclsyntax.Expression{tree}
 }
 
-// trusted reports whether a part of an address refers only to values of the server or the
+// isTrusted reports whether a part of an address refers only to values of the server or the
 // module.
-func trusted(part hclsyntax.Expression) bool {
+func isTrusted(part hclsyntax.Expression) bool {
 	for _, t := range part.Variables() {
 		if !slices.Contains([]string{nameID, nameConfig, nameOutputs}, t.RootName()) {
 			return false
@@ -288,8 +288,8 @@ func checkURL(address string) error {
 	return nil
 }
 
-// values returns an object for use in expressions.
-func values(m map[string]json.RawMessage) (cty.Value, error) {
+// valuesObject returns an object for use in expressions.
+func valuesObject(m map[string]json.RawMessage) (cty.Value, error) {
 	out := map[string]cty.Value{}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		raw := m[name]
@@ -309,8 +309,8 @@ func values(m map[string]json.RawMessage) (cty.Value, error) {
 	return cty.ObjectVal(out), nil
 }
 
-// encode encodes JSON with sorted keys, without white space and without HTML escaping.
-func encode(v any) ([]byte, error) {
+// encodeJSON encodes JSON with sorted keys, without white space and without HTML escaping.
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -66,14 +66,14 @@ func (b *schemaBuilder) readRules() {
 			}
 		}
 		if value, ok := property["default"]; ok && !isParameter {
-			in.value, _ = encode(value) // decoded before, so it can be encoded
+			in.value, _ = encodeJSON(value) // decoded before, so it can be encoded
 		}
 		if isParameter || !isSet && in.value != nil && (b.template.Schedule == nil || b.template.Schedule.Variable != name) {
 			b.s.inputs[name] = in
 		}
 	}
 	for _, p := range b.template.Parameters {
-		for _, written := range list(b.properties[p.Name]["x-okara-validation"]) {
+		for _, written := range listOf(b.properties[p.Name]["x-okara-validation"]) {
 			texts, _ := written.(map[string]any)
 			condition, _ := texts["condition"].(string)
 			message, _ := texts["error_message"].(string)
@@ -109,7 +109,7 @@ func (s *Schema) readRule(condition, message string) (r rule, ok bool) {
 		return nil
 	})
 	for _, t := range r.condition.Variables() {
-		_, has := s.inputs[second(t)]
+		_, has := s.inputs[secondName(t)]
 		known = known && has && t.RootName() == ruleName
 	}
 	return r, known
@@ -119,7 +119,7 @@ func (s *Schema) readRule(condition, message string) (r rule, ok bool) {
 func (s *Schema) checkRules(values map[string]json.RawMessage) error {
 	var problems []error
 	for _, r := range s.rules {
-		if refused(problems, r.of) {
+		if hasProblem(problems, r.of) {
 			continue
 		}
 		context, size, secret := s.ruleContext(r.condition, values)
@@ -134,21 +134,21 @@ func (s *Schema) checkRules(values map[string]json.RawMessage) error {
 		if err != nil || holds.IsNull() || holds.True() {
 			continue
 		}
-		problems = append(problems, &FieldError{pointer(r.of), s.refusal(r, values, secret)})
+		problems = append(problems, &FieldError{jsonPointer(r.of), s.ruleRefusal(r, values, secret)})
 	}
 	return errors.Join(problems...)
 }
 
-func refused(problems []error, name string) bool {
+func hasProblem(problems []error, name string) bool {
 	return slices.ContainsFunc(problems, func(err error) bool {
 		e, ok := errors.AsType[*FieldError](err)
-		return ok && e.Path == pointer(name)
+		return ok && e.Path == jsonPointer(name)
 	})
 }
 
-// refusal is the error for a value that a rule refuses, with the message of the module unless
+// ruleRefusal is the error for a value that a rule refuses, with the message of the module unless
 // that may say a secret.
-func (s *Schema) refusal(r rule, values map[string]json.RawMessage, secret bool) string {
+func (s *Schema) ruleRefusal(r rule, values map[string]json.RawMessage, secret bool) string {
 	context, _, said := s.ruleContext(r.message, values)
 	if context == nil || secret || said {
 		return "does not meet a validation rule of the module"
@@ -165,7 +165,7 @@ func (s *Schema) refusal(r rule, values map[string]json.RawMessage, secret bool)
 func (s *Schema) ruleContext(e hclsyntax.Expression, given map[string]json.RawMessage) (context *hcl.EvalContext, size int, secret bool) {
 	used := map[string]cty.Value{}
 	for _, t := range e.Variables() {
-		name := second(t)
+		name := secondName(t)
 		in, ok := s.inputs[name]
 		raw := in.value
 		if raw == nil {
@@ -174,7 +174,7 @@ func (s *Schema) ruleContext(e hclsyntax.Expression, given map[string]json.RawMe
 		if t.RootName() != ruleName || !ok || raw == nil || len(raw) > MaxParameters {
 			return nil, 0, false
 		}
-		v, err := in.convert(raw)
+		v, err := in.convertValue(raw)
 		if err != nil {
 			return nil, 0, false
 		}
@@ -187,9 +187,9 @@ func (s *Schema) ruleContext(e hclsyntax.Expression, given map[string]json.RawMe
 	return &hcl.EvalContext{Variables: map[string]cty.Value{ruleName: cty.ObjectVal(used)}, Functions: ruleFunctions()}, size, secret
 }
 
-// convert returns a value in the type of its variable, with the defaults of attributes.
-func (in ruleInput) convert(raw json.RawMessage) (cty.Value, error) {
-	all, err := values(map[string]json.RawMessage{"v": raw})
+// convertValue returns a value in the type of its variable, with the defaults of attributes.
+func (in ruleInput) convertValue(raw json.RawMessage) (cty.Value, error) {
+	all, err := valuesObject(map[string]json.RawMessage{"v": raw})
 	if err != nil {
 		return cty.NilVal, err
 	}

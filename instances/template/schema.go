@@ -48,7 +48,7 @@ func NewSchema(t *Template, m Module) (*Schema, error) {
 	b := &schemaBuilder{template: t, module: m, s: &Schema{
 		defaults: map[string]json.RawMessage{}, parameters: map[string]Parameter{}, sensitive: map[string]bool{},
 	}}
-	if err := b.build(); err != nil {
+	if err := b.buildSchema(); err != nil {
 		return nil, fmt.Errorf("template %s: %w", t.Name, err)
 	}
 	return b.s, nil
@@ -83,22 +83,22 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := s.parameters[name]; !ok {
-			problems = append(problems, &FieldError{pointer(name), "there is no such parameter"})
+			problems = append(problems, &FieldError{jsonPointer(name), "there is no such parameter"})
 			continue
 		}
-		if err := s.take(out, decoded, name, values[name]); err != nil {
-			problems = append(problems, &FieldError{pointer(name), err.Error()})
+		if err := s.takeValue(out, decoded, name, values[name]); err != nil {
+			problems = append(problems, &FieldError{jsonPointer(name), err.Error()})
 		}
 	}
 	for name, value := range s.defaults {
 		if _, given := values[name]; !given {
-			if err := s.take(out, decoded, name, value); err != nil {
-				problems = append(problems, &FieldError{pointer(name), err.Error()})
+			if err := s.takeValue(out, decoded, name, value); err != nil {
+				problems = append(problems, &FieldError{jsonPointer(name), err.Error()})
 			}
 		}
 	}
 	if len(problems) == 0 {
-		problems = s.rest(out, decoded)
+		problems = s.setDefaults(out, decoded)
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
@@ -112,24 +112,24 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	return out, nil
 }
 
-// rest sets parameters that are not asked for to their defaults, and refuses other values
+// setDefaults sets parameters that are not asked for to their defaults, and refuses other values
 // of them: the caller would expect such a value to have an effect.
-func (s *Schema) rest(out map[string]json.RawMessage, decoded map[string]any) (problems []error) {
-	unasked := unasked(s.conditions, decoded)
+func (s *Schema) setDefaults(out map[string]json.RawMessage, decoded map[string]any) (problems []error) {
+	unasked := unaskedParameters(s.conditions, decoded)
 	for _, name := range slices.Sorted(maps.Keys(unasked)) {
 		given := out[name]
-		if err := s.take(out, decoded, name, s.defaults[name]); err != nil {
-			problems = append(problems, &FieldError{pointer(name), err.Error()})
+		if err := s.takeValue(out, decoded, name, s.defaults[name]); err != nil {
+			problems = append(problems, &FieldError{jsonPointer(name), err.Error()})
 		} else if string(given) != string(out[name]) {
-			problems = append(problems, &FieldError{pointer(name), "counts " + s.parameters[name].whenText() + "; leave it out"})
+			problems = append(problems, &FieldError{jsonPointer(name), "counts " + s.parameters[name].whenText() + "; leave it out"})
 		}
 	}
 	return problems
 }
 
-// take decodes a value and stores it in its rewritten form, so that the tool gets exactly
+// takeValue decodes a value and stores it in its rewritten form, so that the tool gets exactly
 // what was checked.
-func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, name string, value json.RawMessage) error {
+func (s *Schema) takeValue(out map[string]json.RawMessage, decoded map[string]any, name string, value json.RawMessage) error {
 	plain, err := plainJSON(value, maxDepth-1)
 	if err != nil {
 		return err
@@ -166,13 +166,13 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 			before, err = plainJSON(before, maxDepth-1)
 		}
 		if given && (err != nil || string(before) != string(after)) {
-			problems = append(problems, &FieldError{pointer(name), "cannot be changed later"})
+			problems = append(problems, &FieldError{jsonPointer(name), "cannot be changed later"})
 		}
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
 	}
-	unasked := unasked(s.conditions, s.decoded(merged))
+	unasked := unaskedParameters(s.conditions, s.decodedValues(merged))
 	maps.DeleteFunc(merged, func(name string, value json.RawMessage) bool {
 		after, err := plainJSON(value, maxDepth-1)
 		_, changed := change[name]
@@ -181,13 +181,13 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 	return s.CheckParameters(merged)
 }
 
-// decoded returns the values with defaults filled in; invalid JSON is left out.
-func (s *Schema) decoded(values map[string]json.RawMessage) map[string]any {
+// decodedValues returns the values with defaults filled in; invalid JSON is left out.
+func (s *Schema) decodedValues(values map[string]json.RawMessage) map[string]any {
 	out := map[string]json.RawMessage{}
 	decoded := map[string]any{}
 	for _, all := range []map[string]json.RawMessage{s.defaults, values} {
 		for name, value := range all {
-			_ = s.take(out, decoded, name, value) // CheckParameters refuses invalid values
+			_ = s.takeValue(out, decoded, name, value) // CheckParameters refuses invalid values
 		}
 	}
 	return decoded
@@ -205,12 +205,12 @@ type schemaBuilder struct {
 	narrowed   map[string]map[string]any // the parameters' properties so far
 }
 
-func (b *schemaBuilder) build() error {
+func (b *schemaBuilder) buildSchema() error {
 	if err := b.readModule(); err != nil {
 		return fmt.Errorf("module %s: inputs: %w", b.template.Module.Address, err)
 	}
 	var err error
-	if b.inputs, err = b.template.inputs(); err != nil {
+	if b.inputs, err = b.template.decodedInputs(); err != nil {
 		return err
 	}
 	b.narrowed = map[string]map[string]any{}
@@ -218,7 +218,7 @@ func (b *schemaBuilder) build() error {
 	order := []string{}
 	required := []string{}
 	for _, p := range b.template.Parameters {
-		property, err := b.parameter(p)
+		property, err := b.buildParameter(p)
 		if err != nil {
 			return fmt.Errorf("parameter %s: %w", p.Name, err)
 		}
@@ -236,11 +236,11 @@ func (b *schemaBuilder) build() error {
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": false,
 		"properties": properties, "required": toAny(required), "x-okara-order": toAny(order),
 	}
-	if b.s.document, err = encode(document); err != nil {
+	if b.s.document, err = encodeJSON(document); err != nil {
 		return err
 	}
 	b.readRules()
-	b.s.check, err = compile(document)
+	b.s.check, err = compileSchema(document)
 	return err
 }
 
@@ -272,7 +272,7 @@ func (b *schemaBuilder) readModule() error {
 	return nil
 }
 
-func compile(document any) (*schema.Schema, error) {
+func compileSchema(document any) (*schema.Schema, error) {
 	s, err := schema.Compile(document)
 	if err != nil {
 		return nil, fmt.Errorf("its JSON Schema cannot be used: %w", err)
@@ -280,17 +280,17 @@ func compile(document any) (*schema.Schema, error) {
 	return s, nil
 }
 
-// allows returns what is wrong with a value for an input of the module.
-func (b *schemaBuilder) allows(input string, value json.RawMessage) error {
-	s, err := compile(b.properties[input])
+// checkAllowed returns what is wrong with a value for an input of the module.
+func (b *schemaBuilder) checkAllowed(input string, value json.RawMessage) error {
+	s, err := compileSchema(b.properties[input])
 	if err != nil {
 		return err
 	}
-	return fits(s, value)
+	return checkFits(s, value)
 }
 
-// fits returns in one line what is wrong with a value.
-func fits(s *schema.Schema, value json.RawMessage) error {
+// checkFits returns in one line what is wrong with a value.
+func checkFits(s *schema.Schema, value json.RawMessage) error {
 	var v any
 	if err := decodeData(value, maxDepth, &v); err != nil {
 		return err
@@ -324,7 +324,7 @@ func (b *schemaBuilder) checkInputs() error {
 				return fmt.Errorf("inputs.%s: %w", name, err)
 			}
 			constant = constant && len(tree.Variables()) == 0
-			variables[name] = variables[name] || slices.ContainsFunc(named(tree, nameParameters), b.s.Sensitive)
+			variables[name] = variables[name] || slices.ContainsFunc(namesAfter(tree, nameParameters), b.s.Sensitive)
 		}
 		variables[name] = variables[name] || property["writeOnly"] == true
 		if !constant {
@@ -332,7 +332,7 @@ func (b *schemaBuilder) checkInputs() error {
 		}
 		value, err := v.render(b.inputs[name])
 		if err == nil {
-			err = b.allows(name, value)
+			err = b.checkAllowed(name, value)
 		}
 		if err != nil {
 			return fmt.Errorf("inputs.%s: %w", name, err)
@@ -362,12 +362,12 @@ func (b *schemaBuilder) checkOutputs() error {
 		if err != nil {
 			return fmt.Errorf("connection: %w", err)
 		}
-		for _, name := range named(tree, nameOutputs) {
+		for _, name := range namesAfter(tree, nameOutputs) {
 			if b.module.Outputs[name] {
 				return fmt.Errorf("connection: the output %s is sensitive", name)
 			}
 		}
-		for _, name := range named(tree, nameParameters) {
+		for _, name := range namesAfter(tree, nameParameters) {
 			if b.s.sensitive[name] {
 				return fmt.Errorf("connection: the parameter %s is sensitive", name)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
-// parameter returns the property of a parameter: the module's, narrowed.
-func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
+// buildParameter returns the property of a parameter: the module's, narrowed.
+func (b *schemaBuilder) buildParameter(p Parameter) (map[string]any, error) {
 	input, ok := b.properties[p.Name]
 	if !ok {
 		return nil, errors.New("the module has no such input")
@@ -30,7 +30,7 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 	}
 	if p.Default == nil {
 		if module, ok := input["default"]; ok {
-			raw, err := encode(module)
+			raw, err := encodeJSON(module)
 			if err != nil {
 				return nil, err
 			}
@@ -44,7 +44,7 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 			return nil, err
 		}
 	}
-	if err := b.when(p); err != nil {
+	if err := b.checkWhen(p); err != nil {
 		return nil, fmt.Errorf("when: %w", err)
 	}
 	if b.s.sensitive[p.Name] {
@@ -70,8 +70,8 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 	return out, nil
 }
 
-// when checks the condition of a parameter against the parameters before it.
-func (b *schemaBuilder) when(p Parameter) error {
+// checkWhen checks the condition of a parameter against the parameters before it.
+func (b *schemaBuilder) checkWhen(p Parameter) error {
 	if p.When == nil {
 		return nil
 	}
@@ -90,12 +90,12 @@ func (b *schemaBuilder) when(p Parameter) error {
 		}
 		property = maps.Clone(property)
 		delete(property, "default")
-		compiled, err := compile(property)
+		compiled, err := compileSchema(property)
 		if err != nil {
 			return err
 		}
 		for _, value := range p.When[name] {
-			if err := fits(compiled, value); err != nil {
+			if err := checkFits(compiled, value); err != nil {
 				return fmt.Errorf("%s is never %s: %w", name, value, err)
 			}
 		}
@@ -111,7 +111,7 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 	if p.Enum != nil {
 		values := []any{}
 		for _, raw := range p.Enum {
-			if err := b.allows(p.Name, raw); err != nil {
+			if err := b.checkAllowed(p.Name, raw); err != nil {
 				return fmt.Errorf("enum: %s: the module does not take it: %w", raw, err)
 			}
 			var v any
@@ -127,7 +127,7 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 			return errors.New("pattern: the input is no text")
 		}
 		if module, ok := input["pattern"]; ok {
-			out["allOf"] = append(list(input["allOf"]), map[string]any{"pattern": module})
+			out["allOf"] = append(listOf(input["allOf"]), map[string]any{"pattern": module})
 		}
 		out["pattern"] = p.Pattern
 	}
@@ -155,13 +155,13 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 	return nil
 }
 
-func list(v any) []any {
+func listOf(v any) []any {
 	l, _ := v.([]any)
 	return slices.Clone(l)
 }
 
 func hasType(schema map[string]any, name string) bool {
-	return schema["type"] == name || slices.Contains(list(schema["type"]), any(name))
+	return schema["type"] == name || slices.Contains(listOf(schema["type"]), any(name))
 }
 
 // checkDefault checks a default against the narrowed schema. A module uses null for "not
@@ -172,11 +172,11 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 	}
 	property = maps.Clone(property)
 	delete(property, "default")
-	s, err := compile(property)
+	s, err := compileSchema(property)
 	if err != nil {
 		return err
 	}
-	if err := fits(s, value); err != nil {
+	if err := checkFits(s, value); err != nil {
 		what := "default"
 		if p.Default == nil {
 			what = "the default of the module; give the parameter one"
@@ -191,7 +191,7 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 // checked by [Schema.CheckParameters].
 func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error {
 	if len(value) > MaxParameters {
-		return &FieldError{pointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), MaxParameters)}
+		return &FieldError{jsonPointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), MaxParameters)}
 	}
 	var document struct {
 		Properties map[string]any `json:"properties"`
@@ -205,11 +205,11 @@ func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error
 	}
 	property, ok := document.Properties[name]
 	if !ok {
-		return &FieldError{pointer(name), "there is no such parameter"}
+		return &FieldError{jsonPointer(name), "there is no such parameter"}
 	}
 	s, err := schema.Compile(property)
 	if err != nil {
-		return &FieldError{pointer(name), "its JSON Schema cannot be used: " + err.Error()}
+		return &FieldError{jsonPointer(name), "its JSON Schema cannot be used: " + err.Error()}
 	}
 	if problems := s.Validate(v); len(problems) > 0 {
 		return fieldErrors(problems)
@@ -234,7 +234,7 @@ func newCondition(of string, when map[string][]json.RawMessage) (condition, erro
 			}
 			list = append(list, v)
 		}
-		s, err := compile(map[string]any{"enum": list})
+		s, err := compileSchema(map[string]any{"enum": list})
 		if err != nil {
 			return c, err
 		}
@@ -243,9 +243,9 @@ func newCondition(of string, when map[string][]json.RawMessage) (condition, erro
 	return c, nil
 }
 
-// unasked returns the parameters that are not asked for, given the values of all
+// unaskedParameters returns the parameters that are not asked for, given the values of all
 // parameters with defaults filled in.
-func unasked(conditions []condition, values map[string]any) map[string]bool {
+func unaskedParameters(conditions []condition, values map[string]any) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range conditions {
 		for name, s := range c.holds {
@@ -296,7 +296,7 @@ func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]
 		}
 		conditions = append(conditions, c)
 	}
-	return unasked(conditions, decoded), nil
+	return unaskedParameters(conditions, decoded), nil
 }
 
 // whenText describes when a parameter is asked for.

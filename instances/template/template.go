@@ -208,13 +208,13 @@ func (e *FieldError) Unwrap() error { return ErrInvalid }
 func fieldErrors(problems []schema.Problem) error {
 	var all []error
 	for _, p := range problems {
-		all = append(all, &FieldError{pointer(p.Path...), p.Text})
+		all = append(all, &FieldError{jsonPointer(p.Path...), p.Text})
 	}
 	return errors.Join(all...)
 }
 
-// pointer returns a JSON Pointer (RFC 6901).
-func pointer(path ...string) string {
+// jsonPointer returns a JSON Pointer (RFC 6901).
+func jsonPointer(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {
 		b.WriteByte('/')

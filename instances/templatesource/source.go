@@ -142,21 +142,21 @@ func (t *Templates) readArtifacts(ctx context.Context, found map[string]*templat
 		return nil
 	}
 	var problems []template.Problem
-	names, err := t.published(ctx)
+	names, err := t.publishedTemplates(ctx)
 	if err != nil {
 		problems = append(problems, template.Problem{From: "catalog", Text: fmt.Sprintf("templates cannot be listed: %v", err)})
 		names = slices.Sorted(maps.Keys(t.artifacts))
 	}
 	now := map[string]templateArtifact{}
 	for _, name := range names {
-		source, ok := t.source(name)
+		source, ok := t.sourceOf(name)
 		if _, file := found[name]; file || !ok {
 			continue
 		}
 		a, err := t.readArtifact(ctx, name, source)
 		if err != nil {
 			problems = append(problems, template.Problem{From: name, Text: fmt.Sprintf("template %s: %v", name, strings.TrimPrefix(err.Error(), "template "+name+": "))})
-			if a, ok = t.artifacts[name]; !ok || withdrawn(err) {
+			if a, ok = t.artifacts[name]; !ok || isWithdrawn(err) {
 				continue
 			}
 		}
@@ -167,14 +167,14 @@ func (t *Templates) readArtifacts(ctx context.Context, found map[string]*templat
 	return problems
 }
 
-// withdrawn reports whether a version is no longer served.
-func withdrawn(err error) bool {
+// isWithdrawn reports whether a version is no longer served.
+func isWithdrawn(err error) bool {
 	_, refused := errors.AsType[*catalog.RefusedError](err)
 	return refused || errors.Is(err, oci.ErrNotFound)
 }
 
-// source returns the first source that admits a template.
-func (t *Templates) source(name string) (Source, bool) {
+// sourceOf returns the first source that admits a template.
+func (t *Templates) sourceOf(name string) (Source, bool) {
 	i := slices.IndexFunc(t.o.Sources, func(s Source) bool { return addr.Match(s.Templates, name) })
 	if i < 0 {
 		return Source{}, false
@@ -182,9 +182,9 @@ func (t *Templates) source(name string) (Source, bool) {
 	return t.o.Sources[i], true
 }
 
-// published returns the templates of the catalog, and those that a source names without a
+// publishedTemplates returns the templates of the catalog, and those that a source names without a
 // wildcard.
-func (t *Templates) published(ctx context.Context) ([]string, error) {
+func (t *Templates) publishedTemplates(ctx context.Context) ([]string, error) {
 	index, err := t.o.Catalog.Published(ctx)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Source
 	if err != nil {
 		return templateArtifact{}, err
 	}
-	if err := source.admits(name, tmpl); err != nil {
+	if err := source.checkAdmits(name, tmpl); err != nil {
 		return templateArtifact{}, err
 	}
 	if source.Max > 0 {
@@ -235,9 +235,9 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Source
 	return templateArtifact{tmpl, from}, nil
 }
 
-// admits refuses a template with another name, and one that uses what the source does not
+// checkAdmits refuses a template with another name, and one that uses what the source does not
 // allow.
-func (s Source) admits(name string, t *template.Template) error {
+func (s Source) checkAdmits(name string, t *template.Template) error {
 	modules := s.Modules
 	if len(modules) == 0 {
 		namespace, _, _ := strings.Cut(name, "/")
@@ -275,7 +275,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*template.En
 		return nil, badVersion("want a version such as 1.2.3")
 	}
 	ref := e.Template.Module
-	if !takes(ref, v) {
+	if !allowsVersion(ref, v) {
 		return nil, badVersion("the template takes %s", ref.Version)
 	}
 	ref.Version = v.String()
@@ -324,7 +324,7 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 	if err != nil {
 		return nil, fmt.Errorf("module %s: %w", m, err)
 	}
-	fits := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !takes(ref, v) })
+	fits := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !allowsVersion(ref, v) })
 	slices.SortFunc(fits, func(a, b addr.Version) int { return b.Compare(a) })
 	var versions []string
 	for _, v := range fits[:min(len(fits), maxVersions)] {
@@ -333,8 +333,8 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 	return versions, nil
 }
 
-// takes reports whether a template allows a caller to choose version v.
-func takes(ref template.ModuleRef, v addr.Version) bool {
+// allowsVersion reports whether a template allows a caller to choose version v.
+func allowsVersion(ref template.ModuleRef, v addr.Version) bool {
 	if ref.Pinned() {
 		return false
 	}
@@ -365,7 +365,7 @@ func (t *Templates) Compare(ctx context.Context, was, is api.Source) ([]descript
 		if err != nil {
 			return nil, err
 		}
-		if sides[i], err = described(d, source.Path); err != nil {
+		if sides[i], err = describedModule(d, source.Path); err != nil {
 			return nil, fmt.Errorf("module %s %s: %w", m, v, err)
 		}
 	}

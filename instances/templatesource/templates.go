@@ -99,7 +99,7 @@ func (t *Templates) Load(ctx context.Context) {
 	problems = append(problems, t.readFiles(found)...)
 	problems = append(problems, t.readArtifacts(ctx, found)...)
 	for name, e := range found {
-		found[name] = t.resolved(ctx, e)
+		found[name] = t.resolveModule(ctx, e)
 	}
 	if ctx.Err() != nil {
 		return // the last read was not completed
@@ -141,8 +141,8 @@ func (t *Templates) Known() (all []template.Entry, complete bool) {
 	return all, len(t.problems) == 0
 }
 
-// resolved returns an entry with the module that it refers to at present.
-func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.Entry {
+// resolveModule returns an entry with the module that it refers to at present.
+func (t *Templates) resolveModule(ctx context.Context, e *template.Entry) *template.Entry {
 	out := *e
 	out.Template = e.Template.WithDefaults(t.o.Defaults)
 	err := out.Template.CheckExpressions(t.o.Known)
@@ -157,7 +157,7 @@ func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.E
 	known = known && before.Digest == out.Digest && before.Problem == ""
 	source, description, err := Resolve(ctx, t.o.Catalog, out.Template.Module)
 	switch {
-	case err != nil && known && temporary(err):
+	case err != nil && known && isTemporary(err):
 		return before
 	case err != nil:
 		out.Problem = err.Error()
@@ -171,7 +171,7 @@ func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.E
 	}
 	out.Schema, err = template.NewSchema(out.Template, description)
 	if err != nil {
-		e, passes := older(ctx, t.o.Catalog, &out, source.Version, err)
+		e, passes := useOlder(ctx, t.o.Catalog, &out, source.Version, err)
 		if passes && known {
 			return before
 		}
@@ -184,10 +184,10 @@ func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.E
 // maxOlder is how many versions below the newest are tried to find one that fits.
 const maxOlder = 20
 
-// older handles a template whose newest module version does not fit, for example because
+// useOlder handles a template whose newest module version does not fit, for example because
 // of a new required input. It uses the highest older version that fits, else reports the
 // problem of the newest. passes reports a temporary failure of the registry.
-func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest string, why error) (_ *template.Entry, passes bool) {
+func useOlder(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest string, why error) (_ *template.Entry, passes bool) {
 	e.Problem = why.Error()
 	ref := e.Template.Module
 	m, err := addr.ParseModule(ref.Address)
@@ -196,14 +196,14 @@ func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest st
 	}
 	list, err := c.Versions(ctx, m.Item())
 	if err != nil {
-		return e, temporary(err)
+		return e, isTemporary(err)
 	}
-	below := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !takes(ref, v) || v.String() == newest })
+	below := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !allowsVersion(ref, v) || v.String() == newest })
 	slices.SortFunc(below, func(a, b addr.Version) int { return b.Compare(a) })
 	for _, v := range below[:min(len(below), maxOlder)] {
 		ref.Version = v.String()
 		source, described, err := Resolve(ctx, c, ref)
-		if err != nil && temporary(err) {
+		if err != nil && isTemporary(err) {
 			return e, true
 		}
 		if err != nil {
@@ -220,8 +220,8 @@ func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest st
 	return e, false
 }
 
-// temporary reports whether the registry failed temporarily.
-func temporary(err error) bool {
+// isTemporary reports whether the registry failed temporarily.
+func isTemporary(err error) bool {
 	return oci.Passing(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -296,7 +296,7 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref t
 		if err == nil && mv.Manifest.Digest.String() == ref.Version {
 			return v, nil
 		}
-		if err != nil && temporary(err) {
+		if err != nil && isTemporary(err) {
 			return v, err
 		}
 	}
@@ -305,7 +305,7 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref t
 
 // Described returns the inputs and outputs of a module, or of one of its submodules.
 func Described(d artifact.ModuleDescription, path string) (template.Module, error) {
-	module, err := described(d, path)
+	module, err := describedModule(d, path)
 	if err != nil {
 		return template.Module{}, err
 	}
@@ -316,8 +316,8 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	return out, nil
 }
 
-// described returns a module, or one of its submodules.
-func described(d artifact.ModuleDescription, path string) (artifact.DescribedModule, error) {
+// describedModule returns a module, or one of its submodules.
+func describedModule(d artifact.ModuleDescription, path string) (artifact.DescribedModule, error) {
 	if path == "" {
 		return d.Root, nil
 	}

@@ -17,9 +17,9 @@ import (
 // maxClientText bounds a text that a client sent, in a record or a log.
 const maxClientText = 256
 
-// clip returns a text that a client sent in a form that is safe to show: one line of
+// clipText returns a text that a client sent in a form that is safe to show: one line of
 // bounded length.
-func clip(foreign string) string { return text.Clip(text.Line(foreign), maxClientText) }
+func clipText(foreign string) string { return text.Clip(text.Line(foreign), maxClientText) }
 
 // Record is a decision: the caller, the right that was needed, and the rule that
 // grants it, if any. It contains no token and no link.
@@ -49,7 +49,7 @@ func (g *Guard) Record(r *http.Request, d Record) {
 		slog.String("version", r.PathValue("version")), slog.String("detail", d.Detail),
 		slog.String("decision", decision), slog.String("rule", d.Rule),
 		slog.String("mode", d.Caller.Mode), slog.String("subject", d.Caller.Subject), slog.String("issuer", d.Caller.Issuer),
-		slog.String("client_ip", g.ClientIP(r)), slog.String("user_agent", clip(r.UserAgent())))
+		slog.String("client_ip", g.ClientIP(r)), slog.String("user_agent", clipText(r.UserAgent())))
 }
 
 // registryTarget returns what a write to the built-in registry is about: "manifests/TAG".
@@ -59,7 +59,7 @@ func registryTarget(r *http.Request) string {
 		return ""
 	}
 	if i := strings.LastIndex(r.URL.Path, "/manifests/"); i >= 0 {
-		return clip(r.Method + " " + r.URL.Path[i+1:])
+		return clipText(r.Method + " " + r.URL.Path[i+1:])
 	}
 	return ""
 }
@@ -155,6 +155,6 @@ func (g Grant) Record(address string, c Change) {
 		slog.String("lock_id", c.Lock), slog.Int("run", c.Run), slog.String("detail", c.Detail), slog.String("outcome", outcome),
 		slog.String("decision", "allowed"), slog.String("rule", g.rule),
 		slog.String("mode", g.Mode), slog.String("subject", g.Subject), slog.String("issuer", g.Issuer),
-		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))
+		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clipText(g.r.UserAgent())), slog.Int("status", c.Status))
 	_ = g.guard.o.Audit.Handler().Handle(g.r.Context(), rec) // the log reports its own errors
 }

@@ -77,7 +77,7 @@ func (b *Block) Policy(check func(at hcl.Range, scopes []rights.Scope) error) (p
 		}
 	}
 	for _, t := range b.Tokens {
-		token, err := t.token()
+		token, err := t.newToken()
 		if err != nil {
 			return p, err
 		}
@@ -103,8 +103,8 @@ func (b *Block) Policy(check func(at hcl.Range, scopes []rights.Scope) error) (p
 	return p, nil
 }
 
-// token returns the token without its rights.
-func (t tokenBlock) token() (statictoken.Token, error) {
+// newToken returns the token without its rights.
+func (t tokenBlock) newToken() (statictoken.Token, error) {
 	hash, err := hex.DecodeString(strings.TrimPrefix(t.SHA256, "sha256:")) // as printed
 	if err != nil || len(hash) != 32 {
 		return statictoken.Token{}, syntax.WrongAt(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))

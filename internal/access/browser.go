@@ -25,7 +25,7 @@ func (g *Guard) Screen(r *http.Request) error {
 		return err
 	}
 	if err := g.cross.Check(r); err != nil {
-		g.logFor(r).Warn("request of a web page refused", "origin", clip(r.Header.Get("Origin")))
+		g.logFor(r).Warn("request of a web page refused", "origin", clipText(r.Header.Get("Origin")))
 		return &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not do this"}
 	}
 	return nil
@@ -34,11 +34,11 @@ func (g *Guard) Screen(r *http.Request) error {
 // screenName refuses requests whose Host is not a name of this server, if anonymous
 // callers may write.
 func (g *Guard) screenName(r *http.Request, now *rules) error {
-	if now.names == nil || called(r, now.names) {
+	if now.names == nil || isOwnHost(r, now.names) {
 		return nil
 	}
 	g.logFor(r).Warn("request refused: anonymous callers may write here, and its Host is not a name of this server", "host", r.Host)
-	return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clip(hostOf(r.Host)) +
+	return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clipText(hostOf(r.Host)) +
 		"; if anonymous callers may write, set hostname or public_url to the name that clients use"}
 }
 
@@ -57,10 +57,10 @@ func ownNames(p Policy, given []string) []string {
 	return names
 }
 
-// called reports whether Host is a loopback name or address, a configured name, or the
+// isOwnHost reports whether Host is a loopback name or address, a configured name, or the
 // local IP address of the connection. A numeric address is safe because DNS is not
 // involved.
-func called(r *http.Request, names []string) bool {
+func isOwnHost(r *http.Request, names []string) bool {
 	host := hostOf(r.Host)
 	if slices.Contains(names, host) || netaddr.IsLoopback(host) {
 		return true
@@ -89,8 +89,8 @@ func Local(h http.Handler, names ...string) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if local != nil && local.IP.IsLoopback() && !called(r, own) {
-			http.Error(w, "this server is not known as "+clip(hostOf(r.Host)), http.StatusMisdirectedRequest)
+		if local != nil && local.IP.IsLoopback() && !isOwnHost(r, own) {
+			http.Error(w, "this server is not known as "+clipText(hostOf(r.Host)), http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -32,9 +32,9 @@ func ownToken(token string) bool {
 	return strings.HasPrefix(token, statictoken.Prefix) || strings.HasPrefix(token, loginPrefix) || strings.HasPrefix(token, runPrefix)
 }
 
-// behind returns the caller with a registry credential. The registry decides about its
+// callerBehind returns the caller with a registry credential. The registry decides about its
 // requests, so it has every right to modules, providers and mirrors here.
-func behind(c oci.Credential) Caller {
+func callerBehind(c oci.Credential) Caller {
 	id := sha256.Sum256([]byte(strings.Join([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken}, "\x00")))
 	return Caller{Mode: "pass-through", Subject: hex.EncodeToString(id[:4]), Credential: &c, scopes: []rights.Scope{{Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything}}}
 }

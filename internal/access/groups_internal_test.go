@@ -141,7 +141,7 @@ func TestScopeOfInstances(t *testing.T) {
 	// On a loopback listener every caller has rights to all kinds.
 	everybody := Caller{scopes: rights.AnonymousAll()}
 	for _, right := range []rights.Right{{Action: rights.Use, Kind: addr.KindInstance, Address: "sandbox/vpc"}, {Action: rights.Approve, Kind: addr.KindInstance, Address: "sandbox/vpc"}, {Action: rights.Publish, Kind: addr.KindTemplate, Address: "sandbox/vpc"}, {Action: rights.Run, Kind: addr.KindState, Address: "shop"}} {
-		if _, ok := everybody.may(right); !ok {
+		if _, ok := everybody.ruleFor(right); !ok {
 			t.Errorf("everybody may everything, but not %v", right)
 		}
 	}

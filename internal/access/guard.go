@@ -64,9 +64,9 @@ type Policy struct {
 	void void // revocations of a rules file, see [Policy.Add]
 }
 
-// ended reports whether a login or session that a subject got at a time is void.
-func (p Policy) ended(issuer, subject string, issued time.Time) bool {
-	return issued.Before(p.NotBefore) || issued.Before(p.NotBeforeOf[subject]) || p.void.ended(issuer, subject, issued)
+// isLoginVoid reports whether a login or session that a subject got at a time is void.
+func (p Policy) isLoginVoid(issuer, subject string, issued time.Time) bool {
+	return issued.Before(p.NotBefore) || issued.Before(p.NotBeforeOf[subject]) || p.void.isVoid(issuer, subject, issued)
 }
 
 // validate refuses a direct login whose issuer is not an accepted one.
@@ -121,7 +121,7 @@ func (g *Guard) Replace(p Policy) error {
 	if err := p.validate(g.o.Login); err != nil {
 		return err
 	}
-	issuers, err := g.rules.Load().issuers.of(p.Issuers)
+	issuers, err := g.rules.Load().issuers.withIssuers(p.Issuers)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (c Caller) Identity() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (c Caller) may(right rights.Right) (rule string, ok bool) {
+func (c Caller) ruleFor(right rights.Right) (rule string, ok bool) {
 	for i, s := range c.scopes {
 		if !s.Allows(right) {
 			continue
@@ -200,7 +200,7 @@ type Grant struct {
 
 // May reports whether the caller has another right. It records nothing.
 func (g Grant) May(right rights.Right) bool {
-	_, ok := g.may(right)
+	_, ok := g.ruleFor(right)
 	return ok
 }
 
@@ -234,7 +234,7 @@ func (g Grant) Former() []string { return g.groups }
 // decision. The decision precedes every lookup, so a refusal does not reveal whether
 // the object exists. An error is a [Refusal].
 func (g *Guard) Allow(r *http.Request, right rights.Right) (Grant, error) {
-	return g.allow(r, g.rules.Load(), right)
+	return g.allowRight(r, g.rules.Load(), right)
 }
 
 // AllowAll decides about several rights by the same policy, each as [Guard.Allow] does,
@@ -242,31 +242,31 @@ func (g *Guard) Allow(r *http.Request, right rights.Right) (Grant, error) {
 func (g *Guard) AllowAll(r *http.Request, needed []rights.Right) (grant Grant, err error) {
 	now := g.rules.Load()
 	for _, right := range needed {
-		if grant, err = g.allow(r, now, right); err != nil {
+		if grant, err = g.allowRight(r, now, right); err != nil {
 			return grant, err
 		}
 	}
 	return grant, nil
 }
 
-func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, error) {
-	c, err := g.known(r, now, right)
+func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Grant, error) {
+	c, err := g.knownCaller(r, now, right)
 	if err != nil {
 		return Grant{}, err
 	}
-	rule, ok := c.may(right)
+	rule, ok := c.ruleFor(right)
 	if right.Action == rights.List {
 		rule = "what may be read"
 		ok = true
 	}
-	stray := right.Kind == addr.KindState && c.strays(r)
+	stray := right.Kind == addr.KindState && c.isStray(r)
 	if c.portal && !ofPortal(right.Kind) || stray {
 		rule = ""
 		ok = false
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
-		_, public := Caller{scopes: now.Anonymous}.may(right)
+		_, public := Caller{scopes: now.Anonymous}.ruleFor(right)
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
 	}
 	if stray {
@@ -294,7 +294,7 @@ func mayNot(right rights.Right) string {
 // instead of 401, because another login would not help. Only refusals are recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind, Address: ""}
-	c, err := g.known(r, g.rules.Load(), right)
+	c, err := g.knownCaller(r, g.rules.Load(), right)
 	if err != nil {
 		return err
 	}
@@ -308,29 +308,29 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 	return nil
 }
 
-// known identifies the caller, as caller does, and records a refusal. On routes other
+// knownCaller identifies the caller, as identifyCaller does, and records a refusal. On routes other
 // than those of states a run loses its rights to states.
-func (g *Guard) known(r *http.Request, now *rules, right rights.Right) (Caller, error) {
-	c, err := g.caller(r, now)
+func (g *Guard) knownCaller(r *http.Request, now *rules, right rights.Right) (Caller, error) {
+	c, err := g.identifyCaller(r, now)
 	if err != nil {
-		g.Record(r, Record{Caller: Caller{Mode: "refused", Subject: now.named(r)}, Right: right})
+		g.Record(r, Record{Caller: Caller{Mode: "refused", Subject: now.refusedTokenID(r)}, Right: right})
 	}
-	if c.strays(r) {
-		c = c.only(func(k rights.Kind) bool { return k != addr.KindState })
+	if c.isStray(r) {
+		c = c.onlyKinds(func(k rights.Kind) bool { return k != addr.KindState })
 	}
 	return c, err
 }
 
-// caller identifies the caller from the Authorization header, or else from the session
+// identifyCaller identifies the caller from the Authorization header, or else from the session
 // cookie. The form of a token selects the one way to check it; a token that fails is
 // refused. It is not checked in another way, nor is its caller treated as anonymous.
-func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
+func (g *Guard) identifyCaller(r *http.Request, now *rules) (Caller, error) {
 	if now.replaced {
 		if err := g.screenName(r, now); err != nil {
 			return Caller{}, err
 		}
 	}
-	token, ok := bearer(r)
+	token, ok := bearerToken(r)
 	if !ok {
 		if c, found, err := g.session(r, now); found {
 			return c, err
@@ -341,23 +341,23 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
 	}
 	if c, ok, err := g.credential(r, now, token); err != nil || ok {
-		return behind(c), err
+		return callerBehind(c), err
 	}
 	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
 	if strings.HasPrefix(token, statictoken.Prefix) {
-		if c, ok := now.static(token, g.now()); ok {
+		if c, ok := now.staticCaller(token, g.now()); ok {
 			return c, nil
 		}
 		return Caller{}, refused
 	}
 	if strings.HasPrefix(token, loginPrefix) {
 		if id, ok := g.loggedIn(token, now); ok {
-			return now.identified("login", id), nil
+			return now.identifiedCaller("login", id), nil
 		}
 		return Caller{}, refused
 	}
 	if strings.HasPrefix(token, runPrefix) {
-		if c, ok := g.run(r, token); ok {
+		if c, ok := g.runCaller(r, token); ok {
 			return c, nil
 		}
 		return Caller{}, refused
@@ -366,7 +366,7 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 	if !ok {
 		return Caller{}, refused
 	}
-	id, err := now.issuers.check(r.Context(), i, token)
+	id, err := now.issuers.checkToken(r.Context(), i, token)
 	if errors.Is(err, errIssuerDown) {
 		g.logFor(r).Error("token not checked", "issuer", i.URL, "reason", err)
 		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -375,16 +375,16 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", err)
 		return Caller{}, refused
 	}
-	if now.void.ended(id.Issuer, id.Subject, time.Unix(id.Issued, 0)) {
+	if now.void.isVoid(id.Issuer, id.Subject, time.Unix(id.Issued, 0)) {
 		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", "the rules file revoked earlier tokens of this subject")
 		return Caller{}, refused
 	}
-	return now.identified("oidc", id), nil
+	return now.identifiedCaller("oidc", id), nil
 }
 
-func (l *rules) identified(mode string, id identity) Caller {
+func (l *rules) identifiedCaller(mode string, id identity) Caller {
 	c := Caller{
-		Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Label: id.label(), Claims: id.texts(), Origin: id.origin(),
+		Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Label: id.displayName(), Claims: id.textClaims(), Origin: id.origin(),
 		groups: id.Groups, asked: time.Unix(id.Issued, 0), ends: id.ends,
 	}
 	c.scopes, c.rules = id.scopes(l.Rules)

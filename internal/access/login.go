@@ -106,7 +106,7 @@ func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to, err := g.dialog.redirect(r.Context(), client{id: g.guard.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
+	to, err := g.dialog.redirectURL(r.Context(), client{id: g.guard.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return err
 	}
@@ -135,17 +135,17 @@ func newDialog(g *Guard) dialog { return dialog{g.o.Login, &g.rules, g.log} }
 // client identifies this server to the login issuer.
 type client struct{ id, secret string }
 
-// redirect returns the URL at the issuer where the user logs in with a browser.
-func (d dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (string, error) {
-	c, err := d.config(ctx, by)
+// redirectURL returns the URL at the issuer where the user logs in with a browser.
+func (d dialog) redirectURL(ctx context.Context, by client, state, nonce, verifier string) (string, error) {
+	c, err := d.oauthConfig(ctx, by)
 	if err != nil {
 		return "", err
 	}
 	return c.AuthCodeURL(state, oauth2.SetAuthURLParam("nonce", nonce), oauth2.S256ChallengeOption(verifier)), nil
 }
 
-func (d dialog) config(ctx context.Context, by client) (*oauth2.Config, error) {
-	at, err := d.endpoint(ctx)
+func (d dialog) oauthConfig(ctx context.Context, by client) (*oauth2.Config, error) {
+	at, err := d.issuerEndpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
-	at, err := g.dialog.endpoint(ctx)
+	at, err := g.dialog.issuerEndpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 	return doc, nil
 }
 
-func (d dialog) endpoint(ctx context.Context) (endpoint, error) {
+func (d dialog) issuerEndpoint(ctx context.Context) (endpoint, error) {
 	keys, err := d.rules.Load().issuers.keysFor(ctx, d.login.Issuer, "")
 	if err != nil {
 		d.log.Error("issuer of logins not reached", "issuer", d.login.Issuer.URL, "reason", err)
@@ -238,11 +238,11 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	if e := q.Get("error"); e != "" {
 		answer.Set("error", "access_denied")
 	} else {
-		id, _, err := g.dialog.identify(r.Context(), client{g.guard.o.Login.ClientID, g.guard.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
+		id, _, err := g.dialog.exchangeCode(r.Context(), client{g.guard.o.Login.ClientID, g.guard.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
 		if err != nil {
 			return err
 		}
-		code, err := g.guard.o.Keyring.Seal("login code", loginCode{id.slim(), rand.Text(), st.Redirect, st.Challenge, g.guard.now().Add(codeTTL).Unix()})
+		code, err := g.guard.o.Keyring.Seal("login code", loginCode{id.slimClaims(), rand.Text(), st.Redirect, st.Challenge, g.guard.now().Add(codeTTL).Unix()})
 		if err != nil {
 			return err
 		}
@@ -253,9 +253,9 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// identify exchanges the issuer's code for an ID token and verifies it.
-func (d dialog) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
-	c, err := d.config(ctx, by)
+// exchangeCode exchanges the issuer's code for an ID token and verifies it.
+func (d dialog) exchangeCode(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
+	c, err := d.oauthConfig(ctx, by)
 	if err != nil {
 		return identity{}, "", err
 	}
@@ -263,7 +263,7 @@ func (d dialog) identify(ctx context.Context, by client, code, verifier, nonce s
 	var id identity
 	if err == nil {
 		now := d.rules.Load()
-		id, err = now.issuers.check(ctx, d.login.issuerFor(now, by), token)
+		id, err = now.issuers.checkToken(ctx, d.login.issuerFor(now, by), token)
 	}
 	if err == nil && subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
 		err = errors.New("the nonce is of another login")
@@ -292,8 +292,8 @@ func (d dialog) idToken(ctx context.Context, c *oauth2.Config, code, verifier st
 	return token, nil
 }
 
-// slim keeps only the claims that rules can use.
-func (id identity) slim() identity {
+// slimClaims keeps only the claims that rules can use.
+func (id identity) slimClaims() identity {
 	claims := map[string]any{}
 	for name, v := range id.Claims {
 		standard := slices.Contains([]string{"iss", "aud", "sub", "nonce", "at_hash", "c_hash", "sid", "picture"}, name)
@@ -324,7 +324,7 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || g.guard.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
 		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	switch first, hasRoom := g.guard.spent.first(code.ID, g.guard.now(), time.Unix(code.Expires, 0)); {
+	switch first, hasRoom := g.guard.spent.rememberCode(code.ID, g.guard.now(), time.Unix(code.Expires, 0)); {
 	case !hasRoom:
 		return &Refusal{Status: http.StatusServiceUnavailable, Text: "too many logins at this moment"}
 	case !first:
@@ -352,9 +352,9 @@ type spent struct {
 	until map[string]time.Time
 }
 
-// first remembers a code and reports whether it was new. If hasRoom is false, the code
+// rememberCode remembers a code and reports whether it was new. If hasRoom is false, the code
 // was not remembered and must not be accepted.
-func (s *spent) first(id string, now, until time.Time) (first, hasRoom bool) {
+func (s *spent) rememberCode(id string, now, until time.Time) (first, hasRoom bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.until, func(_ string, t time.Time) bool { return !now.Before(t) })
@@ -380,7 +380,7 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	ttl := cmp.Or(l.TTL, defaultLogin)
 	now := g.now()
 	issued := time.Unix(t.Issued, 0)
-	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.ended(t.Issuer, t.Subject, issued)
+	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.isLoginVoid(t.Issuer, t.Subject, issued)
 	t.identity.Issued = t.Issued
 	t.ends = issued.Add(ttl)
 	return t.identity, good

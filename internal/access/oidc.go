@@ -48,9 +48,9 @@ type Rule struct {
 	Allow  []rights.Scope    // their globs may name claims, see [rights.ParseRuleScope]
 }
 
-// rights returns the rights of the rule with the claims of an identity filled in; false
+// fillRights returns the rights of the rule with the claims of an identity filled in; false
 // if they name a claim that the identity lacks.
-func (r Rule) rights(id identity) ([]rights.Scope, bool) {
+func (r Rule) fillRights(id identity) ([]rights.Scope, bool) {
 	out := make([]rights.Scope, len(r.Allow))
 	for i, scope := range r.Allow {
 		var err error
@@ -105,8 +105,8 @@ func newIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	}, nil
 }
 
-// of returns a checker for another list of issuers that shares the cached keys.
-func (s *issuers) of(list []Issuer) (*issuers, error) {
+// withIssuers returns a checker for another list of issuers that shares the cached keys.
+func (s *issuers) withIssuers(list []Issuer) (*issuers, error) {
 	if err := checkIssuers(list); err != nil {
 		return nil, err
 	}
@@ -151,15 +151,15 @@ func (s *issuers) find(token string) (Issuer, bool) {
 	return s.list[i], true
 }
 
-// check verifies a token of an issuer: signature, algorithm, issuer, audience
+// checkToken verifies a token of an issuer: signature, algorithm, issuer, audience
 // and times. Every error means that the token is not accepted.
-func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, error) {
+func (s *issuers) checkToken(ctx context.Context, i Issuer, token string) (identity, error) {
 	return s.verify(ctx, i, token, &oidc.Config{})
 }
 
-// proof verifies a token as check does, but accepts an expired one: a session keeps it as
+// checkProof verifies a token as checkToken does, but accepts an expired one: a session keeps it as
 // proof of a login. Its caller judges the time at which the token was issued.
-func (s *issuers) proof(ctx context.Context, i Issuer, token string) (identity, error) {
+func (s *issuers) checkProof(ctx context.Context, i Issuer, token string) (identity, error) {
 	if len(token) > maxTokenSize {
 		return identity{}, errors.New("the token is too large")
 	}
@@ -167,7 +167,7 @@ func (s *issuers) proof(ctx context.Context, i Issuer, token string) (identity, 
 }
 
 func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oidc.Config) (identity, error) {
-	parsed, err := jose.ParseSignedCompact(token, algorithms())
+	parsed, err := jose.ParseSignedCompact(token, acceptedAlgorithms())
 	if err != nil || len(parsed.Signatures) != 1 {
 		return identity{}, errors.New("not a signed token of an accepted algorithm")
 	}
@@ -175,8 +175,8 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	if err != nil {
 		return identity{}, fmt.Errorf("%w: %w", errIssuerDown, err)
 	}
-	names := make([]string, 0, len(algorithms()))
-	for _, a := range algorithms() {
+	names := make([]string, 0, len(acceptedAlgorithms()))
+	for _, a := range acceptedAlgorithms() {
 		names = append(names, string(a))
 	}
 	// The library allows no clock skew at the expiry of a token, so it gets a clock
@@ -244,9 +244,9 @@ func (s *issuers) checkClaims(claims map[string]any) error {
 	return nil
 }
 
-// algorithms returns the accepted signature algorithms, all with public keys. A token
+// acceptedAlgorithms returns the accepted signature algorithms, all with public keys. A token
 // cannot choose another one: "none" and HMAC are not in the list.
-func algorithms() []jose.SignatureAlgorithm {
+func acceptedAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA,
 	}
@@ -284,7 +284,7 @@ func (s *issuers) fetch(i Issuer) cache.Loader[*issuerKeys] {
 			return nil, fmt.Errorf("issuer %s: %w", i.URL, err)
 		}
 		var set jose.JSONWebKeySet
-		if err := read(ctx, client, doc.Keys, &set); err != nil {
+		if err := readDocument(ctx, client, doc.Keys, &set); err != nil {
 			return nil, fmt.Errorf("keys of issuer %s: %w", i.URL, err)
 		}
 		keys := keysOf(set)
@@ -339,7 +339,7 @@ func parseKeys(b []byte) (*issuerKeys, error) {
 	return keys, nil
 }
 
-func read(ctx context.Context, client *http.Client, url string, v any) error {
+func readDocument(ctx context.Context, client *http.Client, url string, v any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -366,8 +366,8 @@ type identity struct {
 	ends    time.Time      // of the token
 }
 
-// label returns the display name of the user.
-func (id identity) label() string {
+// displayName returns the display name of the user.
+func (id identity) displayName() string {
 	for _, name := range []string{"name", "preferred_username", "email"} {
 		if text, _ := id.Claims[name].(string); text != "" {
 			return text
@@ -376,8 +376,8 @@ func (id identity) label() string {
 	return id.Subject
 }
 
-// texts returns the claims whose values are text.
-func (id identity) texts() map[string]string {
+// textClaims returns the claims whose values are text.
+func (id identity) textClaims() map[string]string {
 	texts := map[string]string{}
 	for name, v := range id.Claims {
 		if text, ok := v.(string); ok {
@@ -409,10 +409,10 @@ func groupsOf(claims map[string]any, name string) []string {
 // rule.
 func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) {
 	for _, rule := range rules {
-		if !rule.matches(id) {
+		if !rule.matchesIdentity(id) {
 			continue
 		}
-		allow, ok := rule.rights(id)
+		allow, ok := rule.fillRights(id)
 		if !ok {
 			continue
 		}
@@ -424,9 +424,9 @@ func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) 
 	return scopes, names
 }
 
-// matches reports whether an identity meets every condition of the rule. It needs only
+// matchesIdentity reports whether an identity meets every condition of the rule. It needs only
 // one of the groups; a missing claim matches nothing.
-func (r Rule) matches(id identity) bool {
+func (r Rule) matchesIdentity(id identity) bool {
 	if r.Issuer != "" && r.Issuer != id.Issuer {
 		return false
 	}

@@ -23,14 +23,14 @@ func (c Caller) Run() string {
 	return c.Subject
 }
 
-// strays reports whether a run uses a route other than /state/. Its rights to states do
+// isStray reports whether a run uses a route other than /state/. Its rights to states do
 // not count there, because older versions of its state may belong to another run.
-func (c Caller) strays(r *http.Request) bool {
+func (c Caller) isStray(r *http.Request) bool {
 	return c.Run() != "" && !strings.HasPrefix(r.URL.Path, "/state/")
 }
 
-// only returns the caller with only the rights to the kinds that keep accepts.
-func (c Caller) only(keep func(rights.Kind) bool) Caller {
+// onlyKinds returns the caller with only the rights to the kinds that keep accepts.
+func (c Caller) onlyKinds(keep func(rights.Kind) bool) Caller {
 	var scopes []rights.Scope
 	var rules []string
 	for i, s := range c.scopes {

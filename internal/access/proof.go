@@ -41,19 +41,19 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 	good := true
 	switch p.Mode {
 	case "anonymous":
-		_, good = Caller{scopes: now.Anonymous}.may(right)
+		_, good = Caller{scopes: now.Anonymous}.ruleFor(right)
 	case "static":
 		i := slices.IndexFunc(now.Tokens, func(t statictoken.Token) bool {
 			return t.ID == p.Subject && (p.Hash == "" || p.Hash == shortHash(t))
 		})
 		good = i >= 0
 		if good {
-			_, good = Caller{scopes: now.Tokens[i].Scopes}.may(right)
+			_, good = Caller{scopes: now.Tokens[i].Scopes}.ruleFor(right)
 		}
 	case "oidc":
-		good = slices.ContainsFunc(now.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !now.void.ended(p.Issuer, p.Subject, issued)
+		good = slices.ContainsFunc(now.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !now.void.isVoid(p.Issuer, p.Subject, issued)
 	case "login":
-		good = !now.ended(p.Issuer, p.Subject, issued)
+		good = !now.isLoginVoid(p.Issuer, p.Subject, issued)
 	case "run":
 		good = g.o.RunOver == nil || !g.o.RunOver(p.Subject)
 	}

@@ -124,7 +124,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 			}
 			rule.Allow = append(rule.Allow, scope)
 		}
-		if err := rule.bounded(); err != nil {
+		if err := rule.checkBounds(); err != nil {
 			return out, fmt.Errorf("rules[%d] %q: %w", i, r.Name, err)
 		}
 		out.Rules = append(out.Rules, rule)
@@ -138,8 +138,8 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 	return out, nil
 }
 
-// bounded checks that a rule has a name and a right, and that its size is bounded.
-func (r Rule) bounded() error {
+// checkBounds checks that a rule has a name and a right, and that its size is bounded.
+func (r Rule) checkBounds() error {
 	switch {
 	case r.Name == "":
 		return errors.New("a rule needs a name, which the audit log records")
@@ -182,6 +182,6 @@ type holder struct{ issuer, subject string }
 // void maps a holder to the time before which its tokens, logins and sessions are void.
 type void map[holder]time.Time
 
-func (v void) ended(issuer, subject string, issued time.Time) bool {
+func (v void) isVoid(issuer, subject string, issued time.Time) bool {
 	return issued.Before(v[holder{issuer, subject}])
 }

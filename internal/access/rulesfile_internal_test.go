@@ -155,7 +155,7 @@ func TestNotBeforeOfAFile(t *testing.T) {
 		{"https://k8s.test", "bob", at.Add(-time.Second), false},
 		{"https://else.test", "alice", at.Add(-time.Second), false},
 	} {
-		if got := p.void.ended(test.issuer, test.subject, test.issued); got != test.want {
+		if got := p.void.isVoid(test.issuer, test.subject, test.issued); got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
@@ -177,7 +177,7 @@ func FuzzRules(f *testing.F) {
 		}
 		id := identity{Claims: map[string]any{"namespace": namespace, "workspace": workspace}}
 		for _, r := range parsed.Rules {
-			scopes, ok := r.rights(id)
+			scopes, ok := r.fillRights(id)
 			if !ok {
 				continue
 			}

@@ -52,9 +52,9 @@ func (g *Guard) NewRunToken(t RunToken) (string, error) {
 	return runPrefix + sealed, nil
 }
 
-// run identifies the caller with a run token. The token is not accepted by the pages
+// runCaller identifies the caller with a run token. The token is not accepted by the pages
 // and their API: what a module does there could not be attributed to a user.
-func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
+func (g *Guard) runCaller(r *http.Request, token string) (Caller, bool) {
 	if strings.HasPrefix(r.URL.Path, "/ui/") || strings.HasPrefix(r.URL.Path, "/api/v1/") {
 		return Caller{}, false
 	}

@@ -120,7 +120,7 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 	if s == nil || !cookieRoute(r) {
 		return Caller{}, false, nil
 	}
-	sealed, found := s.read(r)
+	sealed, found := s.readSealed(r)
 	if !found {
 		return Caller{}, false, nil
 	}
@@ -129,56 +129,56 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 	}
 	var v session
 	if s.Keyring.Open(s.purpose(), sealed, &v) == nil {
-		c, err = g.opened(now, v)
+		c, err = g.callerOfSession(now, v)
 	} else if s.Portals != nil && s.Portals.Open(portalPurpose, sealed, &v) == nil {
-		c, err = g.proven(r.Context(), now, v)
+		c, err = g.callerOfProof(r.Context(), now, v)
 	} else {
 		err = errEnded()
 	}
 	return c, true, err
 }
 
-// opened returns the caller of a session that this server made, under the current rules.
-func (g *Guard) opened(now *rules, v session) (Caller, error) {
-	until, ok := g.lasts(now, v.Issuer, v.Subject, v.Issued)
+// callerOfSession returns the caller of a session that this server made, under the current rules.
+func (g *Guard) callerOfSession(now *rules, v session) (Caller, error) {
+	until, ok := g.validUntil(now, v.Issuer, v.Subject, v.Issued)
 	if !ok {
 		return Caller{}, errEnded()
 	}
 	if v.Token != "" {
-		t, ok := now.token(v.Token, v.Hash, g.now())
+		t, ok := now.findToken(v.Token, v.Hash, g.now())
 		if !ok {
 			return Caller{}, errEnded()
 		}
-		return static(t, until), nil
+		return staticSession(t, until), nil
 	}
 	if l := g.o.Login; l == nil || v.Issuer != l.Issuer.URL {
 		return Caller{}, errEnded()
 	}
 	v.identity.Issued = v.Issued
-	c := now.identified("session", v.identity)
+	c := now.identifiedCaller("session", v.identity)
 	c.Label = v.Name
 	c.Until = until
 	return c, nil
 }
 
-// proven returns the caller of a portal's session. Only the proof in it is trusted, for
+// callerOfProof returns the caller of a portal's session. Only the proof in it is trusted, for
 // the identity and for the time of the login. The session counts for templates and
 // instances only, whatever other rights its holder has.
-func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, error) {
+func (g *Guard) callerOfProof(ctx context.Context, now *rules, v session) (Caller, error) {
 	if strings.HasPrefix(v.Proof, statictoken.Prefix) {
-		until, ok := g.lasts(now, "", "", v.Issued)
-		c, known := now.static(v.Proof, g.now())
+		until, ok := g.validUntil(now, "", "", v.Issued)
+		c, known := now.staticCaller(v.Proof, g.now())
 		if !ok || !known {
 			return Caller{}, errEnded()
 		}
 		c.Until = until
 		return c.atPortal(), nil
 	}
-	by, ok := g.o.client()
+	by, ok := g.o.pagesClient()
 	if !ok {
 		return Caller{}, errEnded()
 	}
-	id, err := now.issuers.proof(ctx, g.o.Login.issuerFor(now, by), v.Proof)
+	id, err := now.issuers.checkProof(ctx, g.o.Login.issuerFor(now, by), v.Proof)
 	if errors.Is(err, errIssuerDown) {
 		g.log.Error("session of a portal not checked", "issuer", g.o.Login.Issuer.URL, "reason", err)
 		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -187,37 +187,37 @@ func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, erro
 		g.log.Warn("session of a portal refused", "reason", err)
 		return Caller{}, errEnded()
 	}
-	until, ok := g.lasts(now, id.Issuer, id.Subject, id.Issued)
+	until, ok := g.validUntil(now, id.Issuer, id.Subject, id.Issued)
 	if !ok {
 		return Caller{}, errEnded()
 	}
-	c := now.identified("session", id)
+	c := now.identifiedCaller("session", id)
 	c.Until = until
 	return c.atPortal(), nil
 }
 
-// lasts reports until when a session that a subject got at a time is valid, and whether
+// validUntil reports until when a session that a subject got at a time is valid, and whether
 // it is valid now. A session from the future, made by a clock that ran ahead, is not
 // valid yet: NotBefore could not revoke it.
-func (g *Guard) lasts(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
+func (g *Guard) validUntil(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
 	now := g.now()
 	at := time.Unix(issued, 0)
 	until = at.Add(g.o.Sessions.ttl())
-	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.ended(issuer, subject, at)
+	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.isLoginVoid(issuer, subject, at)
 }
 
 // atPortal returns the caller with only the rights that count at a portal.
 func (c Caller) atPortal() Caller {
 	c.portal = true
-	return c.only(ofPortal)
+	return c.onlyKinds(ofPortal)
 }
 
 // ofPortal reports whether portals serve a kind.
 func ofPortal(k rights.Kind) bool { return k == addr.KindTemplate || k == addr.KindInstance }
 
-// keep reduces an identity to the claims and groups that the rules and [Sessions].Keep
+// keepClaims reduces an identity to the claims and groups that the rules and [Sessions].Keep
 // name: an issuer may state more than fits into a cookie.
-func (s *Sessions) keep(id identity, rules []Rule) identity {
+func (s *Sessions) keepClaims(id identity, rules []Rule) identity {
 	var kept Kept
 	if s.Keep != nil {
 		kept = s.Keep()
@@ -241,8 +241,8 @@ func (s *Sessions) keep(id identity, rules []Rule) identity {
 	return id
 }
 
-// static returns the caller with a static token, in a session that ends at a time.
-func static(t statictoken.Token, until time.Time) Caller {
+// staticSession returns the caller with a static token, in a session that ends at a time.
+func staticSession(t statictoken.Token, until time.Time) Caller {
 	if !t.Expires.IsZero() && t.Expires.Before(until) {
 		until = t.Expires
 	}

@@ -70,9 +70,9 @@ func askedPort(r *http.Request) string {
 	return ""
 }
 
-// read returns the sealed session of a request. Two cookies with the same name count as
+// readSealed returns the sealed session of a request. Two cookies with the same name count as
 // none: one of them was set by another path or another host of the domain.
-func (s *Sessions) read(r *http.Request) (sealed string, ok bool) {
+func (s *Sessions) readSealed(r *http.Request) (sealed string, ok bool) {
 	first := r.CookiesNamed(s.name(r, ""))
 	if len(first) != 1 || first[0].Value == "" {
 		return "", false

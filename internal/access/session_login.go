@@ -46,7 +46,7 @@ func (g BrowserLogins) Way() Way {
 	if g.guard.o.Sessions == nil {
 		return NoWay
 	}
-	if _, ok := g.guard.o.client(); ok {
+	if _, ok := g.guard.o.pagesClient(); ok {
 		return ByIssuer
 	}
 	if g.guard.o.Login != nil && g.guard.o.Login.Direct || len(g.guard.rules.Load().Tokens) > 0 {
@@ -75,8 +75,8 @@ func (g ToolLogins) On() bool {
 	return g.guard.o.Login != nil && (g.guard.o.Sessions == nil || !g.guard.o.Sessions.Portal)
 }
 
-// client returns the OAuth client of the pages at the login issuer; false: none.
-func (o Options) client() (client, bool) {
+// pagesClient returns the OAuth client of the pages at the login issuer; false: none.
+func (o Options) pagesClient() (client, bool) {
 	l := o.Login
 	s := o.Sessions
 	switch {
@@ -115,7 +115,7 @@ type browserState struct {
 // The cookie binds the login to this browser, so that an attacker cannot make the
 // browser complete a login that the attacker began.
 func (g BrowserLogins) Begin(r *http.Request, back string) (to string, cookie *http.Cookie, err error) {
-	by, ok := g.guard.o.client()
+	by, ok := g.guard.o.pagesClient()
 	if !ok {
 		return "", nil, badLogin(errors.New("there is no issuer of logins for browsers"))
 	}
@@ -124,7 +124,7 @@ func (g BrowserLogins) Begin(r *http.Request, back string) (to string, cookie *h
 	if err != nil {
 		return "", nil, err
 	}
-	to, err = g.dialog.redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
+	to, err = g.dialog.redirectURL(r.Context(), by, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return "", nil, err
 	}
@@ -155,7 +155,7 @@ type LoggedIn struct {
 func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	q := r.URL.Query()
 	s := g.guard.o.Sessions
-	by, ok := g.guard.o.client()
+	by, ok := g.guard.o.pagesClient()
 	if !ok {
 		return LoggedIn{}, badLogin(errors.New("there is no issuer of logins for browsers"))
 	}
@@ -168,24 +168,24 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	if len(mine) != 1 || subtle.ConstantTimeCompare([]byte(mine[0].Value), []byte(stateHash(sealed))) != 1 {
 		return LoggedIn{}, badBrowserLogin("this login was not begun in this browser, or another one was begun after it")
 	}
-	id, token, err := g.answered(r, q, by, st)
+	id, token, err := g.identityOfAnswer(r, q, by, st)
 	if err != nil {
-		g.record(r, Caller{Mode: "session"}, "")
+		g.recordLogin(r, Caller{Mode: "session"}, "")
 		if no, ok := errors.AsType[*Refusal](err); ok {
 			no.Login = true
 		}
 		return LoggedIn{}, err
 	}
 	now := g.guard.rules.Load()
-	v := session{identity: s.keep(id, now.Rules), Name: text.Clip(id.label(), maxName), Issued: g.guard.now().Unix()}
+	v := session{identity: s.keepClaims(id, now.Rules), Name: text.Clip(id.displayName(), maxName), Issued: g.guard.now().Unix()}
 	if s.Portal {
 		v.Proof = token
 	}
-	c, err := g.guard.opened(now, v)
+	c, err := g.guard.callerOfSession(now, v)
 	if err != nil {
 		return LoggedIn{}, err
 	}
-	in, err := g.open(r, c, v)
+	in, err := g.openSession(r, c, v)
 	in.Back = st.Return
 	in.Cookies = append(in.Cookies, s.Cookie(r, loginCookie, "", -1))
 	return in, err
@@ -195,15 +195,15 @@ func badBrowserLogin(text string) error {
 	return &Refusal{Status: http.StatusBadRequest, Text: text, Login: true}
 }
 
-// answered returns the identity, and the ID token, from the issuer's answer to a login.
-func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
+// identityOfAnswer returns the identity, and the ID token, from the issuer's answer to a login.
+func (g BrowserLogins) identityOfAnswer(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
 	if iss := q.Get("iss"); iss != "" && iss != g.guard.o.Login.Issuer.URL { // RFC 9207, section 2.4
 		return identity{}, "", badBrowserLogin("this answer is from another issuer than that of logins")
 	}
 	if q.Get("error") != "" {
 		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer of logins refused this one"}
 	}
-	return g.dialog.identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
+	return g.dialog.exchangeCode(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }
 
 // ByToken begins a session with a static token.
@@ -213,9 +213,9 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 	if !g.TakeTokens() {
 		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "login with a token is not enabled here"}
 	}
-	c, ok := now.static(token, g.guard.now())
+	c, ok := now.staticCaller(token, g.guard.now())
 	if !ok {
-		g.record(r, Caller{Mode: "refused"}, "")
+		g.recordLogin(r, Caller{Mode: "refused"}, "")
 		return LoggedIn{}, &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
 	}
 	id, hash, err := statictoken.Hash(token)
@@ -226,11 +226,11 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 	if s.Portal {
 		v.Proof = token
 	}
-	return g.open(r, c, v)
+	return g.openSession(r, c, v)
 }
 
-// open seals a session and records the login.
-func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, error) {
+// openSession seals a session and records the login.
+func (g BrowserLogins) openSession(r *http.Request, c Caller, v session) (LoggedIn, error) {
 	s := g.guard.o.Sessions
 	c.Until = time.Unix(v.Issued, 0).Add(s.ttl())
 	sealed, err := s.Keyring.Seal(s.purpose(), v)
@@ -239,10 +239,10 @@ func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, err
 	}
 	cookies, err := s.cookies(r, sealed, s.ttl())
 	if err != nil {
-		g.record(r, c, "")
+		g.recordLogin(r, c, "")
 		return LoggedIn{}, err
 	}
-	g.record(r, c, "login")
+	g.recordLogin(r, c, "login")
 	return LoggedIn{Caller: c, Cookies: cookies}, nil
 }
 
@@ -253,13 +253,13 @@ func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 		return nil
 	}
 	if c, found, err := g.guard.session(r, g.guard.rules.Load()); found && err == nil {
-		g.record(r, c, "logout")
+		g.recordLogin(r, c, "logout")
 	}
 	return g.guard.o.Sessions.Forget(r)
 }
 
-// record writes a login or logout to the audit log; "" stands for a refused login.
-func (g BrowserLogins) record(r *http.Request, c Caller, what rights.Action) {
+// recordLogin writes a login or logout to the audit log; "" stands for a refused login.
+func (g BrowserLogins) recordLogin(r *http.Request, c Caller, what rights.Action) {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind}
 	if what == "" {
 		g.guard.Record(r, Record{Caller: c, Right: right})
@@ -292,4 +292,4 @@ func (c Caller) Rights() []RuleRight {
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
 // CallerOf identifies the caller and records nothing. Pages show the caller with it.
-func (g *Guard) CallerOf(r *http.Request) (Caller, error) { return g.caller(r, g.rules.Load()) }
+func (g *Guard) CallerOf(r *http.Request) (Caller, error) { return g.identifyCaller(r, g.rules.Load()) }

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// static returns the caller with a static token; false: it is unknown or has expired.
-func (l *rules) static(token string, now time.Time) (Caller, bool) {
+// staticCaller returns the caller with a static token; false: it is unknown or has expired.
+func (l *rules) staticCaller(token string, now time.Time) (Caller, bool) {
 	id, hash, err := statictoken.Hash(token)
 	if err != nil {
 		return Caller{}, false
 	}
-	t, ok := l.token(id, hash[:], now)
+	t, ok := l.findToken(id, hash[:], now)
 	return Caller{Mode: "static", Subject: t.ID, scopes: t.Scopes, ends: t.Expires, hash: shortHash(t)}, ok
 }
 
 // shortHash tells a static token from a later one with the same id.
 func shortHash(t statictoken.Token) string { return hex.EncodeToString(t.Hash[:8]) }
 
-// token finds a static token by its id and hash; false: it is unknown or has expired.
-func (l *rules) token(id string, hash []byte, now time.Time) (statictoken.Token, bool) {
+// findToken finds a static token by its id and hash; false: it is unknown or has expired.
+func (l *rules) findToken(id string, hash []byte, now time.Time) (statictoken.Token, bool) {
 	for _, t := range l.Tokens {
 		if t.ID == id && subtle.ConstantTimeCompare(t.Hash[:], hash) == 1 {
 			return t, t.Expires.IsZero() || now.Before(t.Expires)
@@ -36,10 +36,10 @@ func (l *rules) token(id string, hash []byte, now time.Time) (statictoken.Token,
 	return statictoken.Token{}, false
 }
 
-// named returns the id of the static token in a refused request; "" if no configured
+// refusedTokenID returns the id of the static token in a refused request; "" if no configured
 // token has that id. No other part of what the client sent is ever shown.
-func (l *rules) named(r *http.Request) string {
-	token, _ := bearer(r)
+func (l *rules) refusedTokenID(r *http.Request) string {
+	token, _ := bearerToken(r)
 	id, _, err := statictoken.Hash(token)
 	known := err == nil && slices.ContainsFunc(l.Tokens, func(t statictoken.Token) bool { return t.ID == id })
 	if !known {
@@ -48,9 +48,9 @@ func (l *rules) named(r *http.Request) string {
 	return id
 }
 
-// bearer returns the token of a request. The state and registry routes also accept it as
+// bearerToken returns the token of a request. The state and registry routes also accept it as
 // the password of Basic authentication, which the http backend and Docker clients send.
-func bearer(r *http.Request) (string, bool) {
+func bearerToken(r *http.Request) (string, bool) {
 	h := r.Header.Get("Authorization")
 	if h == "" {
 		return "", false

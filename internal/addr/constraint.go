@@ -26,7 +26,7 @@ func ParseConstraint(s string) (Constraint, error) {
 		if strings.HasSuffix(why, `after ""`) { // no part of it was understood
 			why = "it is not a version or constraint such as 1.2.3 or ~> 1.2"
 		}
-		return Constraint{}, invalid("version constraint", s, "%s", why)
+		return Constraint{}, syntaxError("version constraint", s, "%s", why)
 	}
 	return Constraint{text: s, set: &set}, nil
 }

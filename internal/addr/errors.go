@@ -17,6 +17,6 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s %q: %s", e.What, e.Value, e.Reason)
 }
 
-func invalid(what, value, reason string, args ...any) error {
+func syntaxError(what, value, reason string, args ...any) error {
 	return &SyntaxError{What: what, Value: value, Reason: fmt.Sprintf(reason, args...)}
 }

@@ -17,10 +17,10 @@ const maxTemplatePart = 40
 func ParseTemplate(s string) (namespace, name string, err error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || strings.Contains(name, "/") {
-		return "", "", invalid("template", s, "must be NAMESPACE/NAME")
+		return "", "", syntaxError("template", s, "must be NAMESPACE/NAME")
 	}
 	if namespace == TemplateReserved {
-		return "", "", invalid("template", s, "the namespace %q is taken", namespace)
+		return "", "", syntaxError("template", s, "the namespace %q is taken", namespace)
 	}
 	return namespace, name, checkTemplate(namespace, name)
 }
@@ -31,8 +31,8 @@ func checkInstanceTemplate(namespace, name string) error {
 	if namespace != TemplateReserved {
 		return checkTemplate(namespace, name)
 	}
-	if p := segmentRule().problem(name); p != "" {
-		return invalid("state name", name, "%s", p)
+	if p := segmentRule().whyInvalid(name); p != "" {
+		return syntaxError("state name", name, "%s", p)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func checkTemplate(namespace, name string) error {
 			return err
 		}
 		if len(part.value) > maxTemplatePart {
-			return invalid(part.what, part.value, "%d characters; at most %d are allowed", len(part.value), maxTemplatePart)
+			return syntaxError(part.what, part.value, "%d characters; at most %d are allowed", len(part.value), maxTemplatePart)
 		}
 	}
 	return nil
@@ -61,7 +61,7 @@ const (
 // [*SyntaxError].
 func CheckInstance(s string) error {
 	if len(s) != InstanceLength || !strings.Contains(InstanceLetters, s[:1]) || strings.Trim(s, InstanceLetters+InstanceDigits) != "" {
-		return invalid("instance", s, "must be %d of the characters %s%s, the first one a letter", InstanceLength, InstanceLetters, InstanceDigits)
+		return syntaxError("instance", s, "must be %d of the characters %s%s, the first one a letter", InstanceLength, InstanceLetters, InstanceDigits)
 	}
 	return nil
 }

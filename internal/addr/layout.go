@@ -65,12 +65,12 @@ type Item struct {
 func (l Layout) Validate() error {
 	if l.Prefix != "" {
 		for segment := range strings.SplitSeq(l.Prefix, "/") {
-			if p := segmentRule().problem(segment); p != "" {
-				return invalid("repository prefix", l.Prefix, "%s", p)
+			if p := segmentRule().whyInvalid(segment); p != "" {
+				return syntaxError("repository prefix", l.Prefix, "%s", p)
 			}
 		}
 	}
-	kinds := l.kinds()
+	kinds := l.layoutKinds()
 	if l.StatePrimary != "" {
 		primary := layoutKind{"primary state", l.StatePrimary, [][]string{{"name"}}}
 		if err := primary.validate(l.Prefix); err != nil {
@@ -84,8 +84,8 @@ func (l Layout) Validate() error {
 	}
 	for i, a := range kinds {
 		for _, b := range kinds[i+1:] {
-			if overlap(a.segments(l.Prefix), b.segments(l.Prefix)) {
-				return invalid("layout of "+a.kind, a.template, "can produce the same repository as the layout of %s %q", b.kind, b.template)
+			if mayOverlap(a.segments(l.Prefix), b.segments(l.Prefix)) {
+				return syntaxError("layout of "+a.kind, a.template, "can produce the same repository as the layout of %s %q", b.kind, b.template)
 			}
 		}
 	}
@@ -117,11 +117,11 @@ const RunsSuffix = ".okara--runs"
 
 // StateRepo returns the repository of the state with this name, without host.
 func (l Layout) StateRepo(name string) (string, error) {
-	if p := segmentRule().problem(name); p != "" {
-		return "", invalid("state name", name, "%s", p)
+	if p := segmentRule().whyInvalid(name); p != "" {
+		return "", syntaxError("state name", name, "%s", p)
 	}
 	if strings.HasSuffix(name, RunsSuffix) {
-		return "", invalid("state name", name, "the ending %q is taken", RunsSuffix)
+		return "", syntaxError("state name", name, "the ending %q is taken", RunsSuffix)
 	}
 	return l.render(KindState, map[string]string{"name": name}), nil
 }
@@ -160,7 +160,7 @@ func (l Layout) Template(namespace, name string) (string, error) {
 		return "", err
 	}
 	if namespace == TemplateReserved {
-		return "", invalid("template namespace", namespace, "is taken")
+		return "", syntaxError("template namespace", namespace, "is taken")
 	}
 	return l.render(KindTemplate, map[string]string{"namespace": namespace, "name": name}), nil
 }
@@ -206,12 +206,12 @@ func (l Layout) Parse(repository string) (Item, bool) {
 	if l.DecidesRuns(repository) {
 		return Item{}, false
 	}
-	for _, k := range l.kinds() {
-		values, ok := match(k.segments(l.Prefix), repository)
+	for _, k := range l.layoutKinds() {
+		values, ok := matchTemplate(k.segments(l.Prefix), repository)
 		if !ok {
 			continue
 		}
-		return item(k.kind, values)
+		return parseItem(k.kind, values)
 	}
 	return Item{}, false
 }
@@ -235,12 +235,12 @@ func (l Layout) Below(repository string) string { return strings.TrimPrefix(repo
 // layout, at any depth. If states have no path of their own in the layout,
 // nothing is below it.
 func (l Layout) BelowState(repository string) bool {
-	fixed, _, _ := strings.Cut(l.template(KindState), "{name}")
+	fixed, _, _ := strings.Cut(l.templateFor(KindState), "{name}")
 	fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
 	return fixed != "" && fixed != prefixSlash && strings.HasPrefix(repository, withPrefix(fixed, l.Prefix))
 }
 
-func item(kind string, values map[string]string) (Item, bool) {
+func parseItem(kind string, values map[string]string) (Item, bool) {
 	it := Item{Kind: kind}
 	switch kind {
 	case KindModule:
@@ -256,7 +256,7 @@ func item(kind string, values map[string]string) (Item, bool) {
 		return it, err == nil && p.String() == source
 	case KindState:
 		it.State = values["name"]
-		return it, segmentRule().problem(it.State) == ""
+		return it, segmentRule().whyInvalid(it.State) == ""
 	case KindTemplate:
 		it.Template = values["namespace"] + "/" + values["name"]
 		return it, checkTemplate(values["namespace"], values["name"]) == nil && values["namespace"] != TemplateReserved
@@ -291,9 +291,9 @@ type layoutKind struct {
 	placeholders   [][]string
 }
 
-func (l Layout) kinds() []layoutKind {
+func (l Layout) layoutKinds() []layoutKind {
 	kind := func(name string, placeholders ...[]string) layoutKind {
-		return layoutKind{name, l.template(name), placeholders}
+		return layoutKind{name, l.templateFor(name), placeholders}
 	}
 	return []layoutKind{
 		kind(KindModule, []string{"namespace", "name", "system"}),
@@ -308,8 +308,8 @@ func (l Layout) kinds() []layoutKind {
 	}
 }
 
-// template returns the template for the repositories of a kind.
-func (l Layout) template(kind string) string {
+// templateFor returns the template for the repositories of a kind.
+func (l Layout) templateFor(kind string) string {
 	switch kind {
 	case KindModule:
 		return cmp.Or(l.Modules, "{prefix}/modules/{namespace}/{name}/{system}")
@@ -333,7 +333,7 @@ func (l Layout) template(kind string) string {
 
 // render is called for each request, so it allocates only the name.
 func (l Layout) render(kind string, values map[string]string) string {
-	template, rooted := strings.CutPrefix(l.template(kind), prefixSlash)
+	template, rooted := strings.CutPrefix(l.templateFor(kind), prefixSlash)
 	var b strings.Builder
 	b.Grow(64)
 	if rooted && l.Prefix != "" {

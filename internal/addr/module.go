@@ -26,7 +26,7 @@ func ParseModule(s string) (Module, error) {
 func ParseWritten(s string) (Module, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) != 3 {
-		return Module{}, invalid("module", s, "must be NAMESPACE/NAME/SYSTEM")
+		return Module{}, syntaxError("module", s, "must be NAMESPACE/NAME/SYSTEM")
 	}
 	m := Module{Namespace: parts[0], Name: parts[1], System: parts[2]}
 	return m, m.Fold().Validate()

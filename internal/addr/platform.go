@@ -15,13 +15,13 @@ type Platform struct{ OS, Arch string }
 func ParsePlatform(s string) (Platform, error) {
 	os, arch, ok := strings.Cut(s, "_")
 	if !ok {
-		return Platform{}, invalid("platform", s, "must be OS_ARCH, such as linux_amd64")
+		return Platform{}, syntaxError("platform", s, "must be OS_ARCH, such as linux_amd64")
 	}
 	if err := checkPart("platform", os, systemRule()); err != nil {
-		return Platform{}, invalid("platform", s, "must be OS_ARCH, such as linux_amd64")
+		return Platform{}, syntaxError("platform", s, "must be OS_ARCH, such as linux_amd64")
 	}
 	if err := checkPart("platform", arch, systemRule()); err != nil {
-		return Platform{}, invalid("platform", s, "must be OS_ARCH, such as linux_amd64")
+		return Platform{}, syntaxError("platform", s, "must be OS_ARCH, such as linux_amd64")
 	}
 	return Platform{OS: os, Arch: arch}, nil
 }

@@ -32,7 +32,7 @@ func ParseProvider(s string) (Provider, error) {
 		p.Namespace = parts[1]
 		p.Type = parts[2]
 	default:
-		return Provider{}, invalid("provider", s, "must be [HOST/]NAMESPACE/TYPE")
+		return Provider{}, syntaxError("provider", s, "must be [HOST/]NAMESPACE/TYPE")
 	}
 	p.Namespace = strings.ToLower(p.Namespace)
 	p.Type = strings.ToLower(p.Type)
@@ -61,17 +61,17 @@ func parseHost(s string) (string, error) {
 	ascii, err := idna.Lookup.ToASCII(name)
 	again, err2 := idna.Lookup.ToASCII(ascii)
 	if err != nil || err2 != nil || again != ascii { // some code points do not survive the round trip
-		return "", invalid(what, s, "is not a host name")
+		return "", syntaxError(what, s, "is not a host name")
 	}
-	if p := (alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}).problem(ascii); p != "" {
-		return "", invalid(what, s, "%s", p)
+	if p := (alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}).whyInvalid(ascii); p != "" {
+		return "", syntaxError(what, s, "%s", p)
 	}
 	if !hasPort {
 		return ascii, nil
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-		return "", invalid(what, s, "port %q is not a number from 1 to 65535", port)
+		return "", syntaxError(what, s, "port %q is not a number from 1 to 65535", port)
 	}
 	if n == 443 {
 		return ascii, nil

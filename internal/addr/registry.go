@@ -13,22 +13,22 @@ const maxRepository = 255
 func SplitRegistry(s string) (host, prefix string, err error) {
 	const what = "registry"
 	if s == "" {
-		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX]")
+		return "", "", syntaxError(what, s, "must be HOST[:PORT][/PREFIX]")
 	}
 	shown, _, _ := strings.Cut(s[strings.LastIndexByte(s, '@')+1:], "?") // no secrets
 	if strings.Contains(s, "://") {
-		return "", "", invalid(what, shown, "must be HOST[:PORT][/PREFIX], without a scheme")
+		return "", "", syntaxError(what, shown, "must be HOST[:PORT][/PREFIX], without a scheme")
 	}
 	host, prefix, _ = strings.Cut(strings.TrimSuffix(s, "/"), "/")
 	if host == "" || strings.ContainsAny(host, "@ \t?#_") {
-		return "", "", invalid(what, shown, "must be HOST[:PORT][/PREFIX], without a user or query")
+		return "", "", syntaxError(what, shown, "must be HOST[:PORT][/PREFIX], without a user or query")
 	}
 	if prefix == "" {
 		return host, "", nil
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
-		if p := segmentRule().problem(segment); p != "" {
-			return "", "", invalid(what, shown, "prefix: %s", p)
+		if p := segmentRule().whyInvalid(segment); p != "" {
+			return "", "", syntaxError(what, shown, "prefix: %s", p)
 		}
 	}
 	return host, prefix, nil
@@ -39,11 +39,11 @@ func SplitRegistry(s string) (host, prefix string, err error) {
 func CheckRepository(host, name string) error {
 	full := host + "/" + name
 	if len(full) > maxRepository {
-		return invalid("repository", full, "%d characters; at most %d are allowed", len(full), maxRepository)
+		return syntaxError("repository", full, "%d characters; at most %d are allowed", len(full), maxRepository)
 	}
 	for segment := range strings.SplitSeq(name, "/") {
-		if p := segmentRule().problem(segment); p != "" {
-			return invalid("repository", full, "%s", p)
+		if p := segmentRule().whyInvalid(segment); p != "" {
+			return syntaxError("repository", full, "%s", p)
 		}
 	}
 	return nil

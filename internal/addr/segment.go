@@ -30,8 +30,8 @@ func segmentRule() alphabet {
 	return alphabet{"-_.", `only a-z, 0-9 and "-", ".", "_" or "__" between them are allowed`}
 }
 
-// problem returns why s breaks the rule, or "" if it does not.
-func (a alphabet) problem(s string) string {
+// whyInvalid returns why s breaks the rule, or "" if it does not.
+func (a alphabet) whyInvalid(s string) string {
 	if s == "" {
 		return "must not be empty"
 	}
@@ -43,19 +43,19 @@ func (a alphabet) problem(s string) string {
 		}
 	}
 	for _, c := range s {
-		if !alphanumeric(c) && !strings.ContainsRune(a.separators, c) {
+		if !isAlphanumeric(c) && !strings.ContainsRune(a.separators, c) {
 			return fmt.Sprintf("character %q is not allowed; %s", c, a.rule)
 		}
 	}
-	return a.runs(s)
+	return a.checkSeparators(s)
 }
 
-// runs checks the runs of separators in s; all other characters must be letters
+// checkSeparators checks the runs of separators in s; all other characters must be letters
 // and digits.
-func (a alphabet) runs(s string) string {
+func (a alphabet) checkSeparators(s string) string {
 	for i := 0; i < len(s); {
 		j := i
-		for j < len(s) && !alphanumeric(rune(s[j])) {
+		for j < len(s) && !isAlphanumeric(rune(s[j])) {
 			j++
 		}
 		run := s[i:j]
@@ -84,14 +84,14 @@ func (a alphabet) longRun(run string) bool {
 	return run == "__" || strings.Trim(run, "-") == ""
 }
 
-func alphanumeric(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+func isAlphanumeric(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 
 func checkPart(what, s string, a alphabet) error {
-	if p := a.problem(s); p != "" {
-		return invalid(what, s, "%s", p)
+	if p := a.whyInvalid(s); p != "" {
+		return syntaxError(what, s, "%s", p)
 	}
 	if len(s) > maxPart {
-		return invalid(what, s, "%d characters; at most %d are allowed", len(s), maxPart)
+		return syntaxError(what, s, "%d characters; at most %d are allowed", len(s), maxPart)
 	}
 	return nil
 }

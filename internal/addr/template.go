@@ -34,7 +34,7 @@ func (k layoutKind) segments(prefix string) [][]token {
 	for segment := range strings.SplitSeq(withPrefix(k.template, prefix), "/") {
 		var tokens []token
 		for part := range strings.SplitSeq(segment, ".") {
-			name, ok := placeholder(part)
+			name, ok := parsePlaceholder(part)
 			if !ok {
 				tokens = append(tokens, token{literal: part})
 				continue
@@ -50,7 +50,7 @@ func (k layoutKind) segments(prefix string) [][]token {
 	return segments
 }
 
-func placeholder(part string) (string, bool) {
+func parsePlaceholder(part string) (string, bool) {
 	if !strings.HasPrefix(part, "{") || !strings.HasSuffix(part, "}") {
 		return "", false
 	}
@@ -64,12 +64,12 @@ func (k layoutKind) validate(prefix string) error {
 	for _, tokens := range k.segments(prefix) {
 		for i, t := range tokens {
 			switch {
-			case t.placeholder == "" && segmentRule().problem(t.literal) != "":
-				return invalid(what, k.template, "%q: placeholders stand alone between / or ., all else is a-z, 0-9, - and _", t.literal)
+			case t.placeholder == "" && segmentRule().whyInvalid(t.literal) != "":
+				return syntaxError(what, k.template, "%q: placeholders stand alone between / or ., all else is a-z, 0-9, - and _", t.literal)
 			case t.placeholder == "prefix":
-				return invalid(what, k.template, "{prefix} must be the first segment")
+				return syntaxError(what, k.template, "{prefix} must be the first segment")
 			case t.dotted && i != 0:
-				return invalid(what, k.template, "{hostname} and the state {name} must come first in their segment")
+				return syntaxError(what, k.template, "{hostname} and the state {name} must come first in their segment")
 			case t.placeholder != "":
 				found = append(found, t.placeholder)
 			}
@@ -87,11 +87,11 @@ func (k layoutKind) validate(prefix string) error {
 		}
 		allowed = append(allowed, "{"+strings.Join(set, "}, {")+"}")
 	}
-	return invalid(what, k.template, "must have the placeholders %s, each once", strings.Join(allowed, " or "))
+	return syntaxError(what, k.template, "must have the placeholders %s, each once", strings.Join(allowed, " or "))
 }
 
-// match parses name with the template.
-func match(template [][]token, name string) (map[string]string, bool) {
+// matchTemplate parses name with the template.
+func matchTemplate(template [][]token, name string) (map[string]string, bool) {
 	segments := strings.Split(name, "/")
 	if len(segments) != len(template) {
 		return nil, false
@@ -130,9 +130,9 @@ func numberOf(literal, part string) (string, bool) {
 	return number, ok && err == nil && k >= 2 && strconv.FormatUint(k, 10) == number
 }
 
-// overlap reports whether two templates may produce the same name. In doubt it
+// mayOverlap reports whether two templates may produce the same name. In doubt it
 // returns true.
-func overlap(a, b [][]token) bool {
+func mayOverlap(a, b [][]token) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -175,9 +175,9 @@ func overlapToken(a, b token) bool {
 		bBecomesA := b.numbered && numberBehindB
 		return a.literal == b.literal || aBecomesB || bBecomesA
 	case a.placeholder == "":
-		return nameRule().problem(a.literal) == ""
+		return nameRule().whyInvalid(a.literal) == ""
 	case b.placeholder == "":
-		return nameRule().problem(b.literal) == ""
+		return nameRule().whyInvalid(b.literal) == ""
 	}
 	return true
 }

@@ -24,15 +24,15 @@ type Version struct{ s string }
 func ParseVersion(s string) (Version, error) {
 	trimmed := strings.TrimPrefix(s, "v")
 	switch {
-	case !strict(trimmed):
-		if full := complete("v" + trimmed); full != "" {
-			return Version{}, invalid("version", s, "is not a complete semantic version; did you mean %s?", full)
+	case !isStrict(trimmed):
+		if full := completeVersion("v" + trimmed); full != "" {
+			return Version{}, syntaxError("version", s, "is not a complete semantic version; did you mean %s?", full)
 		}
-		return Version{}, invalid("version", s, "is not a semantic version such as 1.2.3 or 1.2.3-rc.1")
+		return Version{}, syntaxError("version", s, "is not a semantic version such as 1.2.3 or 1.2.3-rc.1")
 	case isTooHigh(trimmed):
-		return Version{}, invalid("version", s, "has a number above %d, the highest that OpenTofu and Terraform read", math.MaxInt64)
+		return Version{}, syntaxError("version", s, "has a number above %d, the highest that OpenTofu and Terraform read", math.MaxInt64)
 	case len(trimmed) > maxTag:
-		return Version{}, invalid("version", s, "%d characters; a tag has at most %d", len(trimmed), maxTag)
+		return Version{}, syntaxError("version", s, "%d characters; a tag has at most %d", len(trimmed), maxTag)
 	}
 	return Version{trimmed}, nil
 }
@@ -41,7 +41,7 @@ func ParseVersion(s string) (Version, error) {
 // every tag that [Version.Tag] does not produce.
 func VersionFromTag(tag string) (Version, bool) {
 	s := strings.Replace(tag, "_", "+", 1)
-	if strings.Contains(tag, "+") || len(tag) > maxTag || !strict(s) || isTooHigh(s) {
+	if strings.Contains(tag, "+") || len(tag) > maxTag || !isStrict(s) || isTooHigh(s) {
 		return Version{}, false
 	}
 	return Version{s}, true
@@ -56,9 +56,9 @@ func VersionFromGit(tag string) (dir string, v Version, err error) {
 		dir = tag[:i]
 		s = tag[i+1:]
 	}
-	full := complete("v" + strings.TrimPrefix(s, "v"))
+	full := completeVersion("v" + strings.TrimPrefix(s, "v"))
 	if full == "" {
-		return "", Version{}, invalid("git tag", tag, "does not end in a semantic version such as v1.2.3")
+		return "", Version{}, syntaxError("git tag", tag, "does not end in a semantic version such as v1.2.3")
 	}
 	v, err = ParseVersion(full)
 	return dir, v, err
@@ -67,14 +67,14 @@ func VersionFromGit(tag string) (dir string, v Version, err error) {
 // VersionFromOrigin parses a version in the list of another registry: as for
 // OpenTofu and Terraform, missing numbers are zero.
 func VersionFromOrigin(s string) (Version, error) {
-	if full := complete("v" + strings.TrimPrefix(s, "v")); full != "" {
+	if full := completeVersion("v" + strings.TrimPrefix(s, "v")); full != "" {
 		s = full
 	}
 	return ParseVersion(s)
 }
 
-// strict reports whether s has all three numbers and is otherwise valid SemVer.
-func strict(s string) bool {
+// isStrict reports whether s has all three numbers and is otherwise valid SemVer.
+func isStrict(s string) bool {
 	v := "v" + s
 	return semver.IsValid(v) && semver.Canonical(v)+semver.Build(v) == v
 }
@@ -90,8 +90,8 @@ func isTooHigh(s string) bool {
 	})
 }
 
-// complete returns v without "v" and with three numbers, or "".
-func complete(v string) string {
+// completeVersion returns v without "v" and with three numbers, or "".
+func completeVersion(v string) string {
 	if !semver.IsValid(v) {
 		return ""
 	}
@@ -139,7 +139,7 @@ func (v Version) EditionOf() Version {
 // constraint selects it, and its letter "e" prevents it from being a number.
 func (v Version) WithEdition(hexDigest string) (Version, error) {
 	if len(hexDigest) < editionHex || !isHex(hexDigest[:editionHex]) {
-		return Version{}, invalid("digest", hexDigest, "is not lower-case hex")
+		return Version{}, syntaxError("digest", hexDigest, "is not lower-case hex")
 	}
 	core := strings.TrimSuffix(v.s, v.build())
 	return ParseVersion(core + "-e" + hexDigest[:editionHex] + v.build())
@@ -153,7 +153,7 @@ func (v Version) NextPatch() Version {
 		return Version{core}
 	}
 	i := strings.LastIndex(core, ".")
-	return Version{core[:i+1] + increment(core[i+1:])}
+	return Version{core[:i+1] + incrementNumber(core[i+1:])}
 }
 
 // Parts of a version that Bump increases.
@@ -171,13 +171,13 @@ func (v Version) Bump(part string) (Version, error) {
 	n := strings.Split(core, ".")
 	switch part {
 	case Major:
-		n = []string{increment(n[0]), "0", "0"}
+		n = []string{incrementNumber(n[0]), "0", "0"}
 	case Minor:
-		n = []string{n[0], increment(n[1]), "0"}
+		n = []string{n[0], incrementNumber(n[1]), "0"}
 	case Patch:
-		n[2] = increment(n[2])
+		n[2] = incrementNumber(n[2])
 	default:
-		return Version{}, invalid("part of a version", part, "is not major, minor or patch")
+		return Version{}, syntaxError("part of a version", part, "is not major, minor or patch")
 	}
 	return ParseVersion(strings.Join(n, "."))
 }
@@ -191,7 +191,7 @@ func (v Version) cutEdition() (core, hex string, ok bool) {
 	if !v.Prerelease() || i < 0 || s[i:i+2] != "-e" || !isHex(s[i+2:]) {
 		return "", "", false
 	}
-	return s[:i], s[i+2:], strict(s[:i])
+	return s[:i], s[i+2:], isStrict(s[:i])
 }
 
 func (v Version) prerelease() string { return semver.Prerelease("v" + v.s) }
@@ -199,8 +199,8 @@ func (v Version) build() string      { return semver.Build("v" + v.s) }
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// increment adds one to a decimal number of any length.
-func increment(n string) string {
+// incrementNumber adds one to a decimal number of any length.
+func incrementNumber(n string) string {
 	digits := []byte(n)
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] != '9' {

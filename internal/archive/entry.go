@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// entry writes one entry. target is that of a link, and in the content of a file.
-func (u *unpacker) entry(ctx context.Context, name string, mode fs.FileMode, target string, in io.Reader) error {
+// writeEntry writes one entry. target is that of a link, and in the content of a file.
+func (u *unpacker) writeEntry(ctx context.Context, name string, mode fs.FileMode, target string, in io.Reader) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -31,9 +31,9 @@ func (u *unpacker) entry(ctx context.Context, name string, mode fs.FileMode, tar
 	}
 	switch {
 	case mode.IsDir():
-		return u.dir(name)
+		return u.makeDir(name)
 	case mode.IsRegular():
-		return u.file(name, mode, in)
+		return u.writeFile(name, mode, in)
 	case mode.Type() == fs.ModeSymlink && u.links:
 		return u.link(name, target)
 	case mode.Type() == fs.ModeSymlink:
@@ -42,8 +42,8 @@ func (u *unpacker) entry(ctx context.Context, name string, mode fs.FileMode, tar
 	return fmt.Errorf("%q: neither a file nor a folder nor a symbolic link: %w", name, ErrUnsafe)
 }
 
-// take records the entry at a path, and refuses a second one.
-func (u *unpacker) take(name string, kind fs.FileMode) error {
+// recordEntry records the entry at a path, and refuses a second one.
+func (u *unpacker) recordEntry(name string, kind fs.FileMode) error {
 	if _, ok := u.seen[name]; ok {
 		return fmt.Errorf("%q is in the archive twice: %w", name, ErrUnsafe)
 	}
@@ -51,11 +51,11 @@ func (u *unpacker) take(name string, kind fs.FileMode) error {
 		u.seen = map[string]fs.FileMode{}
 	}
 	u.seen[name] = kind
-	return u.used.add(name, kind, u.limits)
+	return u.used.countEntry(name, kind, u.limits)
 }
 
-// dir creates a directory and those above it.
-func (u *unpacker) dir(name string) error {
+// makeDir creates a directory and those above it.
+func (u *unpacker) makeDir(name string) error {
 	var missing []string
 	for ; name != "."; name = path.Dir(name) {
 		kind, ok := u.seen[name]
@@ -68,7 +68,7 @@ func (u *unpacker) dir(name string) error {
 		missing = append(missing, name)
 	}
 	for _, name := range slices.Backward(missing) {
-		if err := u.take(name, fs.ModeDir); err != nil {
+		if err := u.recordEntry(name, fs.ModeDir); err != nil {
 			return err
 		}
 		if u.root == nil {
@@ -81,11 +81,11 @@ func (u *unpacker) dir(name string) error {
 	return nil
 }
 
-func (u *unpacker) file(name string, mode fs.FileMode, in io.Reader) (err error) {
-	if err := u.dir(path.Dir(name)); err != nil {
+func (u *unpacker) writeFile(name string, mode fs.FileMode, in io.Reader) (err error) {
+	if err := u.makeDir(path.Dir(name)); err != nil {
 		return err
 	}
-	if err := u.take(name, 0); err != nil {
+	if err := u.recordEntry(name, 0); err != nil {
 		return err
 	}
 	to := io.Discard
@@ -113,7 +113,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, in io.Reader) (err error)
 	case n > limit:
 		return fmt.Errorf("%q: expands to more than %d bytes: %w", name, limit, ErrTooLarge)
 	case content.err != nil:
-		return u.broken(fmt.Sprintf("%q", name), content.err)
+		return u.brokenError(fmt.Sprintf("%q", name), content.err)
 	}
 	return err // of the disk
 }
@@ -127,21 +127,21 @@ func (u *unpacker) link(name, target string) error {
 	if !fits || !legible || path.IsAbs(target) || strings.Contains(target, `\`) {
 		return fmt.Errorf("%q: a link to %.80q, which is not inside the archive: %w", name, target, ErrUnsafe)
 	}
-	if !fs.ValidPath(path.Join(path.Dir(name), target)) || climbs(target) {
+	if !fs.ValidPath(path.Join(path.Dir(name), target)) || climbsUp(target) {
 		return fmt.Errorf("%q: a link to %.80q, which leaves the folder: %w", name, target, ErrUnsafe)
 	}
-	if err := u.dir(path.Dir(name)); err != nil {
+	if err := u.makeDir(path.Dir(name)); err != nil {
 		return err
 	}
-	if err := u.take(name, fs.ModeSymlink); err != nil {
+	if err := u.recordEntry(name, fs.ModeSymlink); err != nil {
 		return err
 	}
 	u.later = append(u.later, link{name, target})
 	return u.used.addName(target)
 }
 
-// climbs reports whether a path has .. after a name.
-func climbs(target string) bool {
+// climbsUp reports whether a path has .. after a name.
+func climbsUp(target string) bool {
 	named := false
 	for element := range strings.SplitSeq(target, "/") {
 		switch element {

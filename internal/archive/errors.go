@@ -50,8 +50,8 @@ type usage struct {
 	bytes              int64
 }
 
-// add counts an entry.
-func (u *usage) add(name string, kind fs.FileMode, l Limits) error {
+// countEntry counts an entry.
+func (u *usage) countEntry(name string, kind fs.FileMode, l Limits) error {
 	if kind.IsDir() {
 		u.dirs++
 	} else {

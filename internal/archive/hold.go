@@ -93,23 +93,23 @@ func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []
 		}
 		above = append(above, own...)
 	}
-	o.Ignored, err = h.ignored(above)
+	o.Ignored, err = h.ruleAbove(above)
 	return h, above, err
 }
 
-// ignored returns the rule that matches the tree itself or a directory above
+// ruleAbove returns the rule that matches the tree itself or a directory above
 // it.
-func (h *holder) ignored(above []rule) (string, error) {
+func (h *holder) ruleAbove(above []rule) (string, error) {
 	for dir := h.at; dir != "."; dir = path.Dir(dir) {
-		if r, ok, err := h.used.excluded(above, dir, true); ok || err != nil {
+		if r, ok, err := h.used.decidingRule(above, dir, true); ok || err != nil {
 			return r.source, err
 		}
 	}
 	return "", nil
 }
 
-// note records for each glob of the publisher whether it matched.
-func (h *holder) note(o *HoldBack) {
+// noteNamed records for each glob of the publisher whether it matched.
+func (h *holder) noteNamed(o *HoldBack) {
 	if o.Named == nil {
 		return
 	}
@@ -154,22 +154,22 @@ func (h *holder) gitRules(dir string) ([]rule, error) {
 	return rules, err
 }
 
-// tracked reports whether git tracks the file, or one below the directory.
-func (h *holder) tracked(name string) bool { return h.git[name] }
+// isTracked reports whether git tracks the file, or one below the directory.
+func (h *holder) isTracked(name string) bool { return h.git[name] }
 
 // isExampleValues reports whether a tracked file contains the values of an
 // example, without which it does not work.
 func (h *holder) isExampleValues(name string) bool {
 	lower := strings.ToLower(name)
 	values := strings.HasSuffix(lower, ".tfvars") || strings.HasSuffix(lower, ".tfvars.json")
-	return values && h.tracked(name) && strings.Contains("/"+name, "/examples/")
+	return values && h.isTracked(name) && strings.Contains("/"+name, "/examples/")
 }
 
 // reason returns why the entry is held back, "" if it is not. For a directory
 // of which git tracks something, it applies to the other entries.
 func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 	if !isDir {
-		r, ok, err := h.used.excluded(h.values, strings.ToLower(name), false)
+		r, ok, err := h.used.decidingRule(h.values, strings.ToLower(name), false)
 		if err != nil {
 			return "", err
 		}
@@ -187,28 +187,28 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 	}
 	reason := at.hides
 	if reason == "" {
-		r, ok, err := h.used.excluded(at.git, path.Join(h.at, name), isDir)
+		r, ok, err := h.used.decidingRule(at.git, path.Join(h.at, name), isDir)
 		if !ok || err != nil {
 			return "", err
 		}
 		reason = "held back, ignored by git: " + r.source
 	}
-	if !isDir && h.tracked(name) {
+	if !isDir && h.isTracked(name) {
 		*h.by = true
 		return "", nil
 	}
 	return reason, nil
 }
 
-// included reports whether a glob of the publisher matches the entry. Below a
+// isIncluded reports whether a glob of the publisher matches the entry. Below a
 // directory that is held back only globs with a slash, which name the path, can
 // match.
-func (h *holder) included(name string, isDir, below bool) (yes bool, err error) {
+func (h *holder) isIncluded(name string, isDir, below bool) (yes bool, err error) {
 	for _, r := range h.include {
 		if below && r.base {
 			continue
 		}
-		_, ok, err := h.used.excluded([]rule{r}, name, isDir)
+		_, ok, err := h.used.decidingRule([]rule{r}, name, isDir)
 		if err != nil {
 			return false, err
 		}

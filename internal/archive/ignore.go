@@ -119,10 +119,10 @@ func readFile(tree fs.FS, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// excluded returns the rule that decides about the file or directory, and
+// decidingRule returns the rule that decides about the file or directory, and
 // whether it excludes it. Parents are not checked, since the walk does not
 // enter excluded ones.
-func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rule, ok bool, err error) {
+func (used *ignoreBudget) decidingRule(rules []rule, name string, isDir bool) (r rule, ok bool, err error) {
 	base := path.Base(name)
 	for _, r := range slices.Backward(rules) {
 		if r.dirOnly && !isDir {
@@ -130,7 +130,7 @@ func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rul
 		}
 		text := base
 		if !r.base {
-			if text, ok = below(r.dir, name); !ok {
+			if text, ok = pathBelow(r.dir, name); !ok {
 				continue
 			}
 		}
@@ -144,8 +144,8 @@ func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rul
 	return rule{}, false, nil
 }
 
-// below returns the path of name relative to dir.
-func below(dir, name string) (string, bool) {
+// pathBelow returns the path of name relative to dir.
+func pathBelow(dir, name string) (string, bool) {
 	if dir == "." {
 		return name, true
 	}
@@ -170,7 +170,7 @@ func parseRule(line string) (r rule, ok bool, err error) {
 	line, r.dirOnly = strings.CutSuffix(line, "/")
 	r.base = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
-	expression, ok := translate(line)
+	expression, ok := translateGlob(line)
 	if !ok || line == "" {
 		return rule{}, false, nil
 	}
@@ -186,8 +186,8 @@ func trimSpaces(s string) string {
 	return s
 }
 
-// translate converts a glob to a regular expression.
-func translate(glob string) (string, bool) {
+// translateGlob converts a glob to a regular expression.
+func translateGlob(glob string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(glob); {
 		rest := glob[i:]

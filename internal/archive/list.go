@@ -77,7 +77,7 @@ func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 			rules = append(rules, r)
 		}
 	}
-	if err := w.list(ctx, rules); err != nil {
+	if err := w.listTree(ctx, rules); err != nil {
 		return nil, err
 	}
 	return w.out, nil
@@ -105,8 +105,8 @@ type place struct {
 	hides string        // why untracked files are held back here: the rule for a directory above; "": they are not
 }
 
-// list walks the whole tree.
-func (w *walk) list(ctx context.Context, rules []rule) (err error) {
+// listTree walks the whole tree.
+func (w *walk) listTree(ctx context.Context, rules []rule) (err error) {
 	at := place{rules: rules}
 	if w.o.Hold != nil {
 		if w.hold, at.git, err = newHolder(w.tree, w.o.Hold, &w.ignore); err != nil {
@@ -126,7 +126,7 @@ func (w *walk) list(ctx context.Context, rules []rule) (err error) {
 	if w.hold != nil {
 		slices.SortFunc(w.held, byPath)
 		w.o.Hold.Held = w.held
-		w.hold.note(w.o.Hold)
+		w.hold.noteNamed(w.o.Hold)
 	}
 	return nil
 }
@@ -136,12 +136,12 @@ func (w *walk) dir(ctx context.Context, dir string, info fs.FileInfo, at place) 
 		return err
 	}
 	if dir != "." {
-		if err := w.used.add(dir, fs.ModeDir, w.limits); err != nil {
+		if err := w.used.countEntry(dir, fs.ModeDir, w.limits); err != nil {
 			return err
 		}
 	}
 	at.dirs = append(slices.Clip(at.dirs), info)
-	at, err := w.enter(dir, at)
+	at, err := w.enterDir(dir, at)
 	if err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func (w *walk) dir(ctx context.Context, dir string, info fs.FileInfo, at place) 
 	return nil
 }
 
-// enter adds the rules of dir itself.
-func (w *walk) enter(dir string, at place) (place, error) {
+// enterDir adds the rules of dir itself.
+func (w *walk) enterDir(dir string, at place) (place, error) {
 	if w.o.All {
 		return at, nil
 	}
@@ -180,12 +180,12 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 	if err != nil {
 		return err
 	}
-	ships, err := w.ships(name, e, &at)
+	ships, err := w.shipsEntry(name, e, &at)
 	if err != nil || !ships {
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		if info, err = w.follow(name, &at); err != nil || info == nil {
+		if info, err = w.followLink(name, &at); err != nil || info == nil {
 			return err
 		}
 	}
@@ -196,25 +196,25 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 	case info.IsDir():
 		return w.dir(ctx, name, info, at)
 	case info.Mode().IsRegular():
-		return w.file(name, info)
+		return w.addFile(name, info)
 	}
 	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
 }
 
-// ships reports whether the entry ships, or is a directory from which something
+// shipsEntry reports whether the entry ships, or is a directory from which something
 // may ship, and records excluded entries. It sets at.held for the entries
 // below.
-func (w *walk) ships(name string, e fs.DirEntry, at *place) (bool, error) {
+func (w *walk) shipsEntry(name string, e fs.DirEntry, at *place) (bool, error) {
 	if w.o.All {
 		return true, nil
 	}
-	reason, named, err := w.ignored(name, e, at.rules)
+	reason, named, err := w.ignoreReason(name, e, at.rules)
 	switch {
 	case err != nil:
 		return false, err
 	case reason != "":
 		if !at.held {
-			w.drop(name, e.IsDir(), reason)
+			w.dropEntry(name, e.IsDir(), reason)
 		}
 		return false, nil
 	case w.hold == nil:
@@ -227,7 +227,7 @@ func (w *walk) ships(name string, e fs.DirEntry, at *place) (bool, error) {
 // publisher matches it, or if an ignore file includes it (named); below a
 // held-back directory only the former counts.
 func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships bool, err error) {
-	included, err := w.hold.included(name, isDir, at.held)
+	included, err := w.hold.isIncluded(name, isDir, at.held)
 	switch {
 	case err != nil:
 		return false, err
@@ -245,7 +245,7 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 		return false, err
 	case reason == "":
 		return true, nil
-	case isDir && w.hold.tracked(name):
+	case isDir && w.hold.isTracked(name):
 		at.hides = reason
 		return true, nil
 	}
@@ -254,28 +254,28 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 	return isDir && w.hold.reachesBelow(), nil
 }
 
-// ignored returns why ignore files exclude the entry, or "". named reports that
+// ignoreReason returns why ignore files exclude the entry, or "". named reports that
 // one of them includes it explicitly.
-func (w *walk) ignored(name string, e fs.DirEntry, rules []rule) (reason string, named bool, err error) {
+func (w *walk) ignoreReason(name string, e fs.DirEntry, rules []rule) (reason string, named bool, err error) {
 	if reason := alwaysDropped(e.Name()); reason != "" {
 		return reason, false, nil
 	}
-	r, ok, err := w.ignore.excluded(rules, name, e.IsDir())
+	r, ok, err := w.ignore.decidingRule(rules, name, e.IsDir())
 	if !ok || err != nil {
 		return "", r.include, err
 	}
 	return r.source, false, nil
 }
 
-func (w *walk) drop(name string, isDir bool, reason string) {
+func (w *walk) dropEntry(name string, isDir bool, reason string) {
 	if isDir {
 		name += "/"
 	}
 	w.out.Dropped = append(w.out.Dropped, Dropped{name, reason})
 }
 
-// follow returns what the link name leads to, nil if the link is left out.
-func (w *walk) follow(name string, at *place) (fs.FileInfo, error) {
+// followLink returns what the link name leads to, nil if the link is left out.
+func (w *walk) followLink(name string, at *place) (fs.FileInfo, error) {
 	target, err := fs.ReadLink(w.tree, name)
 	if err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (w *walk) follow(name string, at *place) (fs.FileInfo, error) {
 	if w.hold == nil || final == name {
 		return info, nil
 	}
-	included, err := w.hold.included(name, info.IsDir(), false)
+	included, err := w.hold.isIncluded(name, info.IsDir(), false)
 	if err != nil || included {
 		return info, err
 	}
@@ -315,7 +315,7 @@ func (w *walk) follow(name string, at *place) (fs.FileInfo, error) {
 }
 
 func (w *walk) holdBack(name string, isDir bool, reason string) {
-	w.drop(name, isDir, reason)
+	w.dropEntry(name, isDir, reason)
 	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
 }
 
@@ -333,7 +333,7 @@ func (w *walk) resolve(name string) string {
 }
 
 func (w *walk) leaveOut(name, reason string) {
-	w.drop(name, false, reason)
+	w.dropEntry(name, false, reason)
 	w.out.Links = append(w.out.Links, Dropped{name, reason})
 }
 
@@ -401,7 +401,7 @@ func isDevice(element string) bool {
 	return drive || strings.Contains(element, "::$") || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
 }
 
-func (w *walk) file(name string, info fs.FileInfo) error {
+func (w *walk) addFile(name string, info fs.FileInfo) error {
 	w.out.Files = append(w.out.Files, File{Path: name, Size: info.Size(), Exec: info.Mode()&0o100 != 0})
 	w.out.Bytes += info.Size()
 	switch {
@@ -410,5 +410,5 @@ func (w *walk) file(name string, info fs.FileInfo) error {
 	case w.out.Bytes > w.limits.Bytes:
 		return fmt.Errorf("more than %d bytes: %w", w.limits.Bytes, ErrTooLarge)
 	}
-	return w.used.add(name, 0, w.limits)
+	return w.used.countEntry(name, 0, w.limits)
 }

@@ -71,24 +71,24 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	}
 	gz.ModTime = time.Unix(0, 0) // this library writes another number for the zero Time
 	content := sha256.New()
-	if err := t.write(ctx, io.MultiWriter(content, gz), zipFile); err != nil {
+	if err := t.writeArchives(ctx, io.MultiWriter(content, gz), zipFile); err != nil {
 		return nil, err
 	}
 	if err := gz.Close(); err != nil {
 		return nil, err
 	}
-	return &Packed{ContentDigest: digest(content), Tar: tarFile.packed(), Zip: zipFile.packed()}, nil
+	return &Packed{ContentDigest: sha256Digest(content), Tar: tarFile.packedFile(), Zip: zipFile.packedFile()}, nil
 }
 
 // ContentDigest returns the digest that Pack would compute.
 func (t *Tree) ContentDigest(ctx context.Context) (string, error) {
 	content := sha256.New()
-	err := t.write(ctx, content, nil)
-	return digest(content), err
+	err := t.writeArchives(ctx, content, nil)
+	return sha256Digest(content), err
 }
 
-// write writes the entries as tar and, if zipball is not nil, as zip.
-func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
+// writeArchives writes the entries as tar and, if zipball is not nil, as zip.
+func (t *Tree) writeArchives(ctx context.Context, tarball, zipball io.Writer) error {
 	w := &packer{tar: tar.NewWriter(tarball), dirs: map[string]bool{}}
 	if zipball != nil {
 		w.zip = zip.NewWriter(zipball)
@@ -100,7 +100,7 @@ func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.file(t.fsys, f); err != nil {
+		if err := w.packFile(t.fsys, f); err != nil {
 			return fmt.Errorf("pack %s: %w", f.Path, err)
 		}
 		if t.Read != nil {
@@ -120,10 +120,10 @@ type packer struct {
 	dirs map[string]bool // directories written so far
 }
 
-// epoch returns the earliest time that a zip can store.
-func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
+// zipEpoch returns the earliest time that a zip can store.
+func zipEpoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-func (w *packer) file(fsys fs.FS, f File) error {
+func (w *packer) packFile(fsys fs.FS, f File) error {
 	if err := w.parents(path.Dir(f.Path)); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (w *packer) file(fsys fs.FS, f File) error {
 	if f.Exec {
 		mode = 0o755
 	}
-	zipped, err := w.header(f.Path, mode, f.Size)
+	zipped, err := w.packHeader(f.Path, mode, f.Size)
 	if err != nil {
 		return err
 	}
@@ -156,12 +156,12 @@ func (w *packer) parents(dir string) error {
 		return err
 	}
 	w.dirs[dir] = true
-	_, err := w.header(dir+"/", fs.ModeDir|0o755, 0)
+	_, err := w.packHeader(dir+"/", fs.ModeDir|0o755, 0)
 	return err
 }
 
-func (w *packer) header(name string, mode fs.FileMode, size int64) (io.Writer, error) {
-	th := &tar.Header{Name: name, Mode: int64(mode.Perm()), Size: size, ModTime: epoch(), Typeflag: tar.TypeReg}
+func (w *packer) packHeader(name string, mode fs.FileMode, size int64) (io.Writer, error) {
+	th := &tar.Header{Name: name, Mode: int64(mode.Perm()), Size: size, ModTime: zipEpoch(), Typeflag: tar.TypeReg}
 	zh := &zip.FileHeader{Name: name, Method: zip.Deflate}
 	if mode.IsDir() {
 		th.Typeflag = tar.TypeDir
@@ -202,8 +202,8 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (o *output) packed() PackedFile {
-	return PackedFile{Digest: digest(o.hash), Size: o.size, file: o.file, done: o.done}
+func (o *output) packedFile() PackedFile {
+	return PackedFile{Digest: sha256Digest(o.hash), Size: o.size, file: o.file, done: o.done}
 }
 
-func digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+func sha256Digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }

@@ -86,9 +86,9 @@ func (u *unpacker) unpack(ctx context.Context, r io.ReaderAt, size int64, dir st
 	case err != nil:
 		return err
 	case plain != nil:
-		err = u.tar(ctx, plain)
+		err = u.unpackTar(ctx, plain)
 	default:
-		err = u.zip(ctx, r, size)
+		err = u.unpackZip(ctx, r, size)
 	}
 	if err != nil {
 		return err
@@ -124,9 +124,9 @@ const (
 	maxWindow = 128 << 20 // bytes that zstd may keep, its --ultra
 )
 
-// wants reports whether an entry is to be written. Its result for invalid names
+// wantsEntry reports whether an entry is to be written. Its result for invalid names
 // does not matter, because wanted entries are checked.
-func (u *unpacker) wants(name string) bool {
+func (u *unpacker) wantsEntry(name string) bool {
 	if u.folder == "" {
 		return true
 	}
@@ -151,23 +151,23 @@ func openZip(r io.ReaderAt, size int64, l Limits) (*zip.Reader, error) {
 	return z, nil
 }
 
-func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
+func (u *unpacker) unpackZip(ctx context.Context, r io.ReaderAt, size int64) error {
 	z, err := openZip(r, size, u.limits)
 	if err != nil {
 		return err
 	}
 	for _, f := range z.File {
-		if !u.wants(f.Name) {
+		if !u.wantsEntry(f.Name) {
 			continue
 		}
-		if err := u.zipped(ctx, f); err != nil {
+		if err := u.unpackZipped(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *unpacker) zipped(ctx context.Context, f *zip.File) error {
+func (u *unpacker) unpackZipped(ctx context.Context, f *zip.File) error {
 	in, err := f.Open()
 	if err != nil {
 		return fmt.Errorf("zip: %q: %v: %w", f.Name, err, ErrUnsafe)
@@ -181,11 +181,11 @@ func (u *unpacker) zipped(ctx context.Context, f *zip.File) error {
 		}
 		target = string(b)
 	}
-	return u.entry(ctx, f.Name, f.Mode(), target, in)
+	return u.writeEntry(ctx, f.Name, f.Mode(), target, in)
 }
 
-// tar reads an uncompressed tar.
-func (u *unpacker) tar(ctx context.Context, in io.Reader) error {
+// unpackTar reads an uncompressed tar.
+func (u *unpacker) unpackTar(ctx context.Context, in io.Reader) error {
 	// Headers and padding count too, so that a stream of only these ends.
 	limited := &io.LimitedReader{R: in, N: u.limits.Bytes + int64(u.limits.Files+u.limits.Dirs)*tarEntry + 1}
 	tr := tar.NewReader(limited)
@@ -197,12 +197,12 @@ func (u *unpacker) tar(ctx context.Context, in io.Reader) error {
 		case limited.N <= 0:
 			return fmt.Errorf("expands to more than %d bytes: %w", u.limits.Bytes, ErrTooLarge)
 		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
-			return u.broken("tar", err)
+			return u.brokenError("tar", err)
 		}
-		if h.Typeflag == tar.TypeXGlobalHeader || !u.wants(h.Name) { // git archive writes such a header
+		if h.Typeflag == tar.TypeXGlobalHeader || !u.wantsEntry(h.Name) { // git archive writes such a header
 			continue
 		}
-		if err := u.entry(ctx, h.Name, tarMode(h), h.Linkname, tr); err != nil {
+		if err := u.writeEntry(ctx, h.Name, tarMode(h), h.Linkname, tr); err != nil {
 			return err
 		}
 	}
@@ -222,8 +222,8 @@ func tarMode(h *tar.Header) fs.FileMode {
 	return mode | fs.ModeIrregular
 }
 
-// broken returns the error for an invalid archive, or the error of reading it.
-func (u *unpacker) broken(what string, err error) error {
+// brokenError returns the error for an invalid archive, or the error of reading it.
+func (u *unpacker) brokenError(what string, err error) error {
 	if u.in.err != nil {
 		return u.in.err
 	}

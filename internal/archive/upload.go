@@ -41,10 +41,10 @@ func readUpload(ctx context.Context, r io.Reader, root *os.Root, l Limits) error
 	u := &unpacker{root: root, limits: l.withDefaults(), links: true, in: source{r: r}}
 	gz, err := gzip.NewReader(&u.in)
 	if err != nil {
-		return u.broken("gzip", err)
+		return u.brokenError("gzip", err)
 	}
 	defer gz.Close()
-	if err := u.tar(ctx, gz); err != nil {
+	if err := u.unpackTar(ctx, gz); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, &u.in); err != nil { // what is after the archive

@@ -20,13 +20,13 @@ func WriteCSV(to io.Writer, each func(do func(*Entry) error) error) error {
 	}
 	return each(func(e *Entry) error {
 		return writeFields(to, []string{
-			e.Time.UTC().Format(time.RFC3339Nano), e.Process, number(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.From, e.Digest, e.Lock, number(int64(e.Run)), e.Detail,
-			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, number(int64(e.Status)), e.Result(),
+			e.Time.UTC().Format(time.RFC3339Nano), e.Process, formatNumber(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.From, e.Digest, e.Lock, formatNumber(int64(e.Run)), e.Detail,
+			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, formatNumber(int64(e.Status)), e.Result(),
 		})
 	})
 }
 
-func number(n int64) string {
+func formatNumber(n int64) string {
 	if n == 0 {
 		return ""
 	}

@@ -53,25 +53,25 @@ func newKeeper(repo *oci.Repo, s artifact.Sealer, dropped func()) *keeper {
 	return &keeper{repo: repo, sealer: s, id: hex.EncodeToString(id), dropped: dropped}
 }
 
-// add keeps a record. It does not block.
-func (k *keeper) add(r Record) {
+// keepRecord keeps a record. It does not block.
+func (k *keeper) keepRecord(r Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.lost > 0 && k.fits() {
+	if k.lost > 0 && k.hasRoom() {
 		dropped := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d changes before this one were not kept: the registry was unavailable for too long", k.lost)}
 		if k.appendLocked(dropped) {
 			k.lost = 0
 		}
 	}
-	if k.lost > 0 || !k.fits() || !k.appendLocked(r) {
+	if k.lost > 0 || !k.hasRoom() || !k.appendLocked(r) {
 		k.lost++
 		k.all++
 		k.dropped()
 	}
 }
 
-// fits reports whether two more lines fit in memory.
-func (k *keeper) fits() bool { return k.bytes <= maxUnwritten-2*maxLine }
+// hasRoom reports whether two more lines fit in memory.
+func (k *keeper) hasRoom() bool { return k.bytes <= maxUnwritten-2*maxLine }
 
 // appendLocked adds a line, or returns false if it cannot. The caller holds mu.
 func (k *keeper) appendLocked(r Record) bool {
@@ -114,9 +114,9 @@ func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	return p
 }
 
-// write stores new lines under their tags. A part that fails is tried again at the next
+// writeParts stores new lines under their tags. A part that fails is tried again at the next
 // call.
-func (k *keeper) write(ctx context.Context) error {
+func (k *keeper) writeParts(ctx context.Context) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	for {
@@ -150,9 +150,9 @@ func (k *keeper) write(ctx context.Context) error {
 	}
 }
 
-// after returns the entries in memory with a number above n, and the total of entries
+// entriesAfter returns the entries in memory with a number above n, and the total of entries
 // that are not written yet.
-func (k *keeper) after(n int64) (all []*Entry, waiting int) {
+func (k *keeper) entriesAfter(n int64) (all []*Entry, waiting int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range k.parts {

@@ -82,16 +82,16 @@ func New(o Options) *Log {
 // until ctx ends. It is called once per process, and [Log.Finish] afterwards.
 func (t *Log) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { every(ctx, writeEvery, func() { t.write(ctx) }) })
+	running.Go(func() { callEvery(ctx, writeEvery, func() { t.writeChanges(ctx) }) })
 	running.Go(func() {
 		look := t.o.Now()
-		every(ctx, writeEvery, func() {
+		callEvery(ctx, writeEvery, func() {
 			if t.o.Now().Before(look) {
 				return
 			}
 			err := t.refresh(ctx, true)
 			if err == nil {
-				err = t.remove(ctx)
+				err = t.removeExpired(ctx)
 			}
 			if err == nil {
 				look = t.o.Now().Add(readEvery)
@@ -103,8 +103,8 @@ func (t *Log) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// every calls do after each interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
+// callEvery calls do after each interval until ctx ends.
+func callEvery(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -122,15 +122,15 @@ func (t *Log) Finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
 	defer t.end()
-	if err := t.own.write(ctx); err != nil {
-		_, waiting := t.own.after(0)
+	if err := t.own.writeParts(ctx); err != nil {
+		_, waiting := t.own.entriesAfter(0)
 		t.o.Logger.Error("the last changes are not kept in the registry", "changes", waiting, "error", err)
 	}
 }
 
-// write writes new changes. It logs a failure once, until a write succeeds again.
-func (t *Log) write(ctx context.Context) {
-	err := t.own.write(ctx)
+// writeChanges writes new changes. It logs a failure once, until a write succeeds again.
+func (t *Log) writeChanges(ctx context.Context) {
+	err := t.own.writeParts(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -158,8 +158,8 @@ func (t *Log) refresh(ctx context.Context, all bool) error {
 	done := t.flight.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(t.life, readTime)
 		defer cancel()
-		s, err := t.all.read(ctx, t.o.Now(), all)
-		t.take(s, err)
+		s, err := t.all.readParts(ctx, t.o.Now(), all)
+		t.takeState(s, err)
 		return nil, err
 	})
 	select {
@@ -170,8 +170,8 @@ func (t *Log) refresh(ctx context.Context, all bool) error {
 	}
 }
 
-// take keeps the result of a read.
-func (t *Log) take(s state, err error) {
+// takeState keeps the result of a read.
+func (t *Log) takeState(s state, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed = err
@@ -183,8 +183,8 @@ func (t *Log) take(s state, err error) {
 	t.read = t.o.Now()
 }
 
-// remove deletes expired tags, if the registry deletes tags.
-func (t *Log) remove(ctx context.Context) error {
+// removeExpired deletes expired tags, if the registry deletes tags.
+func (t *Log) removeExpired(ctx context.Context) error {
 	t.mu.Lock()
 	gone := t.state.gone
 	t.mu.Unlock()
@@ -230,7 +230,7 @@ func (t *Log) View(ctx context.Context) View {
 			known = max(known, e.N)
 		}
 	}
-	fresh, waiting := t.own.after(known)
+	fresh, waiting := t.own.entriesAfter(known)
 	v.Waiting = waiting
 	v.Dropped = t.own.droppedSoFar()
 	if len(fresh) > 0 {
@@ -246,13 +246,13 @@ func (t *Log) View(ctx context.Context) View {
 // part by part as they are read again. It stops at the first error.
 func (t *Log) Each(ctx context.Context, q Query, do func(*Entry) error) error {
 	if q.Decisions {
-		return each(t.decisions.all(), q, do)
+		return eachMatching(t.decisions.allDecisions(), q, do)
 	}
 	v := t.View(ctx)
 	if v.Read.IsZero() && v.Failed != nil {
 		return v.Failed
 	}
-	if err := each(v.Entries, q, do); err != nil {
+	if err := eachMatching(v.Entries, q, do); err != nil {
 		return err
 	}
 	for _, tag := range v.older {
@@ -261,7 +261,7 @@ func (t *Log) Each(ctx context.Context, q Query, do func(*Entry) error) error {
 		}
 		entries, err := t.all.entriesOf(ctx, tag)
 		if err == nil {
-			err = each(entries, q, do)
+			err = eachMatching(entries, q, do)
 		}
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return err
@@ -270,9 +270,9 @@ func (t *Log) Each(ctx context.Context, q Query, do func(*Entry) error) error {
 	return nil
 }
 
-func each(all []*Entry, q Query, do func(*Entry) error) error {
+func eachMatching(all []*Entry, q Query, do func(*Entry) error) error {
 	for _, e := range all {
-		if q.fits(e) {
+		if q.matchesEntry(e) {
 			if err := do(e); err != nil {
 				return err
 			}
@@ -288,7 +288,7 @@ type ring struct {
 	next int // index of the oldest entry once the ring is full
 }
 
-func (r *ring) add(rec Record) {
+func (r *ring) addDecision(rec Record) {
 	e := &Entry{Record: rec}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,8 +300,8 @@ func (r *ring) add(rec Record) {
 	r.next = (r.next + 1) % MaxDecisions
 }
 
-// all returns the decisions, newest first.
-func (r *ring) all() []*Entry {
+// allDecisions returns the decisions, newest first.
+func (r *ring) allDecisions() []*Entry {
 	r.mu.Lock()
 	all := slices.Concat(r.of[r.next:], r.of[:r.next])
 	r.mu.Unlock()

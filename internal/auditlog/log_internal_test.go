@@ -162,7 +162,7 @@ func TestClock(t *testing.T) {
 	write := func(name string) {
 		t.Helper()
 		p.change(now, name)
-		must.Succeed(t, p.own.write(t.Context()))
+		must.Succeed(t, p.own.writeParts(t.Context()))
 	}
 	write("first")
 	now = now.Add(-time.Minute) // on the day before
@@ -185,7 +185,7 @@ func TestFull(t *testing.T) {
 		for range n {
 			p.change(now, name)
 		}
-		must.Succeed(t, p.own.write(t.Context()))
+		must.Succeed(t, p.own.writeParts(t.Context()))
 		v := p.look(t)
 		own := slices.DeleteFunc(tagsOf(t, r), func(tag string) bool { return !strings.Contains(tag, p.own.id) })
 		mine := slices.DeleteFunc(slices.Clone(v.Entries), func(e *Entry) bool { return e.Process != p.own.id })
@@ -208,7 +208,7 @@ func TestDropped(t *testing.T) {
 	for range 3 * maxUnwritten / maxField {
 		p.change(now, strings.Repeat("x", maxField))
 	}
-	if err := p.own.write(t.Context()); err == nil {
+	if err := p.own.writeParts(t.Context()); err == nil {
 		t.Fatal("it was written")
 	}
 	dropped := p.dropped.Load()
@@ -216,9 +216,9 @@ func TestDropped(t *testing.T) {
 		t.Fatalf("%d dropped, %d bytes held", dropped, p.own.bytes)
 	}
 	outage.Store(false)
-	must.Succeed(t, p.own.write(t.Context()))
+	must.Succeed(t, p.own.writeParts(t.Context()))
 	p.change(now.Add(time.Second), "after")
-	must.Succeed(t, p.own.write(t.Context()))
+	must.Succeed(t, p.own.writeParts(t.Context()))
 	v := p.look(t)
 	if v.Entries[0].Address != "after" && v.Entries[1].Address != "after" || v.Dropped != dropped || v.Unreadable != 0 {
 		t.Errorf("newest %+v, %d dropped", v.Entries[0], v.Dropped)

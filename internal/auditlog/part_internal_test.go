@@ -33,7 +33,7 @@ func TestSafeRecord(t *testing.T) {
 	for key, foreign := range map[string]string{
 		"subject": "anna\u202e\x00", "user_agent": "tofu\x1b[2J\n{}", "detail": "\xff" + strings.Repeat("\u200b", maxField), "action": "yank",
 	} {
-		r.set(slog.String(key, foreign))
+		r.setField(slog.String(key, foreign))
 	}
 	if len(r.Detail) > maxField || strings.Trim(r.Detail, "\ufffd") != "…" {
 		t.Errorf("detail %q", r.Detail)
@@ -148,14 +148,14 @@ func TestHandler(t *testing.T) {
 	if f.Total != 2 || f.Entries[0].Action != "list" || f.Entries[1].Mode != "static" || f.Entries[1].Decision != "denied" || len(f.Entries[1].Address) > maxField {
 		t.Errorf("decisions %+v", f.Entries)
 	}
-	changes, waiting := p.own.after(0)
+	changes, waiting := p.own.entriesAfter(0)
 	if waiting != 2 || changes[0].Status != 201 || changes[0].N != 1 || changes[1].Kind != "depot" || changes[1].Address != "acme/dns" || changes[1].Detail != "newer" {
 		t.Errorf("changes %+v", changes)
 	}
 	for i := range MaxDecisions + 7 {
 		log.Info("decision", "address", fmt.Sprint(i))
 	}
-	all := p.decisions.all()
+	all := p.decisions.allDecisions()
 	if len(all) != MaxDecisions || all[0].Address != fmt.Sprint(MaxDecisions+6) || all[MaxDecisions-1].Address != "7" {
 		t.Errorf("%d decisions, from %s to %s", len(all), all[0].Address, all[len(all)-1].Address)
 	}
@@ -174,7 +174,7 @@ func TestQuery(t *testing.T) {
 	} {
 		v := must.Get(url.ParseQuery(query))(t)
 		q, err := ParseQuery(v)
-		if err != nil || q.fits(e) != want {
+		if err != nil || q.matchesEntry(e) != want {
 			t.Errorf("%q fits: %t, %v", query, !want, err)
 		}
 	}
@@ -195,7 +195,7 @@ func TestExport(t *testing.T) {
 	for _, first := range []string{"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\tx", "\rx", "x=1", ""} {
 		all = append(all, &Entry{Record: Record{Address: first}})
 	}
-	each := func(do func(*Entry) error) error { return each(all, Query{}, do) }
+	each := func(do func(*Entry) error) error { return eachMatching(all, Query{}, do) }
 	var text bytes.Buffer
 	must.Succeed(t, WriteCSV(&text, each))
 	if !strings.HasPrefix(text.String(), `"time","process","n",`) || strings.Contains(text.String(), `,=`) || strings.Contains(text.String(), `"=`) {
@@ -231,10 +231,10 @@ func TestOlder(t *testing.T) {
 	for i := range n {
 		p.change(now, fmt.Sprint(i))
 		if i%10_000 == 0 {
-			must.Succeed(t, p.own.write(t.Context()))
+			must.Succeed(t, p.own.writeParts(t.Context()))
 		}
 	}
-	must.Succeed(t, p.own.write(t.Context()))
+	must.Succeed(t, p.own.writeParts(t.Context()))
 	other := newProcess(t, r, nil, func() time.Time { return now })
 	v := other.look(t)
 	if v.Older == 0 || len(v.Entries) > maxHeld || v.Unreadable != 0 {

@@ -101,21 +101,21 @@ func parseTime(name, text string, more time.Duration) (time.Time, error) {
 	return at.Add(more), nil
 }
 
-// fits reports whether an entry matches the query.
-func (q *Query) fits(e *Entry) bool {
+// matchesEntry reports whether an entry matches the query.
+func (q *Query) matchesEntry(e *Entry) bool {
 	switch {
 	case q.Action != "" && e.Action != q.Action, q.Kind != "" && e.Kind != q.Kind, q.Decision != "" && e.Decision != q.Decision:
 		return false
 	case !q.Since.IsZero() && e.Time.Before(q.Since), !q.Until.IsZero() && !e.Time.Before(q.Until):
 		return false
-	case !within(e.Address, q.Address), q.Outcome != "" && e.Result() != q.Outcome:
+	case !containsText(e.Address, q.Address), q.Outcome != "" && e.Result() != q.Outcome:
 		return false
 	}
-	return within(e.Subject, q.Actor) || within(e.Issuer, q.Actor) || within(e.Mode, q.Actor) || within(e.ClientIP, q.Actor)
+	return containsText(e.Subject, q.Actor) || containsText(e.Issuer, q.Actor) || containsText(e.Mode, q.Actor) || containsText(e.ClientIP, q.Actor)
 }
 
-// within reports whether text contains part, ignoring case.
-func within(text, part string) bool {
+// containsText reports whether text contains part, ignoring case.
+func containsText(text, part string) bool {
 	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
@@ -132,10 +132,10 @@ func (t *Log) Find(ctx context.Context, q Query) Found {
 	f := Found{View: t.View(ctx)}
 	from := f.View.Entries
 	if q.Decisions {
-		from = t.decisions.all()
+		from = t.decisions.allDecisions()
 	}
 	for _, e := range from {
-		if q.fits(e) {
+		if q.matchesEntry(e) {
 			f.Entries = append(f.Entries, e)
 		}
 	}

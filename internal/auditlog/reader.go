@@ -64,8 +64,8 @@ type state struct {
 	gone       []string   // expired tags
 }
 
-// read updates the cache. Known parts that are final are read again only if all is set.
-func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, error) {
+// readParts updates the cache. Known parts that are final are read again only if all is set.
+func (r *reader) readParts(ctx context.Context, now time.Time, all bool) (state, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	list, err := r.repo.Snapshot(ctx)
@@ -73,12 +73,12 @@ func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, erro
 		return state{}, err
 	}
 	tags, newest, gone := sortTags(list.Tags, now.Add(-keepFor).UTC().Truncate(day))
-	r.forget(tags)
+	r.forgetParts(tags)
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(readParallel)
 	for _, t := range tags {
 		final := t.Compare(newest[t.ID]) != 0
-		known := r.known(t)
+		known := r.partOf(t)
 		if !all && known.at != "" && (known.final || t.Day.Before(now.Add(-settled))) {
 			continue
 		}
@@ -87,7 +87,7 @@ func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, erro
 	if err := g.Wait(); err != nil {
 		return state{}, err
 	}
-	s := r.sum()
+	s := r.sumParts()
 	s.gone = gone
 	return s, nil
 }
@@ -139,12 +139,12 @@ func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, 
 	if err != nil {
 		r.log.Warn("a part of the audit log cannot be read", "part", t.String(), "error", err)
 	}
-	r.keep(k)
+	r.keepPart(k)
 	return nil
 }
 
-// keep stores a part in the cache, and drops entries of old parts if there are too many.
-func (r *reader) keep(k *knownPart) {
+// keepPart stores a part in the cache, and drops entries of old parts if there are too many.
+func (r *reader) keepPart(k *knownPart) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old := r.parts[k.tag.String()]; old != nil {
@@ -194,8 +194,8 @@ func (r *reader) sortedLocked() []AuditTag {
 	return tags
 }
 
-// forget drops parts that are not among tags.
-func (r *reader) forget(tags []AuditTag) {
+// forgetParts drops parts that are not among tags.
+func (r *reader) forgetParts(tags []AuditTag) {
 	there := make(map[string]bool, len(tags))
 	for _, t := range tags {
 		there[t.String()] = true
@@ -210,7 +210,7 @@ func (r *reader) forget(tags []AuditTag) {
 	})
 }
 
-func (r *reader) known(t AuditTag) knownPart {
+func (r *reader) partOf(t AuditTag) knownPart {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.parts[t.String()]; k != nil {
@@ -219,8 +219,8 @@ func (r *reader) known(t AuditTag) knownPart {
 	return knownPart{}
 }
 
-// sum combines the cached parts.
-func (r *reader) sum() (s state) {
+// sumParts combines the cached parts.
+func (r *reader) sumParts() (s state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.sortedLocked() {

@@ -103,17 +103,17 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return lev
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	rec := Record{Time: r.Time.UTC().Round(0)}
 	for _, a := range h.attrs {
-		rec.set(a)
+		rec.setField(a)
 	}
 	failed := false
 	r.Attrs(func(a slog.Attr) bool {
-		rec.set(a)
+		rec.setField(a)
 		failed = failed || a.Key == "error" && a.Value.String() != ""
 		return true
 	})
 	switch r.Message {
 	case decision, refused:
-		h.t.decisions.add(rec)
+		h.t.decisions.addDecision(rec)
 	case depotRun:
 		rec.Kind = depotRun
 		rec.Mode = depotRun
@@ -121,9 +121,9 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		if failed {
 			rec.Outcome = access.Failed
 		}
-		h.t.own.add(rec)
+		h.t.own.keepRecord(rec)
 	default:
-		h.t.own.add(rec)
+		h.t.own.keepRecord(rec)
 	}
 	if h.next == nil {
 		return nil
@@ -149,9 +149,9 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return n
 }
 
-// set copies a field. The text is cloned: it may be part of a request, which would
+// setField copies a field. The text is cloned: it may be part of a request, which would
 // otherwise stay in memory.
-func (r *Record) set(a slog.Attr) {
+func (r *Record) setField(a slog.Attr) {
 	if a.Value.Kind() == slog.KindInt64 {
 		switch a.Key {
 		case "status":
@@ -161,15 +161,15 @@ func (r *Record) set(a slog.Attr) {
 		}
 		return
 	}
-	if to := r.field(a.Key); to != nil {
+	if to := r.fieldTarget(a.Key); to != nil {
 		if value := a.Value.String(); value != "" {
 			*to = strings.Clone(text.Clip(text.Line(value), maxField))
 		}
 	}
 }
 
-// field returns the target of a field; nil: the field is not kept.
-func (r *Record) field(name string) *string {
+// fieldTarget returns the target of a field; nil: the field is not kept.
+func (r *Record) fieldTarget(name string) *string {
 	switch name {
 	case "request_id":
 		return &r.RequestID

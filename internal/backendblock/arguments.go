@@ -43,14 +43,14 @@ func New(dir string) *Arguments {
 // Set gives an argument a value, unless it has one or the value is null. The caller adds
 // the source of the value to an error.
 func (a *Arguments) Set(name string, v cty.Value) error {
-	o, ok := option(name)
+	o, ok := findOption(name)
 	if !ok {
 		return UnknownArgument(name)
 	}
 	if a.set[name] || v.IsNull() {
 		return nil
 	}
-	if err := decode(v, o.target(a)); err != nil {
+	if err := decodeInto(v, o.target(a)); err != nil {
 		return fmt.Errorf("argument %q: %w", name, err)
 	}
 	a.set[name] = true
@@ -66,8 +66,8 @@ func UnknownArgument(name string) error {
 	return fmt.Errorf("backend \"oci\" has no argument %q\nhint: its arguments are %s", name, strings.Join(names, ", "))
 }
 
-// key returns the encryption block that was begun last, and begins one if there is none.
-func (a *Arguments) key() *Encryption {
+// currentKey returns the encryption block that was begun last, and begins one if there is none.
+func (a *Arguments) currentKey() *Encryption {
 	if len(a.backend.Encryption) == 0 {
 		a.backend.Encryption = append(a.backend.Encryption, Encryption{})
 	}
@@ -82,7 +82,7 @@ func (a *Arguments) BeginEncryption() (ok bool) {
 	}
 	a.backend.Encryption = append(a.backend.Encryption, Encryption{})
 	a.sealedBy = someBlock
-	for _, o := range keys() {
+	for _, o := range keyOptions() {
 		delete(a.set, o.Name)
 	}
 	return true
@@ -130,8 +130,8 @@ func (a *Arguments) Repository() string {
 // Partial returns the arguments so far, unchecked: for callers without the repository.
 func (a *Arguments) Partial() Backend { return a.backend }
 
-// decode converts a value to what target points to.
-func decode(v cty.Value, target any) error {
+// decodeInto converts a value to what target points to.
+func decodeInto(v cty.Value, target any) error {
 	switch t := target.(type) {
 	case *[]string:
 		return decodeList(v, t)
@@ -139,10 +139,10 @@ func decode(v cty.Value, target any) error {
 		return decodeDuration(v, t)
 	case **bool:
 		*t = new(bool)
-		return decode(v, *t)
+		return decodeInto(v, *t)
 	case **int:
 		*t = new(int)
-		return decode(v, *t)
+		return decodeInto(v, *t)
 	}
 	want, err := gocty.ImpliedType(target)
 	if err != nil {
@@ -156,7 +156,7 @@ func decode(v cty.Value, target any) error {
 
 func decodeDuration(v cty.Value, t *time.Duration) error {
 	var s string
-	if err := decode(v, &s); err != nil {
+	if err := decodeInto(v, &s); err != nil {
 		return err
 	}
 	d, err := time.ParseDuration(s)

@@ -36,7 +36,7 @@ func (a *Arguments) checkTransport() error {
 	if r.MaxAttempts < 0 || r.MaxBackoff > 0 && r.InitialBackoff > r.MaxBackoff {
 		return errors.New("retry: max_attempts must be positive, and initial_backoff at most max_backoff")
 	}
-	b.CAFile = a.path(b.CAFile)
+	b.CAFile = a.resolvePath(b.CAFile)
 	return nil
 }
 
@@ -50,7 +50,7 @@ func (a *Arguments) checkEncryption() error {
 			return errors.New("an encryption block needs key_id: a KMS URL, an age recipient or the path of a key file")
 		}
 		e.KeyID = a.keyPath(e.KeyID)
-		e.Identity = a.path(e.Identity)
+		e.Identity = a.resolvePath(e.Identity)
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func (a *Arguments) checkVersions() error {
 	return nil
 }
 
-// path makes a path in the configuration independent of okara's working directory.
-func (a *Arguments) path(p string) string {
+// resolvePath makes a path in the configuration independent of okara's working directory.
+func (a *Arguments) resolvePath(p string) string {
 	if p == "" || filepath.IsAbs(p) {
 		return p
 	}
@@ -135,10 +135,10 @@ func (a *Arguments) path(p string) string {
 // keyPath does the same for the forms of key_id that are files.
 func (a *Arguments) keyPath(id string) string {
 	if file, ok := strings.CutPrefix(id, "file://"); ok {
-		return a.path(file)
+		return a.resolvePath(file)
 	}
 	if strings.Contains(id, "://") || strings.HasPrefix(id, "age1") {
 		return id
 	}
-	return a.path(id)
+	return a.resolvePath(id)
 }

@@ -23,7 +23,7 @@ type OpenOptions struct {
 
 // Open returns the store of a backend block, whose arguments take precedence over o.
 func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
-	client, err := b.client(o)
+	client, err := b.clientOptions(o)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	s.StrictReads = b.StrictReads
 	s.UnsafeLocking = b.UnsafeLocking
 	if len(b.Encryption) > 0 {
-		if s.Sealer, err = b.envelope(); err != nil {
+		if s.Sealer, err = b.newEnvelope(); err != nil {
 			return nil, err
 		}
 	}
@@ -54,10 +54,10 @@ func (a *Arguments) Client(o OpenOptions) (oci.Options, error) {
 	if err := a.checkTransport(); err != nil {
 		return oci.Options{}, err
 	}
-	return a.backend.client(o)
+	return a.backend.clientOptions(o)
 }
 
-func (b Backend) client(o OpenOptions) (oci.Options, error) {
+func (b Backend) clientOptions(o OpenOptions) (oci.Options, error) {
 	c := o.Client
 	c.PlainHTTP = c.PlainHTTP || b.PlainHTTP
 	c.Retry = oci.Retry(b.Retry)
@@ -74,8 +74,8 @@ func (b Backend) client(o OpenOptions) (oci.Options, error) {
 	return c, err
 }
 
-// envelope returns the keys of the encryption blocks.
-func (b Backend) envelope() (*envelope.Envelope, error) {
+// newEnvelope returns the keys of the encryption blocks.
+func (b Backend) newEnvelope() (*envelope.Envelope, error) {
 	var keys envelope.Options
 	for _, e := range b.Encryption {
 		if e.KeyID != "" {

@@ -45,8 +45,8 @@ func (o Option) Variable() string {
 
 // Options returns the table of all arguments, in the order of the documentation.
 func Options() []Option {
-	list := append(locationOptions(), locking()...)
-	list = append(append(list, keeping()...), keys()...)
+	list := append(locationOptions(), lockOptions()...)
+	list = append(append(list, storageOptions()...), keyOptions()...)
 	for i := range list {
 		list[i].Kind = kindOf(list[i].target(New("")))
 	}
@@ -88,8 +88,8 @@ func locationOptions() []Option {
 	}
 }
 
-// locking returns the options of locks, and of reads without a lock.
-func locking() []Option {
+// lockOptions returns the options of locks, and of reads without a lock.
+func lockOptions() []Option {
 	return []Option{
 		{
 			Name: "lock_timeout", Default: "`0s`", target: func(a *Arguments) any { return &a.backend.LockTimeout },
@@ -110,8 +110,8 @@ func locking() []Option {
 	}
 }
 
-// keeping returns the options of storage.
-func keeping() []Option {
+// storageOptions returns the options of storage.
+func storageOptions() []Option {
 	return []Option{
 		{
 			Name: "compression", Default: "`zstd`", target: func(a *Arguments) any { return &a.backend.Compression },
@@ -126,17 +126,17 @@ func keeping() []Option {
 	}
 }
 
-// keys returns the options of encryption, which may be repeated.
-func keys() []Option {
+// keyOptions returns the options of encryption, which may be repeated.
+func keyOptions() []Option {
 	return []Option{
 		{
-			Name: "encryption.key_id", Reads: true, target: func(a *Arguments) any { return &a.key().KeyID },
+			Name: "encryption.key_id", Reads: true, target: func(a *Arguments) any { return &a.currentKey().KeyID },
 			What: "a KMS URL, an age recipient or the path of a key file; see [Keys](../use/state-keys.md)",
 		}, {
-			Name: "encryption.identity", Reads: true, target: func(a *Arguments) any { return &a.key().Identity },
+			Name: "encryption.identity", Reads: true, target: func(a *Arguments) any { return &a.currentKey().Identity },
 			What: "path of an age identity file that opens",
 		}, {
-			Name: "encryption.type", Default: "`aes-gcm`", Reads: true, target: func(a *Arguments) any { return &a.key().Type },
+			Name: "encryption.type", Default: "`aes-gcm`", Reads: true, target: func(a *Arguments) any { return &a.currentKey().Type },
 			What: "`aes-gcm`, the only one",
 		},
 	}
@@ -159,12 +159,12 @@ func kindOf(target any) Kind {
 
 // Known reports whether an argument of that name exists.
 func Known(name string) bool {
-	_, ok := option(name)
+	_, ok := findOption(name)
 	return ok
 }
 
-// option finds an option by its name.
-func option(name string) (Option, bool) {
+// findOption finds an option by its name.
+func findOption(name string) (Option, bool) {
 	for _, o := range Options() {
 		if o.Name == name {
 			return o, true

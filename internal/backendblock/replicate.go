@@ -21,15 +21,15 @@ func (b Backend) Replicate(ctx context.Context, workspace string, open func(Back
 	var errs []error
 	for _, replica := range b.Replicas {
 		if err := b.copyTo(ctx, replica, workspace, open); err != nil {
-			errs = append(errs, b.behind(err, replica))
+			errs = append(errs, b.behindError(err, replica))
 		}
 	}
 	return errs
 }
 
-// behind wraps an error with its remedy: the next run or, for a replica that the next run
+// behindError wraps an error with its remedy: the next run or, for a replica that the next run
 // cannot update, the remedy in the error itself.
-func (b Backend) behind(err error, replica string) error {
+func (b Backend) behindError(err error, replica string) error {
 	if errors.Is(err, statebackend.ErrReplica) {
 		return fmt.Errorf("the replica is behind: %w", err)
 	}

@@ -34,8 +34,8 @@ type Config struct {
 // Used reports whether a run in this module needs okara at all.
 func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Remote) > 0 }
 
-// start returns the announcement of the run in this module.
-func (c Config) start(getenv func(string) string) Start {
+// announceStart returns the announcement of the run in this module.
+func (c Config) announceStart(getenv func(string) string) Start {
 	s := Start{}
 	if r := c.Repositories(); len(r) > 0 {
 		s.Repository = c.For(r[0]).ForWorkspace(SelectedWorkspace(c.Dir, getenv)).Repository
@@ -111,7 +111,7 @@ func Read(dir string, o ReadOptions) (Config, error) {
 		if err != nil {
 			return c, err
 		}
-		c.Settings = merge(flags, rec.settings)
+		c.Settings = mergeSettings(flags, rec.settings)
 		if o.evaluate == nil {
 			o.evaluate = refuseReferences
 		}
@@ -149,7 +149,7 @@ func Read(dir string, o ReadOptions) (Config, error) {
 func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[string]cty.Value, rec record, getenv func(string) string) (backendblock.Backend, error) {
 	a := backendblock.New(dir)
 	for _, s := range flags {
-		if err := s.apply(a); err != nil {
+		if err := s.applySetting(a); err != nil {
 			return a.Partial(), err
 		}
 	}
@@ -157,7 +157,7 @@ func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[str
 		return a.Partial(), err
 	}
 	for _, s := range rec.settings {
-		if err := s.apply(a); err != nil {
+		if err := s.applySetting(a); err != nil {
 			return a.Partial(), err
 		}
 	}
@@ -171,13 +171,13 @@ func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[str
 	}
 	b, err := a.Backend()
 	if err != nil {
-		return b, at(block.DefRange, err)
+		return b, atPosition(block.DefRange, err)
 	}
 	return b, nil
 }
 
-// merge returns the settings of a, and those of b that are not in a.
-func merge(a, b []Setting) []Setting {
+// mergeSettings returns the settings of a, and those of b that are not in a.
+func mergeSettings(a, b []Setting) []Setting {
 	all := slices.Clone(a)
 	for _, s := range b {
 		if !slices.ContainsFunc(a, func(x Setting) bool { return x.Name == s.Name }) {
@@ -187,8 +187,8 @@ func merge(a, b []Setting) []Setting {
 	return all
 }
 
-// at prefixes an error with file and line, unless it has them.
-func at(r hcl.Range, err error) error {
+// atPosition prefixes an error with file and line, unless it has them.
+func atPosition(r hcl.Range, err error) error {
 	if _, ok := errors.AsType[*positionError](err); ok {
 		return err
 	}
@@ -217,7 +217,7 @@ func diagnosticsError(diags hcl.Diagnostics) error {
 		if d.Subject == nil {
 			return err
 		}
-		return at(*d.Subject, err)
+		return atPosition(*d.Subject, err)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ type Setting struct {
 	Source string `json:"-"` // for messages: the flag, or file and line
 }
 
-// apply gives the argument its value, unless it has one.
-func (s Setting) apply(a *backendblock.Arguments) error {
+// applySetting gives the argument its value, unless it has one.
+func (s Setting) applySetting(a *backendblock.Arguments) error {
 	if err := a.Setting(s.Name, s.Value); err != nil {
 		return fmt.Errorf("%s: %w", s.Source, err)
 	}
@@ -31,7 +31,7 @@ func (s Setting) apply(a *backendblock.Arguments) error {
 // readBlock reads the block itself. values has the arguments that only the tool can
 // evaluate, by their source range.
 func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.Value) error {
-	content, diags := body.Content(schema(""))
+	content, diags := body.Content(blockSchema(""))
 	if err := oracleArguments(content.Attributes); err != nil {
 		return err
 	}
@@ -48,10 +48,10 @@ func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.V
 				continue
 			}
 		} else if seen[b.Type] {
-			return at(b.DefRange, fmt.Errorf("a second %s block", b.Type))
+			return atPosition(b.DefRange, fmt.Errorf("a second %s block", b.Type))
 		}
 		seen[b.Type] = true
-		inner, diags := b.Body.Content(schema(b.Type))
+		inner, diags := b.Body.Content(blockSchema(b.Type))
 		if err := diagnosticsError(diags); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.V
 	return nil
 }
 
-// schema returns the schema of the block itself, or of one of its nested blocks.
-func schema(of string) *hcl.BodySchema {
+// blockSchema returns the schema of the block itself, or of one of its nested blocks.
+func blockSchema(of string) *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, o := range backendblock.Options() {
 		if block, name := o.Block(); block == of {
@@ -100,7 +100,7 @@ func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attribut
 			}
 		}
 		if err := a.Set(prefix+attr.Name, v); err != nil {
-			return at(attr.NameRange, err)
+			return atPosition(attr.NameRange, err)
 		}
 	}
 	return nil
@@ -112,14 +112,14 @@ type reference struct {
 	attr *hcl.Attribute
 }
 
-// at adds the position to an error, and a hint.
-func (r reference) at(err error) error {
+// errorAt adds the position to an error, and a hint.
+func (r reference) errorAt(err error) error {
 	variable := backendblock.Option{Name: r.name}.Variable()
-	return at(r.attr.Range, fmt.Errorf("argument %q %w\nhint: write the value, or leave the argument out and set %s", r.attr.Name, err, variable))
+	return atPosition(r.attr.Range, fmt.Errorf("argument %q %w\nhint: write the value, or leave the argument out and set %s", r.attr.Name, err, variable))
 }
 
-// references returns the references in a backend block, in source order.
-func references(body hcl.Body) (found []reference) {
+// findReferences returns the references in a backend block, in source order.
+func findReferences(body hcl.Body) (found []reference) {
 	add := func(prefix string, attrs hcl.Attributes) {
 		for _, attr := range attrs {
 			if len(attr.Expr.Variables()) > 0 {
@@ -127,10 +127,10 @@ func references(body hcl.Body) (found []reference) {
 			}
 		}
 	}
-	content, _ := body.Content(schema("")) // the reader reports its errors
+	content, _ := body.Content(blockSchema("")) // the reader reports its errors
 	add("", content.Attributes)
 	for _, b := range content.Blocks {
-		inner, _ := b.Body.Content(schema(b.Type))
+		inner, _ := b.Body.Content(blockSchema(b.Type))
 		add(b.Type+".", inner.Attributes)
 	}
 	slices.SortFunc(found, func(a, b reference) int { return a.attr.Range.Start.Byte - b.attr.Range.Start.Byte })
@@ -145,7 +145,7 @@ func oracleNames() []string {
 func oracleArguments(attrs hcl.Attributes) error {
 	for _, n := range oracleNames() {
 		if attr := attrs[n]; attr != nil {
-			return at(attr.NameRange, fmt.Errorf("argument %q belongs to Oracle Cloud's backend, which Terraform 1.12 and later call \"oci\" too; okara's keeps state in an OCI registry\nhint: for Oracle Object Storage run terraform without okara; for a registry write repository = \"HOST/PATH\" instead", n))
+			return atPosition(attr.NameRange, fmt.Errorf("argument %q belongs to Oracle Cloud's backend, which Terraform 1.12 and later call \"oci\" too; okara's keeps state in an OCI registry\nhint: for Oracle Object Storage run terraform without okara; for a registry write repository = \"HOST/PATH\" instead", n))
 		}
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// conflicting returns the variables that override the profile of a run, so that
+// conflictingVariables returns the variables that override the profile of a run, so that
 // the tool would talk to another server than okara. AWS_S3_ENDPOINT is read by the
 // backends themselves, the others by the AWS SDK.
-func conflicting() []string {
+func conflictingVariables() []string {
 	return []string{
 		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT",
 		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
@@ -22,7 +22,7 @@ func conflicting() []string {
 
 // checkEnvironment returns an error if a state would go to another server.
 func checkEnvironment(getenv func(string) string) error {
-	for _, name := range conflicting() {
+	for _, name := range conflictingVariables() {
 		if v := getenv(name); v == "" || strings.EqualFold(v, "false") {
 			continue
 		}

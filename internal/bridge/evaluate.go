@@ -94,8 +94,8 @@ type evaluator struct {
 
 // refuseReferences is used for a tool that does not evaluate backend blocks.
 func refuseReferences(m module) (map[string]cty.Value, error) {
-	if found := references(m.backend.Body); len(found) > 0 {
-		return nil, found[0].at(errors.New("refers to variables or local values, which Terraform does not evaluate here"))
+	if found := findReferences(m.backend.Body); len(found) > 0 {
+		return nil, found[0].errorAt(errors.New("refers to variables or local values, which Terraform does not evaluate here"))
 	}
 	return nil, nil
 }
@@ -105,30 +105,30 @@ var errLeftOut = errors.New("the backend block is left out")
 
 // leaveOut is used for a command that reads no state.
 func leaveOut(m module) (map[string]cty.Value, error) {
-	if len(references(m.backend.Body)) > 0 {
+	if len(findReferences(m.backend.Body)) > 0 {
 		return nil, errLeftOut
 	}
 	return nil, nil
 }
 
-// block evaluates the arguments of the backend block that need it, and returns their
+// evaluateBlock evaluates the arguments of the backend block that need it, and returns their
 // values by source range.
-func (e *evaluator) block(ctx context.Context, m module) (map[string]cty.Value, error) {
-	found := references(m.backend.Body)
+func (e *evaluator) evaluateBlock(ctx context.Context, m module) (map[string]cty.Value, error) {
+	found := findReferences(m.backend.Body)
 	if len(found) == 0 {
 		return nil, nil
 	}
 	needed := newDefinitions(m)
 	for i, r := range found {
 		if err := needed.add(r.attr.Expr); err != nil {
-			return nil, r.at(err)
+			return nil, r.errorAt(err)
 		}
 		written := r.attr.Expr.Range()
-		needed.asked = append(needed.asked, fmt.Sprintf("%q = (%s\n)", strconv.Itoa(i), expression(written, m.sources[written.Filename])))
+		needed.asked = append(needed.asked, fmt.Sprintf("%q = (%s\n)", strconv.Itoa(i), expressionSource(written, m.sources[written.Filename])))
 	}
 	answers, err := e.values(ctx, needed)
 	if err != nil {
-		return nil, found[0].at(fmt.Errorf("refers to variables or local values: %w", err))
+		return nil, found[0].errorAt(fmt.Errorf("refers to variables or local values: %w", err))
 	}
 	values := map[string]cty.Value{}
 	for i, r := range found {
@@ -144,19 +144,19 @@ func (e *evaluator) values(ctx context.Context, needed *definitions) (values map
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if err := errors.Join(needed.write(dir), e.link(dir)); err != nil {
+	if err := errors.Join(needed.writeConfig(dir), e.link(dir)); err != nil {
 		return nil, err
 	}
-	answer, err := e.ask(ctx, dir, "base64encode(jsonencode(local."+askedLocal+"))\n", needed)
+	answer, err := e.askConsole(ctx, dir, "base64encode(jsonencode(local."+askedLocal+"))\n", needed)
 	if err != nil {
 		return nil, err
 	}
 	return decodeValues(answer)
 }
 
-// ask sends one line to the tool's console and returns the answer.
-func (e *evaluator) ask(ctx context.Context, dir, question string, needed *definitions) (string, error) {
-	flags, err := e.given(needed)
+// askConsole sends one line to the tool's console and returns the answer.
+func (e *evaluator) askConsole(ctx context.Context, dir, question string, needed *definitions) (string, error) {
+	flags, err := e.givenFlags(needed)
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +165,7 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 	cmd.Stdin = strings.NewReader(question)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TF_CLI_ARGS") })
 	cmd.Env = append(cmd.Env, "TF_DATA_DIR="+filepath.Join(dir, ".data"), "TF_WORKSPACE="+SelectedWorkspace(e.dir, e.getenv), "TF_INPUT=0", "NO_COLOR=1",
-		"TF_CLI_CONFIG_FILE="+os.DevNull, asking("", e.tool.Path))
+		"TF_CLI_CONFIG_FILE="+os.DevNull, extendAsking("", e.tool.Path))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -183,9 +183,9 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 	return strings.Trim(answer, `"`), nil
 }
 
-// given returns the flags with values of the needed variables: the tool refuses flags for
+// givenFlags returns the flags with values of the needed variables: the tool refuses flags for
 // undeclared ones.
-func (e *evaluator) given(needed *definitions) (flags []string, err error) {
+func (e *evaluator) givenFlags(needed *definitions) (flags []string, err error) {
 	for _, f := range e.flags {
 		if value, file := strings.CutPrefix(f, "-var-file="); file {
 			if !filepath.IsAbs(value) {
@@ -221,7 +221,7 @@ func (e *evaluator) link(dir string) error {
 	for _, entry := range entries {
 		name := entry.Name()
 		base := strings.TrimSuffix(name, ".json")
-		if base != "terraform.tfvars" && !strings.HasSuffix(base, ".auto.tfvars") || ignored(name) {
+		if base != "terraform.tfvars" && !strings.HasSuffix(base, ".auto.tfvars") || isIgnored(name) {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(from, name))
@@ -289,7 +289,7 @@ func newDefinitions(m module) *definitions {
 		for _, b := range body.Blocks {
 			switch {
 			case b.Type == "variable" && len(b.Labels) == 1:
-				d.blocks = append(d.blocks, definition{b.Labels[0], d.variable(b, m.sources[path]), i >= len(m.primary)})
+				d.blocks = append(d.blocks, definition{b.Labels[0], d.variableBlock(b, m.sources[path]), i >= len(m.primary)})
 			case b.Type == "locals":
 				maps.Copy(d.all, b.Body.Attributes)
 			}
@@ -298,9 +298,9 @@ func newDefinitions(m module) *definitions {
 	return d
 }
 
-// variable returns the text of a variable block without its nested blocks: conditions on
+// variableBlock returns the text of a variable block without its nested blocks: conditions on
 // the value may refer to anything, and the tool checks them in the real module.
-func (d *definitions) variable(b *hclsyntax.Block, src []byte) string {
+func (d *definitions) variableBlock(b *hclsyntax.Block, src []byte) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "variable %q {\n", b.Labels[0])
 	for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
@@ -335,8 +335,8 @@ func (d *definitions) addJSON(path string) {
 	}
 }
 
-// pure refuses functions whose value depends on the current directory.
-func pure(x hcl.Expression) error {
+// checkPure refuses functions whose value depends on the current directory.
+func checkPure(x hcl.Expression) error {
 	node, ok := x.(hclsyntax.Node)
 	if !ok {
 		return errors.New("is written in JSON; write the block in a .tf file")
@@ -358,7 +358,7 @@ func pure(x hcl.Expression) error {
 
 // add adds the definitions that an expression refers to, and those that they refer to.
 func (d *definitions) add(x hcl.Expression) error {
-	if err := pure(x); err != nil {
+	if err := checkPure(x); err != nil {
 		return err
 	}
 	for _, t := range x.Variables() {
@@ -407,8 +407,8 @@ func attributeName(t hcl.Traversal) (string, bool) {
 	return a.Name, ok
 }
 
-// write writes a configuration with the needed definitions.
-func (d *definitions) write(dir string) error {
+// writeConfig writes a configuration with the needed definitions.
+func (d *definitions) writeConfig(dir string) error {
 	var main, override strings.Builder
 	for _, b := range d.blocks {
 		to := &main

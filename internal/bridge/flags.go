@@ -84,9 +84,9 @@ func (c commandLine) needsNoState() bool {
 	return slices.Contains([]string{"validate", "get"}, c.Command) || c.Command == "init" && c.NoBackend
 }
 
-// local reports whether the command neither reads a configuration nor touches
+// isLocal reports whether the command neither reads a configuration nor touches
 // state, so that it runs unchanged.
-func (c commandLine) local() bool {
+func (c commandLine) isLocal() bool {
 	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
 }
 
@@ -121,7 +121,7 @@ func parseSettingsFile(path string) ([]Setting, error) {
 	if err := diagnosticsError(diags); err != nil {
 		return nil, err
 	}
-	content, diags := file.Body.Content(schema(""))
+	content, diags := file.Body.Content(blockSchema(""))
 	if err := oracleArguments(content.Attributes); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func parseSettingsFile(path string) ([]Setting, error) {
 		if err != nil {
 			break
 		}
-		inner, diags := b.Body.Content(schema(b.Type))
+		inner, diags := b.Body.Content(blockSchema(b.Type))
 		if err := diagnosticsError(diags); err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func attributeSettings(prefix string, attrs hcl.Attributes) ([]Setting, error) {
 		}
 		text, err := settingText(v)
 		if err != nil {
-			return nil, at(attr.Range, fmt.Errorf("argument %q: %w", attr.Name, err))
+			return nil, atPosition(attr.Range, fmt.Errorf("argument %q: %w", attr.Name, err))
 		}
 		settings = append(settings, Setting{Name: prefix + attr.Name, Value: text, Source: attr.Range.String()})
 	}

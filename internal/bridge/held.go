@@ -139,7 +139,7 @@ func checkUploadedFile(body hcl.Body, name string, _ bool) error {
 			return diagnosticsError(diags)
 		}
 		for _, i := range inner.Blocks {
-			return at(i.DefRange, errors.New("a run on the server cannot have a block \"encryption\": its key provider could run any program\nhint: leave it out, since the server can seal the state; or its administrator sets tfe { allow_encryption = true }"))
+			return atPosition(i.DefRange, errors.New("a run on the server cannot have a block \"encryption\": its key provider could run any program\nhint: leave it out, since the server can seal the state; or its administrator sets tfe { allow_encryption = true }"))
 		}
 	}
 	return nil
@@ -162,10 +162,10 @@ func checkHeldFile(body hcl.Body, name string, override bool) error {
 		}
 		for _, i := range inner.Blocks {
 			if i.Type != "backend" {
-				return at(i.DefRange, fmt.Errorf("the root module of an instance cannot have a block %q: its state is kept by okara, sealed with the state keys of the server", i.Type))
+				return atPosition(i.DefRange, fmt.Errorf("the root module of an instance cannot have a block %q: its state is kept by okara, sealed with the state keys of the server", i.Type))
 			}
 			if override && name > overrideName {
-				return at(i.DefRange, fmt.Errorf("this override file is read after %s and would replace the backend of the instance", overrideName))
+				return atPosition(i.DefRange, fmt.Errorf("this override file is read after %s and would replace the backend of the instance", overrideName))
 			}
 		}
 	}

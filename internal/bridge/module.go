@@ -48,7 +48,7 @@ func loadModule(dir string, tofu bool) (module, error) {
 		if body == nil {
 			continue
 		}
-		if err := m.add(body, path, i >= len(primary)); err != nil {
+		if err := m.addBlocksOf(body, path, i >= len(primary)); err != nil {
 			return m, err
 		}
 	}
@@ -78,9 +78,9 @@ func (m *module) parse(path string) (hcl.Body, hcl.Diagnostics) {
 	return file.Body, diags
 }
 
-// add looks for okara's blocks in one file. A backend or cloud block in an
+// addBlocksOf looks for okara's blocks in one file. A backend or cloud block in an
 // override file replaces those of earlier files.
-func (m *module) add(body hcl.Body, path string, override bool) error {
+func (m *module) addBlocksOf(body hcl.Body, path string, override bool) error {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 		{Type: "terraform"}, {Type: "data", LabelNames: []string{"type", "name"}},
 	}})
@@ -101,7 +101,7 @@ func (m *module) add(body hcl.Body, path string, override bool) error {
 			}
 			m.backend = backend
 			if override && overrideName < filepath.Base(path) {
-				return at(backend.DefRange, fmt.Errorf("this override file is read after %s, which would have no effect\nhint: give it a name that sorts before %s", overrideName, overrideName))
+				return atPosition(backend.DefRange, fmt.Errorf("this override file is read after %s, which would have no effect\nhint: give it a name that sorts before %s", overrideName, overrideName))
 			}
 		}
 	}
@@ -119,13 +119,13 @@ func configFiles(dir string, tofu bool) (primary, override []string, err error) 
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && !ignored(e.Name()) {
+		if !e.IsDir() && !isIgnored(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	for _, name := range names {
 		base, ok := configName(name, tofu)
-		if !ok || tofu && shadowed(name, names) {
+		if !ok || tofu && isShadowed(name, names) {
 			continue
 		}
 		path := filepath.Join(dir, name)
@@ -152,8 +152,8 @@ func configName(name string, tofu bool) (base string, ok bool) {
 	return "", false
 }
 
-// shadowed reports whether a .tf file has a .tofu file of the same name.
-func shadowed(name string, names []string) bool {
+// isShadowed reports whether a .tf file has a .tofu file of the same name.
+func isShadowed(name string, names []string) bool {
 	for _, e := range []string{".tf", ".tf.json"} {
 		if base, ok := strings.CutSuffix(name, e); ok {
 			return slices.Contains(names, base+strings.Replace(e, ".tf", ".tofu", 1))
@@ -162,8 +162,8 @@ func shadowed(name string, names []string) bool {
 	return false
 }
 
-// ignored matches the names of editors' files and hidden files.
-func ignored(name string) bool {
+// isIgnored matches the names of editors' files and hidden files.
+func isIgnored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
 		strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }

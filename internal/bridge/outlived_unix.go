@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// outlived ends a process when okara dies: a shell reads from a pipe that only okara
+// endWithParent ends a process when okara dies: a shell reads from a pipe that only okara
 // holds, which closes at okara's death, and then terminates the process gracefully.
 // Without a shell there is no such protection.
 //
 // Linux has a signal for the death of a parent, but sends it again for each thread of
 // the parent that ends, and the tools take a second one as "stop at once", without
 // storing a state.
-func outlived(p *os.Process) (end func()) {
+func endWithParent(p *os.Process) (end func()) {
 	watcher := exec.Command("/bin/sh", "-c", `read -r end; kill -TERM "$1"`, "sh", strconv.Itoa(p.Pid))
 	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that a signal to okara's group does not end it first
 	pipe, err := watcher.StdinPipe()

@@ -29,11 +29,11 @@ const (
 func (c Config) Override() []byte {
 	blocks := make([]string, 0, 1+len(c.Remote))
 	if c.Declared {
-		backend := written("    ", append(clientArguments(text.HCL(s3facade.StateKey(c.Backend.Repository))), argument{"use_lockfile", "true"})) // doc.go gives the reasons
+		backend := alignArguments("    ", append(clientArguments(text.HCL(s3facade.StateKey(c.Backend.Repository))), argument{"use_lockfile", "true"})) // doc.go gives the reasons
 		blocks = append(blocks, "terraform {\n  backend \"s3\" {\n"+backend+"  }\n}\n")
 	}
 	for _, r := range c.Remote {
-		blocks = append(blocks, r.block())
+		blocks = append(blocks, r.dataBlock())
 	}
 	return []byte(overrideMark + "\n" + strings.Join(blocks, "\n"))
 }
@@ -41,8 +41,8 @@ func (c Config) Override() []byte {
 // argument is an argument's name and expression.
 type argument struct{ name, value string }
 
-// written returns a line for each argument, with the values aligned.
-func written(indent string, arguments []argument) string {
+// alignArguments returns a line for each argument, with the values aligned.
+func alignArguments(indent string, arguments []argument) string {
 	width := 0
 	for _, a := range arguments {
 		width = max(width, len(a.name))
@@ -70,12 +70,12 @@ func clientArguments(key string) []argument {
 	}
 }
 
-// block returns the data block that reads the remote state from okara.
-func (r RemoteState) block() string {
-	config := written("    ", append(clientArguments(template(r.Repository, s3facade.RemoteKeySuffix)),
+// dataBlock returns the data block that reads the remote state from okara.
+func (r RemoteState) dataBlock() string {
+	config := alignArguments("    ", append(clientArguments(exprTemplate(r.Repository, s3facade.RemoteKeySuffix)),
 		argument{"workspace_key_prefix", `"` + s3facade.RemotePrefix + `${` + r.Repository + `}"`}))
 	return "data \"terraform_remote_state\" " + text.HCL(r.Name) + " {\n  backend = \"s3\"\n  config = {\n" + config + "  }\n}\n"
 }
 
-// template returns the template of an expression followed by a literal.
-func template(expr, suffix string) string { return `"${` + expr + `}` + suffix + `"` }
+// exprTemplate returns the template of an expression followed by a literal.
+func exprTemplate(expr, suffix string) string { return `"${` + expr + `}` + suffix + `"` }

@@ -42,26 +42,26 @@ func openOverride(dir string, text []byte) (*overrideFile, error) {
 }
 
 func (f *overrideFile) tryOnce() (done bool, err error) {
-	if err := f.write(); err != nil {
+	if err := f.writeOverride(); err != nil {
 		return false, err
 	}
 	f.lock = f.newLock()
 	if err := f.lock.RLock(); err != nil {
 		return false, fmt.Errorf("sharing %s: %w", f.path, err)
 	}
-	got, err := f.read()
+	got, err := f.readOwn()
 	switch {
-	case err == nil && bytes.Equal(got, f.text) && f.current(f.lock):
+	case err == nil && bytes.Equal(got, f.text) && f.isCurrent(f.lock):
 		return true, nil
-	case err == nil && len(got) > 0 && f.current(f.lock):
+	case err == nil && len(got) > 0 && f.isCurrent(f.lock):
 		err = fmt.Errorf("another run of okara in this directory uses other backend settings\nhint: wait until it ends")
 	}
 	return false, errors.Join(err, f.lock.Unlock())
 }
 
-// write writes the text if no other run shares the file.
-func (f *overrideFile) write() error {
-	got, err := f.read()
+// writeOverride writes the text if no other run shares the file.
+func (f *overrideFile) writeOverride() error {
+	got, err := f.readOwn()
 	if err != nil {
 		return err
 	}
@@ -76,14 +76,14 @@ func (f *overrideFile) write() error {
 	if !alone {
 		return nil
 	}
-	if f.current(lock) {
+	if f.isCurrent(lock) {
 		// In place, not by rename: the lock is on this very file.
-		err = f.overwrite()
+		err = f.overwriteText()
 	}
 	return errors.Join(err, lock.Unlock())
 }
 
-func (f *overrideFile) overwrite() error {
+func (f *overrideFile) overwriteText() error {
 	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|files.NoFollow, 0)
 	if err != nil {
 		return err
@@ -92,9 +92,9 @@ func (f *overrideFile) overwrite() error {
 	return errors.Join(err, file.Close())
 }
 
-// read returns the text of the file, nil if there is none. A file that okara did not
+// readOwn returns the text of the file, nil if there is none. A file that okara did not
 // write is an error.
-func (f *overrideFile) read() ([]byte, error) {
+func (f *overrideFile) readOwn() ([]byte, error) {
 	info, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -134,8 +134,8 @@ func (f *overrideFile) newLock() *flock.Flock {
 	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|files.NoFollow))
 }
 
-// current reports whether the locked file still has that name.
-func (f *overrideFile) current(l *flock.Flock) bool {
+// isCurrent reports whether the locked file still has that name.
+func (f *overrideFile) isCurrent(l *flock.Flock) bool {
 	named, err := os.Lstat(f.path)
 	if err != nil {
 		return false
@@ -148,14 +148,14 @@ func (f *overrideFile) current(l *flock.Flock) bool {
 func (f *overrideFile) close() error {
 	alone, err := f.lock.TryLock()
 	if err == nil && alone {
-		err = f.remove()
+		err = f.removeOwn()
 	}
 	return errors.Join(err, f.lock.Unlock())
 }
 
-// remove removes the file if it is still the one that okara wrote.
-func (f *overrideFile) remove() error {
-	if _, err := f.read(); err != nil || !f.current(f.lock) {
+// removeOwn removes the file if it is still the one that okara wrote.
+func (f *overrideFile) removeOwn() error {
+	if _, err := f.readOwn(); err != nil || !f.isCurrent(f.lock) {
 		return nil
 	}
 	return os.Remove(f.path)
@@ -165,7 +165,7 @@ func (f *overrideFile) remove() error {
 // no longer needs one.
 func removeLeftover(dir string) error {
 	f := &overrideFile{path: filepath.Join(dir, overrideName)}
-	if got, err := f.read(); err != nil || got == nil {
+	if got, err := f.readOwn(); err != nil || got == nil {
 		return nil
 	}
 	f.lock = f.newLock()

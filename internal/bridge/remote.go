@@ -40,7 +40,7 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 	r.Name = block.Labels[1]
 	a := backendblock.New(dir)
 	if config := content.Attributes["config"]; config != nil {
-		if err := r.config(config, a, sources[config.Range.Filename]); err != nil {
+		if err := r.readConfig(config, a, sources[config.Range.Filename]); err != nil {
 			return r, false, err
 		}
 	}
@@ -55,7 +55,7 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 		return r, true, nil
 	}
 	if r.Backend, err = a.Backend(); err != nil {
-		return r, false, at(block.DefRange, fmt.Errorf("terraform_remote_state %q: %w", r.Name, err))
+		return r, false, atPosition(block.DefRange, fmt.Errorf("terraform_remote_state %q: %w", r.Name, err))
 	}
 	// A run that reads another team's state acts on it at once, so it must not read
 	// a pointer that a crash left behind.
@@ -63,9 +63,9 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 	return r, true, nil
 }
 
-// config reads the config argument. If it is not an object literal, its repository
+// readConfig reads the config argument. If it is not an object literal, its repository
 // is an attribute of the value that it evaluates to.
-func (r *RemoteState) config(config *hcl.Attribute, a *backendblock.Arguments, src []byte) error {
+func (r *RemoteState) readConfig(config *hcl.Attribute, a *backendblock.Arguments, src []byte) error {
 	pairs, diags := hcl.ExprMap(config.Expr)
 	if diags.HasErrors() {
 		r.Repository = "(" + string(config.Expr.Range().SliceBytes(src)) + ").repository"
@@ -78,10 +78,10 @@ func (r *RemoteState) config(config *hcl.Attribute, a *backendblock.Arguments, s
 		}
 		name := key.AsString()
 		if !backendblock.Known(name) {
-			return at(p.Key.Range(), backendblock.UnknownArgument(name))
+			return atPosition(p.Key.Range(), backendblock.UnknownArgument(name))
 		}
 		if name == "repository" || name == "primary_repository" {
-			r.Repository = expression(p.Value.Range(), src)
+			r.Repository = expressionSource(p.Value.Range(), src)
 		}
 		if len(p.Value.Variables()) > 0 {
 			continue
@@ -91,15 +91,15 @@ func (r *RemoteState) config(config *hcl.Attribute, a *backendblock.Arguments, s
 			return err
 		}
 		if err := a.Set(name, v); err != nil {
-			return at(p.Key.Range(), err)
+			return atPosition(p.Key.Range(), err)
 		}
 	}
 	return nil
 }
 
-// expression returns the source of an expression in native syntax; in JSON files it
+// expressionSource returns the source of an expression in native syntax; in JSON files it
 // is a string that holds a template.
-func expression(rng hcl.Range, src []byte) string {
+func expressionSource(rng hcl.Range, src []byte) string {
 	text := string(rng.SliceBytes(src))
 	if !strings.HasSuffix(rng.Filename, ".json") {
 		return text

@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		if err := removeLeftover(o.Config.Dir); err != nil {
 			return Result{}, err
 		}
-		code, err := o.child("", nil)
+		code, err := o.runCommand("", nil)
 		return Result{Code: code}, err
 	}
 	if err := checkEnvironment(o.Getenv); err != nil {
@@ -89,25 +89,25 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	if o.Begin != nil {
-		o.Begin(o.Config.start(o.Getenv))
+		o.Begin(o.Config.announceStart(o.Getenv))
 	}
 	if len(o.Config.Remote) == 0 && !o.Config.Declared {
 		if err := removeLeftover(o.Config.Dir); err != nil {
 			return Result{}, err
 		}
-		return o.serve(ctx)
+		return o.serveCommand(ctx)
 	}
 	override, err := openOverride(o.Config.Dir, o.Config.Override())
 	if err != nil {
 		return Result{}, err
 	}
-	res, err := o.serve(ctx)
+	res, err := o.serveCommand(ctx)
 	return res, errors.Join(err, override.close())
 }
 
-// serve runs the command with a facade beside it. The facade ends after the
+// serveCommand runs the command with a facade beside it. The facade ends after the
 // command, even if ctx ends: an interrupted apply still writes its state.
-func (o Options) serve(ctx context.Context) (res Result, err error) {
+func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return res, fmt.Errorf("preparing the run: %w", err)
@@ -130,7 +130,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 		Done:         ctx.Done(),
 		LockNote:     func() string { return lockNote(o.Getenv, filepath.Base(o.Command[0]), pid.Load()) },
 		TempDir:      dir,
-		Failed:       failures.add,
+		Failed:       failures.addError,
 		Logger:       o.Logger,
 	})
 	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: facade})
@@ -144,14 +144,14 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	var done sync.WaitGroup
 	var served error
 	done.Go(func() { served = server.Serve(serving) })
-	res.Code, err = o.child(dir, func(p *os.Process) (end func()) {
+	res.Code, err = o.runCommand(dir, func(p *os.Process) (end func()) {
 		pid.Store(int64(p.Pid))
-		return lease.Guard(p, facade.Lease, failures.add)
+		return lease.Guard(p, facade.Lease, failures.addError)
 	})
 	stop()
 	done.Wait()
 	res.Held = facade.Held()
-	res.Failures = append(failures.list(), facade.Refused()...)
+	res.Failures = append(failures.listErrors(), facade.Refused()...)
 	res.Behind = o.replicate(ctx, facade.Written())
 	return res, errors.Join(err, served, facade.Close())
 }
@@ -178,10 +178,10 @@ func writeProfile(dir, url, key string) error {
 	return nil
 }
 
-// child runs the command to its end and passes signals on to it. If the system allows
+// runCommand runs the command to its end and passes signals on to it. If the system allows
 // it, the command ends when okara dies: it could store nothing then, and its lock would
 // name a dead process.
-func (o Options) child(dir string, started func(*os.Process) (end func())) (code int, err error) {
+func (o Options) runCommand(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin = o.Stdin
 	cmd.Stdout = o.Stdout
@@ -191,14 +191,14 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)
 	}
 	if before := o.Getenv(askingVariable); before != "" {
-		cmd.Env = append(cmd.Env, asking(before, o.Command[0]))
+		cmd.Env = append(cmd.Env, extendAsking(before, o.Command[0]))
 	}
 	stop, err := startForwarding(cmd, o.group)
 	if err != nil {
 		return 0, fmt.Errorf("running %s: %w", o.Command[0], err)
 	}
 	defer stop()
-	defer outlived(cmd.Process)()
+	defer endWithParent(cmd.Process)()
 	if started != nil {
 		defer started(cmd.Process)()
 	}
@@ -228,7 +228,7 @@ type failures struct {
 	errs []error
 }
 
-func (f *failures) add(err error) {
+func (f *failures) addError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.errs {
@@ -239,7 +239,7 @@ func (f *failures) add(err error) {
 	f.errs = append(f.errs, err)
 }
 
-func (f *failures) list() []error {
+func (f *failures) listErrors() []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.errs

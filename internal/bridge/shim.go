@@ -19,8 +19,8 @@ import (
 // that runs okara again is detected by it; it is never set in a run.
 const askingVariable = "OKARA_ASKING"
 
-// variable returns the variable that names another program.
-func (t Tool) variable() string {
+// programVariable returns the variable that names another program.
+func (t Tool) programVariable() string {
 	if t.Terraform {
 		return "OKARA_TERRAFORM"
 	}
@@ -36,15 +36,15 @@ type answer struct {
 
 // loopError returns the error for a program that runs okara instead of a tool.
 func (t Tool) loopError() error {
-	hint := "name the program itself with " + t.variable()
-	if other := t.other(); other != "" {
-		hint += ", such as " + t.variable() + "=" + other
+	hint := "name the program itself with " + t.programVariable()
+	if other := t.nextOnPath(); other != "" {
+		hint += ", such as " + t.programVariable() + "=" + other
 	}
 	return fmt.Errorf("%s runs okara, which would run it again without end\nhint: %s", t.Path, hint)
 }
 
-// other returns the next program of that name on PATH, "" if there is none.
-func (t Tool) other() string {
+// nextOnPath returns the next program of that name on PATH, "" if there is none.
+func (t Tool) nextOnPath() string {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path, err := exec.LookPath(filepath.Join(dir, filepath.Base(t.Path)))
 		if err == nil && filepath.IsAbs(path) && !sameFile(path, t.Path) && !isOkara(path) {
@@ -60,7 +60,7 @@ func (t Tool) other() string {
 func Look(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil && isOkara(path) {
-		path = cmp.Or(Tool{Path: path}.other(), path)
+		path = cmp.Or(Tool{Path: path}.nextOnPath(), path)
 	}
 	return path, err
 }
@@ -95,18 +95,18 @@ func checkLoop(t Tool, asking string, out io.Writer) error {
 	return t.loopError()
 }
 
-// asking returns askingVariable with one more program.
-func asking(before, path string) string {
+// extendAsking returns askingVariable with one more program.
+func extendAsking(before, path string) string {
 	return askingVariable + "=" + strings.TrimPrefix(before+string(os.PathListSeparator)+path, string(os.PathListSeparator))
 }
 
-// ask asks a program for its version.
-func (t Tool) ask(ctx context.Context) (answer, error) {
+// askVersion asks a program for its version.
+func (t Tool) askVersion(ctx context.Context) (answer, error) {
 	cmd := exec.CommandContext(ctx, t.Path, "version", "-json")
 	cmd.Dir = os.TempDir() // a directory without configuration files
 	// A broken CLI configuration puts warnings before the JSON; the run itself
 	// shows them.
-	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, asking("", t.Path))
+	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, extendAsking("", t.Path))
 	out, err := cmd.Output()
 	var a answer
 	bad := json.Unmarshal(out, &a)

@@ -22,7 +22,7 @@ func startForwarding(cmd *exec.Cmd, _ bool) (stop func(), err error) {
 	return func() { signal.Stop(signals) }, nil
 }
 
-// outlived does nothing: this system offers no such mechanism without a service.
-func outlived(*os.Process) (end func()) { return func() {} }
+// endWithParent does nothing: this system offers no such mechanism without a service.
+func endWithParent(*os.Process) (end func()) { return func() {} }
 
 func exitCode(e *exec.ExitError) int { return e.ExitCode() }

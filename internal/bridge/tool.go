@@ -43,11 +43,11 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	line = parseCommandLine(withEnvironment(args, words, line.Command))
 	o.Config = Config{Dir: line.Dir}
 	o.LockWait = line.LockTimeout
-	if !line.local() {
+	if !line.isLocal() {
 		evaluate := refuseReferences
 		if !tool.Terraform {
 			e := evaluator{tool: tool, dir: line.Dir, flags: line.Variables, getenv: o.Getenv}
-			evaluate = func(m module) (map[string]cty.Value, error) { return e.block(ctx, m) }
+			evaluate = func(m module) (map[string]cty.Value, error) { return e.evaluateBlock(ctx, m) }
 		}
 		if line.needsNoState() {
 			evaluate = leaveOut
@@ -100,7 +100,7 @@ func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	o.Command = command
 	o.Environ = []string{"PATH=" + path, shimsVariable + "=" + shims}
 	o.group = true
-	code, err := o.child("", nil)
+	code, err := o.runCommand("", nil)
 	return Result{Code: code}, err
 }
 
@@ -130,7 +130,7 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 	if _, err := os.Stat(mark); mark != "" && err == nil {
 		return nil
 	}
-	answer, err := t.ask(ctx)
+	answer, err := t.askVersion(ctx)
 	if err != nil && (locks || answer.Loop != "") {
 		return err
 	}
@@ -149,7 +149,7 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 		if !locks {
 			return nil
 		}
-		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara needs use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or name another program with %s", t.Path, version, t.variable())
+		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara needs use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or name another program with %s", t.Path, version, t.programVariable())
 	}
 	if mark != "" && os.MkdirAll(filepath.Dir(mark), 0o755) == nil {
 		// Without the mark the tool is only asked again, so errors are ignored.

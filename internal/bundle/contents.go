@@ -65,7 +65,7 @@ func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 			return nil, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
 		}
 		if refCount += reached; refCount > maxBlobRefs {
-			return nil, bounded(refCount)
+			return nil, checkRefCount(refCount)
 		}
 		entries = append(entries, e)
 	}
@@ -85,20 +85,20 @@ func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reac
 			}
 		}
 		if m.Digest == root.Digest {
-			e.Detail = detail(e.Tag, m)
+			e.Detail = describeTag(e.Tag, m)
 		}
-		return bounded(len(seen))
+		return checkRefCount(len(seen))
 	}
 	if _, ok := b.blobs[root.Digest]; !ok {
 		e.Detail = "in an earlier bundle"
 	}
-	err = w.from(ctx, root)
+	err = w.walkFrom(ctx, root)
 	return len(seen), err
 }
 
-// detail returns a one-line description of the manifest under a tag, "" if
+// describeTag returns a one-line description of the manifest under a tag, "" if
 // there is none.
-func detail(tag string, m oci.Manifest) string {
+func describeTag(tag string, m oci.Manifest) string {
 	if evidence.IsStatusTag(tag) {
 		e, err := evidence.ParseStatusEvent(tag, m)
 		if err != nil {

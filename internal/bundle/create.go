@@ -64,7 +64,7 @@ type CreateOptions struct {
 // trust.ErrUntrusted. Until the file is complete it is named file+".part";
 // another run with the same content continues it after its last complete blob.
 func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o CreateOptions) (Report, error) {
-	plan, report, err := collect(ctx, d, items, o)
+	plan, report, err := collectItems(ctx, d, items, o)
 	if err != nil {
 		return Report{}, err
 	}
@@ -77,7 +77,7 @@ func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o Cr
 	if err != nil {
 		return Report{}, fmt.Errorf("creating the bundle: %w", err)
 	}
-	report.Resumed, err = plan.write(ctx, f)
+	report.Resumed, err = plan.completeTar(ctx, f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return Report{}, fmt.Errorf("writing %s: %w", part, err)
 	}
@@ -90,7 +90,7 @@ func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o Cr
 // parallel is how many requests for one bundle run concurrently.
 const parallel = 8
 
-func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions) (contents, Report, error) {
+func collectItems(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions) (contents, Report, error) {
 	c := collector{seen: map[digest.Digest]blob{}, roots: map[string]oci.Descriptor{}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -111,7 +111,7 @@ func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions)
 	if err := g.Wait(); err != nil {
 		return contents{}, Report{}, err
 	}
-	return c.plan(o.Since)
+	return c.orderBlobs(o.Since)
 }
 
 // policyCheck returns the function that checks a version of the item against
@@ -141,8 +141,8 @@ type collector struct {
 	roots map[string]oci.Descriptor // by name
 }
 
-// add adds the blob and reports whether it is new.
-func (c *collector) add(b blob) bool {
+// addBlob adds the blob and reports whether it is new.
+func (c *collector) addBlob(b blob) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.seen[b.desc.Digest]; ok {
@@ -152,7 +152,7 @@ func (c *collector) add(b blob) bool {
 	return true
 }
 
-func (c *collector) has(d digest.Digest) bool {
+func (c *collector) hasCollected(d digest.Digest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, ok := c.seen[d]
@@ -168,8 +168,8 @@ func (c *collector) addRoot(m oci.Manifest, name string) {
 	}
 }
 
-// plan orders the collected blobs.
-func (c *collector) plan(since map[digest.Digest]bool) (contents, Report, error) {
+// orderBlobs orders the collected blobs.
+func (c *collector) orderBlobs(since map[digest.Digest]bool) (contents, Report, error) {
 	var plan contents
 	var required []string
 	report := Report{Tags: len(c.roots)}
@@ -234,18 +234,18 @@ func (c *collector) manifest(ctx context.Context, r *oci.Repo, m oci.Manifest, d
 	if depth > maxDepth {
 		return errDepth
 	}
-	if !c.add(blob{desc: m.Descriptor, repo: r, bytes: m.Bytes}) {
+	if !c.addBlob(blob{desc: m.Descriptor, repo: r, bytes: m.Bytes}) {
 		return nil
 	}
-	children, blobs, err := references(m)
+	children, blobs, err := neededContent(m)
 	if err != nil {
 		return err
 	}
 	for _, d := range blobs {
-		c.add(blob{desc: d, repo: r})
+		c.addBlob(blob{desc: d, repo: r})
 	}
 	for _, d := range children {
-		if c.has(d.Digest) {
+		if c.hasCollected(d.Digest) {
 			continue
 		}
 		child, err := r.Fetch(ctx, d.Digest.String())

@@ -28,9 +28,9 @@ type walk struct {
 	visit   func(m oci.Manifest, blobs []oci.Descriptor) error // called for a manifest in the bundle, with its blobs
 }
 
-func (w *walk) from(ctx context.Context, d oci.Descriptor) error { return w.below(ctx, d, 0) }
+func (w *walk) walkFrom(ctx context.Context, d oci.Descriptor) error { return w.walkBelow(ctx, d, 0) }
 
-func (w *walk) below(ctx context.Context, d oci.Descriptor, depth int) error {
+func (w *walk) walkBelow(ctx context.Context, d oci.Descriptor, depth int) error {
 	if w.seen[d.Digest] || w.skip != nil && w.skip(d.Digest) {
 		return nil
 	}
@@ -51,21 +51,21 @@ func (w *walk) below(ctx context.Context, d oci.Descriptor, depth int) error {
 	if err != nil {
 		return err
 	}
-	children, blobs, err := references(m)
+	children, blobs, err := neededContent(m)
 	if err != nil {
 		return err
 	}
 	for _, child := range children {
-		if err := w.below(ctx, child, depth+1); err != nil {
+		if err := w.walkBelow(ctx, child, depth+1); err != nil {
 			return err
 		}
 	}
 	return w.visit(m, blobs)
 }
 
-// references returns the content that a manifest needs: the manifests in an
+// neededContent returns the content that a manifest needs: the manifests in an
 // index, or the config and layers of an image manifest.
-func references(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
+func neededContent(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
 	if m.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
 		index, err := m.Index()
 		return index.Manifests, nil, err
@@ -88,7 +88,7 @@ func subjectOf(m oci.Manifest) (*oci.Descriptor, error) {
 
 // Report counts the content of the bundle, without its bytes.
 func (b *File) Report() Report {
-	return Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	return Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.requiredBlobs())}
 }
 
 // Verify checks the bundle without a registry, in constant memory: each blob
@@ -102,7 +102,7 @@ func (b *File) Verify(ctx context.Context) (Report, error) {
 		}
 		report.Bytes += s.size
 	}
-	required := b.required()
+	required := b.requiredBlobs()
 	w := walk{b: b, seen: map[digest.Digest]bool{}}
 	w.missing = func(d oci.Descriptor) error {
 		if required[d.Digest] {
@@ -121,7 +121,7 @@ func (b *File) Verify(ctx context.Context) (Report, error) {
 		return nil
 	}
 	for _, root := range b.Index.Manifests {
-		if err := w.from(ctx, root); err != nil {
+		if err := w.walkFrom(ctx, root); err != nil {
 			return report, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
 		}
 	}

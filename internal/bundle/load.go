@@ -92,7 +92,7 @@ type blobRef struct {
 // many repositories.
 const maxBlobRefs = 1 << 21
 
-func bounded(refCount int) error {
+func checkRefCount(refCount int) error {
 	if refCount > maxBlobRefs {
 		return fmt.Errorf("the bundle puts more than %d blobs into repositories: %w", maxBlobRefs, oci.ErrTooLarge)
 	}
@@ -104,11 +104,11 @@ func (l *loader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := l.wanted(ctx, roots)
+	wanted, err := l.wantedRoots(ctx, roots)
 	if err != nil {
 		return err
 	}
-	jobs, err := l.plan(ctx, wanted)
+	jobs, err := l.planBlobs(ctx, wanted)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
-func (l *loader) fill(x root) {
+func (l *loader) markFilled(x root) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.filled[x.item] = x.repo
@@ -152,9 +152,9 @@ type job struct {
 	blob oci.Descriptor
 }
 
-// plan finds the blobs that the roots need, in the order of the file, and what
+// planBlobs finds the blobs that the roots need, in the order of the file, and what
 // is new with the bundle.
-func (l *loader) plan(ctx context.Context, roots []root) ([]job, error) {
+func (l *loader) planBlobs(ctx context.Context, roots []root) ([]job, error) {
 	var jobs []job
 	l.fresh = scope{map[string]bool{}, map[string]bool{}}
 	seen := map[blobRef]bool{}
@@ -178,9 +178,9 @@ func (l *loader) plan(ctx context.Context, roots []root) ([]job, error) {
 					jobs = append(jobs, job{x, blob})
 				}
 			}
-			return bounded(len(seen) + len(l.fresh.reached))
+			return checkRefCount(len(seen) + len(l.fresh.reached))
 		}
-		if err := w.from(ctx, x.Descriptor); err != nil {
+		if err := w.walkFrom(ctx, x.Descriptor); err != nil {
 			return nil, fmt.Errorf("loading %s: %w", x, err)
 		}
 	}
@@ -218,7 +218,7 @@ func (l *loader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progre
 		progress(d.Size)
 		return nil
 	}
-	open, err := l.b.checked(ctx, d)
+	open, err := l.b.openChecked(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 	}
 	switch x.kind {
 	case rootSignature:
-		if err = l.vouched(x, m); err == nil {
+		if err = l.checkVouched(x, m); err == nil {
 			err = evidence.MergeCosignSignatures(ctx, x.repo, x.tag, m)
 		}
 	case rootStatus:
@@ -281,7 +281,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 		}
 	case rootVersion:
 		if err = l.push(ctx, x); err == nil {
-			err = l.version(ctx, x, m, listing)
+			err = l.publishVersion(ctx, x, m, listing)
 		}
 	case rootImage:
 		if err = l.push(ctx, x); err == nil {
@@ -291,7 +291,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 		err = l.push(ctx, x)
 	}
 	if reason, ok := errors.AsType[*unvouchedError](err); ok {
-		return l.refuse(ctx, x, reason)
+		return l.refuseRoot(ctx, x, reason)
 	}
 	return err
 }
@@ -304,9 +304,9 @@ func putTag(ctx context.Context, x root, m oci.Manifest) error {
 	return x.repo.PutTag(ctx, x.tag, m)
 }
 
-// version makes m visible, which the registry has by digest. The policy checks
+// publishVersion makes m visible, which the registry has by digest. The policy checks
 // the bytes that get the tag.
-func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *depot.Listing) error {
+func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, listing *depot.Listing) error {
 	v, ok := addr.VersionFromTag(x.tag)
 	if !ok {
 		return fmt.Errorf("tag %q is not a version: %w", x.tag, oci.ErrCorrupt)
@@ -314,7 +314,7 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 	if l.policy != nil {
 		switch err := trust.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy); {
 		case errors.Is(err, trust.ErrUntrusted):
-			l.note(&l.report.Refused, "%v", err)
+			l.noteReason(&l.report.Refused, "%v", err)
 			return nil
 		case err != nil:
 			return err
@@ -322,18 +322,18 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 	}
 	warnings, err := depot.PutVersion(ctx, l.before[x.repo], v, m)
 	for _, w := range warnings {
-		l.note(&l.report.Warnings, "%s", w)
+		l.noteReason(&l.report.Warnings, "%s", w)
 	}
 	if other, ok := errors.AsType[*depot.ConflictError](err); ok {
-		l.note(&l.report.Conflict, "%v", other)
+		l.noteReason(&l.report.Conflict, "%v", other)
 		return nil
 	}
 	switch {
 	case errors.Is(err, depot.ErrTaken):
-		l.note(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
+		l.noteReason(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
-		l.fill(x)
+		l.markFilled(x)
 	}
 	return err
 }
@@ -350,13 +350,13 @@ func (l *loader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (o
 // push stores the manifest of a root by digest, after the manifests that it
 // lists.
 func (l *loader) push(ctx context.Context, x root) error {
-	w := walk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.pushed(x.repo, d) }}
+	w := walk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.isPushed(x.repo, d) }}
 	w.missing = func(d oci.Descriptor) error {
 		_, err := x.repo.Resolve(ctx, d.Digest.String())
 		return err
 	}
 	w.visit = func(m oci.Manifest, _ []oci.Descriptor) error {
-		if err := l.vouched(x, m); err != nil {
+		if err := l.checkVouched(x, m); err != nil {
 			return err
 		}
 		put := x.repo.PutManifest
@@ -371,10 +371,10 @@ func (l *loader) push(ctx context.Context, x root) error {
 		l.done[blobRef{x.repo.Name(), m.Digest}] = true
 		return nil
 	}
-	return w.from(ctx, x.Descriptor)
+	return w.walkFrom(ctx, x.Descriptor)
 }
 
-func (l *loader) pushed(r *oci.Repo, d digest.Digest) bool {
+func (l *loader) isPushed(r *oci.Repo, d digest.Digest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.done[blobRef{r.Name(), d}]

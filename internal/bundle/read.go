@@ -62,14 +62,14 @@ func (b *File) Close() error { return b.file.Close() }
 // Digests returns the blobs that the bundle contains or requires, for use in a
 // bundle that builds on it.
 func (b *File) Digests() map[digest.Digest]bool {
-	out := b.required()
+	out := b.requiredBlobs()
 	for d := range b.blobs {
 		out[d] = true
 	}
 	return out
 }
 
-func (b *File) required() map[digest.Digest]bool {
+func (b *File) requiredBlobs() map[digest.Digest]bool {
 	out := map[digest.Digest]bool{}
 	for d := range strings.FieldsSeq(b.Index.Annotations[requires]) {
 		out[digest.Digest(d)] = true
@@ -117,7 +117,7 @@ func (b *File) scan() error {
 			}
 		}
 	}
-	if err := b.whole(); err != nil {
+	if err := b.checkComplete(); err != nil {
 		return err
 	}
 	if !layout || b.IndexRaw == nil {
@@ -126,10 +126,10 @@ func (b *File) scan() error {
 	return nil
 }
 
-// whole returns an error if the last files of a bundle are missing: a complete
+// checkComplete returns an error if the last files of a bundle are missing: a complete
 // bundle ends with two blocks of zeros. Nothing else reveals that a part, which
 // is a valid archive, is incomplete.
-func (b *File) whole() error {
+func (b *File) checkComplete() error {
 	end := make([]byte, 2*tarBlock)
 	size, err := b.file.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
@@ -191,8 +191,8 @@ func parseReference(d oci.Descriptor) (reference, error) {
 	return reference{repo, tag}, nil
 }
 
-// checked returns a function that reads a blob. It checks the bytes first.
-func (b *File) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadCloser, error) {
+// openChecked returns a function that reads a blob. It checks the bytes first.
+func (b *File) openChecked(ctx context.Context, d oci.Descriptor) (func() io.ReadCloser, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
 		return nil, fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)

@@ -56,7 +56,7 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	if err != nil {
 		return root{}, false, err
 	}
-	item, name, ok := rebase(l.d, ref.repository)
+	item, name, ok := rebaseName(l.d, ref.repository)
 	kind, known := kindOfTag(ref.tag)
 	switch {
 	case l.images && !ok && isImage(l.d.Options().Layout, ref.repository, name):
@@ -134,9 +134,9 @@ func isVersion(tag string) bool {
 	return ok
 }
 
-// rebase returns the repository below the depot's prefix for a name in a
+// rebaseName returns the repository below the depot's prefix for a name in a
 // bundle, and its item.
-func rebase(d *depot.Depot, name string) (item addr.Item, repository string, ok bool) {
+func rebaseName(d *depot.Depot, name string) (item addr.Item, repository string, ok bool) {
 	if p := d.Options().Layout.Prefix; p != "" {
 		name = p + "/" + name
 	}
@@ -154,7 +154,7 @@ func (l *loader) roots(ctx context.Context) ([]root, error) {
 			return nil, err
 		case skip:
 		case x.kind == rootReferrer && x.tag != "":
-			list, err := l.listed(x)
+			list, err := l.listedReferrers(x)
 			if err != nil {
 				return nil, fmt.Errorf("loading %s: %w", x, err)
 			}
@@ -167,16 +167,16 @@ func (l *loader) roots(ctx context.Context) ([]root, error) {
 	g.SetLimit(parallel)
 	for i := range roots {
 		g.Go(func() (err error) {
-			roots[i].have, err = l.have(gctx, roots[i])
+			roots[i].have, err = l.hasEntry(gctx, roots[i])
 			return err
 		})
 	}
 	return roots, g.Wait()
 }
 
-// listed returns the referrers in a fallback index. Storing them updates the
+// listedReferrers returns the referrers in a fallback index. Storing them updates the
 // list of this registry, if it needs one.
-func (l *loader) listed(x root) ([]root, error) {
+func (l *loader) listedReferrers(x root) ([]root, error) {
 	m, err := l.b.manifest(x.Descriptor)
 	if err != nil {
 		return nil, err
@@ -192,8 +192,8 @@ func (l *loader) listed(x root) ([]root, error) {
 	return out, nil
 }
 
-// have reports whether the registry already has an entry.
-func (l *loader) have(ctx context.Context, x root) (bool, error) {
+// hasEntry reports whether the registry already has an entry.
+func (l *loader) hasEntry(ctx context.Context, x root) (bool, error) {
 	if x.kind == rootReferrer {
 		return false, nil // its manifest may exist but be missing in the list of referrers
 	}
@@ -204,7 +204,7 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("loading %s: %w", x, err)
 	case stored.Digest == x.Digest && x.kind == rootVersion:
-		l.fill(x)
+		l.markFilled(x)
 		m, err := l.manifest(ctx, x.repo, x.Descriptor)
 		if err != nil {
 			return false, err
@@ -214,18 +214,18 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	case stored.Digest == x.Digest:
 		return true, nil
 	case x.kind == rootVersion, x.kind == rootImage:
-		l.note(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored.Digest, x.Digest)
+		l.noteReason(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored.Digest, x.Digest)
 		return true, nil
 	}
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
 }
 
-// wanted returns the roots to load, and reports the versions whose number was
+// wantedRoots returns the roots to load, and reports the versions whose number was
 // used in the registry, or was withdrawn there. It runs before anything is
 // pushed, because the bundle could contain an event that reverts the
 // withdrawal. A withdrawal of the same manifest that the bundle contains beside
 // the version is ignored: an interrupted run may have written it.
-func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
+func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) {
 	numbers := map[string]string{} // the tag that takes each, of modules
 	included := events{}
 	for _, x := range roots {
@@ -248,12 +248,12 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 		if ok {
 			taken, is := errors.AsType[*depot.ConflictError](l.before[x.repo].Taken(v))
 			if is && !included.explain(x, taken.Withdrawn) {
-				l.note(&l.report.Conflict, "%v", taken)
+				l.noteReason(&l.report.Conflict, "%v", taken)
 				continue
 			}
 			number := x.repo.Name() + ":" + v.Number().Tag()
 			if duplicate := numbers[number]; duplicate != "" && x.item.Kind == addr.KindModule {
-				l.note(&l.report.Conflict, "%s is the same version as %s to OpenTofu and Terraform", x, duplicate)
+				l.noteReason(&l.report.Conflict, "%s is the same version as %s to OpenTofu and Terraform", x, duplicate)
 				continue
 			}
 			numbers[number] = x.tag
@@ -289,9 +289,9 @@ type scope struct {
 	reached  map[string]bool // REPOSITORY@DIGEST of the content of the versions
 }
 
-// vouched checks that a manifest, under any tag, refers only to content that is
+// checkVouched checks that a manifest, under any tag, refers only to content that is
 // new with the bundle, unless the bundle is authenticated.
-func (l *loader) vouched(x root, m oci.Manifest) error {
+func (l *loader) checkVouched(x root, m oci.Manifest) error {
 	subject, err := subjectOf(m)
 	switch {
 	case err != nil:
@@ -306,7 +306,7 @@ func (l *loader) vouched(x root, m oci.Manifest) error {
 	return &unvouchedError{about: subject.Digest.String()}
 }
 
-// vouchedStatus is vouched for a status event.
+// vouchedStatus is checkVouched for a status event.
 func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) error {
 	e, err := evidence.ParseStatusEvent(x.tag, m)
 	if err != nil || l.trusted {
@@ -338,9 +338,9 @@ func (e *unvouchedError) Error() string {
 	return fmt.Sprintf("it is about %s, which is not in the bundle, and the bundle is not signed by a trusted key", e.about)
 }
 
-// refuse reports a root that is not loaded, unless the registry already has the
+// refuseRoot reports a root that is not loaded, unless the registry already has the
 // root, or lacks its subject.
-func (l *loader) refuse(ctx context.Context, x root, reason *unvouchedError) error {
+func (l *loader) refuseRoot(ctx context.Context, x root, reason *unvouchedError) error {
 	if x.kind == rootReferrer {
 		if _, err := x.repo.Resolve(ctx, x.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
 			return err
@@ -351,13 +351,13 @@ func (l *loader) refuse(ctx context.Context, x root, reason *unvouchedError) err
 		return nil
 	}
 	if err == nil {
-		l.note(&l.report.Refused, "%s: %v", x, reason)
+		l.noteReason(&l.report.Refused, "%s: %v", x, reason)
 	}
 	return err
 }
 
-// note adds the reason why a root is not loaded to a list of the report.
-func (l *loader) note(list *[]string, format string, args ...any) {
+// noteReason adds the reason why a root is not loaded to a list of the report.
+func (l *loader) noteReason(list *[]string, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*list = append(*list, fmt.Sprintf(format, args...))

@@ -39,18 +39,18 @@ type blob struct {
 
 const tarBlock = 512
 
-// padded returns the space that a file of this size takes in a tar, including
+// paddedSize returns the space that a file of this size takes in a tar, including
 // the header.
-func padded(size int64) int64 { return tarBlock + (size+tarBlock-1)/tarBlock*tarBlock }
+func paddedSize(size int64) int64 { return tarBlock + (size+tarBlock-1)/tarBlock*tarBlock }
 
-// write completes the tar in f and returns how many blobs were already there.
-func (p contents) write(ctx context.Context, f *os.File) (resumed int, err error) {
+// completeTar completes the tar in f and returns how many blobs were already there.
+func (p contents) completeTar(ctx context.Context, f *os.File) (resumed int, err error) {
 	head := []blob{{name: ocispec.ImageLayoutFile, bytes: []byte(layoutFile)}, {name: ocispec.ImageIndexFile, bytes: p.index}}
 	for i, b := range head {
 		head[i].desc = content.NewDescriptorFromBytes("", b.bytes)
 	}
 	all := slices.Concat(head, p.blobs)
-	kept, offset, err := resume(ctx, f, all)
+	kept, offset, err := resumeWrite(ctx, f, all)
 	if err == nil {
 		err = f.Truncate(offset)
 	}
@@ -75,15 +75,15 @@ func (p contents) write(ctx context.Context, f *os.File) (resumed int, err error
 	return max(0, kept-len(head)), out.Close()
 }
 
-// resume returns how many files of an earlier run are complete, and where they
+// resumeWrite returns how many files of an earlier run are complete, and where they
 // end. From the first that is another one, everything is written again.
-func resume(ctx context.Context, f *os.File, all []blob) (kept int, offset int64, err error) {
+func resumeWrite(ctx context.Context, f *os.File, all []blob) (kept int, offset int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, b := range all {
-		end := offset + padded(b.desc.Size)
+		end := offset + paddedSize(b.desc.Size)
 		if end > info.Size() {
 			break
 		}

@@ -164,9 +164,9 @@ func (c *Blobs) path(name string) string { return filepath.Join(c.dir, name) }
 func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
 	name := b.name()
 	c.mu.Lock()
-	if f, whole := c.kept(name, size); f != nil {
+	if f, whole := c.keptFile(name, size); f != nil {
 		c.mu.Unlock()
-		if whole || c.check(f, b) {
+		if whole || c.checkDigest(f, b) {
 			c.count("hit")
 			return f, nil, nil, nil
 		}
@@ -194,7 +194,7 @@ func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Ope
 	case <-ctx.Done():
 		return nil, nil, nil, fmt.Errorf("wait for the registry: %w", context.Cause(ctx))
 	}
-	if fetch.err != nil || fetch.to != nil || fetch.spool == nil || !fetch.spool.has(offset) {
+	if fetch.err != nil || fetch.to != nil || fetch.spool == nil || !fetch.spool.hasBytes(offset) {
 		return nil, nil, fetch.to, fetch.err
 	}
 	f, err := fetch.spool.Open()
@@ -215,22 +215,22 @@ func (c *Blobs) Size(b Blob) (int64, bool) {
 	return el.Value.(*blobFile).size, true
 }
 
-// kept returns a complete file, or nil, and whether its bytes are known to
+// keptFile returns a complete file, or nil, and whether its bytes are known to
 // match its digest: a file from an earlier process, or one that was changed
 // since, has to be checked. The caller must hold mu.
-func (c *Blobs) kept(name string, size int64) (f *os.File, whole bool) {
+func (c *Blobs) keptFile(name string, size int64) (f *os.File, whole bool) {
 	el, ok := c.files[name]
 	if !ok {
 		return nil, false
 	}
 	file := el.Value.(*blobFile)
 	if file.size != size {
-		c.remove(el) // damaged
+		c.removeFile(el) // damaged
 		return nil, false
 	}
 	f, err := os.Open(c.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		c.remove(el) // another process removed it
+		c.removeFile(el) // another process removed it
 	}
 	if err != nil {
 		return nil, false
@@ -253,8 +253,8 @@ func timeOf(f *os.File) time.Time {
 	return info.ModTime()
 }
 
-// check compares a file with its digest. It closes and removes a damaged file.
-func (c *Blobs) check(f *os.File, b Blob) bool {
+// checkDigest compares a file with its digest. It closes and removes a damaged file.
+func (c *Blobs) checkDigest(f *os.File, b Blob) bool {
 	written := timeOf(f)
 	sum := sha256.New()
 	_, err := io.Copy(sum, f)
@@ -271,7 +271,7 @@ func (c *Blobs) check(f *os.File, b Blob) bool {
 		file.whole = file.used.Equal(written)
 	case !whole && known:
 		c.log.Error("a damaged file is removed from the blob cache", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
-		c.remove(el)
+		c.removeFile(el)
 	}
 	if !whole {
 		_ = f.Close() // opened only for reading
@@ -287,7 +287,7 @@ func (c *Blobs) makeRoom(size int64) bool {
 		return false
 	}
 	for size+c.fetching+c.bytes > c.limit {
-		c.remove(c.order.Back())
+		c.removeFile(c.order.Back())
 	}
 	return true
 }
@@ -302,8 +302,8 @@ func (c *Blobs) insert(f *blobFile) {
 	c.bytes += f.size
 }
 
-// remove deletes a file. The caller must hold mu.
-func (c *Blobs) remove(el *list.Element) {
+// removeFile deletes a file. The caller must hold mu.
+func (c *Blobs) removeFile(el *list.Element) {
 	f := c.order.Remove(el).(*blobFile)
 	delete(c.files, f.name)
 	c.bytes -= f.size
@@ -337,7 +337,7 @@ func (c *Blobs) fill(ctx context.Context, b Blob, f *blobFetch, opener Opener) e
 	defer cancel(nil)
 	watch := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("%w for %s", errStalled, c.stall)) })
 	defer watch.Stop()
-	body, err := c.begin(ctx, b, f, opener)
+	body, err := c.beginFetch(ctx, b, f, opener)
 	if err != nil || body == nil {
 		return err
 	}
@@ -349,12 +349,12 @@ func (c *Blobs) fill(ctx context.Context, b Blob, f *blobFetch, opener Opener) e
 	if err := f.spool.Finish(err); err != nil {
 		return err
 	}
-	return f.spool.keep(c.path(b.name()))
+	return f.spool.moveTo(c.path(b.name()))
 }
 
-// begin opens the blob and the file, and notifies the waiting readers. If it
+// beginFetch opens the blob and the file, and notifies the waiting readers. If it
 // returns neither an error nor a body, the registry redirects.
-func (c *Blobs) begin(ctx context.Context, b Blob, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
+func (c *Blobs) beginFetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
 	defer close(f.opened)
 	defer func() {
 		if p := recover(); p != nil {

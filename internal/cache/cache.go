@@ -81,18 +81,18 @@ type Loader[V any] func(ctx context.Context, old V, has bool) (V, error)
 // Get returns the value of key, from memory or from load. The load belongs to
 // no caller: when ctx ends, Get returns and the load continues for the others.
 func (c *Cache[V]) Get(ctx context.Context, key string, p Policy, load Loader[V]) (V, error) {
-	e, state, kept := c.look(key, p)
+	e, state, kept := c.lookUp(key, p)
 	switch state {
 	case fresh:
 		c.count(c.kind, "hit")
 		return e.value, e.err
 	case ageing:
 		c.count(c.kind, "hit")
-		c.start(ctx, key, load)
+		c.startLoad(ctx, key, load)
 		return e.value, nil
 	case failing:
 		c.count(c.kind, "stale")
-		c.start(ctx, key, load)
+		c.startLoad(ctx, key, load)
 		return e.value, nil
 	case old:
 		wait, cancel := context.WithTimeout(ctx, Patience)
@@ -117,18 +117,18 @@ const (
 	old               // must be refreshed first
 )
 
-// look returns the entry of key with its freshness, and how many entries have
+// lookUp returns the entry of key with its freshness, and how many entries have
 // been cached so far. It marks an entry whose background refresh the caller has
 // to start.
-func (c *Cache[V]) look(key string, p Policy) (entry[V], freshness, int) {
+func (c *Cache[V]) lookUp(key string, p Policy) (entry[V], freshness, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, f := c.worth(key, p)
+	e, f := c.judgeEntry(key, p)
 	return e, f, c.kept
 }
 
-// worth is look without the count. The caller must hold mu.
-func (c *Cache[V]) worth(key string, p Policy) (entry[V], freshness) {
+// judgeEntry is lookUp without the count. The caller must hold mu.
+func (c *Cache[V]) judgeEntry(key string, p Policy) (entry[V], freshness) {
 	el, ok := c.entries[key]
 	if !ok {
 		return entry[V]{}, absent
@@ -161,8 +161,8 @@ func (c *Cache[V]) worth(key string, p Policy) (entry[V], freshness) {
 	return entry[V]{}, absent
 }
 
-// start starts a load in the background.
-func (c *Cache[V]) start(ctx context.Context, key string, load Loader[V]) {
+// startLoad starts a load in the background.
+func (c *Cache[V]) startLoad(ctx context.Context, key string, load Loader[V]) {
 	c.flight.DoChan(key, c.fetch(ctx, key, load))
 }
 
@@ -173,7 +173,7 @@ func (c *Cache[V]) wait(ctx context.Context, key string, kept int, load Loader[V
 	own := false
 	fetch := c.fetch(ctx, key, load)
 	ch := c.flight.DoChan(key, func() (any, error) {
-		if e, ok := c.since(key, kept); ok {
+		if e, ok := c.cachedSince(key, kept); ok {
 			return e.value, e.err
 		}
 		own = true
@@ -199,16 +199,16 @@ func (c *Cache[V]) fetch(ctx context.Context, key string, load Loader[V]) func()
 	return func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LoadTimeout)
 		defer cancel()
-		old, has, epoch := c.known(key)
-		v, err := guarded(ctx, load, old, has)
-		c.keep(key, v, err, epoch)
+		old, has, epoch := c.cachedValue(key)
+		v, err := guardLoad(ctx, load, old, has)
+		c.keepValue(key, v, err, epoch)
 		return v, err
 	}
 }
 
-// guarded turns a panic in a load into an error for its waiters: a load runs in
+// guardLoad turns a panic in a load into an error for its waiters: a load runs in
 // a separate goroutine, where a panic would end the process.
-func guarded[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, err error) {
+func guardLoad[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -217,8 +217,8 @@ func guarded[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, 
 	return load(ctx, old, has)
 }
 
-// since returns the entry of key if it was cached after the first kept entries.
-func (c *Cache[V]) since(key string, kept int) (entry[V], bool) {
+// cachedSince returns the entry of key if it was cached after the first kept entries.
+func (c *Cache[V]) cachedSince(key string, kept int) (entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el, ok := c.entries[key]
@@ -229,7 +229,7 @@ func (c *Cache[V]) since(key string, kept int) (entry[V], bool) {
 	return *e, e.number > kept
 }
 
-func (c *Cache[V]) known(key string) (v V, has bool, epoch int) {
+func (c *Cache[V]) cachedValue(key string) (v V, has bool, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if el, ok := c.entries[key]; ok {
@@ -240,7 +240,7 @@ func (c *Cache[V]) known(key string) (v V, has bool, epoch int) {
 	return v, false, c.epoch
 }
 
-func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
+func (c *Cache[V]) keepValue(key string, v V, err error, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el, ok := c.entries[key]
@@ -256,7 +256,7 @@ func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
 		return
 	}
 	if ok {
-		c.remove(el)
+		c.removeEntry(el)
 	}
 	c.kept++
 	e := &entry[V]{key: key, number: c.kept, value: v, err: err, at: c.now(), size: len(key) + 128}
@@ -266,7 +266,7 @@ func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
 	c.entries[key] = c.order.PushFront(e)
 	c.bytes += e.size
 	for c.bytes > c.limit && c.order.Len() > 1 {
-		c.remove(c.order.Back())
+		c.removeEntry(c.order.Back())
 	}
 }
 
@@ -275,12 +275,12 @@ func (c *Cache[V]) Put(key string, v V) {
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
-	c.keep(key, v, nil, epoch)
+	c.keepValue(key, v, nil, epoch)
 }
 
 // Peek returns the value of key if it is cached, without loading it.
 func (c *Cache[V]) Peek(key string) (V, bool) {
-	v, has, _ := c.known(key)
+	v, has, _ := c.cachedValue(key)
 	return v, has
 }
 
@@ -303,12 +303,12 @@ func (c *Cache[V]) Forget(key string) {
 	c.epoch++
 	c.flight.Forget(key)
 	if el, ok := c.entries[key]; ok {
-		c.remove(el)
+		c.removeEntry(el)
 	}
 }
 
-// remove drops an entry. The caller must hold mu.
-func (c *Cache[V]) remove(el *list.Element) {
+// removeEntry drops an entry. The caller must hold mu.
+func (c *Cache[V]) removeEntry(el *list.Element) {
 	e := c.order.Remove(el).(*entry[V])
 	delete(c.entries, e.key)
 	c.bytes -= e.size

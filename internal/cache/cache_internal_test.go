@@ -203,7 +203,7 @@ func TestCacheEvicts(t *testing.T) {
 func TestJoinedTooLate(t *testing.T) {
 	c := New("list", 1<<20, func(int) int { return 0 }, time.Now, func(string, string) {})
 	p := Policy{Fresh: time.Minute}
-	_, _, kept := c.look("k", p)
+	_, _, kept := c.lookUp("k", p)
 	c.Put("k", 1)
 	v, err := c.wait(t.Context(), "k", kept, func(context.Context, int, bool) (int, error) {
 		t.Error("it is loaded again")
@@ -212,7 +212,7 @@ func TestJoinedTooLate(t *testing.T) {
 	if v != 1 || err != nil {
 		t.Errorf("got %d, %v", v, err)
 	}
-	_, _, kept = c.look("k", p)
+	_, _, kept = c.lookUp("k", p)
 	v, err = c.wait(t.Context(), "k", kept, func(context.Context, int, bool) (int, error) { return 2, nil })
 	if v != 2 || err != nil {
 		t.Errorf("what is known and was seen is loaded: got %d, %v", v, err)

@@ -72,7 +72,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	if n > 0 {
 		s.good = s.written
 		s.written += int64(n)
-		s.wake()
+		s.wakeReaders()
 	}
 	return n, err
 }
@@ -84,8 +84,8 @@ func (s *Spool) Written() int64 {
 	return s.written
 }
 
-// wake notifies the waiting readers. The caller must hold mu.
-func (s *Spool) wake() {
+// wakeReaders notifies the waiting readers. The caller must hold mu.
+func (s *Spool) wakeReaders() {
 	if s.grown != nil {
 		close(s.grown)
 		s.grown = nil
@@ -106,16 +106,16 @@ func (s *Spool) Finish(cause error) error {
 	if cause == nil {
 		s.good = s.written
 	}
-	s.wake()
+	s.wakeReaders()
 	if cause == nil {
 		return nil
 	}
-	return errors.Join(cause, s.drop())
+	return errors.Join(cause, s.dropFile())
 }
 
-// keep moves a finished file to its final name. The file is synced before, so
+// moveTo moves a finished file to its final name. The file is synced before, so
 // that a crash leaves no file that looks complete but is not.
-func (s *Spool) keep(path string) error {
+func (s *Spool) moveTo(path string) error {
 	err := errors.Join(s.file.Sync(), s.file.Close())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,9 +138,9 @@ func (s *Spool) Open() (*os.File, error) {
 }
 
 // Discard removes a finished file. Its readers keep it open.
-func (s *Spool) Discard() error { return s.drop() }
+func (s *Spool) Discard() error { return s.dropFile() }
 
-func (s *Spool) drop() error {
+func (s *Spool) dropFile() error {
 	err := errors.Join(s.file.Close(), os.Remove(s.path))
 	if s.remove != nil {
 		err = errors.Join(err, s.remove())
@@ -148,9 +148,9 @@ func (s *Spool) drop() error {
 	return err
 }
 
-// has reports whether the bytes at offset can be read without waiting, or are
+// hasBytes reports whether the bytes at offset can be read without waiting, or are
 // the first ones.
-func (s *Spool) has(offset int64) bool {
+func (s *Spool) hasBytes(offset int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return offset == 0 || s.good > offset

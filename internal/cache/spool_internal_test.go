@@ -86,7 +86,7 @@ func TestSpool(t *testing.T) {
 	must.Succeed(t, s.Finish(nil))
 	readers.Wait()
 	path := filepath.Join(dir, "kept")
-	must.Succeed(t, s.keep(path))
+	must.Succeed(t, s.moveTo(path))
 	if got, err := readSpool(t.Context(), s, 5000); err != nil || got != want {
 		t.Errorf("after it was kept: %d of %d bytes, %v", len(got), len(want), err)
 	}

@@ -24,14 +24,14 @@ type Blobs struct {
 	bytes  *cache.Cache[[]byte] // repository@hex
 }
 
-// always is the policy for values that never change.
-func always() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
+// alwaysFresh is the policy for values that never change.
+func alwaysFresh() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
 
 // Blob returns the descriptor of a blob. If this process does not know its size, it asks
 // the registry.
 func (b *Blobs) Blob(ctx context.Context, repository, sha256hex string) (oci.Descriptor, error) {
 	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, sha256hex)}
-	size, err := b.sizes.Get(ctx, repository+"@"+sha256hex, always(), func(ctx context.Context, _ int64, _ bool) (int64, error) {
+	size, err := b.sizes.Get(ctx, repository+"@"+sha256hex, alwaysFresh(), func(ctx context.Context, _ int64, _ bool) (int64, error) {
 		r, err := b.client.Repo(repository)
 		if err != nil {
 			return 0, err
@@ -65,9 +65,9 @@ func (b *Blobs) KnownBytes(repository, sha256hex string) ([]byte, bool) {
 	return b.bytes.Peek(repository + "@" + sha256hex)
 }
 
-// small returns the content of a small blob, through the cache.
-func (b *Blobs) small(ctx context.Context, repository string, d oci.Descriptor) ([]byte, error) {
-	return b.bytes.Get(ctx, repository+"@"+d.Digest.Encoded(), always(), func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
+// smallBlob returns the content of a small blob, through the cache.
+func (b *Blobs) smallBlob(ctx context.Context, repository string, d oci.Descriptor) ([]byte, error) {
+	return b.bytes.Get(ctx, repository+"@"+d.Digest.Encoded(), alwaysFresh(), func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
 		r, err := b.client.Repo(repository)
 		if err != nil {
 			return nil, err

@@ -158,13 +158,13 @@ func (c *Catalog) Ping(ctx context.Context) error {
 // The manifest of a version that was deleted by its digest stays in the cache as long as
 // that of its tag.
 func (c *Catalog) Changed(repository, reference string) {
-	c.policy.forget(repository, reference)
-	c.evidence.forget(repository, reference)
+	c.policy.forgetVerdict(repository, reference)
+	c.evidence.forgetEvidence(repository, reference)
 	c.lists.Forget(repository)
-	c.manifests.forget(repository, reference)
+	c.manifests.forgetTag(repository, reference)
 	c.news.notify()
 	if c.finder != nil {
-		c.finder.changed(repository)
+		c.finder.recordChange(repository)
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *Catalog) ChangedPublished() {
 	c.published.Forget(c.layout.CatalogRepo())
 	c.news.notify()
 	if c.finder != nil {
-		c.finder.changed("")
+		c.finder.recordChange("")
 	}
 }
 
@@ -183,7 +183,7 @@ type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
 
-func refused(format string, args ...any) error {
+func newRefused(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 

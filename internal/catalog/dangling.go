@@ -55,7 +55,7 @@ func (c *Catalog) MarkDangling(ctx context.Context, it addr.Item, v addr.Version
 
 // dropDangling removes v from the list l.
 func dropDangling(c *Catalog, repository string, l *Versions, v addr.Version, other digest.Digest) bool {
-	if !slices.Contains(l.Listed, v) || !c.lost.dangling(repository, v, other) {
+	if !slices.Contains(l.Listed, v) || !c.lost.addDangling(repository, v, other) {
 		return false
 	}
 	c.lists.Forget(repository)
@@ -81,21 +81,21 @@ func dropForeign(ctx context.Context, c *Catalog, repository string, l *Versions
 	if it, _ := c.layout.Parse(repository); it.Kind != addr.KindModule {
 		return
 	}
-	known := c.lost.in(repository)
+	known := c.lost.lostIn(repository)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkParallel)
 	looked := 0
 	for _, v := range l.Listed {
 		_, lost := known[v]
-		_, read := c.manifests.known(repository, v, l)
+		_, read := c.manifests.knownManifest(repository, v, l)
 		if _, timed := l.Listing.Times[v.Tag()]; timed || lost || read || v.Edition() || looked == maxForeign {
 			continue
 		}
 		looked++
 		g.Go(func() error {
-			_, err := c.manifests.at(ctx, repository, v, l)
+			_, err := c.manifests.manifestAt(ctx, repository, v, l)
 			if e, ok := errors.AsType[*danglingError](err); ok && e.other != "" {
-				c.lost.dangling(repository, v, e.other)
+				c.lost.addDangling(repository, v, e.other)
 			}
 			return nil // a request for the version fails with the error
 		})

@@ -36,7 +36,7 @@ func (c *Catalog) Docs(ctx context.Context, pv *ProviderVersion) (*ProviderDocs,
 	if d == nil {
 		return nil, nil
 	}
-	return c.docs.Get(ctx, pv.Repository+"@"+d.Digest.String(), always(), func(ctx context.Context, _ *ProviderDocs, _ bool) (*ProviderDocs, error) {
+	return c.docs.Get(ctx, pv.Repository+"@"+d.Digest.String(), alwaysFresh(), func(ctx context.Context, _ *ProviderDocs, _ bool) (*ProviderDocs, error) {
 		if d.Size > artifact.MaxProviderDocs {
 			return &ProviderDocs{Broken: fmt.Errorf("%d bytes: %w", d.Size, oci.ErrTooLarge)}, nil
 		}

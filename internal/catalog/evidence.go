@@ -72,17 +72,17 @@ func newEvidence(now func() time.Time, looked func(kind, result string)) *eviden
 // is included after ten minutes: it is read in the background. Keys are trusted if the
 // policy of the server names them.
 func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
-	return c.vouching(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
+	return c.cachedEvidence(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
 }
 
 // Brief is like Evidence with the newest scan report alone, for the head of a page: it
 // costs three requests, and [Catalog.Evidence] costs one more for each attestation.
 func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
-	return c.vouching(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
+	return c.cachedEvidence(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
 }
 
-// vouching returns cached evidence, or reads it.
-func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *evidence.Referrers) (evidence.Referred, error),
+// cachedEvidence returns cached evidence, or reads it.
+func (c *Catalog) cachedEvidence(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *evidence.Referrers) (evidence.Referred, error),
 	it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions,
 ) (*Evidence, error) {
 	repository := it.Repository(c.layout)
@@ -128,13 +128,13 @@ func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	if end := slices.IndexFunc(rest, func(tag string) bool { return !strings.HasPrefix(tag, prefix) }); end >= 0 {
 		rest = rest[:end]
 	}
-	return fmt.Sprint(l.resigned(v), len(rest), rest[:min(len(rest), maxAttached)])
+	return fmt.Sprint(l.lastResign(v), len(rest), rest[:min(len(rest), maxAttached)])
 }
 
 // Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that a user
 // has to look at the report itself.
 func (c *Catalog) Findings(ctx context.Context, repository string, report evidence.Report) (*Findings, error) {
-	return c.evidence.found.Get(ctx, repository+"@"+report.Document.Digest.String(), always(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
+	return c.evidence.found.Get(ctx, repository+"@"+report.Document.Digest.String(), alwaysFresh(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
 		r, err := c.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -151,9 +151,9 @@ func (c *Catalog) Findings(ctx context.Context, repository string, report eviden
 	})
 }
 
-// forget drops the evidence of a digest if the reference is the digest, or the tag of an
+// forgetEvidence drops the evidence of a digest if the reference is the digest, or the tag of an
 // artifact that refers to it.
-func (e *evidenceCache) forget(repository, reference string) {
+func (e *evidenceCache) forgetEvidence(repository, reference string) {
 	if hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-"); ok && len(hex) >= 64 {
 		e.of.Forget(repository + "@sha256:" + hex[:64])
 		e.brief.Forget(repository + "@sha256:" + hex[:64])

@@ -81,19 +81,19 @@ func NewFinder(c *Catalog, templates bool) *Finder {
 // catalog: complete is false while that is read for the first time. An error means that
 // the registry failed before the list was read for the first time.
 func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
-	x, complete, err := f.index(ctx)
+	x, complete, err := f.currentIndex(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	return f.views.Of(x, rights, f.now(), may), complete, nil
 }
 
-func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err error) {
+func (f *Finder) currentIndex(ctx context.Context) (x *search.Index, complete bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
 	base, err := f.c.Published(wait)
 	if err == nil {
-		return f.of(base).x, true, nil
+		return f.indexOf(base).x, true, nil
 	}
 	if now := f.shown.Load(); now != nil {
 		return now.x, true, nil
@@ -104,16 +104,16 @@ func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err
 	return nil, false, err
 }
 
-// of returns the index for a list of the catalog.
-func (f *Finder) of(base *Published) *shown {
+// indexOf returns the index for a list of the catalog.
+func (f *Finder) indexOf(base *Published) *shown {
 	if now := f.shown.Load(); now != nil && now.base == base {
 		return now
 	}
-	return f.make(base)
+	return f.replaceIndex(base)
 }
 
-// make replaces the index that searches use.
-func (f *Finder) make(base *Published) *shown {
+// replaceIndex replaces the index that searches use.
+func (f *Finder) replaceIndex(base *Published) *shown {
 	f.making.Lock()
 	defer f.making.Unlock()
 	f.mu.Lock()
@@ -151,8 +151,8 @@ func (f *Finder) entry(it addr.Item) search.Entry {
 	return e
 }
 
-// changed records that a repository has changed, or the list of all if it is "".
-func (f *Finder) changed(repository string) {
+// recordChange records that a repository has changed, or the list of all if it is "".
+func (f *Finder) recordChange(repository string) {
 	f.mu.Lock()
 	if repository != "" && len(f.dirty) < maxNoted {
 		f.dirty[repository] = true
@@ -164,8 +164,8 @@ func (f *Finder) changed(repository string) {
 	}
 }
 
-// saw records that the list of a repository was requested.
-func (f *Finder) saw(repository string) {
+// recordRequest records that the list of a repository was requested.
+func (f *Finder) recordRequest(repository string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n, ok := f.asked[repository]; ok || len(f.asked) < maxNoted {
@@ -179,7 +179,7 @@ func (f *Finder) Run(ctx context.Context) {
 	f.written = f.now().Add(writeFirst - writeEvery)
 	f.mu.Unlock()
 	for ctx.Err() == nil {
-		wait := f.step(ctx)
+		wait := f.readNext(ctx)
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -190,8 +190,8 @@ func (f *Finder) Run(ctx context.Context) {
 	}
 }
 
-// step reads one repository and returns how long to wait before the next step.
-func (f *Finder) step(ctx context.Context) time.Duration {
+// readNext reads one repository and returns how long to wait before the next step.
+func (f *Finder) readNext(ctx context.Context) time.Duration {
 	base, err := f.c.Published(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -199,17 +199,17 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 		}
 		return cache.FailureTTL
 	}
-	it, changed, ok := f.next(base)
+	it, changed, ok := f.nextItem(base)
 	if !ok {
-		f.show(base, true) // nothing else is to be read
+		f.showEntries(base, true) // nothing else is to be read
 		f.save(ctx, base)
 		return lookEvery
 	}
-	cost, err := f.read(ctx, it, changed)
+	cost, err := f.readEntry(ctx, it, changed)
 	if err != nil && ctx.Err() == nil {
 		f.log.Warn("a repository was not read for the search", "repository", it.Repository(f.c.layout), "error", err)
 	}
-	f.show(base, changed)
+	f.showEntries(base, changed)
 	f.save(ctx, base)
 	if changed {
 		return 0
@@ -217,21 +217,21 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 	return time.Duration(max(1, cost)) * refreshEach
 }
 
-// show makes new entries visible to searches: at once if at is set, otherwise at
+// showEntries makes new entries visible to searches: at once if at is set, otherwise at
 // intervals.
-func (f *Finder) show(base *Published, at bool) {
+func (f *Finder) showEntries(base *Published, at bool) {
 	now := f.shown.Load()
 	f.mu.Lock()
 	due := f.stale && (at || now == nil || f.now().Sub(now.at) >= showEvery)
 	f.mu.Unlock()
 	if due || now == nil || now.base != base {
-		f.make(base)
+		f.replaceIndex(base)
 	}
 }
 
-// next returns the item to read next: first those that this process changed, then unknown
+// nextItem returns the item to read next: first those that this process changed, then unknown
 // ones, then those with the oldest entries; among these the most requested ones first.
-func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
+func (f *Finder) nextItem(base *Published) (it addr.Item, changed, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for repository := range f.dirty {
@@ -243,7 +243,7 @@ func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
 	if now := f.now(); f.planned != base || now.Sub(f.plannedAt) >= planEvery {
 		f.planned = base
 		f.plannedAt = now
-		f.todo = f.plan(base, now)
+		f.todo = f.planReads(base, now)
 	}
 	if len(f.todo) == 0 {
 		return it, false, false
@@ -253,8 +253,8 @@ func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
 	return it, false, true
 }
 
-// plan returns the items to read, in order; f.mu is held.
-func (f *Finder) plan(base *Published, now time.Time) []addr.Item {
+// planReads returns the items to read, in order; f.mu is held.
+func (f *Finder) planReads(base *Published, now time.Time) []addr.Item {
 	var todo []addr.Item
 	asked := map[addr.Item]int{}
 	for _, it := range f.items(base) {

@@ -78,7 +78,7 @@ func (f *found) hits(t testing.TB, text string) string {
 func (f *found) settle(t testing.TB) (waited time.Duration) {
 	t.Helper()
 	for range 1000 {
-		wait := f.step(t.Context())
+		wait := f.readNext(t.Context())
 		if wait == lookEvery {
 			return waited
 		}
@@ -120,7 +120,7 @@ func TestFinder(t *testing.T) {
 		"aws_vpc": "app/queue/aws net/vpc/aws", "private": "app/queue/aws net/vpc/aws", "cidr": "app/queue/aws net/vpc/aws", "old": "", "candidate": "", "badge": "", "gone": "gone/away/aws",
 	} {
 		f.passed.Add(int64(showEvery))
-		f.step(t.Context())
+		f.readNext(t.Context())
 		if got := f.hits(t, text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
@@ -135,7 +135,7 @@ func TestFinder(t *testing.T) {
 	f.module(t, "net/vpc/aws", "1.11.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "brandnew" {}`)}})
 	f.c.Changed("acme/modules/net/vpc/aws", "1.11.0")
 	f.c.ChangedPublished()
-	if f.step(t.Context()); f.hits(t, "brandnew") != "net/vpc/aws" {
+	if f.readNext(t.Context()); f.hits(t, "brandnew") != "net/vpc/aws" {
 		t.Errorf("after a publication: %q", f.hits(t, "brandnew"))
 	}
 
@@ -149,7 +149,7 @@ func TestFinder(t *testing.T) {
 		t.Errorf("%d requests in %v: more than three a second", n, waited)
 	}
 	f.passed.Add(int64(showEvery))
-	if f.step(t.Context()); f.hits(t, "aws_vpc") != "app/queue/aws app/site/aws" {
+	if f.readNext(t.Context()); f.hits(t, "aws_vpc") != "app/queue/aws app/site/aws" {
 		t.Errorf("after a round: %q", f.hits(t, "aws_vpc"))
 	}
 
@@ -278,7 +278,7 @@ func TestFinderSigned(t *testing.T) {
 	f.hits(t, "net")
 	f.settle(t)
 	f.passed.Add(int64(showEvery))
-	f.step(t.Context())
+	f.readNext(t.Context())
 	v, _ := must.GetBoth(f.View(t.Context(), "all", func(string, string) bool { return true }))(t)
 	for name, want := range map[string]search.Entry{"bundle": {Signed: true, Scan: search.ScanCritical}, "reported": {Scan: search.ScanCritical}, "bare": {}} {
 		e, ok := v.Has("module", "net/"+name+"/aws")

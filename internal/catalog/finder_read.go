@@ -31,8 +31,8 @@ const (
 	checkCost   = 3 // for each version that a policy checks
 )
 
-// read updates the entry of an item, and returns the maximum number of requests made.
-func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests int, err error) {
+// readEntry updates the entry of an item, and returns the maximum number of requests made.
+func (f *Finder) readEntry(ctx context.Context, it addr.Item, force bool) (requests int, err error) {
 	now := f.now()
 	f.mu.Lock()
 	e := f.entry(it)
@@ -42,16 +42,16 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		e = search.Entry{Kind: it.Kind, Address: it.String(), Listed: now, Read: now}
-		f.put(e)
+		f.storeEntry(e)
 		return listCost, nil
 	case err != nil:
-		f.put(e) // so that other items are read first
+		f.storeEntry(e) // so that other items are read first
 		return listCost, err
 	}
 	v, ok := l.Latest()
 	tags := tagsHash(l, v)
 	if !force && e.Tags == tags && now.Sub(e.Read) < rereadAge {
-		f.put(e)
+		f.storeEntry(e)
 		return listCost, nil
 	}
 	requests = versionCost
@@ -60,31 +60,31 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	}
 	fresh := search.Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
 	if ok {
-		err = f.version(ctx, it, v, l, &fresh)
+		err = f.describeVersion(ctx, it, v, l, &fresh)
 	}
 	if err != nil {
-		f.put(e)
+		f.storeEntry(e)
 		return requests, err
 	}
-	f.put(fresh)
+	f.storeEntry(fresh)
 	return requests, nil
 }
 
-// put stores an entry.
-func (f *Finder) put(e search.Entry) {
+// storeEntry stores an entry.
+func (f *Finder) storeEntry(e search.Entry) {
 	e.Trim()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old, had := f.entries[e.Key()]
 	f.entries[e.Key()] = e
 	f.unsaved = true
-	if !had || !same(old, e) {
+	if !had || !isSameEntry(old, e) {
 		f.stale = true
 	}
 }
 
-// same reports whether two entries have the same content.
-func same(a, b search.Entry) bool {
+// isSameEntry reports whether two entries have the same content.
+func isSameEntry(a, b search.Entry) bool {
 	sameVersion := a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time)
 	sameStatus := a.Signed == b.Signed && a.Scan == b.Scan && a.Deprecated == b.Deprecated
 	sameText := a.Description == b.Description && a.Tags == b.Tags && slices.Equal(a.Texts, b.Texts)
@@ -102,8 +102,8 @@ func tagsHash(l *Versions, newest addr.Version) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// version fills in the fields that describe the newest version.
-func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
+// describeVersion fills in the fields that describe the newest version.
+func (f *Finder) describeVersion(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
 	e.Version = v.String()
 	e.Deprecated = l.Listing.Status(v).Deprecated != nil
 	var manifest oci.Descriptor
@@ -120,7 +120,7 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 		if err != nil && !errors.Is(err, oci.ErrCorrupt) {
 			return err
 		}
-		describe(d.Root, e)
+		describeModule(d.Root, e)
 	case addr.KindTemplate:
 		t, body, err := f.c.TemplateVersion(ctx, it.Template, v)
 		if err != nil {
@@ -136,7 +136,7 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 		manifest = pv.Index
 		annotations = pv.Annotations
 		e.Signed = len(pv.Meta.SignatureBytes) > 0
-		if e.Resources, err = f.documented(ctx, it, pv); err != nil {
+		if e.Resources, err = f.documentedNames(ctx, it, pv); err != nil {
 			return err
 		}
 	}
@@ -182,9 +182,9 @@ func scanLevel(s evidence.ScanSummary) string {
 	return search.ScanClean
 }
 
-// documented returns the names of the documented resources and data sources of a
+// documentedNames returns the names of the documented resources and data sources of a
 // provider.
-func (f *Finder) documented(ctx context.Context, it addr.Item, pv *ProviderVersion) ([]string, error) {
+func (f *Finder) documentedNames(ctx context.Context, it addr.Item, pv *ProviderVersion) ([]string, error) {
 	docs, err := f.c.Docs(ctx, pv)
 	if err != nil || docs == nil || docs.Docs == nil {
 		return nil, err
@@ -198,8 +198,8 @@ func (f *Finder) documented(ctx context.Context, it addr.Item, pv *ProviderVersi
 	return names, nil
 }
 
-// describe fills in the fields that come from the description of a module's root.
-func describe(d artifact.DescribedModule, e *search.Entry) {
+// describeModule fills in the fields that come from the description of a module's root.
+func describeModule(d artifact.DescribedModule, e *search.Entry) {
 	e.Inputs = d.InputOrder
 	for _, r := range d.Resources {
 		e.Resources = append(e.Resources, r.Type)

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// known returns the catalog as the stored index has it, so that the entries of r need not
+// storedCatalog returns the catalog as the stored index has it, so that the entries of r need not
 // be read one by one. It is nil if the index was loaded before.
-func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
+func (f *Finder) storedCatalog(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	f.mu.Lock()
 	loaded := f.loaded
 	f.mu.Unlock()
@@ -31,7 +31,7 @@ func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 		f.log.Warn("the search index was not read; it is built again", "repository", r.Name(), "error", err)
 	}
 	f.loaded = !errors.Is(err, oci.ErrUnavailable)
-	f.take(stored)
+	f.mergeStored(stored)
 	entries := make([]artifact.CatalogEntry, 0, len(f.entries))
 	for _, e := range f.entries {
 		if it, ok := itemOf(e); ok {
@@ -41,9 +41,9 @@ func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	return depot.KnownCatalog(entries)
 }
 
-// take keeps stored entries that are newer than those of f; f.mu is held. An entry from
+// mergeStored keeps stored entries that are newer than those of f; f.mu is held. An entry from
 // the future was written with a wrong clock, and would never be replaced.
-func (f *Finder) take(others []search.Entry) {
+func (f *Finder) mergeStored(others []search.Entry) {
 	latest := f.now().Add(time.Minute)
 	for _, e := range others {
 		if e.Listed.After(f.entries[e.Key()].Listed) && e.Listed.Before(latest) {
@@ -89,7 +89,7 @@ func (f *Finder) save(ctx context.Context, base *Published) {
 	if !due {
 		return
 	}
-	err := f.write(ctx, base)
+	err := f.writeIndex(ctx, base)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -103,7 +103,7 @@ func (f *Finder) save(ctx context.Context, base *Published) {
 	}
 }
 
-func (f *Finder) write(ctx context.Context, base *Published) error {
+func (f *Finder) writeIndex(ctx context.Context, base *Published) error {
 	r, err := f.c.client.Repo(f.c.layout.CatalogRepo())
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (f *Finder) write(ctx context.Context, base *Published) error {
 		return err
 	}
 	f.mu.Lock()
-	f.take(stored)
+	f.mergeStored(stored)
 	entries := make([]search.Entry, 0, len(base.items))
 	for _, it := range slices.Concat(base.items, base.templates) {
 		if e := f.entry(it); !e.Listed.IsZero() {

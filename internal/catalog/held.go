@@ -18,7 +18,7 @@ func (c *Catalog) HeldModule(ctx context.Context, m addr.Module, v addr.Version)
 	if !ok {
 		return mv, nil, err
 	}
-	mv, err = c.manifests.module(ctx, c.layout.Module(m), v)
+	mv, err = c.manifests.loadedModule(ctx, c.layout.Module(m), v)
 	return mv, no, err
 }
 
@@ -34,7 +34,7 @@ func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Vers
 	if err != nil {
 		return nil, no, err
 	}
-	pv, err = c.manifests.provider(ctx, repository, p.Type, v, l)
+	pv, err = c.manifests.providerVersion(ctx, repository, p.Type, v, l)
 	if err == nil && pv.Broken != nil {
 		err = pv.Broken
 	}

@@ -35,8 +35,8 @@ type lostVersions struct {
 	logged map[string]bool // dangling tags that were logged, as repository:tag
 }
 
-// add records lost content of a version, and reports whether it was not recorded before.
-func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) bool {
+// addLost records lost content of a version, and reports whether it was not recorded before.
+func (m *lostVersions) addLost(repository string, v addr.Version, sha256hex string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if slices.Contains(m.of[repository][v], sha256hex) || m.n >= maxLost {
@@ -53,10 +53,10 @@ func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) 
 	return true
 }
 
-// dangling is add for a version without a manifest, or with that of another artifact, and
+// addDangling is addLost for a version without a manifest, or with that of another artifact, and
 // logs it.
-func (m *lostVersions) dangling(repository string, v addr.Version, other digest.Digest) bool {
-	added := m.add(repository, v, other.String())
+func (m *lostVersions) addDangling(repository string, v addr.Version, other digest.Digest) bool {
+	added := m.addLost(repository, v, other.String())
 	switch {
 	case added && other == "":
 		m.warn(repository, v.Tag())
@@ -89,7 +89,7 @@ func (m *lostVersions) shouldLog(name string) bool {
 	return true
 }
 
-func (m *lostVersions) remove(repository string, v addr.Version, sha256hex string) {
+func (m *lostVersions) removeLost(repository string, v addr.Version, sha256hex string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	left := slices.DeleteFunc(slices.Clone(m.of[repository][v]), func(lost string) bool { return lost == sha256hex })
@@ -99,7 +99,7 @@ func (m *lostVersions) remove(repository string, v addr.Version, sha256hex strin
 	}
 }
 
-func (m *lostVersions) in(repository string) map[addr.Version][]string {
+func (m *lostVersions) lostIn(repository string) map[addr.Version][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.of[repository])
@@ -108,33 +108,33 @@ func (m *lostVersions) in(repository string) map[addr.Version][]string {
 // dropLost removes the lost versions from a list, except those whose content is back, and
 // reports whether some is.
 func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l *Versions) (back bool) {
-	for v, all := range c.lost.in(repository) {
+	for v, all := range c.lost.lostIn(repository) {
 		for _, lost := range all {
-			err := still(ctx, r, l, v, lost)
+			err := checkStillLost(ctx, r, l, v, lost)
 			if err == nil {
 				back = true
-				c.lost.remove(repository, v, lost)
+				c.lost.removeLost(repository, v, lost)
 				c.lost.blobs.sizes.Forget(repository + "@" + lost)
 			} else if !errors.Is(err, oci.ErrNotFound) {
 				c.lost.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
 			}
 		}
-		lost := c.lost.in(repository)[v]
+		lost := c.lost.lostIn(repository)[v]
 		pv, ok := c.manifests.providers.Peek(providerKey(repository, v, l))
 		if len(lost) == 0 || ok && len(pv.without(lost).Platforms) > 0 {
 			continue
 		}
 		if len(lost[0]) == digest.SHA256.Size()*2 {
-			l.refuse(v, refused("version %s: the registry has lost its archive", v))
+			l.refuse(v, newRefused("version %s: the registry has lost its archive", v))
 		}
 		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
 	}
 	return back
 }
 
-// still returns nil for a version whose missing content is back, or that is not listed
+// checkStillLost returns nil for a version whose missing content is back, or that is not listed
 // any more.
-func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
+func checkStillLost(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
 	if !slices.Contains(l.Listing.Versions, v) {
 		return nil
 	}
@@ -154,7 +154,7 @@ func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256
 func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
 	repository := it.Repository(c.layout)
 	l, err := c.Versions(ctx, it)
-	if err != nil || !slices.Contains(l.Listed, v) || !c.lost.add(repository, v, sha256hex) {
+	if err != nil || !slices.Contains(l.Listed, v) || !c.lost.addLost(repository, v, sha256hex) {
 		return false
 	}
 	c.lists.Forget(repository)

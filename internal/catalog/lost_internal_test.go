@@ -20,7 +20,7 @@ func TestLostBound(t *testing.T) {
 	var last addr.Version
 	for i := range maxLost + 5 {
 		v := must.Get(addr.ParseVersion(fmt.Sprintf("1.%d.0", i)))(t)
-		if added := m.dangling("acme/modules/net/vpc/aws", v, ""); added != (i < maxLost) {
+		if added := m.addDangling("acme/modules/net/vpc/aws", v, ""); added != (i < maxLost) {
 			t.Fatalf("version %d: %v", i, added)
 		}
 		m.warn("acme/modules/net/vpc/aws", v.Tag())
@@ -29,12 +29,12 @@ func TestLostBound(t *testing.T) {
 	if n := strings.Count(out.String(), "the tag is skipped"); n != maxLost {
 		t.Errorf("%d lines in the log, want %d", n, maxLost)
 	}
-	known := m.in("acme/modules/net/vpc/aws")
+	known := m.lostIn("acme/modules/net/vpc/aws")
 	for v := range known {
-		m.remove("acme/modules/net/vpc/aws", v, "")
+		m.removeLost("acme/modules/net/vpc/aws", v, "")
 		break
 	}
-	if len(known) != maxLost || !m.dangling("acme/modules/net/vpc/aws", last, "") {
+	if len(known) != maxLost || !m.addDangling("acme/modules/net/vpc/aws", last, "") {
 		t.Errorf("%d are known; there is no room once one is back", len(known))
 	}
 }

@@ -31,9 +31,9 @@ type manifests struct {
 	providers *cache.Cache[*ProviderVersion] // repository:tag and the tag of the event that replaced its signature
 }
 
-// at returns the descriptor of the manifest or index of a version.
-func (m *manifests) at(ctx context.Context, repository string, v addr.Version, l *Versions) (oci.Descriptor, error) {
-	if d, ok := m.known(repository, v, l); ok {
+// manifestAt returns the descriptor of the manifest or index of a version.
+func (m *manifests) manifestAt(ctx context.Context, repository string, v addr.Version, l *Versions) (oci.Descriptor, error) {
+	if d, ok := m.knownManifest(repository, v, l); ok {
 		return d, nil
 	}
 	item, _ := m.layout.Parse(repository)
@@ -46,21 +46,21 @@ func (m *manifests) at(ctx context.Context, repository string, v addr.Version, l
 		d, err := r.Resolve(ctx, v.Tag())
 		return d, asDangling(err)
 	case addr.KindModule:
-		mv, err := m.module(ctx, repository, v)
+		mv, err := m.loadedModule(ctx, repository, v)
 		if err != nil {
 			return oci.Descriptor{}, err
 		}
 		return mv.Manifest, nil
 	}
-	p, err := m.provider(ctx, repository, item.Provider.Type, v, l)
+	p, err := m.providerVersion(ctx, repository, item.Provider.Type, v, l)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
 	return p.Index, nil
 }
 
-// known is at without a request.
-func (m *manifests) known(repository string, v addr.Version, l *Versions) (oci.Descriptor, bool) {
+// knownManifest is manifestAt without a request.
+func (m *manifests) knownManifest(repository string, v addr.Version, l *Versions) (oci.Descriptor, bool) {
 	if mv, ok := m.modules.Peek(repository + ":" + v.Tag()); ok {
 		return mv.Manifest, true
 	}
@@ -71,9 +71,9 @@ func (m *manifests) known(repository string, v addr.Version, l *Versions) (oci.D
 	return p.Index, true
 }
 
-// recheck reads tags of modules again, in the background: at most limit of those in all
+// recheckTags reads tags of modules again, in the background: at most limit of those in all
 // that are older than the tag TTL, the oldest first. Tags of providers do not move.
-func (m *manifests) recheck(ctx context.Context, repository string, all []addr.Version, limit int) {
+func (m *manifests) recheckTags(ctx context.Context, repository string, all []addr.Version, limit int) {
 	type aged struct {
 		tag string
 		age time.Duration
@@ -91,8 +91,8 @@ func (m *manifests) recheck(ctx context.Context, repository string, all []addr.V
 	}
 }
 
-// forget drops the content of a tag.
-func (m *manifests) forget(repository, tag string) {
+// forgetTag drops the content of a tag.
+func (m *manifests) forgetTag(repository, tag string) {
 	m.modules.Forget(repository + ":" + tag)
 	m.providers.Forget(repository + ":" + tag)
 }

@@ -34,16 +34,16 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	if err := l.Available(v); err != nil {
 		return nil, err
 	}
-	mv, err := c.manifests.module(ctx, repository, v)
+	mv, err := c.manifests.loadedModule(ctx, repository, v)
 	if err != nil {
 		return nil, dropIfDangling(c, repository, l, v, err)
 	}
-	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, l)
+	return mv, c.policy.admitVersion(ctx, repository, v, mv.Manifest, l)
 }
 
-// module returns the manifest of a version. The tag may move, so it is read again after
+// loadedModule returns the manifest of a version. The tag may move, so it is read again after
 // the tag TTL; an unchanged digest keeps the value.
-func (m *manifests) module(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
+func (m *manifests) loadedModule(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
 	return m.modules.Get(ctx, repository+":"+v.Tag(), cache.Policy{Fresh: m.tagTTL, Stale: staleFor}, m.loadModule(repository, v.Tag()))
 }
 
@@ -83,7 +83,7 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	if mv.Description == nil {
 		return d, nil
 	}
-	b, err := c.Blobs.small(ctx, mv.Repository, *mv.Description)
+	b, err := c.Blobs.smallBlob(ctx, mv.Repository, *mv.Description)
 	if err != nil {
 		return d, err
 	}
@@ -122,9 +122,9 @@ func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Versi
 	if err != nil {
 		return none, nil, fmt.Errorf("%s:%s: %w", repository, v.Tag(), err)
 	}
-	if err := c.policy.admit(ctx, repository, v, m.Descriptor, l); err != nil {
+	if err := c.policy.admitVersion(ctx, repository, v, m.Descriptor, l); err != nil {
 		return none, nil, err
 	}
-	body, err := c.Blobs.small(ctx, repository, t.Layer)
+	body, err := c.Blobs.smallBlob(ctx, repository, t.Layer)
 	return t, body, err
 }

@@ -61,12 +61,12 @@ type verdict struct {
 	under  string // tag of the event that replaced the signature; "": none
 }
 
-// refused returns a [RefusedError] if the version is refused, as for a withdrawn one.
-func (d verdict) refused(v addr.Version) error {
+// refusedVersion returns a [RefusedError] if the version is refused, as for a withdrawn one.
+func (d verdict) refusedVersion(v addr.Version) error {
 	if d.reason == "" {
 		return nil
 	}
-	return refused("version %s does not fulfil the policy of this server: %s", v, d.reason)
+	return newRefused("version %s does not fulfil the policy of this server: %s", v, d.reason)
 }
 
 // policy decides which versions may be served.
@@ -94,9 +94,9 @@ func (p *policy) requirement(repository string) (item addr.Item, o trust.Policy,
 	return item, o, ok
 }
 
-// admit returns an error for a manifest that does not fulfil the policy, or that cannot
+// admitVersion returns an error for a manifest that does not fulfil the policy, or that cannot
 // be checked because the registry fails.
-func (p *policy) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
+func (p *policy) admitVersion(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
 	item, o, ok := p.requirement(repository)
 	if !ok {
 		return nil
@@ -105,25 +105,25 @@ func (p *policy) admit(ctx context.Context, repository string, v addr.Version, m
 	fresh := cache.Policy{Fresh: verdictFresh, Stale: staleFor}
 	known, ok := p.verdicts.Peek(key)
 	switch {
-	case ok && known.under != l.resigned(v):
+	case ok && known.under != l.lastResign(v):
 		p.verdicts.Forget(key)
 	case ok && known.reason != "":
 		fresh = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
 	}
 	d, err := p.verdicts.Get(ctx, key, fresh, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
-		return p.judge(ctx, item, repository, v, manifest, l, o)
+		return p.judgeVersion(ctx, item, repository, v, manifest, l, o)
 	})
 	if err != nil {
 		return err
 	}
-	return d.refused(v)
+	return d.refusedVersion(v)
 }
 
 func verdictKey(repository string, manifest oci.Descriptor) string {
 	return repository + "@" + manifest.Digest.String()
 }
 
-func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o trust.Policy) (verdict, error) {
+func (p *policy) judgeVersion(ctx context.Context, item addr.Item, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o trust.Policy) (verdict, error) {
 	r, err := p.client.Repo(repository)
 	if err != nil {
 		return verdict{}, err
@@ -138,28 +138,28 @@ func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v
 	_, err = trust.Verify(ctx, trust.Subject{
 		Repository: r, Item: item, Name: p.layout.Below(repository), Version: v, Manifest: m, Events: l.Listing.Events,
 	}, o)
-	if err != nil && (!errors.Is(err, trust.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
+	if err != nil && (!errors.Is(err, trust.ErrUntrusted) || ctx.Err() != nil || isUndecided(err)) {
 		return verdict{}, err
 	}
 	if err != nil {
 		p.checked(item.Kind, "refused")
 		p.log.Warn("a version does not fulfil the policy and is not served",
 			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
-		return verdict{err.Error(), l.resigned(v)}, nil
+		return verdict{err.Error(), l.lastResign(v)}, nil
 	}
 	p.checked(item.Kind, "passed")
 	return verdict{}, nil
 }
 
-// undecided reports whether the registry failed, not the version.
-func undecided(err error) bool {
+// isUndecided reports whether the registry failed, not the version.
+func isUndecided(err error) bool {
 	return slices.ContainsFunc([]error{oci.ErrUnavailable, oci.ErrRateLimited, oci.ErrDenied, oci.ErrUnauthenticated},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// screen removes versions from a list that do not fulfil the policy. One that passed
+// screenVersions removes versions from a list that do not fulfil the policy. One that passed
 // earlier stays until it is requested, which checks it again.
-func (p *policy) screen(ctx context.Context, repository string, l *Versions) error {
+func (p *policy) screenVersions(ctx context.Context, repository string, l *Versions) error {
 	if _, _, ok := p.requirement(repository); !ok {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (p *policy) screen(ctx context.Context, repository string, l *Versions) err
 			continue
 		}
 		if e, dangling := errors.AsType[*danglingError](reasons[i]); dangling {
-			p.lost.dangling(repository, v, e.other)
+			p.lost.addDangling(repository, v, e.other)
 			continue
 		}
 		l.refuse(v, reasons[i])
@@ -195,12 +195,12 @@ func (p *policy) screen(ctx context.Context, repository string, l *Versions) err
 // manifest is lost, or is not a module or provider, does not prevent the other versions
 // from being listed.
 func (p *policy) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
-	manifest, err := p.manifests.at(ctx, repository, v, l)
+	manifest, err := p.manifests.manifestAt(ctx, repository, v, l)
 	if err == nil {
-		if known, ok := p.verdicts.Peek(verdictKey(repository, manifest)); ok && known == (verdict{under: l.resigned(v)}) {
+		if known, ok := p.verdicts.Peek(verdictKey(repository, manifest)); ok && known == (verdict{under: l.lastResign(v)}) {
 			return nil, nil
 		}
-		err = p.admit(ctx, repository, v, manifest, l)
+		err = p.admitVersion(ctx, repository, v, manifest, l)
 	}
 	_, refusal := errors.AsType[*RefusedError](err)
 	if _, dangling := errors.AsType[*danglingError](err); dangling || refusal {
@@ -208,7 +208,7 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 		p.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
-		return refused("version %s cannot be checked: %v", v, err), nil
+		return newRefused("version %s cannot be checked: %v", v, err), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check version %s: %w", v, err)
@@ -216,9 +216,9 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 	return nil, nil
 }
 
-// forget drops the verdict if a reference is the digest of a version, or the tag of an
+// forgetVerdict drops the verdict if a reference is the digest of a version, or the tag of an
 // artifact that refers to it: it may be a signature.
-func (p *policy) forget(repository, reference string) {
+func (p *policy) forgetVerdict(repository, reference string) {
 	const hexLen = 64
 	hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-")
 	if ok && len(hex) >= hexLen {
@@ -251,13 +251,13 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 // signature, it removes all keys and returns an error: without keys the version counts as
 // unsigned until it is signed again.
 func (r RevokedKeys) Withdraw(md *artifact.ProviderMetadata) error {
-	if !slices.ContainsFunc(md.Keys, r.has) {
+	if !slices.ContainsFunc(md.Keys, r.isRevoked) {
 		return nil
 	}
 	stored := md.Keys
 	md.Keys = nil
 	var rest []signing.PublicKey
-	left := slices.DeleteFunc(slices.Clone(stored), r.has)
+	left := slices.DeleteFunc(slices.Clone(stored), r.isRevoked)
 	for _, k := range left {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
 		if err != nil {
@@ -274,6 +274,6 @@ func (r RevokedKeys) Withdraw(md *artifact.ProviderMetadata) error {
 	return nil
 }
 
-func (r RevokedKeys) has(k artifact.SigningKey) bool {
+func (r RevokedKeys) isRevoked(k artifact.SigningKey) bool {
 	return slices.Contains(r.ids, strings.ToUpper(k.KeyID))
 }

@@ -66,8 +66,8 @@ func (p *ProviderVersion) without(lost []string) *ProviderVersion {
 	return left
 }
 
-// extends reports whether p has every package of old unchanged.
-func (p *ProviderVersion) extends(old *ProviderVersion) bool {
+// extendsVersion reports whether p has every package of old unchanged.
+func (p *ProviderVersion) extendsVersion(old *ProviderVersion) bool {
 	for _, t := range old.Platforms {
 		if now, ok := p.Platform(t.Platform); !ok || now.Zh != t.Zh {
 			return false
@@ -107,20 +107,20 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 	if err := l.Available(v); err != nil {
 		return nil, err
 	}
-	pv, err := c.manifests.provider(ctx, repository, p.Type, v, l)
+	pv, err := c.manifests.providerVersion(ctx, repository, p.Type, v, l)
 	if err == nil && pv.Broken != nil {
 		err = pv.Broken
 	}
 	if err != nil {
 		return nil, dropIfDangling(c, repository, l, v, err)
 	}
-	return pv.without(c.lost.in(repository)[v]), c.policy.admit(ctx, repository, v, pv.Index, l)
+	return pv.without(c.lost.lostIn(repository)[v]), c.policy.admitVersion(ctx, repository, v, pv.Index, l)
 }
 
-// provider returns the index of a version with everything that answers need. The tag of a
+// providerVersion returns the index of a version with everything that answers need. The tag of a
 // provider must not move to other content; it is checked in the background, and a move is
 // logged as an error and does not change the answer. A new signature is a new value.
-func (m *manifests) provider(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
+func (m *manifests) providerVersion(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
 	policy := cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 	return m.providers.Get(ctx, providerKey(repository, v, l), policy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {
 		r, err := m.client.Repo(repository)
@@ -145,24 +145,24 @@ func (m *manifests) provider(ctx context.Context, repository, typ string, v addr
 		if err := m.revoked.Withdraw(&now.Meta); err != nil {
 			m.log.Error("a version has no valid signature any more", "repository", repository, "tag", v.Tag(), "reason", err)
 		}
-		if has && !now.extends(old) {
+		if has && !now.extendsVersion(old) {
 			m.watch.Moved()
 			m.log.Error("the version tag of a provider moved to other content; the first content is still served",
 				"repository", repository, "tag", v.Tag(), "served", old.Index.Digest, "found", now.Index.Digest)
 			return old, nil
 		}
-		m.learn(repository, now)
+		m.learnProvider(repository, now)
 		return now, nil
 	})
 }
 
 func providerKey(repository string, v addr.Version, l *Versions) string {
-	return repository + ":" + v.Tag() + l.resigned(v)
+	return repository + ":" + v.Tag() + l.lastResign(v)
 }
 
-// learn makes the next list of versions include the metadata of this version, and caches
+// learnProvider makes the next list of versions include the metadata of this version, and caches
 // the sizes of its packages.
-func (m *manifests) learn(repository string, pv *ProviderVersion) {
+func (m *manifests) learnProvider(repository string, pv *ProviderVersion) {
 	for _, t := range pv.Platforms {
 		m.blobs.sizes.Put(repository+"@"+t.Zh, t.Size)
 	}
@@ -218,7 +218,7 @@ func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*
 	repository := p.Item().Repository(c.layout)
 	pv, ok := c.manifests.providers.Peek(providerKey(repository, v, l))
 	if ok {
-		pv = pv.without(c.lost.in(repository)[v])
+		pv = pv.without(c.lost.lostIn(repository)[v])
 	}
 	return pv, ok
 }
@@ -251,7 +251,7 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 	}
 	var platforms []artifact.ProviderPlatform
 	for _, t := range pv.Platforms {
-		err := complete(ctx, r, &t, typ, v)
+		err := completePlatform(ctx, r, &t, typ, v)
 		if errors.Is(err, oci.ErrNotFound) {
 			pv.Lost = append(pv.Lost, t.Platform)
 			continue
@@ -267,8 +267,8 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 	return pv, nil
 }
 
-// complete fills in fields that an index of another tool does not have, with one request.
-func complete(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, typ string, v addr.Version) error {
+// completePlatform fills in fields that an index of another tool does not have, with one request.
+func completePlatform(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, typ string, v addr.Version) error {
 	if t.Filename == "" {
 		t.Filename = signing.PackageName(addr.Provider{Type: typ}, v, t.Platform)
 	}

@@ -82,7 +82,7 @@ func (c *Catalog) Published(ctx context.Context) (*Published, error) {
 		}
 		known := c.entries.Load()
 		if known == nil && c.finder != nil {
-			known = c.finder.known(ctx, r)
+			known = c.finder.storedCatalog(ctx, r)
 		}
 		all, err := depot.ReadCatalog(ctx, r, known, c.progress.note)
 		if all != nil {

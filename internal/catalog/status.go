@@ -31,10 +31,10 @@ func (l *Versions) Available(v addr.Version) error {
 		return err
 	}
 	if e, ok := l.yanked[v]; ok {
-		return refused("version %s was withdrawn%s", v, e.Because())
+		return newRefused("version %s was withdrawn%s", v, e.Because())
 	}
 	if e := l.Listing.Status(v).Yanked; e != nil && !slices.Contains(l.Listing.Versions, v) {
-		return refused("version %s was withdrawn and removed%s", v, e.Because())
+		return newRefused("version %s was withdrawn and removed%s", v, e.Because())
 	}
 	return nil
 }
@@ -53,9 +53,9 @@ func (l *Versions) Withdrawn(v addr.Version) bool {
 	return l.Listing.Status(v).Yanked != nil
 }
 
-// resigned returns the tag of the last event that may replace the signature of a version,
+// lastResign returns the tag of the last event that may replace the signature of a version,
 // "" if there is none.
-func (l *Versions) resigned(v addr.Version) string {
+func (l *Versions) lastResign(v addr.Version) string {
 	for _, e := range slices.Backward(l.Listing.Events) {
 		if e.Action == evidence.ActionResign && e.Covers(v.String()) {
 			return e.Tag

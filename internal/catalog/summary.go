@@ -44,18 +44,18 @@ func (c *Catalog) Summary(it addr.Item, v addr.Version, l *Versions) (ManifestSu
 // call gets their current content.
 func (c *Catalog) ReadSummaries(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, limit int) {
 	repository := it.Repository(c.layout)
-	c.manifests.recheck(ctx, repository, all, limit)
+	c.manifests.recheckTags(ctx, repository, all, limit)
 	var g errgroup.Group
 	g.SetLimit(maxSummaryReads)
 	for _, v := range all {
-		if _, ok := c.manifests.known(repository, v, l); ok {
+		if _, ok := c.manifests.knownManifest(repository, v, l); ok {
 			continue
 		}
 		if limit--; limit < 0 || ctx.Err() != nil {
 			break
 		}
 		g.Go(func() error {
-			_, _ = c.manifests.at(ctx, repository, v, l) // the list is shown without it
+			_, _ = c.manifests.manifestAt(ctx, repository, v, l) // the list is shown without it
 			return nil
 		})
 	}

@@ -72,22 +72,22 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 			return nil, err
 		}
 		if c.finder != nil {
-			c.finder.saw(repository)
+			c.finder.recordRequest(repository)
 		}
-		if _, _, ok := c.policy.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
+		if _, _, ok := c.policy.requirement(repository); all == known && !ok && len(c.lost.lostIn(repository)) == 0 {
 			return old, nil
 		}
 		c.lost.warn(repository, all.Dangling...)
 		l := &Versions{Listing: all}
 		l.split()
 		for v := range l.Listing.Hidden {
-			l.refuse(v, refused("%v", l.Listing.NoVersion(v)))
+			l.refuse(v, newRefused("%v", l.Listing.NoVersion(v)))
 		}
 		if it.Versioned() {
 			dropForeign(ctx, c, repository, l)
 		}
 		back := dropLost(ctx, c, r, repository, l)
-		if err := c.policy.screen(ctx, repository, l); err != nil {
+		if err := c.policy.screenVersions(ctx, repository, l); err != nil {
 			return nil, err
 		}
 		if all == known && slices.Equal(old.Listed, l.Listed) && !back {

@@ -75,7 +75,7 @@ func Versions(ctx context.Context, dir string, getenv func(string) string) (Tags
 	case getenv("CI_COMMIT_TAG") != "":
 		names = []string{getenv("CI_COMMIT_TAG")}
 	default:
-		out, err := git(ctx, dir, "tag", "--points-at", "HEAD")
+		out, err := runGit(ctx, dir, "tag", "--points-at", "HEAD")
 		if err != nil {
 			return nil, err
 		}

@@ -42,16 +42,16 @@ func Commits(ctx context.Context, dir, since string) ([]Commit, error) {
 		if strings.HasPrefix(since, "-") {
 			return nil, fmt.Errorf("%q: %w", since, ErrNoCommit)
 		}
-		if _, err := git(ctx, dir, "rev-parse", "--git-dir"); err != nil {
+		if _, err := runGit(ctx, dir, "rev-parse", "--git-dir"); err != nil {
 			return nil, err
 		}
-		commit, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", since+"^{commit}")
+		commit, err := runGit(ctx, dir, "rev-parse", "--verify", "--quiet", since+"^{commit}")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text.Excerpt(since), ErrNoCommit)
 		}
 		span = strings.TrimSpace(string(commit)) + "..HEAD"
 	}
-	out, err := git(ctx, dir, "log", "-z", "--no-show-signature", fmt.Sprint("--max-count=", maxCommits+1), "--format=%B", span, "--", ".")
+	out, err := runGit(ctx, dir, "log", "-z", "--no-show-signature", fmt.Sprint("--max-count=", maxCommits+1), "--format=%B", span, "--", ".")
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +109,12 @@ func partOf(message string) string {
 
 // Tracked returns the files below dir that git tracks, relative to it.
 func Tracked(ctx context.Context, dir string) ([]string, error) {
-	out, err := git(ctx, dir, "ls-files", "-z", "--", ".")
+	out, err := runGit(ctx, dir, "ls-files", "-z", "--", ".")
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), err
 }
 
-// git runs git in dir and returns what it prints.
-func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+// runGit runs git in dir and returns what it prints.
+func runGit(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
 	var problem bytes.Buffer
 	cmd.Stderr = &problem

@@ -80,7 +80,7 @@ func (h noteHandler) Handle(_ context.Context, r slog.Record) error {
 	if len(about) > 0 {
 		line += " (" + strings.Join(about, ", ") + ")"
 	}
-	_, err := fmt.Fprintln(h.a.Err, h.a.painted(text.Block(line)))
+	_, err := fmt.Fprintln(h.a.Err, h.a.paintNote(text.Block(line)))
 	return err
 }
 

@@ -45,9 +45,9 @@ func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
 	return f
 }
 
-// interrupted rewords f for an interruption: the interrupted operation reports the name of
+// rewordInterrupted rewords f for an interruption: the interrupted operation reports the name of
 // the context error, or of its cause.
-func (f Failure) interrupted(ctx context.Context) Failure {
+func (f Failure) rewordInterrupted(ctx context.Context) Failure {
 	for _, name := range []string{context.Canceled.Error(), context.Cause(ctx).Error()} {
 		f.Reason = strings.ReplaceAll(f.Reason, name, "interrupted")
 	}
@@ -56,9 +56,9 @@ func (f Failure) interrupted(ctx context.Context) Failure {
 
 // printFailure writes the message, then the hint on a line of its own.
 func (a *App) printFailure(f Failure) {
-	fmt.Fprintf(a.Err, "%s %s\n", a.paint(a.Err, red, "okara:"), text.Block(f.Reason))
+	fmt.Fprintf(a.Err, "%s %s\n", a.paintWords(a.Err, red, "okara:"), text.Block(f.Reason))
 	if f.Hint != "" {
-		fmt.Fprintf(a.Err, "%s %s\n", a.paint(a.Err, cyan, "hint:"), text.Block(f.Hint))
+		fmt.Fprintf(a.Err, "%s %s\n", a.paintWords(a.Err, cyan, "hint:"), text.Block(f.Hint))
 	}
 }
 
@@ -66,9 +66,9 @@ func (a *App) printFailure(f Failure) {
 // code of the program.
 func (a *App) Explain(err error, code int) { a.printFailure(a.newFailure(err, code, nil)) }
 
-// fail prints how the command line failed. If a result is on stdout already, such as the
+// failCommand prints how the command line failed. If a result is on stdout already, such as the
 // list of a partly successful run, it remains the only document.
-func (a *App) fail(f Failure) {
+func (a *App) failCommand(f Failure) {
 	a.printFailure(f)
 	if a.JSON && !a.Printed {
 		_ = a.PrintResult(map[string]Failure{"error": f}, "") // the exit code says so too

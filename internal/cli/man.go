@@ -26,7 +26,7 @@ func WriteManual(cmd *cobra.Command, dir, source string, month time.Time) error 
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, manualName(cmd)+".1"), []byte(manual(cmd, source, month)), 0o644)
+	return os.WriteFile(filepath.Join(dir, manualName(cmd)+".1"), []byte(manualPage(cmd, source, month)), 0o644)
 }
 
 // BuildTime is the current time, or SOURCE_DATE_EPOCH, so that a release that is built
@@ -40,9 +40,9 @@ func BuildTime(getenv func(string) string) time.Time {
 
 func manualName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manual is one page, in the macros of man(7). Texts are taken from --help line by line,
+// manualPage is one page, in the macros of man(7). Texts are taken from --help line by line,
 // since spaces align their lists and tables.
-func manual(cmd *cobra.Command, source string, month time.Time) string {
+func manualPage(cmd *cobra.Command, source string, month time.Time) string {
 	cmd.InitDefaultHelpCmd()
 	cmd.InitDefaultHelpFlag()
 	var b strings.Builder
@@ -58,10 +58,10 @@ func manual(cmd *cobra.Command, source string, month time.Time) string {
 	if text == "" {
 		text = cmd.Short
 	}
-	section("DESCRIPTION", literal(text))
+	section("DESCRIPTION", literalText(text))
 	section("OPTIONS", manualFlags(cmd.NonInheritedFlags()))
 	section("OPTIONS OF ALL COMMANDS", manualFlags(cmd.InheritedFlags()))
-	section("EXAMPLE", literal(cmd.Example))
+	section("EXAMPLE", literalText(cmd.Example))
 	section("SEE ALSO", seeAlso(cmd))
 	return b.String()
 }
@@ -104,8 +104,8 @@ func seeAlso(cmd *cobra.Command) string {
 	return strings.Join(names, ",\n") + "\n"
 }
 
-// literal marks a text whose line breaks are kept.
-func literal(text string) string {
+// literalText marks a text whose line breaks are kept.
+func literalText(text string) string {
 	if text == "" {
 		return ""
 	}

@@ -37,7 +37,7 @@ type Registries struct {
 // registry refused.
 func NewRegistries(a *App) *Registries {
 	reg := &Registries{App: a}
-	a.used = reg.used
+	a.used = reg.lastUsed
 	return reg
 }
 
@@ -97,7 +97,7 @@ type usedCredential struct {
 	given   bool // the credential was given to okara itself
 }
 
-func (reg *Registries) used() usedCredential {
+func (reg *Registries) lastUsed() usedCredential {
 	t := reg.asked.Load()
 	if t == nil {
 		return usedCredential{}

@@ -36,9 +36,9 @@ func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []
 		}
 		f := a.newFailure(err, code, cmd)
 		if code == ExitInterrupted {
-			f = f.interrupted(ctx)
+			f = f.rewordInterrupted(ctx)
 		}
-		a.fail(f)
+		a.failCommand(f)
 	}
 	return code
 }

@@ -23,8 +23,8 @@ func IsTerminal(v any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// terminal reports whether progress may be drawn on stderr.
-func (a *App) terminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
+// hasTerminal reports whether progress may be drawn on stderr.
+func (a *App) hasTerminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
 
 // Colours, as the codes of a terminal.
 const (
@@ -34,18 +34,18 @@ const (
 	cyan   = "36"
 )
 
-// paint colours words on a terminal, unless the user disabled colours with NO_COLOR.
-func (a *App) paint(to io.Writer, colour, words string) string {
+// paintWords colours words on a terminal, unless the user disabled colours with NO_COLOR.
+func (a *App) paintWords(to io.Writer, colour, words string) string {
 	if !IsTerminal(to) || a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
 		return words
 	}
 	return "\x1b[" + colour + "m" + words + "\x1b[0m"
 }
 
-// painted is a note with a leading "warning:" in colour.
-func (a *App) painted(note string) string {
+// paintNote is a note with a leading "warning:" in colour.
+func (a *App) paintNote(note string) string {
 	if rest, ok := strings.CutPrefix(note, "warning:"); ok {
-		return a.paint(a.Err, yellow, "warning:") + rest
+		return a.paintWords(a.Err, yellow, "warning:") + rest
 	}
 	return note
 }
@@ -56,7 +56,7 @@ func (a *App) PrintChanges(v any, lines []string) error {
 	for i, line := range lines {
 		lines[i] = text.Block(line)
 		if colour := colours[(line + " ")[0]]; colour != "" {
-			lines[i] = a.paint(a.Out, colour, lines[i])
+			lines[i] = a.paintWords(a.Out, colour, lines[i])
 		}
 	}
 	return a.PrintExact(v, strings.Join(lines, "\n"))
@@ -75,7 +75,7 @@ func (a *App) Steps(item string, total int) func() {
 // Progress returns a function that draws a bar for each upload, nil if no bars are to be
 // drawn. done removes the bars.
 func (a *App) Progress() (report func(depot.Event), done func()) {
-	if !a.terminal() {
+	if !a.hasTerminal() {
 		return nil, func() {}
 	}
 	var mu sync.Mutex // guards bars
@@ -88,7 +88,7 @@ func (a *App) Progress() (report func(depot.Event), done func()) {
 		key := e.Item + " " + strconv.FormatInt(e.Total, 10)
 		bar := bars[key]
 		if bar == nil {
-			bar = p.AddBar(e.Total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(text.Line(e.Item)+" ")), mpb.AppendDecorators(counters(e)))
+			bar = p.AddBar(e.Total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(text.Line(e.Item)+" ")), mpb.AppendDecorators(barCounters(e)))
 			bars[key] = bar
 		}
 		bar.IncrInt64(e.Bytes)
@@ -105,8 +105,8 @@ func (a *App) Progress() (report func(depot.Event), done func()) {
 	})
 }
 
-// counters returns the figures beside a bar.
-func counters(e depot.Event) decor.Decorator {
+// barCounters returns the figures beside a bar.
+func barCounters(e depot.Event) decor.Decorator {
 	if e.Count {
 		return decor.CountersNoUnit("%d / %d")
 	}

@@ -37,7 +37,7 @@ func (a *App) PrintExact(v any, value string) error {
 // Note writes a line for the user to stderr, unless --quiet.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
-		fmt.Fprintln(a.Err, a.painted(text.Block(fmt.Sprintf(format, args...))))
+		fmt.Fprintln(a.Err, a.paintNote(text.Block(fmt.Sprintf(format, args...))))
 	}
 }
 

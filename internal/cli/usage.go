@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// mistypes is how many letters of a word may be wrong for it to be recognized.
-func mistypes(word string) int { return min(2, max(1, len(word)/3)) }
+// allowedMistypes is how many letters of a word may be wrong for it to be recognized.
+func allowedMistypes(word string) int { return min(2, max(1, len(word)/3)) }
 
 // WordUsage replaces cobra's messages about wrong flags and arguments in a tree of commands.
 func WordUsage(root *cobra.Command) {
@@ -76,10 +76,10 @@ func usageArgs(cmd *cobra.Command) {
 // unknownCommand names the commands that the user may have meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	err := UsageError("unknown command %q for %q", word, cmd.CommandPath())
-	if there := named(cmd.Root(), word); len(there) > 0 && len(there) <= maxNamed {
+	if there := commandsNamed(cmd.Root(), word); len(there) > 0 && len(there) <= maxNamed {
 		return WithHint(err, "did you mean `%s`?", strings.Join(there, "` or `"))
 	}
-	cmd.SuggestionsMinimumDistance = mistypes(word)
+	cmd.SuggestionsMinimumDistance = allowedMistypes(word)
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		return WithHint(err, "did you mean `%s %s`?", cmd.CommandPath(), strings.Join(near, "` or `"+cmd.CommandPath()+" "))
 	}
@@ -95,13 +95,13 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 // maxNamed bounds how many commands with the same name a hint lists.
 const maxNamed = 4
 
-// named returns the paths of the commands in a tree that have a name, or had it before.
-func named(cmd *cobra.Command, word string) (paths []string) {
+// commandsNamed returns the paths of the commands in a tree that have a name, or had it before.
+func commandsNamed(cmd *cobra.Command, word string) (paths []string) {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() && (c.Name() == word || slices.Contains(c.SuggestFor, word)) {
 			paths = append(paths, c.CommandPath())
 		}
-		paths = append(paths, named(c, word)...)
+		paths = append(paths, commandsNamed(c, word)...)
 	}
 	return paths
 }
@@ -172,7 +172,7 @@ func WrongFlag(cmd *cobra.Command, err error) error {
 	if word == "server" {
 		return WithHint(usage, "%s", registryAlone)
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: mistypes(word)}
+	names := &cobra.Command{SuggestionsMinimumDistance: allowedMistypes(word)}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
 	})

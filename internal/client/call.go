@@ -16,13 +16,13 @@ import (
 func (c *Client) Call(ctx context.Context, method, path string, q url.Values, header http.Header, body, v any) (status int, err error) {
 	var raw *content
 	if body != nil {
-		doc, err := document(body)
+		doc, err := jsonContent(body)
 		if err != nil {
 			return 0, err
 		}
 		raw = &doc
 	}
-	r, err := c.request(ctx, method, path, q, raw)
+	r, err := c.newRequest(ctx, method, path, q, raw)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +35,7 @@ func (c *Client) Call(ctx context.Context, method, path string, q url.Values, he
 
 // Open begins to read an answer that is large or takes long. The caller closes it.
 func (c *Client) Open(ctx context.Context, path string, q url.Values, header http.Header) (io.ReadCloser, error) {
-	r, err := c.request(ctx, http.MethodGet, path, q, nil)
+	r, err := c.newRequest(ctx, http.MethodGet, path, q, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func (c *Client) Open(ctx context.Context, path string, q url.Values, header htt
 		if resp != nil {
 			_ = resp.Body.Close() // the error says everything
 		}
-		return nil, broken(r.Request, err)
+		return nil, noAnswerError(r.Request, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as much of the refusal as was read is shown
-	return nil, c.refusal(r.Request, resp, b)
+	return nil, c.parseRefusal(r.Request, resp, b)
 }

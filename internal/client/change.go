@@ -22,7 +22,7 @@ import (
 // event. Path is that of a module or provider. The server determines the author of the
 // event.
 func (c *Client) Announce(ctx context.Context, path string, an depot.Announcement) (tag string, err error) {
-	body, err := document(map[string]string{"action": an.Action, "message": an.Message, "replacement": an.Replacement})
+	body, err := jsonContent(map[string]string{"action": an.Action, "message": an.Message, "replacement": an.Replacement})
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func (c *Client) SignCosign(ctx context.Context, path string, v addr.Version, ke
 	if err != nil {
 		return "", err
 	}
-	body, err := document(map[string]any{"digest": subject.Digest, "payload": payload, "signature": signature})
+	body, err := jsonContent(map[string]any{"digest": subject.Digest, "payload": payload, "signature": signature})
 	if err != nil {
 		return "", err
 	}

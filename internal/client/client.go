@@ -76,7 +76,7 @@ func New(o Options) *Client {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		RetryMax: repeats, RetryWaitMin: o.Pause, RetryWaitMax: maxPause,
-		CheckRetry: c.again,
+		CheckRetry: c.shouldRepeat,
 		Backoff: func(first, longest time.Duration, attempt int, resp *http.Response) time.Duration {
 			requested := retryablehttp.DefaultBackoff(first, longest, attempt, resp)
 			own := retryablehttp.DefaultBackoff(first, longest, attempt, nil)
@@ -84,13 +84,13 @@ func New(o Options) *Client {
 		},
 		ErrorHandler:    retryablehttp.PassthroughErrorHandler,
 		PrepareRetry:    c.authorize, // uploads may outlast a token
-		ResponseLogHook: c.log,
+		ResponseLogHook: c.logResponse,
 	}
 	return c
 }
 
-// again decides whether to repeat a request.
-func (c *Client) again(ctx context.Context, resp *http.Response, err error) (bool, error) {
+// shouldRepeat decides whether to repeat a request.
+func (c *Client) shouldRepeat(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
@@ -117,11 +117,11 @@ func (c *Client) authorize(r *http.Request) error {
 	return err
 }
 
-// log omits query and headers, which may have tokens.
-func (c *Client) log(_ retryablehttp.Logger, resp *http.Response) {
+// logResponse omits query and headers, which may have tokens.
+func (c *Client) logResponse(_ retryablehttp.Logger, resp *http.Response) {
 	r := resp.Request
 	c.o.Logger.LogAttrs(r.Context(), slog.LevelDebug, "front-end request",
-		slog.String("method", r.Method), slog.String("url", where(r.URL)), slog.Int("status", resp.StatusCode))
+		slog.String("method", r.Method), slog.String("url", plainURL(r.URL)), slog.Int("status", resp.StatusCode))
 }
 
 // content is the body of a request. It is opened again for each attempt.
@@ -139,8 +139,8 @@ type sized struct {
 
 func (s sized) Len() int { return int(s.size) }
 
-// document is a small JSON body.
-func document(v any) (content, error) {
+// jsonContent is a small JSON body.
+func jsonContent(v any) (content, error) {
 	b, err := json.Marshal(v)
 	return content{open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, size: int64(len(b))}, err
 }
@@ -148,15 +148,15 @@ func document(v any) (content, error) {
 // send makes a request, repeats it if necessary, and decodes the answer into v. The path
 // is relative to that of the server.
 func (c *Client) send(ctx context.Context, method, path string, q url.Values, body *content, v any) (status int, err error) {
-	r, err := c.request(ctx, method, path, q, body)
+	r, err := c.newRequest(ctx, method, path, q, body)
 	if err != nil {
 		return 0, err
 	}
 	return c.do(r, v)
 }
 
-// request makes a request that [Client.do] or [Client.Open] sends.
-func (c *Client) request(ctx context.Context, method, path string, q url.Values, body *content) (*retryablehttp.Request, error) {
+// newRequest makes a request that [Client.do] or [Client.Open] sends.
+func (c *Client) newRequest(ctx context.Context, method, path string, q url.Values, body *content) (*retryablehttp.Request, error) {
 	u := c.o.Server.JoinPath(path)
 	u.RawQuery = q.Encode()
 	var raw any
@@ -189,40 +189,40 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 		defer resp.Body.Close()
 	}
 	if err != nil {
-		return 0, broken(r.Request, err)
+		return 0, noAnswerError(r.Request, err)
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // so that no text of the answer shows the token
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return resp.StatusCode, c.refusal(r.Request, resp, b)
+		return resp.StatusCode, c.parseRefusal(r.Request, resp, b)
 	}
 	if err != nil {
-		return 0, broken(r.Request, err)
+		return 0, noAnswerError(r.Request, err)
 	}
 	if resp.StatusCode == http.StatusNoContent {
 		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", r.Method, where(r.URL), oci.ErrCorrupt)
+		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", r.Method, plainURL(r.URL), oci.ErrCorrupt)
 	}
 	return resp.StatusCode, nil
 }
 
-// broken returns the error of a request without an answer.
-func broken(r *http.Request, err error) error {
+// noAnswerError returns the error of a request without an answer.
+func noAnswerError(r *http.Request, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // its text repeats the URL, query included
 	}
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%s %s: %w", r.Method, where(r.URL), err)
+		return fmt.Errorf("%s %s: %w", r.Method, plainURL(r.URL), err)
 	}
-	return &UnreachableError{Method: r.Method, URL: where(r.URL), Err: err}
+	return &UnreachableError{Method: r.Method, URL: plainURL(r.URL), Err: err}
 }
 
-// where returns a URL without its query and user.
-func where(u *url.URL) string {
+// plainURL returns a URL without its query and user.
+func plainURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
@@ -281,10 +281,10 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// refusal parses the error document of the front-end. An HTML page, such as that of a
+// parseRefusal parses the error document of the front-end. An HTML page, such as that of a
 // proxy, is not quoted.
-func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Error {
-	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
+func (c *Client) parseRefusal(r *http.Request, resp *http.Response, body []byte) *Error {
+	e := &Error{Method: r.Method, URL: plainURL(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
 	var doc struct {
 		Errors []refused `json:"errors"`
 		Reason string    `json:"reason"`
@@ -295,13 +295,13 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Err
 		for _, one := range doc.Errors {
 			texts = append(texts, string(one))
 		}
-		e.Text = plain(strings.Join(texts, "; "))
+		e.Text = safeText(strings.Join(texts, "; "))
 		e.Reason = text.Excerpt(doc.Reason)
 	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // text of a proxy or another server; HTML is left out
-		e.Text = plain(string(body))
+		e.Text = safeText(string(body))
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
-		e.Text = "it is at " + text.Excerpt(where(to))
+		e.Text = "it is at " + text.Excerpt(plainURL(to))
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		e.Text = strings.ReplaceAll(e.Text, token, "[token]")
@@ -322,5 +322,5 @@ func (t *refused) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(t))
 }
 
-// plain makes a text of the server safe and short enough to show.
-func plain(s string) string { return text.Clip(text.Line(strings.TrimSpace(s)), maxText) }
+// safeText makes a text of the server safe and short enough to show.
+func safeText(s string) string { return text.Clip(text.Line(strings.TrimSpace(s)), maxText) }

@@ -38,7 +38,7 @@ func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oc
 		through.base = http.DefaultTransport
 	}
 	// Plain http, so that no request finds out whether the registry uses TLS.
-	r, err := oci.New(doc.Registry, oci.Options{Transport: through, Asked: through.asked, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
+	r, err := oci.New(doc.Registry, oci.Options{Transport: through, Asked: through.frontEndURL, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
 	if err != nil {
 		return nil, l, fmt.Errorf("%s: the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
 	}
@@ -67,8 +67,8 @@ type through struct {
 	from, path string // prefix of a request's path, and its replacement at the front-end
 }
 
-// asked returns the URL at the front-end, u itself for one outside the repository.
-func (t *through) asked(u *url.URL) *url.URL {
+// frontEndURL returns the URL at the front-end, u itself for one outside the repository.
+func (t *through) frontEndURL(u *url.URL) *url.URL {
 	if rest, ok := strings.CutPrefix(u.Path, t.from); ok {
 		return t.c.o.Server.JoinPath(t.path, rest)
 	}
@@ -77,15 +77,15 @@ func (t *through) asked(u *url.URL) *url.URL {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
-	at := t.asked(r.URL)
+	at := t.frontEndURL(r.URL)
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return nil, oci.Unsupported("%s through a front-end", r.Method)
 	case at != r.URL:
 	case r.Response == nil:
-		return answered(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
+		return refusalResponse(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
 	default:
-		return t.storage(r)
+		return t.fetchFromStorage(r)
 	}
 	to, err := http.NewRequestWithContext(r.Context(), r.Method, at.String(), nil)
 	if err != nil {
@@ -104,16 +104,16 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as much of the refusal as was read is shown
-	refused := answered(r, resp.StatusCode, t.c.refusal(to, resp, b).Text)
+	refused := refusalResponse(r, resp.StatusCode, t.c.parseRefusal(to, resp, b).Text)
 	if after := resp.Header.Get("Retry-After"); after != "" {
 		refused.Header.Set("Retry-After", after)
 	}
 	return refused, nil
 }
 
-// storage follows a redirect to the storage of the registry, which needs no token. The
+// fetchFromStorage follows a redirect to the storage of the registry, which needs no token. The
 // text of a refusal is not shown: a malicious front-end may have put the token there.
-func (t *through) storage(r *http.Request) (*http.Response, error) {
+func (t *through) fetchFromStorage(r *http.Request) (*http.Response, error) {
 	token, err := t.c.o.Token(r.Context())
 	switch {
 	case err != nil:
@@ -128,11 +128,11 @@ func (t *through) storage(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	resp.Body.Close()
-	return answered(r, resp.StatusCode, "the storage that the front-end redirects to answered "+resp.Status), nil
+	return refusalResponse(r, resp.StatusCode, "the storage that the front-end redirects to answered "+resp.Status), nil
 }
 
-// answered returns a refusal in the form of registries.
-func answered(r *http.Request, status int, message string) *http.Response {
+// refusalResponse returns a refusal in the form of registries.
+func refusalResponse(r *http.Request, status int, message string) *http.Response {
 	b, err := json.Marshal(map[string]any{"errors": []map[string]string{{"message": message}}})
 	if err != nil {
 		b = nil // text can always be encoded as JSON

@@ -66,7 +66,7 @@ func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, er
 		for action, e := range map[string]*event{evidence.ActionDeprecate: v.Deprecated, evidence.ActionYank: v.Yanked} {
 			if e != nil {
 				l.Events = append(l.Events, evidence.StatusEvent{
-					Action: action, Version: v.Version.String(), Message: plain(e.Message), Replacement: text.Excerpt(e.Replacement),
+					Action: action, Version: v.Version.String(), Message: safeText(e.Message), Replacement: text.Excerpt(e.Replacement),
 				})
 			}
 		}

@@ -30,7 +30,7 @@ type published struct {
 
 func (p published) result(status int) depot.Published {
 	for i, w := range p.Warnings {
-		p.Warnings[i] = plain(w)
+		p.Warnings[i] = safeText(w)
 	}
 	return depot.Published{
 		Repository: text.Excerpt(p.Repository), Tag: text.Excerpt(p.Tag), Digest: text.Excerpt(p.Digest), ContentDigest: text.Excerpt(p.ContentDigest),
@@ -82,7 +82,7 @@ func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *de
 
 // moduleQuery encodes the options for the server.
 func moduleQuery(o depot.ModuleOptions) url.Values {
-	q := origin(o.Annotations)
+	q := originQuery(o.Annotations)
 	q.Set("packed", "true") // the ignore files have been applied
 	if o.Dir != "" {
 		q.Set("dir", o.Dir)
@@ -122,9 +122,9 @@ func ModulePath(m addr.Module) string { return "v1/modules/" + m.String() }
 // ProviderPath returns the path of the versions of an own provider on a front-end.
 func ProviderPath(p addr.Provider) string { return "v1/providers/" + p.String() }
 
-// origin returns the query that names the source. The server prefers values that a token
+// originQuery returns the query that names the source. The server prefers values that a token
 // of a CI system proves.
-func origin(annotations map[string]string) url.Values {
+func originQuery(annotations map[string]string) url.Values {
 	q := url.Values{}
 	for name, key := range map[string]string{
 		"source": artifact.AnnSource, "revision": artifact.AnnRevision, "ref": artifact.AnnSourceRef, "created": artifact.AnnCreated,

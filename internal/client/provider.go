@@ -50,7 +50,7 @@ func (c *Client) publishProvider(ctx context.Context, dist fs.FS, path string, p
 	g.SetLimit(parallel)
 	for i, f := range files {
 		g.Go(func() (err error) {
-			receipts[i], err = c.upload(uploads, path+"/files/"+f.name, f)
+			receipts[i], err = c.uploadFile(uploads, path+"/files/"+f.name, f)
 			return err
 		})
 	}
@@ -61,12 +61,12 @@ func (c *Client) publishProvider(ctx context.Context, dist fs.FS, path string, p
 	if len(o.Protocols) > 0 {
 		order["protocols"] = o.Protocols
 	}
-	request, err := document(order)
+	request, err := jsonContent(order)
 	if err != nil {
 		return depot.Published{}, err
 	}
 	var out published
-	status, err := c.send(ctx, http.MethodPost, path, origin(o.Annotations), &request, &out)
+	status, err := c.send(ctx, http.MethodPost, path, originQuery(o.Annotations), &request, &out)
 	return out.result(status), err
 }
 
@@ -93,10 +93,10 @@ func releaseFiles(dist fs.FS, plan *depot.ProviderPlan) []file {
 	return files
 }
 
-// upload returns the receipt of a file. It sends the file if the server does not have it,
+// uploadFile returns the receipt of a file. It sends the file if the server does not have it,
 // or cannot look it up.
-func (c *Client) upload(ctx context.Context, path string, f file) (string, error) {
-	question, err := document(map[string]string{"digest": "sha256:" + f.sha256})
+func (c *Client) uploadFile(ctx context.Context, path string, f file) (string, error) {
+	question, err := jsonContent(map[string]string{"digest": "sha256:" + f.sha256})
 	if err != nil {
 		return "", err
 	}

@@ -89,7 +89,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 	}
 	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: m.Digest.String()}
 	if out.Warnings, err = PutVersion(ctx, l, v, m); errors.Is(err, ErrTaken) {
-		return Published{}, l.conflict(v, "", m.Digest.String())
+		return Published{}, l.conflictWith(v, "", m.Digest.String())
 	} else if err != nil {
 		return Published{}, err
 	}

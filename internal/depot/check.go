@@ -58,7 +58,7 @@ func (c Check) run(ctx context.Context, x Candidate) error {
 		return nil
 	}
 	held := &HeldError{Repository: x.Repo.String(), Digest: x.Root.Digest.String(), Tag: candidateTag(x.Root.Digest), Err: err}
-	if perr := keep(ctx, x.Repo, held.Tag, x.Root); perr != nil {
+	if perr := keepManifest(ctx, x.Repo, held.Tag, x.Root); perr != nil {
 		return errors.Join(held, fmt.Errorf("tag the candidate: %w", perr))
 	}
 	return held

@@ -176,7 +176,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 			return nil, nil, err
 		}
 	}
-	if err := b.put(ctx); err != nil {
+	if err := b.writeBid(ctx); err != nil {
 		b.withdraw(ctx, true) // the bid may be in the registry
 		return nil, nil, fmt.Errorf("announce the publication: %w", err)
 	}
@@ -186,7 +186,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 			return nil, nil, err
 		}
 	}
-	shown, err := b.alone(ctx)
+	shown, err := b.awaitAlone(ctx)
 	if err != nil {
 		b.withdraw(ctx, !errors.Is(err, ErrTaken))
 		return nil, nil, err
@@ -235,8 +235,8 @@ func numberHash(kind string, v addr.Version) string {
 	return hex.EncodeToString(sum[:])[:bidHash]
 }
 
-// put writes the bid. If the answer is lost, the same bid is written again.
-func (b *bid) put(ctx context.Context) error {
+// writeBid writes the bid. If the answer is lost, the same bid is written again.
+func (b *bid) writeBid(ctx context.Context) error {
 	err := artifact.PutBare(ctx, b.repo, b.tag, b.manifest)
 	if b.late = errors.Is(err, oci.ErrUncertain); b.late && ctx.Err() == nil {
 		err = b.repo.PutTag(ctx, b.tag, b.manifest)
@@ -267,11 +267,11 @@ func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error
 	return done, fmt.Errorf("%s:%s still points to %s: %w", b.repo, b.version.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr)) // immutable tags
 }
 
-// alone returns nil once a list shows the bid and no active bid for another
+// awaitAlone returns nil once a list shows the bid and no active bid for another
 // manifest. It checks the version only if the list shows it. Of several
 // bidders, the one with the smallest digest waits for the others to withdraw.
 // shown is false if no list showed the own bid.
-func (b *bid) alone(ctx context.Context) (shown bool, err error) {
+func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	unlisted := 0
 	waited := 0
 	for {
@@ -279,21 +279,21 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return false, err
 		}
-		if b.list, err = b.list.with(ctx, list.Tags); err != nil {
+		if b.list, err = b.list.withTags(ctx, list.Tags); err != nil {
 			return false, err
 		}
-		if b.replaces != "" || b.list.has(b.version) {
-			if there, err := b.there(ctx); there || err != nil {
+		if b.replaces != "" || b.list.hasVersion(b.version) {
+			if there, err := b.hasOwnManifest(ctx); there || err != nil {
 				return true, err
 			}
 		}
 		if b.replaces == "" { // the version does not exist, or its tag leads nowhere
-			if err := b.list.allows(ctx, b.version, b.root); err != nil {
+			if err := b.list.checkNumber(ctx, b.version, b.root); err != nil {
 				return true, err
 			}
 		}
 		pause := bidRivalPause
-		switch rivals := b.rivals(ctx, list.Tags); {
+		switch rivals := b.rivalDigests(ctx, list.Tags); {
 		case len(rivals) > 0 && waited == bidRivals && b.own == isWaited && len(b.begun(ctx, rivals)) == len(rivals):
 			return true, nil // whichever is written, it is the same content
 		case len(rivals) > 0 && (rivals[0] < b.digest() && b.own != isWaited || waited == bidRivals):
@@ -302,7 +302,7 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 			if len(begun) > 0 && b.own == isBegun {
 				return true, &begunError{begun[0]}
 			}
-			return true, b.lost(ctx, rivals[0])
+			return true, b.waitForRival(ctx, rivals[0])
 		case len(rivals) > 0:
 			pause = bidRivalPause << waited
 			waited++
@@ -322,9 +322,9 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 
 func (b *bid) digest() string { return b.root.Digest.Encoded() }
 
-// rivals returns the digests of active bids for other manifests, the smallest
+// rivalDigests returns the digests of active bids for other manifests, the smallest
 // first.
-func (b *bid) rivals(ctx context.Context, tags []string) []string {
+func (b *bid) rivalDigests(ctx context.Context, tags []string) []string {
 	var found []string
 	for _, tag := range tags {
 		digest, ok := bidFor(tag, b.rivalHash())
@@ -387,9 +387,9 @@ func bidFor(tag, hash string) (digest string, ok bool) {
 	return rest[:bidDigest], true
 }
 
-// there reports whether the version has the own manifest; ErrTaken means that
+// hasOwnManifest reports whether the version has the own manifest; ErrTaken means that
 // it has another one. A version that is listed but not found gives false.
-func (b *bid) there(ctx context.Context) (bool, error) {
+func (b *bid) hasOwnManifest(ctx context.Context) (bool, error) {
 	switch have, err := b.repo.Resolve(ctx, b.version.Tag()); {
 	case err == nil && have.Digest == b.root.Digest:
 		return true, nil
@@ -402,13 +402,13 @@ func (b *bid) there(ctx context.Context) (bool, error) {
 	}
 }
 
-// lost waits briefly for the version that a rival is about to write.
-func (b *bid) lost(ctx context.Context, rival string) error {
+// waitForRival waits briefly for the version that a rival is about to write.
+func (b *bid) waitForRival(ctx context.Context, rival string) error {
 	for waited := range bidRivals {
 		if err := text.Wait(ctx, bidRivalPause<<waited); err != nil {
 			return err
 		}
-		if _, err := b.there(ctx); errors.Is(err, ErrTaken) {
+		if _, err := b.hasOwnManifest(ctx); errors.Is(err, ErrTaken) {
 			return err
 		}
 	}
@@ -516,9 +516,9 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look 
 	return true, err
 }
 
-// keep gives a manifest a tag that is named after it, so that garbage
+// keepManifest gives a manifest a tag that is named after it, so that garbage
 // collection does not remove it.
-func keep(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
+func keepManifest(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	_, err := putOnce(ctx, r, tag, m, true)
 	return err
 }

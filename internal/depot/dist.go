@@ -98,7 +98,7 @@ func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	return packages, nil
 }
 
-func (d *dist) read(name string, most int64) ([]byte, error) {
+func (d *dist) readDistFile(name string, most int64) ([]byte, error) {
 	f, err := d.fsys.Open(name)
 	if err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (d *dist) read(name string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// find returns the first of the names that is in the directory, or "".
-func (d *dist) find(names ...string) string {
+// findFile returns the first of the names that is in the directory, or "".
+func (d *dist) findFile(names ...string) string {
 	for _, name := range names {
 		if _, ok := slices.BinarySearch(d.names, name); ok {
 			return name
@@ -131,11 +131,11 @@ func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
 	listed := d.stem + "manifest.json"
 	sum := plan.sums[listed]
 	text := o.Manifest
-	name := d.find(listed, manifestFile)
+	name := d.findFile(listed, manifestFile)
 	switch {
 	case name != "":
 		var err error
-		if text, err = d.read(name, maxDistFile); err != nil {
+		if text, err = d.readDistFile(name, maxDistFile); err != nil {
 			return err
 		}
 	case sum == "":
@@ -169,12 +169,12 @@ var ErrManifest = errors.New("the protocols are unknown")
 
 // checkSums compares SHA256SUMS with the zips, or creates it if there is none.
 func (d *dist) checkSums(plan *ProviderPlan) error {
-	name := d.find(d.stem+"SHA256SUMS", "SHA256SUMS")
+	name := d.findFile(d.stem+"SHA256SUMS", "SHA256SUMS")
 	if name == "" {
 		plan.makeSums(d.stem + "SHA256SUMS")
 		return nil
 	}
-	b, err := d.read(name, maxDistFile)
+	b, err := d.readDistFile(name, maxDistFile)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (d *dist) checkSums(plan *ProviderPlan) error {
 		}
 	}
 	for _, listed := range slices.Sorted(maps.Keys(plan.sums)) {
-		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" {
+		if strings.HasSuffix(listed, ".zip") && d.findFile(listed) == "" {
 			return fmt.Errorf("%s lists %s, which is not in the folder: %w", name, listed, signing.ErrSums)
 		}
 	}
@@ -201,13 +201,13 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 		return err
 	}
 	sums := plan.metadata.ShasumsName
-	name := d.find(sums+".sig", sums+".gpgsig")
+	name := d.findFile(sums+".sig", sums+".gpgsig")
 	if name == "" && o.SignKey == nil {
 		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, trust.ErrUnsigned)
 	}
 	var signature []byte
 	if name != "" {
-		signature, err = d.read(name, maxDistFile)
+		signature, err = d.readDistFile(name, maxDistFile)
 	} else {
 		signature, err = o.sign(plan.metadata.ShasumsBytes)
 	}

@@ -33,13 +33,13 @@ func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	return nil
 }
 
-// docs finds the documentation of a release: the tree in the options, the
+// findDocs finds the documentation of a release: the tree in the options, the
 // directory docs, or the file that okara pull wrote.
-func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
+func (d *dist) findDocs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 	name := d.stem + DocsFile
 	if tree == nil {
-		if found := d.find(name); found != "" {
-			b, err := d.read(found, artifact.MaxProviderDocs)
+		if found := d.findFile(name); found != "" {
+			b, err := d.readDistFile(found, artifact.MaxProviderDocs)
 			if err != nil {
 				return err
 			}

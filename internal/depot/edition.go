@@ -89,7 +89,7 @@ func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest
 	if err != nil {
 		return edition, err
 	}
-	if err = keep(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
+	if err = keepManifest(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
 	}
 	return edition, err

@@ -49,9 +49,9 @@ func (x providerPush) addPackages(ctx context.Context, stored artifact.ProviderI
 	if len(added) == 0 {
 		out.Digest = stored.Index.Digest.String()
 		out.Existing = true
-		return x.whole(ctx, out, stored)
+		return x.pushMissing(ctx, out, stored)
 	}
-	pushed, err := x.artifact(added, stored.Platforms)
+	pushed, err := x.buildArtifact(added, stored.Platforms)
 	if err != nil {
 		return Published{}, err
 	}
@@ -90,9 +90,9 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 // errMoved means that a version was extended or removed since it was read.
 var errMoved = fmt.Errorf("the version changed meanwhile; repeat the command: %w", oci.ErrExists)
 
-// untilStill repeats f, which extends a version, while another publisher does so
+// retryWhileExtended repeats f, which extends a version, while another publisher does so
 // at the same time.
-func untilStill(f func() (Published, error)) (out Published, err error) {
+func retryWhileExtended(f func() (Published, error)) (out Published, err error) {
 	for range 4 {
 		if out, err = f(); !errors.Is(err, errMoved) {
 			break
@@ -111,7 +111,7 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 		return nil, err
 	}
 	tag := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
-	if err := keep(ctx, x.repo, tag, old); errors.Is(err, ErrTaken) {
+	if err := keepManifest(ctx, x.repo, tag, old); errors.Is(err, ErrTaken) {
 		return nil, fmt.Errorf("%s holds another index: %w", tag, oci.ErrExists)
 	} else if err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ func growMirror(ctx context.Context, d *Depot, x providerPush, src Source, store
 		return Published{}, err
 	}
 	made := x.plan.sums == nil
-	if err := x.transfer(ctx, packages, d.o.TempDir); err != nil {
+	if err := x.transferZips(ctx, packages, d.o.TempDir); err != nil {
 		return Published{}, err
 	}
 	defer d.lock(x.repo.String())()
@@ -163,7 +163,7 @@ func storedProof(stored artifact.ProviderIndex, md artifact.ProviderMetadata, pa
 		return nil, err
 	}
 	proof := upstream.Package{Shasums: md.ShasumsBytes, Signature: md.SignatureBytes}
-	if err := o.trust(proof, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}); err != nil {
+	if err := o.checkTrusted(proof, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}); err != nil {
 		return nil, err
 	}
 	for _, pkg := range packages {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// latest returns the function that moves the tag latest once a version exists;
+// latestMover returns the function that moves the tag latest once a version exists;
 // nil if it is not to be moved.
-func (o ModuleOptions) latest(ctx context.Context, v addr.Version) func(l *Listing, root oci.Manifest, old bool) (warnings []string) {
+func (o ModuleOptions) latestMover(ctx context.Context, v addr.Version) func(l *Listing, root oci.Manifest, old bool) (warnings []string) {
 	if o.NoLatest {
 		return nil
 	}
@@ -28,9 +28,9 @@ func (o ModuleOptions) latest(ctx context.Context, v addr.Version) func(l *Listi
 	}
 }
 
-// moved moves the tag latest, unless it is not to be moved, and adds the
+// withLatest moves the tag latest, unless it is not to be moved, and adds the
 // warnings to p.
-func (p Published) moved(ctx context.Context, l *Listing, o ModuleOptions) Published {
+func (p Published) withLatest(ctx context.Context, l *Listing, o ModuleOptions) Published {
 	if !o.NoLatest {
 		p.Warnings = append(p.Warnings, MoveLatest(ctx, l)...)
 	}

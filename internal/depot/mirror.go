@@ -60,7 +60,7 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	if err != nil {
 		return Published{}, err
 	}
-	return untilStill(func() (Published, error) {
+	return retryWhileExtended(func() (Published, error) {
 		return d.mirrorProvider(ctx, src, providerPush{repo: r, provider: p, version: v, o: ProviderOptions{Check: o.Check}, progress: d.o.Progress}, o)
 	})
 }
@@ -104,7 +104,7 @@ func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, 
 		err = x.plan.mirrorDocs(ctx, p, v, packages[0])
 	}
 	if err == nil {
-		err = x.transfer(ctx, packages, d.o.TempDir)
+		err = x.transferZips(ctx, packages, d.o.TempDir)
 	}
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
@@ -204,7 +204,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 			return nil, err
 		}
 		for _, pkg := range packages {
-			if err := plan.listed(pkg.Filename, pkg.Zh); pkg.Zh != "" && err != nil {
+			if err := plan.checkListed(pkg.Filename, pkg.Zh); pkg.Zh != "" && err != nil {
 				return nil, err
 			}
 		}
@@ -221,14 +221,14 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 		return nil, err
 	}
 	vo := signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}
-	if err := o.trust(first, vo); err != nil {
+	if err := o.checkTrusted(first, vo); err != nil {
 		return nil, err
 	}
 	return plan, plan.takeSignature(first.Signature, keys, vo)
 }
 
-// trust checks that one of the trusted keys signed, if any are configured.
-func (o MirrorOptions) trust(pkg upstream.Package, vo signing.VerifyOptions) error {
+// checkTrusted checks that one of the trusted keys signed, if any are configured.
+func (o MirrorOptions) checkTrusted(pkg upstream.Package, vo signing.VerifyOptions) error {
 	if len(o.Trusted) == 0 {
 		return nil
 	}
@@ -238,21 +238,21 @@ func (o MirrorOptions) trust(pkg upstream.Package, vo signing.VerifyOptions) err
 	return nil
 }
 
-// listed compares a hash with SHA256SUMS, if the origin has one.
-func (p *ProviderPlan) listed(name, sha256 string) error {
+// checkListed compares a hash with SHA256SUMS, if the origin has one.
+func (p *ProviderPlan) checkListed(name, sha256 string) error {
 	if p.sums == nil {
 		return nil
 	}
 	return p.sums.Check(name, sha256)
 }
 
-// transfer copies the zips of all packages to the registry and adds them to the
+// transferZips copies the zips of all packages to the registry and adds them to the
 // plan. Each zip is compared with its announced properties before it is sent.
 //
 // A worker writes all its zips over the same temporary file: the system then
 // reuses the memory of the file, which costs far less than new memory for each
 // zip.
-func (x providerPush) transfer(ctx context.Context, packages []upstream.Package, temp string) error {
+func (x providerPush) transferZips(ctx context.Context, packages []upstream.Package, temp string) error {
 	plan := x.plan
 	plan.Packages = make([]Package, len(packages))
 	var next atomic.Int64
@@ -299,7 +299,7 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 	if k.SHA256, k.Size, err = FetchPackage(ctx, x.progress.download(pkg), io.NewOffsetWriter(f, 0)); err != nil {
 		return Package{}, err
 	}
-	if err := plan.listed(k.Filename, k.SHA256); err != nil {
+	if err := plan.checkListed(k.Filename, k.SHA256); err != nil {
 		return Package{}, err
 	}
 	if k.H1, err = signing.HashPackage(ctx, f, k.Size, x.provider.Type, k.Platform); err != nil {
@@ -314,7 +314,7 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 	blob := oci.Blob{Descriptor: k.descriptor(), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(f, 0, k.Size)), nil
 	}}
-	_, err = r.EnsureBlob(ctx, x.progress.upload(blob, k.Filename))
+	_, err = r.EnsureBlob(ctx, x.progress.watchUpload(blob, k.Filename))
 	return k, err
 }
 
@@ -433,7 +433,7 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	}
 	for _, pkg := range packages {
 		i := slices.IndexFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == pkg.Platform })
-		have, offered, err := compared(ctx, r, stored.Platforms[i], pkg)
+		have, offered, err := compareZip(ctx, r, stored.Platforms[i], pkg)
 		if err != nil {
 			return err
 		}
@@ -444,9 +444,9 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	return nil
 }
 
-// compared returns a digest of a zip in the registry and at the origin. If the
+// compareZip returns a digest of a zip in the registry and at the origin. If the
 // origin announces no hash, the zip is downloaded and hashed.
-func compared(ctx context.Context, r *oci.Repo, stored artifact.ProviderPlatform, pkg upstream.Package) (have, offered string, err error) {
+func compareZip(ctx context.Context, r *oci.Repo, stored artifact.ProviderPlatform, pkg upstream.Package) (have, offered string, err error) {
 	if pkg.Zh == "" && pkg.H1 != "" && stored.H1 != "" {
 		return stored.H1, pkg.H1, nil
 	}

@@ -155,7 +155,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 		return Published{}, err
 	}
 	if s.there.Existing && len(s.lost) == 0 {
-		out := s.there.moved(ctx, s.listing, o)
+		out := s.there.withLatest(ctx, s.listing, o)
 		out.Warnings = append(out.Warnings, listInCatalog(ctx, d, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 		return out, nil
 	}
@@ -182,7 +182,7 @@ func standingOf(ctx context.Context, d *Depot, m addr.ModuleVersion, tree *archi
 	}
 	s, err := readStanding(ctx, d, m, contentDigest, o)
 	if err == nil && s.there.Existing {
-		s.lost, err = lost(ctx, s.listing.Repository, nil, s.there.layers)
+		s.lost, err = findMissing(ctx, s.listing.Repository, nil, s.there.layers)
 	}
 	if err != nil {
 		if o.fromOrigin {
@@ -201,7 +201,7 @@ func readStanding(ctx context.Context, d *Depot, m addr.ModuleVersion, contentDi
 	if s.listing, err = ReadListing(ctx, r, addr.KindModule, nil); err != nil {
 		return standing{}, err
 	}
-	s.there, err = s.listing.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o)
+	s.there, err = s.listing.completeExisting(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o)
 	return s, err
 }
 
@@ -240,14 +240,14 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 		return Published{}, err
 	}
 	if out.Existing {
-		warnings, err := restore(ctx, r, out.Tag, s.lost, artifact)
+		warnings, err := restoreParts(ctx, r, out.Tag, s.lost, artifact)
 		out.Warnings = append(out.Warnings, warnings...)
-		return out.moved(ctx, l, o), err
+		return out.withLatest(ctx, l, o), err
 	}
 	for i, b := range artifact.Blobs {
-		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
+		artifact.Blobs[i] = d.o.Progress.watchUpload(b, m.Module.String()+" "+m.Version.String())
 	}
-	if o.plain() {
+	if o.isPlain() {
 		var root oci.Manifest
 		root, out.Warnings, err = pushNew(ctx, l, m.Version, artifact, o)
 		out.Digest = root.Digest.String()
@@ -261,18 +261,18 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 	}
 	stored, err := storedModule(ctx, r, s.there.Tag)
 	if err == nil && stored != nil {
-		there, err := found(l, m.Version, out, *stored, o)
+		there, err := completeModule(l, m.Version, out, *stored, o)
 		if err != nil {
 			return Published{}, err
 		}
-		return there.moved(ctx, l, o), nil
+		return there.withLatest(ctx, l, o), nil
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// plain reports whether the version becomes visible without a check and never
+// isPlain reports whether the version becomes visible without a check and never
 // changes its content.
-func (o ModuleOptions) plain() bool { return o.Check == nil && o.Policy != PolicyEditions }
+func (o ModuleOptions) isPlain() bool { return o.Check == nil && o.Policy != PolicyEditions }
 
 // pushNew publishes a version without a check: its blobs, and the manifest with
 // the tag. A registry refuses a manifest whose blobs are missing. So small
@@ -281,7 +281,7 @@ func (o ModuleOptions) plain() bool { return o.Check == nil && o.Policy != Polic
 // each.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (root oci.Manifest, warnings []string, err error) {
 	r := l.Repository
-	put := putOptions{fresh: true, written: o.latest(ctx, v)}
+	put := putOptions{fresh: true, written: o.latestMover(ctx, v)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
 	if len(l.Times) > 0 { // okara published an existing version
 		empty := oci.EmptyBlob().Digest
@@ -317,14 +317,14 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 	if o.Policy == PolicyEditions {
 		root, warnings, err = pushEdition(ctx, l, v, a.Root)
 	} else {
-		root, warnings, err = putContent(ctx, l, v, a.Root, putOptions{written: o.latest(ctx, v)})
+		root, warnings, err = putContent(ctx, l, v, a.Root, putOptions{written: o.latestMover(ctx, v)})
 	}
 	out.Digest = root.Digest.String()
 	out.Warnings = append(out.Warnings, warnings...)
 	if err != nil || o.Policy != PolicyEditions {
 		return out, err
 	}
-	return out.moved(ctx, l, o), nil
+	return out.withLatest(ctx, l, o), nil
 }
 
 // ModuleThere reports the expected result of publishing the plan: existing if
@@ -338,13 +338,13 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	return s.there.Existing, err
 }
 
-// there completes out if the module exists with its content. The error is the
+// completeExisting completes out if the module exists with its content. The error is the
 // conflict that publishing would cause: other content, unless it becomes an
 // edition, or the number of a withdrawn version. A plain publication trusts a
 // list without the version here, because it checks again before the version is
 // written.
-func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o ModuleOptions) (Published, error) {
-	if o.plain() && !slices.Contains(l.Tags, out.Tag) {
+func (l *Listing) completeExisting(ctx context.Context, v addr.Version, out Published, o ModuleOptions) (Published, error) {
+	if o.isPlain() && !slices.Contains(l.Tags, out.Tag) {
 		return out, l.Taken(v)
 	}
 	stored, err := storedModule(ctx, l.Repository, out.Tag)
@@ -353,7 +353,7 @@ func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o Mo
 	}
 	withdrawn := l.Status(v).Yanked != nil
 	if stored != nil && (o.Policy != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest && o.isDirOf(*stored)) {
-		return found(l, v, out, *stored, o)
+		return completeModule(l, v, out, *stored, o)
 	}
 	return out, l.Taken(v)
 }
@@ -367,11 +367,11 @@ func (o ModuleOptions) isDirOf(stored artifact.ModuleManifest) bool {
 	return stored.Dir() == "" || stored.Dir() == path.Clean(o.Dir)
 }
 
-// found completes out if the stored module has its content, and otherwise
+// completeModule completes out if the stored module has its content, and otherwise
 // returns the conflict.
-func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest, o ModuleOptions) (Published, error) {
+func completeModule(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest, o ModuleOptions) (Published, error) {
 	if stored.ContentDigest == out.ContentDigest && !o.isDirOf(stored) {
-		return Published{}, l.conflict(v, out.ContentDigest+"//"+stored.Dir(), out.ContentDigest+"//"+o.Dir)
+		return Published{}, l.conflictWith(v, out.ContentDigest+"//"+stored.Dir(), out.ContentDigest+"//"+o.Dir)
 	}
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest = stored.Manifest.Digest.String()
@@ -384,7 +384,7 @@ func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleMani
 	if have == "" {
 		have = stored.Manifest.Digest.String()
 	}
-	return Published{}, l.conflict(v, have, out.ContentDigest)
+	return Published{}, l.conflictWith(v, have, out.ContentDigest)
 }
 
 // layersOf returns the layers that a module has.

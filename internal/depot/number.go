@@ -16,7 +16,7 @@ import (
 
 // A number is used once: when a version was readable, its number names the same
 // content or nothing. The yank that removes a version's tag is the record of
-// it, see [Listing.removal]; it stays in effect when the yank is taken back.
+// it, see [Listing.lastRemoval]; it stays in effect when the yank is taken back.
 
 // numberOf returns what must be unique among the versions of an item of this
 // kind. OpenTofu and Terraform compare versions of modules without the part
@@ -28,34 +28,34 @@ func numberOf(kind string, v addr.Version) addr.Version {
 	return v
 }
 
-// removal returns the last event that removed the tag of a version, nil if
+// lastRemoval returns the last event that removed the tag of a version, nil if
 // there is none. Only the manifest that it names, or one with its content, may
 // become that version again.
-func (l *Listing) removal(v addr.Version) *evidence.StatusEvent {
+func (l *Listing) lastRemoval(v addr.Version) *evidence.StatusEvent {
 	for i, e := range slices.Backward(l.Events) {
-		if o, ok := removed(e); ok && o == v {
+		if o, ok := removedVersion(e); ok && o == v {
 			return &l.Events[i]
 		}
 	}
 	return nil
 }
 
-// removed returns the version whose tag the event removed.
-func removed(e evidence.StatusEvent) (addr.Version, bool) {
+// removedVersion returns the version whose tag the event removed.
+func removedVersion(e evidence.StatusEvent) (addr.Version, bool) {
 	v, err := addr.ParseVersion(e.Version)
 	return v, err == nil && e.Action == evidence.ActionYank && e.Subject.Validate() == nil
 }
 
-// duplicate returns another version with the number of v, which exists, was
+// duplicateOf returns another version with the number of v, which exists, was
 // removed, or has a recorded time; zero if there is none.
-func (l *Listing) duplicate(v addr.Version) addr.Version {
+func (l *Listing) duplicateOf(v addr.Version) addr.Version {
 	number := numberOf(l.Kind, v)
 	is := func(o addr.Version) bool { return o != v && numberOf(l.Kind, o) == number }
 	if i := slices.IndexFunc(l.Versions, is); i >= 0 {
 		return l.Versions[i]
 	}
 	for _, e := range l.Events {
-		if o, ok := removed(e); ok && is(o) {
+		if o, ok := removedVersion(e); ok && is(o) {
 			return o
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Listing) hide() {
 		consider(v)
 	}
 	for _, e := range l.Events {
-		if v, ok := removed(e); ok {
+		if v, ok := removedVersion(e); ok {
 			consider(v)
 		}
 	}
@@ -114,9 +114,9 @@ func (l *Listing) publishedBefore(a, b addr.Version) bool {
 	return a.Compare(b) < 0
 }
 
-// content returns what must never change in a version: a module's tar, or the
+// fixedContent returns what must never change in a version: a module's tar, or the
 // zip of each platform of a provider. It is empty if that is not recorded.
-func content(m oci.Manifest) []string {
+func fixedContent(m oci.Manifest) []string {
 	if module, err := artifact.ParseModule(m); err == nil {
 		return strings.Fields(module.ContentDigest)
 	}
@@ -142,40 +142,40 @@ func hasContentOf(a, b oci.Manifest) bool {
 	return addsPlatforms(a, b) && addsPlatforms(b, a)
 }
 
-// allows returns the conflict if the number of v was used, and m is not what it
+// checkNumber returns the conflict if the number of v was used, and m is not what it
 // named.
-func (l *Listing) allows(ctx context.Context, v addr.Version, m oci.Manifest) error {
-	if err := l.apart(v); err != nil {
+func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifest) error {
+	if err := l.checkDuplicate(v); err != nil {
 		return err
 	}
 	was, err := l.was(ctx, v)
 	if err != nil || was == nil || was.Subject == m.Digest {
 		return err
 	}
-	now := content(m)
+	now := fixedContent(m)
 	isKept := func(part string) bool { return slices.Contains(now, part) }
 	if len(was.Content) > 0 && !slices.ContainsFunc(was.Content, func(part string) bool { return !isKept(part) }) {
 		return nil
 	}
-	return l.conflict(v, was.Subject.String(), m.Digest.String())
+	return l.conflictWith(v, was.Subject.String(), m.Digest.String())
 }
 
 // was returns what is recorded of a version whose tag is gone, as the event that
 // removed it; nil if nothing is.
 func (l *Listing) was(ctx context.Context, v addr.Version) (*evidence.StatusEvent, error) {
-	if e := l.removal(v); e != nil {
+	if e := l.lastRemoval(v); e != nil {
 		return e, nil
 	}
 	return l.readTime(ctx, v)
 }
 
-// apart returns the conflict if another version has the number of v.
-func (l *Listing) apart(v addr.Version) error {
-	duplicate := l.duplicate(v)
+// checkDuplicate returns the conflict if another version has the number of v.
+func (l *Listing) checkDuplicate(v addr.Version) error {
+	duplicate := l.duplicateOf(v)
 	if duplicate == (addr.Version{}) {
 		return nil
 	}
-	err := l.conflict(v, "", "")
+	err := l.conflictWith(v, "", "")
 	err.Duplicate = duplicate
 	return err
 }
@@ -185,27 +185,27 @@ func (l *Listing) apart(v addr.Version) error {
 // free or the version exists.
 func (l *Listing) Taken(v addr.Version) error {
 	switch {
-	case l.has(v):
+	case l.hasVersion(v):
 		return nil
 	case l.Status(v).Yanked != nil:
-		return l.conflict(v, "", "")
+		return l.conflictWith(v, "", "")
 	}
-	return l.apart(v)
+	return l.checkDuplicate(v)
 }
 
 // IsFree reports whether no version ever had the number of v, as far as is known.
 func (l *Listing) IsFree(v addr.Version) bool {
-	return !l.has(v) && l.Status(v).Yanked == nil && l.removal(v) == nil && l.Times[v.Tag()].IsZero() && l.duplicate(v) == (addr.Version{})
+	return !l.hasVersion(v) && l.Status(v).Yanked == nil && l.lastRemoval(v) == nil && l.Times[v.Tag()].IsZero() && l.duplicateOf(v) == (addr.Version{})
 }
 
-// has reports whether the version has a tag, even if it is hidden.
-func (l *Listing) has(v addr.Version) bool {
+// hasVersion reports whether the version has a tag, even if it is hidden.
+func (l *Listing) hasVersion(v addr.Version) bool {
 	_, hidden := l.Hidden[v]
 	return hidden || slices.Contains(l.Versions, v)
 }
 
-// conflict returns the error for content that differs from the stored version.
-func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictError {
+// conflictWith returns the error for content that differs from the stored version.
+func (l *Listing) conflictWith(v addr.Version, stored, offered string) *ConflictError {
 	return &ConflictError{
 		Repository: l.Repository.String(), Tag: v.Tag(), Stored: stored, Offered: offered, Withdrawn: l.Status(v).Yanked, Next: l.nextFree(v),
 	}

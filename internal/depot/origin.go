@@ -41,7 +41,7 @@ func FetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh st
 	if pkg.Checked {
 		return pkg.Zh, n, nil
 	}
-	if zh = sum(h); pkg.Zh != "" && zh != pkg.Zh {
+	if zh = hexSum(h); pkg.Zh != "" && zh != pkg.Zh {
 		return "", 0, fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
 	}
 	return zh, n, nil
@@ -49,4 +49,4 @@ func FetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh st
 
 const copyBuffer = 256 << 10
 
-func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }

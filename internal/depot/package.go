@@ -41,7 +41,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	if k.Size, err = io.CopyBuffer(h, oci.Interruptible(ctx, f), make([]byte, copyBuffer)); err != nil {
 		return Package{}, fmt.Errorf("read %s: %w", name, err)
 	}
-	k.SHA256 = sum(h)
+	k.SHA256 = hexSum(h)
 	at, ok := f.(io.ReaderAt)
 	if !ok {
 		return Package{}, fmt.Errorf("read %s: the file system has no random access", name)

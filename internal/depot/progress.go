@@ -36,10 +36,10 @@ func Watch(r io.ReadCloser, report func(int64)) io.ReadCloser {
 	return &watchedReader{ReadCloser: r, report: report}
 }
 
-// upload reports the progress of the upload of b. When b is opened again, also
+// watchUpload reports the progress of the upload of b. When b is opened again, also
 // after all of it was sent, the count starts over, because attempts do not
 // overlap.
-func (p Progress) upload(b oci.Blob, item string) oci.Blob {
+func (p Progress) watchUpload(b oci.Blob, item string) oci.Blob {
 	if p == nil {
 		return b
 	}

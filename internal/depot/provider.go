@@ -103,7 +103,7 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	if err := d.checkSignature(plan, o); err != nil {
 		return nil, err
 	}
-	return plan, d.docs(ctx, plan, o.Docs)
+	return plan, d.findDocs(ctx, plan, o.Docs)
 }
 
 // warnUnasked warns about a platform for which no tool asks.
@@ -168,7 +168,7 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 // catalog.
 func pushPlan(ctx context.Context, d *Depot, x providerPush) (Published, error) {
 	defer d.lock(x.repo.String())()
-	out, err := untilStill(func() (Published, error) { return x.push(ctx) })
+	out, err := retryWhileExtended(func() (Published, error) { return x.push(ctx) })
 	if x.provider.Hostname != "" {
 		err = WithoutNext(err)
 	}
@@ -209,12 +209,12 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 		return x.extend(ctx, *stored)
 	}
 	if stored != nil {
-		return x.found(ctx, l, out, *stored)
+		return x.completeProvider(ctx, l, out, *stored)
 	}
 	if err := l.Taken(v); err != nil {
 		return Published{}, err
 	}
-	artifact, err := x.artifact(plan.Packages, nil)
+	artifact, err := x.buildArtifact(plan.Packages, nil)
 	if err != nil {
 		return Published{}, err
 	}
@@ -233,14 +233,14 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	}
 	stored, err = storedProvider(ctx, r, out.Tag)
 	if err == nil && stored != nil {
-		return x.found(ctx, l, out, *stored)
+		return x.completeProvider(ctx, l, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// artifact builds the manifests and collects the blobs of packages. The
+// buildArtifact builds the manifests and collects the blobs of packages. The
 // platforms in have are in the registry; they come first in the index.
-func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
+func (x providerPush) buildArtifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
 	p := x.provider
 	plan := x.plan
 	index := artifact.ProviderIndex{
@@ -256,7 +256,7 @@ func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatf
 			return oci.Artifact{}, err
 		}
 		if k.fsys != nil {
-			a.Blobs = append(a.Blobs, x.progress.upload(k.blob(), k.Filename))
+			a.Blobs = append(a.Blobs, x.progress.watchUpload(k.blob(), k.Filename))
 		}
 		a.Children = append(a.Children, target)
 		index.Platforms = append(index.Platforms, artifact.ProviderPlatform{
@@ -303,9 +303,9 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.Pro
 	return &parsed, nil
 }
 
-// found completes out if the stored provider has its zips and protocols, and
+// completeProvider completes out if the stored provider has its zips and protocols, and
 // otherwise returns the conflict. What the registry has lost is pushed again.
-func (x providerPush) found(ctx context.Context, l *Listing, out Published, stored artifact.ProviderIndex) (Published, error) {
+func (x providerPush) completeProvider(ctx context.Context, l *Listing, out Published, stored artifact.ProviderIndex) (Published, error) {
 	sums := signing.Sums{}
 	for _, p := range stored.Platforms {
 		zip, err := artifact.ResolveProviderZip(ctx, l.Repository, p)
@@ -315,15 +315,15 @@ func (x providerPush) found(ctx context.Context, l *Listing, out Published, stor
 		sums[p.Platform.String()] = zip.Digest.Encoded()
 	}
 	if have := sumsDigest(sums); have != out.ContentDigest {
-		return Published{}, l.conflict(x.version, have, out.ContentDigest)
+		return Published{}, l.conflictWith(x.version, have, out.ContentDigest)
 	}
 	if !slices.Equal(stored.Protocols, x.plan.Protocols) {
-		return Published{}, l.conflict(x.version, protocolsText(stored.Protocols), protocolsText(x.plan.Protocols))
+		return Published{}, l.conflictWith(x.version, protocolsText(stored.Protocols), protocolsText(x.plan.Protocols))
 	}
 	out.Digest = stored.Index.Digest.String()
 	out.Existing = true
 	out.Warnings = append(out.Warnings, l.WarnYanked(x.version)...)
-	return x.whole(ctx, out, stored)
+	return x.pushMissing(ctx, out, stored)
 }
 
 func protocolsText(protocols []string) string { return "protocols " + strings.Join(protocols, ", ") }

@@ -101,7 +101,7 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		e.Action = evidence.ActionYank
 		e.Version = v.String()
 		e.Time = evidence.NextStatusTime(l.Events)
-		e, err := withdraw(ctx, l.Repository, e)
+		e, err := withdrawVersion(ctx, l.Repository, e)
 		switch {
 		case e.Tag != "" && keepsTag(err):
 			tagged = append(tagged, yanked{v, e.Subject})
@@ -109,7 +109,7 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		case err != nil:
 			return fmt.Errorf("prune %s of %s: %w", v, l.Repository, err)
 		}
-		l = l.after(e)
+		l = l.withEvent(e)
 	}
 	if len(versions) > 0 && slices.Contains(l.Tags, artifact.TagLatest) {
 		_ = MoveLatest(ctx, l) // before manifests are deleted, which it may name

@@ -38,9 +38,9 @@ func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir stri
 	}
 	p := pull{Subject: s, dir: dir, progress: d.o.Progress}
 	if it.Kind == addr.KindModule {
-		return nil, p.module(ctx, d.o.TempDir)
+		return nil, p.unpackModule(ctx, d.o.TempDir)
 	}
-	return p.provider(ctx, o.Platforms)
+	return p.writeProvider(ctx, o.Platforms)
 }
 
 // pull is the download of one version into a directory.
@@ -50,9 +50,9 @@ type pull struct {
 	progress Progress
 }
 
-// module unpacks a module into the directory, which must be empty or not exist.
+// unpackModule unpacks a module into the directory, which must be empty or not exist.
 // The zip is verified against its digest before it is unpacked.
-func (p pull) module(ctx context.Context, temp string) (err error) {
+func (p pull) unpackModule(ctx context.Context, temp string) (err error) {
 	parsed, err := artifact.ParseModule(p.Manifest)
 	if err != nil {
 		return err
@@ -101,10 +101,10 @@ func emptyDir(dir string) (undo func() error, err error) {
 	}, err
 }
 
-// provider writes the zips with SHA256SUMS and its current signature, in the
+// writeProvider writes the zips with SHA256SUMS and its current signature, in the
 // form that PublishProvider accepts; without platforms it writes all. Existing
 // files with the right digest are kept. It returns the names of the files.
-func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
+func (p pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
 	index, err := artifact.ParseProviderIndex(p.Manifest)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 			continue
 		}
 		name := signing.PackageName(p.Item.Provider, p.Version, t.Platform)
-		if err := p.zip(ctx, t, filepath.Join(p.dir, name)); err != nil {
+		if err := p.writeZip(ctx, t, filepath.Join(p.dir, name)); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -154,9 +154,9 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 	return names, nil
 }
 
-// zip writes a zip under a temporary name first, so that a file with the final
+// writeZip writes a zip under a temporary name first, so that a file with the final
 // name is complete.
-func (p pull) zip(ctx context.Context, t artifact.ProviderPlatform, file string) error {
+func (p pull) writeZip(ctx context.Context, t artifact.ProviderPlatform, file string) error {
 	blob, err := artifact.ResolveProviderZip(ctx, p.Repository, t)
 	if err != nil {
 		return err

@@ -54,9 +54,9 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 	switch {
 	case err != nil:
 	case plan.metadata.SignatureBytes != nil:
-		err = r.signed(plan, first, platforms)
+		err = r.takeSigned(plan, first, platforms)
 	default:
-		err = r.unsigned(ctx, platforms)
+		err = r.takeUnsigned(ctx, platforms)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", p, v, err)
@@ -65,8 +65,8 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 	return r, nil
 }
 
-// signed takes the hashes of all platforms from the signed SHA256SUMS of the plan.
-func (r *Release) signed(plan *ProviderPlan, first upstream.Package, platforms []addr.Platform) error {
+// takeSigned takes the hashes of all platforms from the signed SHA256SUMS of the plan.
+func (r *Release) takeSigned(plan *ProviderPlan, first upstream.Package, platforms []addr.Platform) error {
 	for _, t := range platforms {
 		name := signing.PackageName(r.Provider, r.Version, t)
 		zh, ok := plan.sums[name]
@@ -76,17 +76,17 @@ func (r *Release) signed(plan *ProviderPlan, first upstream.Package, platforms [
 		r.Platforms = append(r.Platforms, artifact.ProviderPlatform{Platform: t, Filename: name, Zh: zh, H1: first.Others[t.String()]})
 	}
 	r.Metadata = plan.metadata
-	r.Metadata.Shasums = descriptor(artifact.MediaShasums, first.Shasums)
-	r.Metadata.Signature = descriptor(artifact.MediaShasumsSignature, first.Signature)
+	r.Metadata.Shasums = describeBytes(artifact.MediaShasums, first.Shasums)
+	r.Metadata.Signature = describeBytes(artifact.MediaShasumsSignature, first.Signature)
 	return nil
 }
 
-func descriptor(mediaType string, b []byte) oci.Descriptor {
+func describeBytes(mediaType string, b []byte) oci.Descriptor {
 	return oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
 }
 
-// unsigned takes the hash that the origin announces for each platform.
-func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform) error {
+// takeUnsigned takes the hash that the origin announces for each platform.
+func (r *Release) takeUnsigned(ctx context.Context, platforms []addr.Platform) error {
 	packages, err := packagesOf(ctx, r.src, r.Provider, r.Version, platforms)
 	if err != nil {
 		return err

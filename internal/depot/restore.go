@@ -24,13 +24,13 @@ func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descr
 		return lostOf(ctx, r, provider)
 	}
 	if index, err := root.Index(); err == nil {
-		return lost(ctx, r, index.Manifests, nil)
+		return findMissing(ctx, r, index.Manifests, nil)
 	}
 	image, err := root.Image()
 	if err != nil {
 		return nil, err
 	}
-	return lost(ctx, r, nil, image.Layers)
+	return findMissing(ctx, r, nil, image.Layers)
 }
 
 // lostOf is LostParts for a provider.
@@ -47,11 +47,11 @@ func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]
 			blobs = append(blobs, slices.DeleteFunc(image.Layers, func(d oci.Descriptor) bool { return d.Data != nil })...)
 		}
 	}
-	return lost(ctx, r, manifests, blobs)
+	return findMissing(ctx, r, manifests, blobs)
 }
 
-// lost returns the manifests and blobs that are missing.
-func lost(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descriptor) ([]oci.Descriptor, error) {
+// findMissing returns the manifests and blobs that are missing.
+func findMissing(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descriptor) ([]oci.Descriptor, error) {
 	parts := slices.Concat(manifests, blobs)
 	there := make([]bool, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
@@ -81,10 +81,10 @@ func lost(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descriptor) (
 	return out, nil
 }
 
-// restore pushes the parts that a version has lost, from the content that is
+// restoreParts pushes the parts that a version has lost, from the content that is
 // offered for it. The bytes must be those of then: an index names digests. A
 // blob that cannot be opened was sent already.
-func restore(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descriptor, offered oci.Artifact) (warnings []string, err error) {
+func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descriptor, offered oci.Artifact) (warnings []string, err error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func restore(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descripto
 		if slices.ContainsFunc(offered.Blobs, func(b oci.Blob) bool { return b.Digest == d.Digest }) {
 			continue
 		}
-		m, blobs, err := inlined(d)
+		m, blobs, err := readInlined(d)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%s has lost %s, and what is published now has other bytes: %w", r, tag, d.Digest, oci.ErrCorrupt)
 		}
@@ -116,9 +116,9 @@ func restore(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descripto
 	return []string{fmt.Sprintf("the registry had lost %d parts of %s, which were pushed again; does its garbage collection remove untagged manifests?", len(parts), tag)}, nil
 }
 
-// inlined returns a manifest that an index repeats inside its descriptor, with
+// readInlined returns a manifest that an index repeats inside its descriptor, with
 // the blobs that are repeated in the same way.
-func inlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
+func readInlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
 	m := oci.Manifest{Descriptor: oci.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: int64(len(d.Data)), ArtifactType: d.ArtifactType}, Bytes: d.Data}
 	if d.Digest.Validate() != nil || d.Digest.Algorithm().FromBytes(d.Data) != d.Digest {
 		return m, nil, oci.ErrCorrupt
@@ -133,19 +133,19 @@ func inlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
 	return m, blobs, err
 }
 
-// whole pushes what a version has lost, from the packages of the plan, which
+// pushMissing pushes what a version has lost, from the packages of the plan, which
 // have the content that it has.
-func (x providerPush) whole(ctx context.Context, out Published, stored artifact.ProviderIndex) (Published, error) {
+func (x providerPush) pushMissing(ctx context.Context, out Published, stored artifact.ProviderIndex) (Published, error) {
 	out.Warnings = append(slices.Clone(out.Warnings), x.warnUnsigned(ctx, stored)...)
 	parts, err := lostOf(ctx, x.repo, stored)
 	if err != nil || len(parts) == 0 {
 		return out, err
 	}
-	offered, err := x.artifact(x.plan.Packages, nil)
+	offered, err := x.buildArtifact(x.plan.Packages, nil)
 	if err != nil {
 		return Published{}, err
 	}
-	warnings, err := restore(ctx, x.repo, x.version.Tag(), parts, offered)
+	warnings, err := restoreParts(ctx, x.repo, x.version.Tag(), parts, offered)
 	out.Warnings = append(out.Warnings, warnings...)
 	return out, err
 }
@@ -187,17 +187,17 @@ func (x providerPush) restoreMirror(ctx context.Context, d *Depot, src Source, s
 		err = x.plan.mirrorDocs(ctx, x.provider, x.version, packages[0])
 	}
 	if err == nil {
-		err = x.transfer(ctx, packages, d.o.TempDir) // sends the zips that are missing
+		err = x.transferZips(ctx, packages, d.o.TempDir) // sends the zips that are missing
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s has lost %d parts: %w", x.provider, x.version, len(parts), err)
 	}
-	offered, err := x.artifact(x.plan.Packages, nil)
+	offered, err := x.buildArtifact(x.plan.Packages, nil)
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range x.plan.Packages {
 		offered.Blobs = append(offered.Blobs, oci.Blob{Descriptor: k.descriptor()})
 	}
-	return restore(ctx, x.repo, x.version.Tag(), parts, offered)
+	return restoreParts(ctx, x.repo, x.version.Tag(), parts, offered)
 }

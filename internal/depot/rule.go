@@ -111,7 +111,7 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 	if err != nil {
 		was, err := l.was(ctx, v)
 		if err == nil {
-			err = l.allows(ctx, v, next)
+			err = l.checkNumber(ctx, v, next)
 		}
 		if err != nil || was == nil || was.Subject == next.Digest {
 			return err
@@ -120,8 +120,8 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 	}
 	for _, m := range []oci.Manifest{now, next} {
 		edition, err := v.WithEdition(m.Digest.Encoded())
-		if err != nil || it.Kind != addr.KindModule || !l.has(edition) {
-			return l.conflict(v, now.Digest.String(), next.Digest.String())
+		if err != nil || it.Kind != addr.KindModule || !l.hasVersion(edition) {
+			return l.conflictWith(v, now.Digest.String(), next.Digest.String())
 		}
 	}
 	return nil
@@ -173,7 +173,7 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 			}
 		}
 		was.Subject = named.Digest
-		was.Content = content(named)
+		was.Content = fixedContent(named)
 	}
 	if says.Subject != was.Subject || len(says.Content) > 0 && !slices.Equal(says.Content, was.Content) {
 		return refusedError(tag + " does not say what " + v.Tag() + " names or named")
@@ -186,7 +186,7 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 func recordOf(tag string, m oci.Manifest) (v addr.Version, says evidence.StatusEvent, isRecord bool) {
 	if evidence.IsStatusTag(tag) {
 		e, err := evidence.ParseStatusEvent(tag, m)
-		v, isRecord = removed(e)
+		v, isRecord = removedVersion(e)
 		return v, e, err == nil && isRecord
 	}
 	version, _, ok := parseTime(tag)
@@ -230,11 +230,11 @@ func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference str
 // is deleted.
 func (l *Listing) isDeletable(tag string, m oci.Manifest) bool {
 	if v, ok := addr.VersionFromTag(tag); ok {
-		was := l.removal(v)
+		was := l.lastRemoval(v)
 		return was != nil && was.Subject == m.Digest
 	}
 	v, _, isRecord := recordOf(tag, m)
-	return !isRecord || !evidence.IsStatusTag(tag) && l.removal(v) != nil
+	return !isRecord || !evidence.IsStatusTag(tag) && l.lastRemoval(v) != nil
 }
 
 // addsPlatforms reports whether an index has every platform of the one before,

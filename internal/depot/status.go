@@ -51,7 +51,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	if warnings, err = checkAnnounceable(ctx, d, l, an); err != nil {
 		return evidence.StatusEvent{}, nil, err
 	}
-	if w, err := replaces(ctx, d, l, an); an.Declared && errors.Is(err, oci.ErrNotFound) {
+	if w, err := checkReplacement(ctx, d, l, an); an.Declared && errors.Is(err, oci.ErrNotFound) {
 		warnings = append(warnings, "the replacement: "+err.Error())
 	} else if err != nil {
 		return evidence.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
@@ -69,7 +69,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	}
 	if !an.DeleteTag || an.Action != evidence.ActionYank || an.Version == evidence.AllVersions {
 		event, err = evidence.PutStatusEvent(ctx, r, e)
-	} else if event, err = withdraw(ctx, r, e); event.Tag != "" && keepsTag(err) {
+	} else if event, err = withdrawVersion(ctx, r, e); event.Tag != "" && keepsTag(err) {
 		warnings = append(warnings, fmt.Sprintf("%s is yanked, but can still be pulled by name, because the registry keeps the tag (%v); "+
 			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err))
 		err = nil
@@ -77,23 +77,23 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	hadLatest := func(e evidence.StatusEvent) bool { return e.Latest }
 	back := an.Action == evidence.ActionUnyank && slices.ContainsFunc(l.Events, hadLatest) // a yank removed it
 	if it.Kind == addr.KindModule && event.Tag != "" && (e.Latest || back || latest && an.Action == evidence.ActionUnyank) {
-		warnings = append(warnings, MoveLatest(ctx, l.after(event))...)
+		warnings = append(warnings, MoveLatest(ctx, l.withEvent(event))...)
 	}
 	return event, warnings, err
 }
 
-// after returns the list with an event that was just written, which a cached
+// withEvent returns the list with an event that was just written, which a cached
 // list of tags may lack.
-func (l *Listing) after(e evidence.StatusEvent) *Listing {
+func (l *Listing) withEvent(e evidence.StatusEvent) *Listing {
 	next := *l
 	next.Events = append(slices.Clone(l.Events), e)
 	next.Tags = slices.Sorted(slices.Values(append(slices.Clone(l.Tags), e.Tag)))
 	return &next
 }
 
-// replaces checks that a replacement exists: a version must exist, an address
+// checkReplacement checks that a replacement exists: a version must exist, an address
 // may belong to another registry.
-func replaces(ctx context.Context, d *Depot, l *Listing, an Announcement) (warning string, err error) {
+func checkReplacement(ctx context.Context, d *Depot, l *Listing, an Announcement) (warning string, err error) {
 	replacement := an.Replacement
 	if v, err := addr.ParseVersion(replacement); err == nil {
 		if !slices.Contains(l.Versions, v) {
@@ -122,17 +122,17 @@ func keepsTag(err error) bool {
 // that was removed.
 func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcement) (warnings []string, err error) {
 	if an.Version == evidence.AllVersions {
-		return l.stays(an.Action), l.empty()
+		return l.keptWarning(an.Action), l.emptyError()
 	}
 	v, err := addr.ParseVersion(an.Version)
-	if err != nil || l.has(v) {
+	if err != nil || l.hasVersion(v) {
 		return nil, err
 	}
 	if an.Action != evidence.ActionUnyank || l.Status(v).Yanked == nil {
 		return nil, l.NoVersion(v)
 	}
 	err = fmt.Errorf("it is not known what it was: %w", oci.ErrNotFound)
-	if was := l.removal(v); was != nil {
+	if was := l.lastRemoval(v); was != nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
 			_, warnings, err = putVersion(ctx, l, v, m, putOptions{}) // the publish time stays
@@ -145,9 +145,9 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	return nil, fmt.Errorf("version %s was removed, and cannot come back: %w", v, err)
 }
 
-// stays returns the warning that taking an announcement back for all versions
+// keptWarning returns the warning that taking an announcement back for all versions
 // leaves the versions that have one of their own.
-func (l *Listing) stays(action string) []string {
+func (l *Listing) keptWarning(action string) []string {
 	took := map[string]string{evidence.ActionUnyank: evidence.ActionYank, evidence.ActionUndeprecate: evidence.ActionDeprecate}[action]
 	own := map[addr.Version]bool{}
 	for _, e := range l.Events {
@@ -163,10 +163,10 @@ func (l *Listing) stays(action string) []string {
 	return []string{fmt.Sprintf("%d versions stay as they are, because that was done for each: %s; take it back for each as well", len(own), text.Excerpt(fmt.Sprint(versions)))}
 }
 
-// withdraw yanks a version and then removes its tag. The event records what the
+// withdrawVersion yanks a version and then removes its tag. The event records what the
 // tag named, so that it can be restored, and that the number names nothing
 // else. An event that was written has a tag.
-func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
+func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
 		return e, err
@@ -174,7 +174,7 @@ func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidenc
 	switch m, err := r.Fetch(ctx, v.Tag()); {
 	case err == nil:
 		e.Subject = m.Digest
-		e.Content = content(m)
+		e.Content = fixedContent(m)
 	case errors.Is(err, oci.ErrNotFound):
 	default: // damaged, but it has a digest
 		was, err := r.Resolve(ctx, v.Tag())
@@ -267,7 +267,7 @@ func recordTime(ctx context.Context, r *oci.Repo, version string, was oci.Manife
 		return nil
 	}
 	m, err := artifact.NewBare(artifactTime, map[string]string{
-		artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag, annTimeManifest: was.Digest.String(), annTimeContent: strings.Join(content(was), " "),
+		artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag, annTimeManifest: was.Digest.String(), annTimeContent: strings.Join(fixedContent(was), " "),
 	})
 	if err == nil {
 		err = artifact.PutBare(ctx, r, tag, m)
@@ -317,7 +317,7 @@ func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	for _, tag := range l.Tags {
 		version, _, ok := parseTime(tag)
 		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool {
-			return v.Tag() == version && l.duplicate(v) == (addr.Version{}) && !slices.Contains(first, v)
+			return v.Tag() == version && l.duplicateOf(v) == (addr.Version{}) && !slices.Contains(first, v)
 		}) {
 			continue
 		}

@@ -188,7 +188,7 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 		return trust.Subject{}, l.NoVersion(v)
 	}
 	m, err := l.Repository.Fetch(ctx, v.Tag())
-	if errors.Is(err, oci.ErrNotFound) && !l.has(v) {
+	if errors.Is(err, oci.ErrNotFound) && !l.hasVersion(v) {
 		err = l.NoVersion(v)
 	}
 	return d.SubjectOf(it, l, v, m), err
@@ -215,7 +215,7 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 func ListVersions(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	l, err := ReadListing(ctx, r, kind, old)
 	if err == nil {
-		err = l.empty()
+		err = l.emptyError()
 	}
 	if err != nil {
 		return nil, err
@@ -223,8 +223,8 @@ func ListVersions(ctx context.Context, r *oci.Repo, kind string, old *Listing) (
 	return l, nil
 }
 
-// empty returns the error for a list without any version.
-func (l *Listing) empty() error {
+// emptyError returns the error for a list without any version.
+func (l *Listing) emptyError() error {
 	switch {
 	case len(l.Tags) == 0:
 		return &UnpublishedError{l.Repository.String()}
@@ -244,7 +244,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*
 	if old == nil {
 		old = &Listing{Repository: r, Kind: kind}
 	}
-	l, err := old.with(ctx, list.Tags)
+	l, err := old.withTags(ctx, list.Tags)
 	if err == nil && l != old {
 		l.Cached = list.Cached
 	}
@@ -264,9 +264,9 @@ func (l *Listing) Warnings() []string {
 	return out
 }
 
-// with returns the list after the tags have become these. It reads only events
+// withTags returns the list after the tags have become these. It reads only events
 // that old does not know.
-func (old *Listing) with(ctx context.Context, tags []string) (*Listing, error) {
+func (old *Listing) withTags(ctx context.Context, tags []string) (*Listing, error) {
 	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(tags))}
 	if len(old.Tags) > 0 && slices.Equal(old.Tags, l.Tags) && len(old.Dangling) == 0 {
 		return old, nil
@@ -313,10 +313,10 @@ func (e *UnpublishedError) Unwrap() error { return oci.ErrNotFound }
 // NoVersion returns the oci.ErrNotFound for a version that is not in the
 // listing. It names the newest existing version.
 func (l *Listing) NoVersion(v addr.Version) error {
-	if e := l.Status(v).Yanked; e != nil && !l.has(v) {
+	if e := l.Status(v).Yanked; e != nil && !l.hasVersion(v) {
 		return fmt.Errorf("version %s of %s was withdrawn and removed%s: %w", v, l.Repository, e.Because(), oci.ErrNotFound)
 	}
-	if err := l.empty(); err != nil {
+	if err := l.emptyError(); err != nil {
 		return err
 	}
 	if first, hidden := l.Hidden[v]; hidden {

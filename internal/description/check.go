@@ -93,8 +93,8 @@ func findProblems(files []parsedFile) hcl.Diagnostics {
 	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}}}
 	partly, language := false, false // partly: a file was not read, so its declarations are unknown
 	for _, f := range files {
-		c.add(f.diags)
-		c.add(f.unknown)
+		c.addBroken(f.diags)
+		c.addBroken(f.unknown)
 		if f.content == nil {
 			partly = true
 			continue
@@ -105,22 +105,22 @@ func findProblems(files []parsedFile) hcl.Diagnostics {
 	if language {
 		return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" })
 	}
-	c.declarations()
+	c.recordDeclarations()
 	if partly || len(c.broken) > 0 {
 		return c.broken
 	}
 	for _, f := range c.files {
 		for _, b := range f.content.Blocks {
 			if body, ok := b.Body.(*hclsyntax.Body); ok {
-				c.references(b.Type, body)
+				c.checkReferences(b.Type, body)
 			}
 		}
 	}
 	return c.broken
 }
 
-// add keeps the errors that have a position.
-func (c *configuration) add(diags hcl.Diagnostics) {
+// addBroken keeps the errors that have a position.
+func (c *configuration) addBroken(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Subject != nil {
 			c.broken = append(c.broken, d)
@@ -128,9 +128,9 @@ func (c *configuration) add(diags hcl.Diagnostics) {
 	}
 }
 
-// declarations records the variables and local values, and duplicates among
+// recordDeclarations records the variables and local values, and duplicates among
 // them.
-func (c *configuration) declarations() {
+func (c *configuration) recordDeclarations() {
 	first := map[string]hcl.Range{}
 	once := func(f parsedFile, what, name string, at hcl.Range) {
 		key := what + " " + name
@@ -162,39 +162,39 @@ func (c *configuration) declarations() {
 	}
 }
 
-// references looks for undeclared variables and local values in the blocks of a
+// checkReferences looks for undeclared variables and local values in the blocks of a
 // type where the names can only mean those.
-func (c *configuration) references(kind string, body *hclsyntax.Body) {
+func (c *configuration) checkReferences(kind string, body *hclsyntax.Body) {
 	switch kind {
 	case "locals", "output", "module", "resource", "data", "ephemeral", "provider", "check":
-		c.walk(body)
+		c.walkBody(body)
 	case "variable": // its own arguments are no expressions
 		for _, b := range body.Blocks {
-			c.walk(b.Body)
+			c.walkBody(b.Body)
 		}
 	}
 }
 
-func (c *configuration) walk(body *hclsyntax.Body) {
+func (c *configuration) walkBody(body *hclsyntax.Body) {
 	for _, a := range body.Attributes {
 		switch a.Name {
 		case "provider", "providers", "ignore_changes", "iterator":
 			continue // the names mean something else there: a provider may be called local, an attribute var
 		}
 		for _, t := range a.Expr.Variables() {
-			c.reference(t)
+			c.checkReference(t)
 		}
 	}
 	for _, b := range body.Blocks {
-		if b.Type == "dynamic" && iterates(b) {
+		if b.Type == "dynamic" && namesIterator(b) {
 			continue
 		}
-		c.walk(b.Body)
+		c.walkBody(b.Body)
 	}
 }
 
-// iterates reports whether a dynamic block names its iterator var or local.
-func iterates(b *hclsyntax.Block) bool {
+// namesIterator reports whether a dynamic block names its iterator var or local.
+func namesIterator(b *hclsyntax.Block) bool {
 	name := strings.Join(b.Labels, ".")
 	if a, ok := b.Body.Attributes["iterator"]; ok {
 		name = hcl.ExprAsKeyword(a.Expr)
@@ -202,7 +202,7 @@ func iterates(b *hclsyntax.Block) bool {
 	return name == "var" || name == "local"
 }
 
-func (c *configuration) reference(t hcl.Traversal) {
+func (c *configuration) checkReference(t hcl.Traversal) {
 	known, ok := c.declared[t.RootName()]
 	if !ok || len(t) < 2 {
 		return

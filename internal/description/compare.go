@@ -88,7 +88,7 @@ func inputTexts(d artifact.DescribedModule) map[string]string {
 		if !v.Required {
 			value = "default " + oneLine(string(v.Default))
 		}
-		texts[v.Name] = TypeLine(v.Type) + ", " + value + sensitive(v.Sensitive)
+		texts[v.Name] = TypeLine(v.Type) + ", " + value + sensitiveSuffix(v.Sensitive)
 	}
 	return texts
 }
@@ -96,7 +96,7 @@ func inputTexts(d artifact.DescribedModule) map[string]string {
 func outputTexts(d artifact.DescribedModule) map[string]string {
 	texts := map[string]string{}
 	for _, o := range d.Outputs {
-		texts[o.Name] = strings.TrimPrefix(sensitive(o.Sensitive), ", ")
+		texts[o.Name] = strings.TrimPrefix(sensitiveSuffix(o.Sensitive), ", ")
 	}
 	return texts
 }
@@ -119,7 +119,7 @@ func resourceTexts(d artifact.DescribedModule, mode string) map[string]string {
 	return texts
 }
 
-func sensitive(is bool) string {
+func sensitiveSuffix(is bool) string {
 	if is {
 		return ", sensitive"
 	}

@@ -33,7 +33,7 @@ const (
 func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescription {
 	d := artifact.ModuleDescription{SchemaVersion: 1, Address: m.Module.String(), Version: m.Version.String()}
 	root := path.Clean(dir)
-	d.Root = v.module(root, root, &d)
+	d.Root = v.describeFolder(root, root, &d)
 	for _, sub := range slices.Sorted(maps.Keys(v.dirs)) {
 		rel := sub
 		if root != "." {
@@ -41,17 +41,17 @@ func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescr
 		}
 		switch path.Dir(rel) {
 		case "modules":
-			d.Submodules = append(d.Submodules, v.module(root, sub, &d))
+			d.Submodules = append(d.Submodules, v.describeFolder(root, sub, &d))
 		case "examples":
-			d.Examples = append(d.Examples, v.module(root, sub, &d))
+			d.Examples = append(d.Examples, v.describeFolder(root, sub, &d))
 		}
 	}
-	d.License = v.license(root)
+	d.License = v.findLicense(root)
 	return d
 }
 
-// module describes one directory; problems are added to d.
-func (v *Module) module(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
+// describeFolder describes one directory; problems are added to d.
+func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
 	if _, ok := v.dirs[dir]; !ok {
 		diags = nil // only modules below it
@@ -68,8 +68,8 @@ func (v *Module) module(root, dir string, d *artifact.ModuleDescription) artifac
 		d.Diagnostics = append(d.Diagnostics, problem)
 	}
 	out := artifact.DescribedModule{
-		Readme:          v.readme(dir),
-		Inputs:          v.inputs(dir, m),
+		Readme:          v.findReadme(dir),
+		Inputs:          v.inputSchema(dir, m),
 		InputOrder:      inputOrder(m),
 		RequiredVersion: m.RequiredCore,
 	}
@@ -112,19 +112,19 @@ func inputOrder(m *tfconfig.Module) []string {
 	return names
 }
 
-// readme returns the readme in dir, cut to a size that fits into a registry.
-func (v *Module) readme(dir string) *artifact.DescribedReadme {
-	name, text := v.text(dir, maxReadme, "readme.md", "readme.markdown", "readme")
+// findReadme returns the readme in dir, cut to a size that fits into a registry.
+func (v *Module) findReadme(dir string) *artifact.DescribedReadme {
+	name, text := v.readFirst(dir, maxReadme, "readme.md", "readme.markdown", "readme")
 	if name == "" {
 		return nil
 	}
 	r := &artifact.DescribedReadme{Path: name, Text: text}
-	cut(r, maxReadme)
+	shortenReadme(r, maxReadme)
 	return r
 }
 
-// cut shortens a readme to at most limit bytes and marks it as shortened.
-func cut(r *artifact.DescribedReadme, limit int) {
+// shortenReadme shortens a readme to at most limit bytes and marks it as shortened.
+func shortenReadme(r *artifact.DescribedReadme, limit int) {
 	if r == nil || len(r.Text) <= limit {
 		return
 	}
@@ -135,9 +135,9 @@ func cut(r *artifact.DescribedReadme, limit int) {
 	}
 }
 
-// text returns the first existing file of names, ignoring case, and slightly
+// readFirst returns the first existing file of names, ignoring case, and slightly
 // more than limit bytes of it.
-func (v *Module) text(dir string, limit int64, names ...string) (name, text string) {
+func (v *Module) readFirst(dir string, limit int64, names ...string) (name, text string) {
 	for _, want := range names {
 		for _, file := range slices.Sorted(maps.Keys(v.all)) {
 			if path.Dir(file) != dir || !strings.EqualFold(path.Base(file), want) {
@@ -157,10 +157,10 @@ func (v *Module) text(dir string, limit int64, names ...string) (name, text stri
 	return "", ""
 }
 
-// license finds the licence file and identifies the licence if it is a common
+// findLicense finds the licence file and identifies the licence if it is a common
 // one.
-func (v *Module) license(dir string) *artifact.DescribedLicense {
-	name, text := v.text(dir, maxLicense, "license", "license.md", "license.txt", "copying")
+func (v *Module) findLicense(dir string) *artifact.DescribedLicense {
+	name, text := v.readFirst(dir, maxLicense, "license", "license.md", "license.txt", "copying")
 	if name == "" {
 		return nil
 	}
@@ -181,17 +181,17 @@ func (v *Module) license(dir string) *artifact.DescribedLicense {
 // shortens it to its limit: first the readmes, then everything of the
 // submodules except their paths.
 func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
-	b, err := canonical(d)
+	b, err := canonicalJSON(d)
 	if err != nil || len(b) <= MaxDescription {
 		return b, err
 	}
-	cut(d.Root.Readme, cutReadme)
+	shortenReadme(d.Root.Readme, cutReadme)
 	for _, list := range [][]artifact.DescribedModule{d.Submodules, d.Examples} {
 		for i := range list {
-			cut(list[i].Readme, cutReadme)
+			shortenReadme(list[i].Readme, cutReadme)
 		}
 	}
-	if b, err = canonical(d); err != nil || len(b) <= MaxDescription {
+	if b, err = canonicalJSON(d); err != nil || len(b) <= MaxDescription {
 		return b, err
 	}
 	for _, list := range [][]artifact.DescribedModule{d.Submodules, d.Examples} {
@@ -200,14 +200,14 @@ func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 		}
 	}
 	d.Diagnostics = nil
-	if b, err = canonical(d); err == nil && len(b) > MaxDescription {
+	if b, err = canonicalJSON(d); err == nil && len(b) > MaxDescription {
 		return nil, fmt.Errorf("the description of the module has %d bytes, at most %d: %w", len(b), MaxDescription, oci.ErrTooLarge)
 	}
 	return b, err
 }
 
-// canonical encodes v as JSON with sorted keys.
-func canonical(v any) ([]byte, error) {
+// canonicalJSON encodes v as JSON with sorted keys.
+func canonicalJSON(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode description: %w", err)

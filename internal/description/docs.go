@@ -52,8 +52,8 @@ func Kinds() []Kind {
 	return []Kind{Overview, Guide, Resource, Data, Ephemeral, Function, List, Act}
 }
 
-// folders maps directory names to the kinds of their pages.
-func folders() map[string]Kind {
+// folderKinds maps directory names to the kinds of their pages.
+func folderKinds() map[string]Kind {
 	return map[string]Kind{
 		"guides": Guide, "resources": Resource, "r": Resource, "data-sources": Data, "d": Data, "ephemeral-resources": Ephemeral,
 		"functions": Function, "list-resources": List, "actions": Act,
@@ -126,7 +126,7 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 		if p.Cut = len(b) > maxPage; p.Cut {
 			b = b[:maxPage]
 		}
-		p.read(string(b))
+		p.splitPage(string(b))
 		if d.bytes += len(b) + len(p.Path); d.bytes > MaxDocs {
 			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrDocsTooLarge)
 		}
@@ -154,12 +154,12 @@ func pageOf(name string) (Page, bool) {
 	if !below {
 		return Page{Path: path, Kind: Overview}, path == "index"
 	}
-	kind, ok := folders()[folder]
+	kind, ok := folderKinds()[folder]
 	return Page{Path: path, Kind: kind}, ok && !strings.Contains(page, "/")
 }
 
-// read splits a page into its front matter and text.
-func (p *Page) read(text string) {
+// splitPage splits a page into its front matter and text.
+func (p *Page) splitPage(text string) {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\ufffd")
 	p.Text = text
 	rest, ok := strings.CutPrefix(text, "---\n")

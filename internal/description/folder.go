@@ -120,7 +120,7 @@ func checkEvaluated(file *hcl.File) error {
 		}
 		for _, in := range bodies {
 			for _, a := range in.Body.Attributes {
-				if evaluated(b.Type, a.Name) {
+				if isEvaluated(b.Type, a.Name) {
 					if err := syntax.CheckValue(a.Expr); err != nil {
 						return err
 					}
@@ -131,9 +131,9 @@ func checkEvaluated(file *hcl.File) error {
 	return nil
 }
 
-// evaluated reports whether an argument is evaluated for the description of a
+// isEvaluated reports whether an argument is evaluated for the description of a
 // module.
-func evaluated(block, argument string) bool {
+func isEvaluated(block, argument string) bool {
 	switch block {
 	case "variable", "terraform":
 		return true

@@ -21,8 +21,8 @@ import (
 // schema is a JSON Schema 2020-12.
 type schema map[string]any
 
-// inputs returns the variables of a module as the JSON Schema of an object.
-func (v *Module) inputs(dir string, m *tfconfig.Module) json.RawMessage {
+// inputSchema returns the variables of a module as the JSON Schema of an object.
+func (v *Module) inputSchema(dir string, m *tfconfig.Module) json.RawMessage {
 	var flags map[string]variableFlags
 	if f, ok := v.folders[dir]; ok {
 		flags = f.flags
@@ -108,15 +108,15 @@ func ctySchema(t cty.Type, d *typeexpr.Defaults) schema {
 	case t == cty.Bool:
 		return schema{"type": "boolean"}
 	case t.IsListType():
-		return schema{"type": "array", "items": ctySchema(t.ElementType(), child(d, ""))}
+		return schema{"type": "array", "items": ctySchema(t.ElementType(), childDefaults(d, ""))}
 	case t.IsSetType():
-		return schema{"type": "array", "uniqueItems": true, "items": ctySchema(t.ElementType(), child(d, ""))}
+		return schema{"type": "array", "uniqueItems": true, "items": ctySchema(t.ElementType(), childDefaults(d, ""))}
 	case t.IsMapType():
-		return schema{"type": "object", "additionalProperties": ctySchema(t.ElementType(), child(d, ""))}
+		return schema{"type": "object", "additionalProperties": ctySchema(t.ElementType(), childDefaults(d, ""))}
 	case t.IsTupleType():
 		items := []schema{}
 		for i, element := range t.TupleElementTypes() {
-			items = append(items, ctySchema(element, child(d, strconv.Itoa(i))))
+			items = append(items, ctySchema(element, childDefaults(d, strconv.Itoa(i))))
 		}
 		return schema{"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 	case t.IsObjectType():
@@ -130,7 +130,7 @@ func objectSchema(t cty.Type, d *typeexpr.Defaults) schema {
 	required := []string{}
 	attributes := t.AttributeTypes()
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		s := ctySchema(attributes[name], child(d, name))
+		s := ctySchema(attributes[name], childDefaults(d, name))
 		if t.AttributeOptional(name) {
 			addNull(s)
 		} else {
@@ -148,9 +148,9 @@ func objectSchema(t cty.Type, d *typeexpr.Defaults) schema {
 	return schema{"type": "object", "properties": properties, "required": required}
 }
 
-// child returns the defaults inside an attribute or a tuple element, or with
+// childDefaults returns the defaults inside an attribute or a tuple element, or with
 // key "" inside the elements of a collection.
-func child(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
+func childDefaults(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 	if d == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (f *folder) readVariables(file *hcl.File) {
 		}
 		flags := variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
 		for _, block := range content.Blocks {
-			if rule, ok := validation(block, file.Bytes); ok && len(flags.validation) < maxValidations {
+			if rule, ok := parseValidation(block, file.Bytes); ok && len(flags.validation) < maxValidations {
 				flags.validation = append(flags.validation, rule)
 			}
 		}
@@ -203,9 +203,9 @@ const (
 	maxCondition   = 4 << 10 // bytes of an expression
 )
 
-// validation returns the expressions of a block; false: it is written as JSON, lacks one, or
+// parseValidation returns the expressions of a block; false: it is written as JSON, lacks one, or
 // one is too long. The tool checks it all the same.
-func validation(b *hcl.Block, src []byte) (rule validationRule, ok bool) {
+func parseValidation(b *hcl.Block, src []byte) (rule validationRule, ok bool) {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "condition"}, {Name: "error_message"}}})
 	for name, to := range map[string]*string{"condition": &rule.Condition, "error_message": &rule.Message} {
 		attribute, ok := content.Attributes[name]

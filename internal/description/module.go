@@ -91,7 +91,7 @@ type BrokenCall struct {
 // BrokenCalls returns the broken calls of the package, whose root module is in
 // dir, sorted by file.
 func (v *Module) BrokenCalls(dir string) []BrokenCall {
-	reached := v.reached(path.Clean(dir))
+	reached := v.reachedFolders(path.Clean(dir))
 	var broken []BrokenCall
 	for at := range v.dirs {
 		m, _ := v.load(at)
@@ -129,10 +129,10 @@ func localCall(dir, source string) (target string, local bool) {
 	return path.Join(dir, source), local
 }
 
-// reached returns the directories that users of a package reach: the root
+// reachedFolders returns the directories that users of a package reach: the root
 // module, the modules beside it and in the package's own folder modules, and
 // what these call.
-func (v *Module) reached(root string) map[string]bool {
+func (v *Module) reachedFolders(root string) map[string]bool {
 	seen := map[string]bool{}
 	queue := []string{root}
 	for dir := range v.dirs {

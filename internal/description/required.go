@@ -55,10 +55,10 @@ func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider
 		return nil, err
 	}
 	w := &requirements{view: v, root: root, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
-	if err := w.module("."); err != nil {
+	if err := w.addModuleOf("."); err != nil {
 		return nil, err
 	}
-	return w.sorted()
+	return w.sortedProviders()
 }
 
 type requirements struct {
@@ -69,14 +69,14 @@ type requirements struct {
 	found map[addr.Provider]*RequiredProvider
 }
 
-func (w *requirements) module(dir string) error {
+func (w *requirements) addModuleOf(dir string) error {
 	if w.seen[dir] {
 		return nil
 	}
 	w.seen[dir] = true
 	m, diags := w.view.load(dir)
 	if diags.HasErrors() {
-		return w.problem(dir, diags)
+		return w.folderProblem(dir, diags)
 	}
 	for name, r := range m.RequiredProviders {
 		if err := w.add(name, r, dir); err != nil {
@@ -86,7 +86,7 @@ func (w *requirements) module(dir string) error {
 	for _, call := range m.ModuleCalls {
 		if strings.HasPrefix(call.Source, "./") || strings.HasPrefix(call.Source, "../") {
 			if target := path.Join(dir, call.Source); target != ".." && !strings.HasPrefix(target, "../") {
-				if err := w.module(target); err != nil {
+				if err := w.addModuleOf(target); err != nil {
 					return err
 				}
 			}
@@ -95,19 +95,19 @@ func (w *requirements) module(dir string) error {
 	return nil
 }
 
-// problem returns the first error of a directory, with its position in a file
+// folderProblem returns the first error of a directory, with its position in a file
 // if it has one.
-func (w *requirements) problem(dir string, diags tfconfig.Diagnostics) error {
+func (w *requirements) folderProblem(dir string, diags tfconfig.Diagnostics) error {
 	d := diags[slices.IndexFunc(diags, func(d tfconfig.Diagnostic) bool { return d.Severity == tfconfig.DiagError })]
-	at := w.where(dir)
+	at := w.fileInTree(dir)
 	if d.Pos != nil {
-		at = fmt.Sprintf("%s:%d", w.where(d.Pos.Filename), d.Pos.Line)
+		at = fmt.Sprintf("%s:%d", w.fileInTree(d.Pos.Filename), d.Pos.Line)
 	}
 	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", at, d.Summary, d.Detail), ": "))
 }
 
-// where returns the name of a file in the tree for messages.
-func (w *requirements) where(name string) string {
+// fileInTree returns the name of a file in the tree for messages.
+func (w *requirements) fileInTree(name string) string {
 	return filepath.Join(w.root, filepath.FromSlash(name))
 }
 
@@ -117,20 +117,20 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	}
 	p, err := addr.ParseProvider(cmp.Or(r.Source, "hashicorp/"+name))
 	if err != nil {
-		return fmt.Errorf("%s: provider %q: %w", w.where(dir), name, err)
+		return fmt.Errorf("%s: provider %q: %w", w.fileInTree(dir), name, err)
 	}
 	if p.Hostname == "" {
 		p.Hostname = w.host
 	}
 	have, ok := w.found[p]
 	if !ok {
-		have = &RequiredProvider{Address: p, Where: w.where(dir)}
+		have = &RequiredProvider{Address: p, Where: w.fileInTree(dir)}
 		w.found[p] = have
 	}
 	texts := strings.Split(have.Text, ", ")
 	for _, c := range r.VersionConstraints {
 		for part := range strings.SplitSeq(c, ",") {
-			texts = append(texts, spaced(strings.TrimSpace(part)))
+			texts = append(texts, spaceConstraint(strings.TrimSpace(part)))
 		}
 	}
 	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
@@ -139,9 +139,9 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	return nil
 }
 
-// spaced formats one constraint as the clients do in lock files, ">=1.0" as ">=
+// spaceConstraint formats one constraint as the clients do in lock files, ">=1.0" as ">=
 // 1.0".
-func spaced(c string) string {
+func spaceConstraint(c string) string {
 	version := strings.TrimLeft(c, "<>=!~ ")
 	if op := strings.TrimSpace(strings.TrimSuffix(c, version)); op != "" && op != "=" {
 		return op + " " + version
@@ -149,7 +149,7 @@ func spaced(c string) string {
 	return version
 }
 
-func (w *requirements) sorted() ([]RequiredProvider, error) {
+func (w *requirements) sortedProviders() ([]RequiredProvider, error) {
 	var out []RequiredProvider
 	for _, r := range w.found {
 		c, err := addr.ParseConstraint(r.Text)

@@ -85,26 +85,26 @@ func New(o Options) *Counter {
 func (c *Counter) Add(what Counted) Counted {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.own.add(what, dayOf(c.now()), 1)
+	c.own.countItem(what, dayOf(c.now()), 1)
 	tag := CountTag(c.now(), c.id)
 	day := c.days[tag]
 	if day == nil {
 		day = &dayCounts{by: map[Counted]int64{}}
 		c.days[tag] = day
 	}
-	day.by[fit(day.by, what)]++
+	day.by[fitKey(day.by, what)]++
 	day.changed = true
 	what.Tool = ""
-	what = fit(c.series, what)
+	what = fitKey(c.series, what)
 	c.series[what] = struct{}{}
 	return what
 }
 
-// fit returns the key of m under which a download is counted, so that m never
+// fitKey returns the key of m under which a download is counted, so that m never
 // has more than [maxCounts] keys: when half of them are used, new versions are
 // counted for their item without a version, and at the end all new items are
 // counted together.
-func fit[V any](m map[Counted]V, what Counted) Counted {
+func fitKey[V any](m map[Counted]V, what Counted) Counted {
 	if _, known := m[what]; known || len(m) < maxCounts/2 {
 		return what
 	}
@@ -118,16 +118,16 @@ func fit[V any](m map[Counted]V, what Counted) Counted {
 // Total returns how often a module or provider was downloaded, according to
 // this process.
 func (c *Counter) Total(kind, address string) (n int64) {
-	return c.sum(kind, address, func(d *daily) int64 { return d.total })
+	return c.sumDownloads(kind, address, func(d *daily) int64 { return d.total })
 }
 
 // Month is [Counter.Total] for the last 30 days.
 func (c *Counter) Month(kind, address string) int64 {
 	from := dayOf(c.now()) - monthDays + 1
-	return c.sum(kind, address, func(d *daily) int64 { return d.since(from) })
+	return c.sumDownloads(kind, address, func(d *daily) int64 { return d.sumSince(from) })
 }
 
-func (c *Counter) sum(kind, address string, of func(*daily) int64) (n int64) {
+func (c *Counter) sumDownloads(kind, address string, of func(*daily) int64) (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range []tally{c.own, c.settled, c.changes} {
@@ -144,7 +144,7 @@ func (c *Counter) Of(kind, address string) Stats {
 	s := Stats{Last: now.Truncate(day)}
 	c.mu.Lock()
 	for _, t := range []tally{c.own, c.settled, c.changes} {
-		t.into(&s, item{kind, address}, dayOf(now))
+		t.addToStats(&s, item{kind, address}, dayOf(now))
 	}
 	c.mu.Unlock()
 	sortParts(s.Versions)
@@ -157,7 +157,7 @@ func (c *Counter) Of(kind, address string) Stats {
 func (c *Counter) Run(ctx context.Context) {
 	for {
 		wait := countEvery
-		err := errors.Join(c.save(ctx), c.read(ctx))
+		err := errors.Join(c.save(ctx), c.readCounts(ctx))
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("downloads are not counted at this moment", "error", err)
 		}
@@ -184,7 +184,7 @@ func (c *Counter) Finish(ctx context.Context) {
 // next time.
 func (c *Counter) save(ctx context.Context) error {
 	var errs []error
-	for tag, by := range c.unsaved() {
+	for tag, by := range c.unsavedDays() {
 		if err := PutCounts(ctx, c.repo, tag, by); err != nil {
 			c.mu.Lock()
 			c.days[tag].changed = true
@@ -195,9 +195,9 @@ func (c *Counter) save(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unsaved returns the days to write, by tag, and drops past days that have been
+// unsavedDays returns the days to write, by tag, and drops past days that have been
 // written.
-func (c *Counter) unsaved() map[string]map[Counted]int64 {
+func (c *Counter) unsavedDays() map[string]map[Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	todo := map[string]map[Counted]int64{}
@@ -213,8 +213,8 @@ func (c *Counter) unsaved() map[string]map[Counted]int64 {
 	return todo
 }
 
-// read adds up the counts of other processes.
-func (c *Counter) read(ctx context.Context) error {
+// readCounts adds up the counts of other processes.
+func (c *Counter) readCounts(ctx context.Context) error {
 	list, err := c.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil
@@ -222,7 +222,7 @@ func (c *Counter) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changing, old := c.others(list.Tags)
+	changing, old := c.splitOthers(list.Tags)
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(countParallel)
 	for _, tag := range changing {
@@ -232,7 +232,7 @@ func (c *Counter) read(ctx context.Context) error {
 				err = nil // a foreign tag, or deleted
 			}
 			if err == nil {
-				c.take(tag, by)
+				c.takeCounts(tag, by)
 			}
 			return err
 		})
@@ -244,7 +244,7 @@ func (c *Counter) read(ctx context.Context) error {
 		addAll(c.changes, tag, by)
 	}
 	for _, t := range []tally{c.own, c.settled} {
-		t.fold(dayOf(c.now()) - Days + 1)
+		t.foldItems(dayOf(c.now()) - Days + 1)
 	}
 	c.mu.Unlock()
 	return errors.Join(err, c.old.Expire(ctx, old[:min(len(old), removedAtOnce)]...))
@@ -253,9 +253,9 @@ func (c *Counter) read(ctx context.Context) error {
 // settledBefore returns the day before which counts no longer change.
 func (c *Counter) settledBefore() time.Time { return c.now().Add(-2 * day) }
 
-// others splits the tags of other processes into those to read, which always
+// splitOthers splits the tags of other processes into those to read, which always
 // include today and yesterday, and expired ones.
-func (c *Counter) others(tags []string) (changing, old []string) {
+func (c *Counter) splitOthers(tags []string) (changing, old []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	there := make(map[string]bool, len(tags))
@@ -279,8 +279,8 @@ func (c *Counter) others(tags []string) (changing, old []string) {
 	return changing, old
 }
 
-// take adds the counts under a tag, permanently if they can no longer change.
-func (c *Counter) take(tag string, by map[Counted]int64) {
+// takeCounts adds the counts under a tag, permanently if they can no longer change.
+func (c *Counter) takeCounts(tag string, by map[Counted]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, _, _ := ParseCountTag(tag); !at.Before(c.settledBefore()) {
@@ -295,6 +295,6 @@ func (c *Counter) take(tag string, by map[Counted]int64) {
 func addAll(t tally, tag string, by map[Counted]int64) {
 	at, _, _ := ParseCountTag(tag)
 	for what, n := range by {
-		t.add(what, dayOf(at), n)
+		t.countItem(what, dayOf(at), n)
 	}
 }

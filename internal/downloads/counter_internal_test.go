@@ -163,7 +163,7 @@ func TestCountsBounded(t *testing.T) {
 		c.Add(Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
 	}
 	var sum int64
-	for _, by := range c.unsaved() {
+	for _, by := range c.unsavedDays() {
 		if len(by) > maxCounts {
 			t.Errorf("%d entries under one tag", len(by))
 		}

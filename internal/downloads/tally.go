@@ -76,24 +76,24 @@ type dayCount struct {
 
 func dayOf(t time.Time) int32 { return int32(t.Unix() / (24 * 60 * 60)) }
 
-// add counts n downloads on a day.
-func (t tally) add(what Counted, day int32, n int64) {
+// countItem counts n downloads on a day.
+func (t tally) countItem(what Counted, day int32, n int64) {
 	of := item{what.Kind, what.Address}
 	i := t[of]
 	if i == nil {
 		i = &itemTally{versions: map[string]*daily{}, tools: map[string]*daily{}}
 		t[of] = i
 	}
-	i.all.add(day, n)
-	part(i.versions, what.Version).add(day, n)
+	i.all.addToDay(day, n)
+	dailyOf(i.versions, what.Version).addToDay(day, n)
 	tool := what.Tool
 	if !slices.Contains([]string{ToolOpenTofu, ToolTerraform, ToolOkara}, tool) {
 		tool = ToolOther
 	}
-	part(i.tools, tool).add(day, n)
+	dailyOf(i.tools, tool).addToDay(day, n)
 }
 
-func part(m map[string]*daily, name string) *daily {
+func dailyOf(m map[string]*daily, name string) *daily {
 	d := m[name]
 	if d == nil {
 		d = &daily{}
@@ -102,7 +102,7 @@ func part(m map[string]*daily, name string) *daily {
 	return d
 }
 
-func (d *daily) add(day int32, n int64) {
+func (d *daily) addToDay(day int32, n int64) {
 	d.total += n
 	i, ok := slices.BinarySearchFunc(d.days, day, func(c dayCount, day int32) int { return cmp.Compare(c.day, day) })
 	if !ok {
@@ -111,8 +111,8 @@ func (d *daily) add(day int32, n int64) {
 	d.days[i].n += n
 }
 
-// since returns the sum of the days from the given one on.
-func (d *daily) since(day int32) (n int64) {
+// sumSince returns the sum of the days from the given one on.
+func (d *daily) sumSince(day int32) (n int64) {
 	for _, c := range slices.Backward(d.days) {
 		if c.day < day {
 			break
@@ -122,25 +122,25 @@ func (d *daily) since(day int32) (n int64) {
 	return n
 }
 
-// fold drops the separate counts of days before the given one.
-func (t tally) fold(day int32) {
+// foldItems drops the separate counts of days before the given one.
+func (t tally) foldItems(day int32) {
 	for _, i := range t {
-		i.all.fold(day)
+		i.all.foldDays(day)
 		for _, m := range []map[string]*daily{i.versions, i.tools} {
 			for _, d := range m {
-				d.fold(day)
+				d.foldDays(day)
 			}
 		}
 	}
 }
 
-func (d *daily) fold(day int32) {
+func (d *daily) foldDays(day int32) {
 	i, _ := slices.BinarySearchFunc(d.days, day, func(c dayCount, day int32) int { return cmp.Compare(c.day, day) })
 	d.days = slices.Delete(d.days, 0, i)
 }
 
-// into adds the downloads of an item to stats.
-func (t tally) into(s *Stats, of item, today int32) {
+// addToStats adds the downloads of an item to stats.
+func (t tally) addToStats(s *Stats, of item, today int32) {
 	i := t[of]
 	if i == nil {
 		return
@@ -150,7 +150,7 @@ func (t tally) into(s *Stats, of item, today int32) {
 			s.Days[Days-1-back] += c.n
 		}
 	}
-	s.Month += i.all.since(today - monthDays + 1)
+	s.Month += i.all.sumSince(today - monthDays + 1)
 	s.Total += i.all.total
 	s.Versions = addParts(s.Versions, i.versions, today)
 	s.Tools = addParts(s.Tools, i.tools, today)
@@ -163,7 +163,7 @@ func addParts(parts []Part, more map[string]*daily, today int32) []Part {
 			at = len(parts)
 			parts = append(parts, Part{Name: name})
 		}
-		parts[at].Month += d.since(today - monthDays + 1)
+		parts[at].Month += d.sumSince(today - monthDays + 1)
 		parts[at].Total += d.total
 	}
 	return parts

@@ -172,11 +172,11 @@ func (s *store) openBlob(ctx context.Context, hex string, asked bool) (*os.File,
 			return nil, err
 		}
 	}
-	f, err := os.Open(s.file(path))
+	f, err := os.Open(s.localPath(path))
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checks.whole(ctx, f, hex); err != nil {
+	if err := s.checks.checkWhole(ctx, f, hex); err != nil {
 		_ = f.Close() // opened only for reading
 		return nil, err
 	}

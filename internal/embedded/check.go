@@ -45,15 +45,15 @@ func newChecks(l *slog.Logger) *checks {
 	return &checks{log: l, disk: make(chan struct{}, 4), young: map[string]checked{}}
 }
 
-// whole returns nil if the file matches its digest. It reads the file only if
+// checkWhole returns nil if the file matches its digest. It reads the file only if
 // it has not been checked before.
-func (c *checks) whole(ctx context.Context, f *os.File, digest string) error {
+func (c *checks) checkWhole(ctx context.Context, f *os.File, digest string) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if known, ok := c.known(digest, info); ok {
-		return damage(digest, known)
+	if known, ok := c.knownCheck(digest, info); ok {
+		return damageError(digest, known)
 	}
 	name := f.Name()
 	// Several callers may wait for one file; it is read once, even if the first
@@ -61,7 +61,7 @@ func (c *checks) whole(ctx context.Context, f *os.File, digest string) error {
 	result := c.flight.DoChan(digest, func() (any, error) {
 		c.disk <- struct{}{}
 		defer func() { <-c.disk }()
-		return nil, c.read(name, digest)
+		return nil, c.checkFile(name, digest)
 	})
 	select {
 	case r := <-result:
@@ -71,7 +71,7 @@ func (c *checks) whole(ctx context.Context, f *os.File, digest string) error {
 	}
 }
 
-func (c *checks) read(name, digest string) error {
+func (c *checks) checkFile(name, digest string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -90,34 +90,34 @@ func (c *checks) read(name, digest string) error {
 	if !whole {
 		c.log.Error("a blob of the embedded registry is damaged", "digest", "sha256:"+digest, "file", name, "size", info.Size())
 	}
-	c.add(digest, checked{info, whole})
-	return damage(digest, whole)
+	c.addChecked(digest, checked{info, whole})
+	return damageError(digest, whole)
 }
 
-// damaged reports whether a file was found damaged.
-func (c *checks) damaged(name, digest string) bool {
+// isDamaged reports whether a file was found damaged.
+func (c *checks) isDamaged(name, digest string) bool {
 	info, err := os.Stat(name)
 	if err != nil {
 		return false
 	}
-	whole, ok := c.known(digest, info)
+	whole, ok := c.knownCheck(digest, info)
 	return ok && !whole
 }
 
-func damage(digest string, whole bool) error {
+func damageError(digest string, whole bool) error {
 	if whole {
 		return nil
 	}
 	return fmt.Errorf("sha256:%s: %w", digest, ErrDamaged)
 }
 
-func (c *checks) add(digest string, v checked) {
+func (c *checks) addChecked(digest string, v checked) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.put(digest, v)
+	c.putChecked(digest, v)
 }
 
-func (c *checks) put(digest string, v checked) {
+func (c *checks) putChecked(digest string, v checked) {
 	if len(c.young) >= maxChecked {
 		c.old = c.young
 		c.young = map[string]checked{}
@@ -125,30 +125,30 @@ func (c *checks) put(digest string, v checked) {
 	c.young[digest] = v
 }
 
-// known returns the result for a file that has not changed since it was
+// knownCheck returns the result for a file that has not changed since it was
 // checked.
-func (c *checks) known(digest string, info os.FileInfo) (whole, ok bool) {
+func (c *checks) knownCheck(digest string, info os.FileInfo) (whole, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.young[digest]
 	if !ok {
 		if v, ok = c.old[digest]; ok {
-			c.put(digest, v)
+			c.putChecked(digest, v)
 		}
 	}
-	if !ok || !same(v.info, info) {
+	if !ok || !isSameFile(v.info, info) {
 		return false, false
 	}
 	return v.whole, true
 }
 
-// moved records that this package changed the time of a file.
-func (c *checks) moved(digest string, before, after os.FileInfo) {
-	if whole, ok := c.known(digest, before); ok {
-		c.add(digest, checked{after, whole})
+// recordTouch records that this package changed the time of a file.
+func (c *checks) recordTouch(digest string, before, after os.FileInfo) {
+	if whole, ok := c.knownCheck(digest, before); ok {
+		c.addChecked(digest, checked{after, whole})
 	}
 }
 
-func same(a, b os.FileInfo) bool {
+func isSameFile(a, b os.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }

@@ -26,7 +26,7 @@ func TestClockSet(t *testing.T) {
 	} {
 		var c settling
 		for i, l := range looks {
-			if got := c.settled(l.clock, l.passed, age); got != l.want {
+			if got := c.isSettledAt(l.clock, l.passed, age); got != l.want {
 				t.Errorf("%s: look %d: settled %t, want %t", name, i, got, l.want)
 			}
 		}

@@ -99,19 +99,19 @@ func (r *Registry) Collect(ctx context.Context, o Collection) (Collected, error)
 
 func (s *store) collect(ctx context.Context, o Collection) (Collected, error) {
 	p := newPlan(s.root, o)
-	if err := p.find(ctx); err != nil || o.DryRun || len(p.remove) == 0 {
-		return p.collected(), err
+	if err := p.findGarbage(ctx); err != nil || o.DryRun || len(p.remove) == 0 {
+		return p.sumCollected(), err
 	}
 	// Manifests that were read are cached, so this is short.
 	err := p.sweep(ctx, s)
-	return p.collected(), errors.Join(err, s.emptyTrash())
+	return p.sumCollected(), errors.Join(err, s.emptyTrash())
 }
 
 // sweep scans once more, with exclusive access, and removes.
 func (p *plan) sweep(ctx context.Context, s *store) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	if err := p.find(ctx); err != nil {
+	if err := p.findGarbage(ctx); err != nil {
 		return err
 	}
 	for _, file := range p.remove {
@@ -163,9 +163,9 @@ func (r *Registry) Run(ctx context.Context, s Schedule) {
 	start := time.Now()
 	for {
 		now := time.Now()
-		if c.settled(now.Round(0).Sub(start.Round(0)), now.Sub(start), s.MinAge) {
+		if c.isSettledAt(now.Round(0).Sub(start.Round(0)), now.Sub(start), s.MinAge) {
 			c, err := r.Collect(ctx, Collection{MinAge: s.MinAge})
-			r.logged(c, err)
+			r.logCollection(c, err)
 			s.Done(c, err)
 		} else {
 			r.log.Warn("the clock was set; garbage collection is paused until the data written before is old enough", "min_age", s.MinAge)
@@ -189,10 +189,10 @@ type settling struct {
 // checks.
 const maxDrift = time.Minute
 
-// settled reports whether the clock has been steady for longer than long. clock
+// isSettledAt reports whether the clock has been steady for longer than long. clock
 // and passed are the time since the start by the wall clock and by elapsed
 // time.
-func (c *settling) settled(clock, passed, long time.Duration) bool {
+func (c *settling) isSettledAt(clock, passed, long time.Duration) bool {
 	if ahead := clock - passed; (ahead - c.ahead).Abs() > maxDrift {
 		c.ahead = ahead
 		c.since = passed
@@ -219,8 +219,8 @@ func lockDir(dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// logged logs the result of a collection.
-func (r *Registry) logged(c Collected, err error) {
+// logCollection logs the result of a collection.
+func (r *Registry) logCollection(c Collected, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:

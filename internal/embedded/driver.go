@@ -61,8 +61,8 @@ func newStore(root string, c *checks) *store {
 	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath, unsynced: unsynced{paths: map[string]int{}}}
 }
 
-// file returns the file name of a path of the library.
-func (s *store) file(path string) string { return filepath.Join(s.root, filepath.FromSlash(path)) }
+// localPath returns the file name of a path of the library.
+func (s *store) localPath(path string) string { return filepath.Join(s.root, filepath.FromSlash(path)) }
 
 // data matches the path of a blob's bytes, belowTag a path below the directory
 // of a tag.
@@ -72,7 +72,7 @@ var (
 )
 
 func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
-	if err := s.whole(ctx, path); err != nil {
+	if err := s.checkBlob(ctx, path); err != nil {
 		return nil, err
 	}
 	content, err := s.StorageDriver.GetContent(ctx, path)
@@ -82,30 +82,30 @@ func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	if err == nil {
-		s.lean(ctx, path)
+		s.waitForSync(ctx, path)
 	}
 	return content, err
 }
 
 func (s *store) Reader(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	if err := s.whole(ctx, path); err != nil {
+	if err := s.checkBlob(ctx, path); err != nil {
 		return nil, err
 	}
 	return s.StorageDriver.Reader(ctx, path, offset)
 }
 
-// whole returns an error if path is a blob whose bytes do not match its name.
-func (s *store) whole(ctx context.Context, path string) error {
+// checkBlob returns an error if path is a blob whose bytes do not match its name.
+func (s *store) checkBlob(ctx context.Context, path string) error {
 	match := data().FindStringSubmatch(path)
 	if match == nil {
 		return nil
 	}
-	f, err := os.Open(s.file(path))
+	f, err := os.Open(s.localPath(path))
 	if err != nil {
 		return nil // the library returns the proper error
 	}
 	defer f.Close()
-	return s.checks.whole(ctx, f, match[1])
+	return s.checks.checkWhole(ctx, f, match[1])
 }
 
 // Stat reports whether a blob exists. A client may then send a manifest that
@@ -118,13 +118,13 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 	if err != nil || match == nil || info.IsDir() {
 		return info, err
 	}
-	file := s.file(path)
+	file := s.localPath(path)
 	// A damaged blob is missing only for writers; readers must get the error.
-	if changeOf(ctx).sends && s.checks.damaged(file, match[1]) {
+	if changeOf(ctx).sends && s.checks.isDamaged(file, match[1]) {
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
-	s.touch(file, match[1], info.ModTime())
-	s.lean(ctx, path)
+	s.touchOld(file, match[1], info.ModTime())
+	s.waitForSync(ctx, path)
 	return info, nil
 }
 
@@ -132,9 +132,9 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 // minimum age for collections in a server is therefore a multiple of it.
 const freshFor = 10 * time.Minute
 
-// touch sets the time of an old blob to the present. If that is not permitted,
+// touchOld sets the time of an old blob to the present. If that is not permitted,
 // nothing can be removed either.
-func (s *store) touch(file, hex string, modified time.Time) {
+func (s *store) touchOld(file, hex string, modified time.Time) {
 	now := time.Now()
 	if age := now.Sub(modified); age < freshFor && age > -freshFor {
 		return
@@ -144,7 +144,7 @@ func (s *store) touch(file, hex string, modified time.Time) {
 		return
 	}
 	if after, err := os.Stat(file); err == nil {
-		s.checks.moved(hex, before, after)
+		s.checks.recordTouch(hex, before, after)
 	}
 }
 
@@ -153,16 +153,16 @@ var cutUpload = text.Pattern(`^(/docker/registry/v2/repositories/.+/_uploads/[^/
 
 func (s *store) PutContent(ctx context.Context, path string, content []byte) error {
 	err := s.change(ctx, func() error {
-		if err := s.reserve.small(ctx, int64(len(content))); err != nil {
+		if err := s.reserve.admitSmall(ctx, int64(len(content))); err != nil {
 			return err
 		}
-		return s.put(ctx, path, content)
+		return s.putContent(ctx, path, content)
 	})
 	if err == nil {
 		return nil
 	}
 	if match := belowTag().FindStringSubmatch(path); match != nil {
-		err = errors.Join(err, s.removeDangling(s.file(match[1])))
+		err = errors.Join(err, s.removeDangling(s.localPath(match[1])))
 	}
 	s.abandonOf(path)
 	return diskError(err)
@@ -172,11 +172,11 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 // removed; whether one that does not go on is removed depends on the answer, see uploads.
 func (s *store) Writer(ctx context.Context, path string, appending bool) (w driver.FileWriter, err error) {
 	err = s.change(ctx, func() error {
-		if err := s.reserve.upload(ctx, 0); err != nil {
+		if err := s.reserve.admitUpload(ctx, 0); err != nil {
 			return err
 		}
 		if uploading().MatchString(path) {
-			w, err = openUpload(s.file(path), appending)
+			w, err = openUpload(s.localPath(path), appending)
 			return err
 		}
 		w, err = s.StorageDriver.Writer(ctx, path, appending)
@@ -193,7 +193,7 @@ func (s *store) Writer(ctx context.Context, path string, appending bool) (w driv
 
 func (s *store) Move(ctx context.Context, from, to string) error {
 	if it := changeOf(ctx); it.waits {
-		s.pend(it, filepath.Dir(s.file(to)))
+		s.addPending(it, filepath.Dir(s.localPath(to)))
 	}
 	return diskError(s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) }))
 }
@@ -204,7 +204,7 @@ func (s *store) change(ctx context.Context, do func() error) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	err := do()
-	if isDiskFull(unwrapped(err)) && s.reserve.refused(ctx) {
+	if isDiskFull(unwrapCause(err)) && s.reserve.freeForRetry(ctx) {
 		err = do()
 	}
 	return err
@@ -221,7 +221,7 @@ func (s *store) abandonOf(path string) {
 // is garbage.
 func (s *store) abandon(path string) {
 	s.gate.RLock()
-	gone, err := s.discard(s.file(path))
+	gone, err := s.discard(s.localPath(path))
 	s.gate.RUnlock()
 	if err == nil {
 		err = os.RemoveAll(gone)
@@ -235,7 +235,7 @@ func (s *store) abandon(path string) {
 // deleted would leave a tag that is listed but cannot be read.
 func (s *store) Delete(_ context.Context, path string) error {
 	s.gate.RLock()
-	gone, err := s.discard(s.file(path))
+	gone, err := s.discard(s.localPath(path))
 	s.gate.RUnlock()
 	if errors.Is(err, os.ErrNotExist) {
 		return driver.PathNotFoundError{Path: path, DriverName: driverName}
@@ -288,18 +288,18 @@ type diskWriter struct {
 }
 
 func (w diskWriter) Write(p []byte) (int, error) {
-	if err := w.reserve.upload(w.ctx, int64(len(p))); err != nil {
+	if err := w.reserve.admitUpload(w.ctx, int64(len(p))); err != nil {
 		return 0, err
 	}
 	n, err := w.FileWriter.Write(p)
-	return n, w.failed(err)
+	return n, w.writeFailed(err)
 }
 
-func (w diskWriter) Commit(ctx context.Context) error { return w.failed(w.FileWriter.Commit(ctx)) }
+func (w diskWriter) Commit(ctx context.Context) error { return w.writeFailed(w.FileWriter.Commit(ctx)) }
 
-func (w diskWriter) failed(err error) error {
+func (w diskWriter) writeFailed(err error) error {
 	if isDiskFull(err) {
-		w.reserve.refused(w.ctx)
+		w.reserve.freeForRetry(w.ctx)
 	}
 	return diskError(err)
 }
@@ -308,15 +308,15 @@ func (w diskWriter) failed(err error) error {
 // without the path, and with the reason as text, because the library would send
 // a number.
 func diskError(err error) error {
-	if errno, ok := errors.AsType[syscall.Errno](unwrapped(err)); ok {
+	if errno, ok := errors.AsType[syscall.Errno](unwrapCause(err)); ok {
 		return driver.Error{DriverName: driverName, Detail: errno}
 	}
 	return err
 }
 
-// unwrapped returns the cause of an error of the library, whose type does not
+// unwrapCause returns the cause of an error of the library, whose type does not
 // implement Unwrap for it.
-func unwrapped(err error) error {
+func unwrapCause(err error) error {
 	if e, ok := errors.AsType[driver.Error](err); ok {
 		return e.Detail
 	}

@@ -42,7 +42,7 @@ type unsynced struct {
 	paths map[string]int
 }
 
-func (u *unsynced) count(path string, by int) int {
+func (u *unsynced) countPath(path string, by int) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := u.paths[path] + by
@@ -52,10 +52,10 @@ func (u *unsynced) count(path string, by int) int {
 	return n
 }
 
-// pend adds paths to the pending files of a request, so that other requests
+// addPending adds paths to the pending files of a request, so that other requests
 // that depend on them wait too. It must be called before they are written, so
 // that no request takes one to be on the disk.
-func (s *store) pend(it *change, paths ...string) {
+func (s *store) addPending(it *change, paths ...string) {
 	p := &it.pending
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,22 +65,22 @@ func (s *store) pend(it *change, paths ...string) {
 	for _, path := range paths {
 		if !p.paths[path] {
 			p.paths[path] = true
-			s.unsynced.count(path, 1)
+			s.unsynced.countPath(path, 1)
 		}
 	}
 }
 
-// lean makes a request wait for a file that it has just read, if the file is
+// waitForSync makes a request wait for a file that it has just read, if the file is
 // not synced yet: a manifest may name the blob of another request.
-func (s *store) lean(ctx context.Context, path string) {
+func (s *store) waitForSync(ctx context.Context, path string) {
 	it := changeOf(ctx)
 	if !it.waits {
 		return
 	}
-	file := s.file(path)
+	file := s.localPath(path)
 	for _, path := range []string{file, filepath.Dir(file)} {
-		if s.unsynced.count(path, 0) > 0 {
-			s.pend(it, path)
+		if s.unsynced.countPath(path, 0) > 0 {
+			s.addPending(it, path)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (s *store) flush(it *change) error {
 		g.Go(func() error {
 			err := s.sync(path)
 			if err == nil {
-				s.unsynced.count(path, -1)
+				s.unsynced.countPath(path, -1)
 			}
 			return err
 		})
@@ -138,17 +138,17 @@ var (
 	naming   = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+/current/link$`)
 )
 
-// put writes a file in one step, and syncs it or leaves that to the end of the
+// putContent writes a file in one step, and syncs it or leaves that to the end of the
 // request.
-func (s *store) put(ctx context.Context, path string, content []byte) error {
+func (s *store) putContent(ctx context.Context, path string, content []byte) error {
 	it := changeOf(ctx)
-	file := s.file(path)
+	file := s.localPath(path)
 	tag := naming().MatchString(path)
 	switch {
 	case !it.waits:
 		return s.StorageDriver.PutContent(ctx, path, content)
 	case scratch().MatchString(path):
-		return replace(file, content)
+		return replaceFile(file, content)
 	case tag || revision().MatchString(path):
 		if err := s.flush(it); err != nil {
 			return err
@@ -157,22 +157,22 @@ func (s *store) put(ctx context.Context, path string, content []byte) error {
 	before, err := os.ReadFile(file)
 	missing := errors.Is(err, fs.ErrNotExist)
 	now := time.Now()
-	// Equal content gets the current time as if it was written, see touch.
-	same := err == nil && bytes.Equal(before, content) && s.unsynced.count(file, 0) == 0 && os.Chtimes(file, now, now) == nil
+	// Equal content gets the current time as if it was written, see touchOld.
+	same := err == nil && bytes.Equal(before, content) && s.unsynced.countPath(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {
 		// The file may replace acknowledged content, so it must never be
 		// incomplete.
 		return s.StorageDriver.PutContent(ctx, path, content)
 	}
-	s.pend(it, file, filepath.Dir(file))
+	s.addPending(it, file, filepath.Dir(file))
 	if missing {
-		return replace(file, content)
+		return replaceFile(file, content)
 	}
 	return nil
 }
 
-// replace writes the content of a file in one step.
-func replace(file string, content []byte) error {
+// replaceFile writes the content of a file in one step.
+func replaceFile(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return err
 	}

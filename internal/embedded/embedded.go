@@ -50,12 +50,12 @@ type Registry struct {
 // dir keeps everything in memory. Only one registry can use a directory; for
 // another the error is [ErrInUse].
 func New(dir string, o Options) (*Registry, error) {
-	quiet(o.Logger)
+	quietLibrary(o.Logger)
 	storage := configuration.Storage{
 		"delete":      configuration.Parameters{"enabled": !o.DisableDelete},
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}
-	root, err := prepare(dir)
+	root, err := prepareFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open registry storage: %w", err)
 	}
@@ -66,12 +66,12 @@ func New(dir string, o Options) (*Registry, error) {
 	if root == "" {
 		storage["inmemory"] = configuration.Parameters{}
 	} else {
-		if err := r.open(o.Reserve); err != nil {
+		if err := r.openFolder(o.Reserve); err != nil {
 			return nil, fmt.Errorf("open registry storage %s: %w", root, errors.Join(err, r.Close()))
 		}
 		storage[driverName] = configuration.Parameters{"store": r.store}
 	}
-	if r.Handler, err = start(storage); err != nil {
+	if r.Handler, err = startApp(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	if o.Rule != nil {
@@ -85,8 +85,8 @@ func New(dir string, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// open locks the directory and cleans up what a killed process left in it.
-func (r *Registry) open(reserved int64) (err error) {
+// openFolder locks the directory and cleans up what a killed process left in it.
+func (r *Registry) openFolder(reserved int64) (err error) {
 	if r.lock, err = lockDir(r.root); err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ const catalogPage = 1000
 // characters (distribution/reference, RepositoryNameTotalLengthMax).
 const maxName = 255
 
-// start calls NewApp, which panics on a configuration that it considers wrong.
-func start(storage configuration.Storage) (h http.Handler, err error) {
+// startApp calls NewApp, which panics on a configuration that it considers wrong.
+func startApp(storage configuration.Storage) (h http.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			h = nil
@@ -145,9 +145,9 @@ func (r *Registry) Close() error {
 	return r.lock.Close()
 }
 
-// prepare creates the directory and checks that it is writable. It returns the
+// prepareFolder creates the directory and checks that it is writable. It returns the
 // absolute path, "" for "".
-func prepare(dir string) (string, error) {
+func prepareFolder(dir string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
@@ -171,8 +171,8 @@ func prepare(dir string) (string, error) {
 	return dir, os.Remove(f.Name())
 }
 
-// quiet prevents the library from writing to stderr.
-func quiet(l *slog.Logger) {
+// quietLibrary prevents the library from writing to stderr.
+func quietLibrary(l *slog.Logger) {
 	logrus.SetOutput(io.Discard)
 	logrus.SetLevel(logrus.ErrorLevel)
 	hooks := logrus.LevelHooks{}

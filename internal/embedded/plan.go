@@ -65,11 +65,11 @@ func newPlan(root string, o Collection) *plan {
 	return p
 }
 
-// young reports whether a time is not before the cutoff. A time in the future
+// isYoung reports whether a time is not before the cutoff. A time in the future
 // counts as young, because it says nothing about the age.
-func (p *plan) young(t time.Time) bool { return !t.Before(p.cutoff) }
+func (p *plan) isYoung(t time.Time) bool { return !t.Before(p.cutoff) }
 
-func (p *plan) find(ctx context.Context) error {
+func (p *plan) findGarbage(ctx context.Context) error {
 	p.blobs = map[string]blob{}
 	p.live = map[string]bool{}
 	p.owner = map[string]string{}
@@ -89,11 +89,11 @@ func (p *plan) find(ctx context.Context) error {
 		}
 	}
 	for digest, b := range p.blobs {
-		if p.live[digest] || p.young(b.seen) {
+		if p.live[digest] || p.isYoung(b.seen) {
 			p.used += b.size
 			continue
 		}
-		g := p.of(p.owner[digest])
+		g := p.lossOf(p.owner[digest])
 		g.Blobs = g.Blobs + 1
 		g.Bytes = g.Bytes + b.size
 		p.remove = append(p.remove, b.dir)
@@ -101,15 +101,15 @@ func (p *plan) find(ctx context.Context) error {
 	return nil
 }
 
-// of returns the entry for the losses of a repository.
-func (p *plan) of(name string) *Garbage {
+// lossOf returns the entry for the losses of a repository.
+func (p *plan) lossOf(name string) *Garbage {
 	if p.loss[name] == nil {
 		p.loss[name] = &Garbage{Repository: name}
 	}
 	return p.loss[name]
 }
 
-func (p *plan) collected() (c Collected) {
+func (p *plan) sumCollected() (c Collected) {
 	for _, g := range p.loss {
 		c.Repositories = append(c.Repositories, *g)
 		c.Blobs += g.Blobs
@@ -138,7 +138,7 @@ func (p *plan) readBlobs(ctx context.Context) error {
 		}
 		for _, e := range list {
 			dir := filepath.Join(top, prefix.Name(), e.Name())
-			info, err := p.inside(dir, "data")
+			info, err := p.fileInside(dir, "data")
 			if err != nil {
 				return err
 			}
@@ -154,9 +154,9 @@ func (p *plan) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// inside returns the file in a directory, or else the directory, or nil if that
+// fileInside returns the file in a directory, or else the directory, or nil if that
 // does not exist. Remains of an interrupted write beside the file are removed.
-func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
+func (p *plan) fileInside(dir, name string) (found fs.FileInfo, err error) {
 	list, err := readDir(dir)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
 			return nil, err
 		case e.Name() == name:
 			found = info
-		case !p.young(info.ModTime()):
+		case !p.isYoung(info.ModTime()):
 			p.remove = append(p.remove, filepath.Join(dir, e.Name()))
 		}
 	}
@@ -184,10 +184,10 @@ func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
 // maxManifest is larger than the limit of the library, 4 MiB, in bytes.
 const maxManifest = 8 << 20
 
-// read returns the references of a manifest: none if it is missing, because it
+// readReferences returns the references of a manifest: none if it is missing, because it
 // could not be read anyway, and an error if it is damaged, because its needs
 // are unknown.
-func (p *plan) read(digest string) (manifest, error) {
+func (p *plan) readReferences(digest string) (manifest, error) {
 	if m, ok := p.refs[digest]; ok {
 		return m, nil
 	}

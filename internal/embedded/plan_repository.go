@@ -37,19 +37,19 @@ func (p *plan) repository(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	keep, err := p.mark(ctx, c)
+	keep, err := p.markReachable(ctx, c)
 	if err != nil {
 		return err
 	}
 	g := Garbage{}
 	for tag, l := range c.tags {
-		if l.to == "" && !p.young(l.seen) || p.orphan(c, keep, tag, l) {
+		if l.to == "" && !p.isYoung(l.seen) || p.isOrphanTag(c, keep, tag, l) {
 			g.Tags++
 			p.remove = append(p.remove, l.dir)
 		}
 	}
 	for digest, l := range c.manifests {
-		if !keep[digest] && !p.young(l.seen) {
+		if !keep[digest] && !p.isYoung(l.seen) {
 			g.Manifests++
 			p.remove = append(p.remove, l.dir)
 			p.owner[digest] = name
@@ -59,7 +59,7 @@ func (p *plan) repository(ctx context.Context, name string) error {
 		if keep[digest] {
 			continue
 		}
-		if p.young(l.seen) || p.young(p.blobs[digest].seen) {
+		if p.isYoung(l.seen) || p.isYoung(p.blobs[digest].seen) {
 			p.live[digest] = true
 			continue
 		}
@@ -82,26 +82,26 @@ func (p *plan) repository(ctx context.Context, name string) error {
 	}
 	if g != (Garbage{}) {
 		g.Repository = name
-		*p.of(name) = g
+		*p.lossOf(name) = g
 	}
 	return nil
 }
 
-// mark returns everything reachable in a repository.
-func (p *plan) mark(ctx context.Context, c *contents) (map[string]bool, error) {
+// markReachable returns everything reachable in a repository.
+func (p *plan) markReachable(ctx context.Context, c *contents) (map[string]bool, error) {
 	keep := map[string]bool{}
 	referrers := map[string][]string{}
 	var todo []string
 	for digest, l := range c.manifests {
-		if p.young(l.seen) || p.young(p.blobs[digest].seen) {
+		if p.isYoung(l.seen) || p.isYoung(p.blobs[digest].seen) {
 			todo = append(todo, digest)
 		}
-		if m, err := p.read(digest); err == nil && m.subject != "" {
+		if m, err := p.readReferences(digest); err == nil && m.subject != "" {
 			referrers[m.subject] = append(referrers[m.subject], digest)
 		}
 	}
 	for tag, l := range c.tags {
-		if subject := subjectOf(tag); c.has(subject) {
+		if subject := subjectOf(tag); c.hasManifest(subject) {
 			referrers[subject] = append(referrers[subject], l.to)
 			continue
 		}
@@ -115,13 +115,13 @@ func (p *plan) mark(ctx context.Context, c *contents) (map[string]bool, error) {
 		}
 		keep[digest] = true
 		todo = append(todo, referrers[digest]...)
-		if !c.has(digest) {
+		if !c.hasManifest(digest) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		m, err := p.read(digest)
+		m, err := p.readReferences(digest)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (p *plan) mark(ctx context.Context, c *contents) (map[string]bool, error) {
 	return keep, nil
 }
 
-func (c *contents) has(manifest string) bool {
+func (c *contents) hasManifest(manifest string) bool {
 	l, ok := c.manifests[manifest]
 	return ok && l.to != ""
 }
@@ -147,12 +147,12 @@ func subjectOf(tag string) string {
 	return ""
 }
 
-// orphan recognizes a tag for referrers of a manifest of this repository, if
+// isOrphanTag recognizes a tag for referrers of a manifest of this repository, if
 // that manifest is removed and nothing else keeps the referrer. If the subject
 // is in another repository, the tag is treated like any other.
-func (p *plan) orphan(c *contents, keep map[string]bool, tag string, l link) bool {
+func (p *plan) isOrphanTag(c *contents, keep map[string]bool, tag string, l link) bool {
 	subject := subjectOf(tag)
-	return c.has(subject) && !keep[subject] && !keep[l.to] && !p.young(c.manifests[subject].seen)
+	return c.hasManifest(subject) && !keep[subject] && !keep[l.to] && !p.isYoung(c.manifests[subject].seen)
 }
 
 func (p *plan) contents(name string) (*contents, error) {
@@ -180,7 +180,7 @@ func (p *plan) links(top string) (map[string]link, error) {
 		for _, e := range list {
 			digest := a.Name() + ":" + e.Name()
 			dir := filepath.Join(top, a.Name(), e.Name())
-			info, err := p.inside(dir, "link")
+			info, err := p.fileInside(dir, "link")
 			if err != nil {
 				return nil, err
 			}
@@ -215,7 +215,7 @@ func (p *plan) tags(top string) (map[string]link, error) {
 			return nil, err
 		}
 		l.seen = info.ModTime()
-		if _, err := p.inside(filepath.Join(l.dir, "current"), "link"); err != nil {
+		if _, err := p.fileInside(filepath.Join(l.dir, "current"), "link"); err != nil {
 			return nil, err
 		}
 		to, err := os.ReadFile(filepath.Join(l.dir, "current", "link"))
@@ -224,15 +224,15 @@ func (p *plan) tags(top string) (map[string]link, error) {
 		}
 		l.to = strings.TrimSpace(string(to))
 		all[e.Name()] = l
-		if err := p.past(filepath.Join(l.dir, "index", "sha256"), l.to); err != nil {
+		if err := p.removePast(filepath.Join(l.dir, "index", "sha256"), l.to); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// past removes all but the current entry of a tag's index.
-func (p *plan) past(index, present string) error {
+// removePast removes all but the current entry of a tag's index.
+func (p *plan) removePast(index, present string) error {
 	list, err := readDir(index)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (p *plan) past(index, present string) error {
 			continue
 		}
 		info, err := e.Info()
-		if err == nil && !p.young(info.ModTime()) {
+		if err == nil && !p.isYoung(info.ModTime()) {
 			p.remove = append(p.remove, filepath.Join(index, e.Name()))
 		}
 	}

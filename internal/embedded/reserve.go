@@ -74,11 +74,11 @@ func removeIfThere(file string) error {
 	return nil
 }
 
-// upload permits writing n bytes of a blob, or returns that the disk is full.
-func (r *reserve) upload(ctx context.Context, n int64) error { return r.admit(ctx, n, headroom) }
+// admitUpload permits writing n bytes of a blob, or returns that the disk is full.
+func (r *reserve) admitUpload(ctx context.Context, n int64) error { return r.admit(ctx, n, headroom) }
 
-// small permits writing a link or a manifest, which may use the headroom.
-func (r *reserve) small(ctx context.Context, n int64) error { return r.admit(ctx, n, 0) }
+// admitSmall permits writing a link or a manifest, which may use the headroom.
+func (r *reserve) admitSmall(ctx context.Context, n int64) error { return r.admit(ctx, n, 0) }
 
 func (r *reserve) admit(ctx context.Context, n, leave int64) error {
 	if r.size == 0 {
@@ -93,7 +93,7 @@ func (r *reserve) admit(ctx context.Context, n, leave int64) error {
 	it := changeOf(ctx)
 	if it.vital {
 		if lack := n + headroom - free; lack > 0 {
-			r.cut(lack)
+			r.shrinkReserve(lack)
 		}
 		return nil
 	}
@@ -106,8 +106,8 @@ func (r *reserve) admit(ctx context.Context, n, leave int64) error {
 	return nil
 }
 
-// cut frees disk space by shrinking the file.
-func (r *reserve) cut(lack int64) {
+// shrinkReserve frees disk space by shrinking the file.
+func (r *reserve) shrinkReserve(lack int64) {
 	to := max(0, r.have-max(lack, slice))
 	if to == r.have || os.Truncate(r.file, to) != nil {
 		return // the write reports that there is no space
@@ -117,10 +117,10 @@ func (r *reserve) cut(lack int64) {
 	r.warn(free)
 }
 
-// refused is called when a write failed because the disk is full. It frees
+// freeForRetry is called when a write failed because the disk is full. It frees
 // space for a vital request and reports whether a retry makes sense: shrinking
 // the file may not help against a quota.
-func (r *reserve) refused(ctx context.Context) (again bool) {
+func (r *reserve) freeForRetry(ctx context.Context) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, free, _ := Space(r.dir)
@@ -131,7 +131,7 @@ func (r *reserve) refused(ctx context.Context) (again bool) {
 		return false
 	}
 	before := r.have
-	r.cut(slice)
+	r.shrinkReserve(slice)
 	return r.have < before
 }
 

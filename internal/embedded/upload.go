@@ -28,7 +28,7 @@ func (u uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rec := &statusRecorder{ResponseWriter: w}
 	defer func() {
-		if rec.failed() || r.Context().Err() != nil {
+		if rec.hasFailed() || r.Context().Err() != nil {
 			u.store.abandon("/docker/registry/v2/repositories/" + match[1] + "/_uploads/" + match[2])
 		}
 	}()
@@ -77,6 +77,6 @@ func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 // clientClosed is the library's status for a client that has disconnected.
 const clientClosed = 499
 
-// failed recognizes an upload that ended without its bytes. A refused upload,
+// hasFailed recognizes an upload that ended without its bytes. A refused upload,
 // for example one with a wrong range, can continue.
-func (w *statusRecorder) failed() bool { return w.status == 0 || w.status >= clientClosed }
+func (w *statusRecorder) hasFailed() bool { return w.status == 0 || w.status >= clientClosed }

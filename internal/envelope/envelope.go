@@ -111,7 +111,7 @@ func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[str
 	copy(sealed, magic)
 	binary.BigEndian.PutUint64(sealed[len(magic):], uint64(len(plain)))
 	rand.Read(sealed[prefixSize:])
-	sealed = aead.Seal(sealed, sealed[prefixSize:], plain, bound(sealed, aad))
+	sealed = aead.Seal(sealed, sealed[prefixSize:], plain, boundData(sealed, aad))
 	return sealed, map[string]string{AnnotationFormat: format, AnnotationWraps: string(list)}, nil
 }
 
@@ -134,7 +134,7 @@ func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[stri
 	}
 	nonce := sealed[prefixSize : prefixSize+nonceSize]
 	text := sealed[prefixSize+nonceSize:]
-	plain, err := aead.Open(nil, nonce, text, bound(sealed, aad))
+	plain, err := aead.Open(nil, nonce, text, boundData(sealed, aad))
 	if err != nil {
 		return nil, fmt.Errorf("open: the bytes were changed, or belong to another repository, workspace or version: %w", ErrSealed)
 	}
@@ -152,8 +152,8 @@ func checkLength(sealed []byte) error {
 	return nil
 }
 
-// bound returns the associated data: the fixed part of the header, then aad.
-func bound(sealed, aad []byte) []byte {
+// boundData returns the associated data: the fixed part of the header, then aad.
+func boundData(sealed, aad []byte) []byte {
 	b := make([]byte, 0, prefixSize+len(aad))
 	return append(append(b, sealed[:prefixSize]...), aad...)
 }
@@ -171,7 +171,7 @@ func (e *Envelope) unwrap(ctx context.Context, list string) ([]byte, error) {
 	var tried []error
 	for _, k := range e.open {
 		for _, w := range wraps {
-			if !k.opens(w.Key) {
+			if !k.mayOpen(w.Key) {
 				continue
 			}
 			dataKey, err := k.unwrap(ctx, w.Wrapped)
@@ -181,7 +181,7 @@ func (e *Envelope) unwrap(ctx context.Context, list string) ([]byte, error) {
 			tried = append(tried, fmt.Errorf("%s: %w", k.id, err))
 		}
 	}
-	return nil, fmt.Errorf("%w: %w", e.mismatch(wraps), errors.Join(append(tried, ErrKey)...))
+	return nil, fmt.Errorf("%w: %w", e.mismatchError(wraps), errors.Join(append(tried, ErrKey)...))
 }
 
 // SealsFor returns the ids of the keys that open what Seal returns.
@@ -208,8 +208,8 @@ func KeyIDs(annotations map[string]string) []string {
 	return ids
 }
 
-// mismatch names the keys of both sides, to help the user find the right one.
-func (e *Envelope) mismatch(wraps []wrap) error {
+// mismatchError names the keys of both sides, to help the user find the right one.
+func (e *Envelope) mismatchError(wraps []wrap) error {
 	var sealed, ours []string
 	for _, w := range wraps {
 		sealed = append(sealed, w.Key)

@@ -62,7 +62,7 @@ func parseBase64Key(encoded string) (key, error) {
 	}
 	keeper := localsecrets.NewKeeper([dataKeySize]byte(secret))
 	return key{
-		id:     "base64key:" + fingerprint(secret),
+		id:     "base64key:" + keyFingerprint(secret),
 		wrap:   keeper.Encrypt,
 		unwrap: keeper.Decrypt,
 	}, nil

@@ -23,9 +23,9 @@ type key struct {
 	unwrap func(ctx context.Context, wrapped []byte) ([]byte, error)
 }
 
-// opens reports whether a wrap with this id is worth trying: it has the same
+// mayOpen reports whether a wrap with this id is worth trying: it has the same
 // id, or another name for a key of the same service.
-func (k key) opens(id string) bool {
+func (k key) mayOpen(id string) bool {
 	if k.id == id {
 		return true
 	}
@@ -101,7 +101,7 @@ func newFileKey(secret []byte) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	id := "file:" + fingerprint(secret)
+	id := "file:" + keyFingerprint(secret)
 	return key{
 		id: id,
 		wrap: func(_ context.Context, dataKey []byte) ([]byte, error) {
@@ -122,8 +122,8 @@ func newFileKey(secret []byte) (key, error) {
 	}, nil
 }
 
-// fingerprint distinguishes keys without revealing them.
-func fingerprint(secret []byte) string {
+// keyFingerprint distinguishes keys without revealing them.
+func keyFingerprint(secret []byte) string {
 	sum := sha256.Sum256(append([]byte("okara key id\n"), secret...))
 	return hex.EncodeToString(sum[:8])
 }

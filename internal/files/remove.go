@@ -18,13 +18,13 @@ const (
 	fewEntries = 1000 // entries of a directory in memory
 )
 
-// remove removes a directory. Unlike [os.RemoveAll], which keeps each directory
+// removeFolder removes a directory. Unlike [os.RemoveAll], which keeps each directory
 // on its path open, it needs only one free file descriptor, for which it waits
 // a few seconds.
-func remove(dir string, sleep func(time.Duration)) error {
+func removeFolder(dir string, sleep func(time.Duration)) error {
 	err := os.RemoveAll(dir)
-	for pause := firstPause; short(err); pause *= 2 {
-		if err = removeLean(dir); !short(err) || pause > maxPause {
+	for pause := firstPause; isShortOfFiles(err); pause *= 2 {
+		if err = removeLean(dir); !isShortOfFiles(err) || pause > maxPause {
 			break
 		}
 		sleep(pause)
@@ -35,8 +35,8 @@ func remove(dir string, sleep func(time.Duration)) error {
 	return nil
 }
 
-// short reports whether the process or the machine has no file descriptor left.
-func short(err error) bool {
+// isShortOfFiles reports whether the process or the machine has no file descriptor left.
+func isShortOfFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 

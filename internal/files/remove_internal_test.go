@@ -50,14 +50,14 @@ func TestRemoveWithoutDescriptors(t *testing.T) {
 		taken = append(taken, f)
 	}
 	pauses := 0
-	if err := remove(dir, func(time.Duration) { pauses++ }); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), dir) || pauses == 0 {
+	if err := removeFolder(dir, func(time.Duration) { pauses++ }); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), dir) || pauses == 0 {
 		t.Errorf("without a descriptor: %v after %d pauses", err, pauses)
 	}
 	free := func(time.Duration) { // as if a file was closed meanwhile
 		taken[0].Close()
 		taken = taken[1:]
 	}
-	if err := remove(dir, free); err != nil {
+	if err := removeFolder(dir, free); err != nil {
 		t.Errorf("with one descriptor: %v", err)
 	}
 	restore()

@@ -74,7 +74,7 @@ func tryDir(parent string) (d directory, ok bool, err error) {
 // close removes the lock after the content that it guards, so that [CleanUp]
 // can remove the rest if the process is killed in between.
 func (d directory) close() error {
-	if err := remove(filepath.Join(d.path, filesName), time.Sleep); err != nil {
+	if err := removeFolder(filepath.Join(d.path, filesName), time.Sleep); err != nil {
 		return errors.Join(err, d.lock.Close())
 	}
 	err := d.lock.Close() // Windows does not remove open files

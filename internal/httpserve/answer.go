@@ -46,9 +46,9 @@ func (w *Response) Within(stall time.Duration) {
 	}
 }
 
-// limit starts the time limit of a piece. It keeps a deadline that has most of its time
+// startLimit starts the time limit of a piece. It keeps a deadline that has most of its time
 // left: setting one takes longer than writing a small answer.
-func (w *Response) limit() {
+func (w *Response) startLimit() {
 	now := time.Now()
 	if w.until.Sub(now) > w.stall/8*7 {
 		return
@@ -75,7 +75,7 @@ func (w *Response) begin() {
 func (w *Response) Write(p []byte) (total int, err error) {
 	w.begin()
 	for {
-		w.limit()
+		w.startLimit()
 		n, err := w.ResponseWriter.Write(p[:min(len(p), pieceSize)])
 		total += n
 		w.written += int64(n)
@@ -89,7 +89,7 @@ func (w *Response) Write(p []byte) (total int, err error) {
 func (w *Response) WriteString(s string) (total int, err error) {
 	w.begin()
 	for {
-		w.limit()
+		w.startLimit()
 		n, err := io.WriteString(w.ResponseWriter, s[:min(len(s), pieceSize)])
 		total += n
 		w.written += int64(n)
@@ -113,7 +113,7 @@ func (w *Response) ReadFrom(r io.Reader) (total int64, err error) {
 	}
 	for whole.N > 0 {
 		piece := min(whole.N, pieceSize)
-		w.limit()
+		w.startLimit()
 		n, err := to.ReadFrom(&io.LimitedReader{R: whole.R, N: piece})
 		whole.N -= n
 		total += n
@@ -128,7 +128,7 @@ func (w *Response) ReadFrom(r io.Reader) (total int64, err error) {
 // FlushError is for [http.ResponseController].
 func (w *Response) FlushError() error {
 	w.begin()
-	w.limit()
+	w.startLimit()
 	return w.control.Flush()
 }
 

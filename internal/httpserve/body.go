@@ -17,9 +17,9 @@ const (
 	leftTimeout = 5 * time.Second
 )
 
-// patient ends requests whose body does not arrive. Without it such a request
+// limitBodies ends requests whose body does not arrive. Without it such a request
 // lives for ever, and a shutdown waits for it.
-func patient(h http.Handler) http.Handler {
+func limitBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			h.ServeHTTP(w, r)

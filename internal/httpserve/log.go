@@ -27,9 +27,9 @@ func validID(id string) bool {
 
 var secret = text.Pattern(`/(archives|api/v2/uploads|api/v2/logs)/[^/]+`)
 
-// logged gives each request an ID, taken from its header or generated, wraps its answer
+// logRequests gives each request an ID, taken from its header or generated, wraps its answer
 // in a [Response], and writes one record and one span once it has been answered.
-func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
+func logRequests(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		id := r.Header.Get(RequestID)
@@ -39,16 +39,16 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 		}
 		w.Header().Set(RequestID, id)
 		out := NewResponse(w)
-		defer out.limit() // for the rest that net/http has in its buffer
-		if !t.on() && !l.Enabled(r.Context(), slog.LevelInfo) {
+		defer out.startLimit() // for the rest that net/http has in its buffer
+		if !t.isRecording() && !l.Enabled(r.Context(), slog.LevelInfo) {
 			h.ServeHTTP(out, r)
 			return
 		}
 		path := SafePath(r.URL.Path)
-		r, span := t.start(r, id, path)
+		r, span := t.startSpan(r, id, path)
 		defer span.End()
 		h.ServeHTTP(out, r)
-		answered(span, r, out)
+		completeSpan(span, r, out)
 		l.LogAttrs(r.Context(), slog.LevelInfo, "request",
 			slog.String("method", r.Method), slog.String("path", path),
 			slog.Int("status", cmp.Or(out.status, http.StatusOK)), slog.Int64("bytes", out.written),

@@ -19,7 +19,7 @@ func FallbackRoots(getenv func(string) string) {
 	if systemRoots(getenv) {
 		return
 	}
-	if pool, err := bundled(); err == nil { // a test parses the bundle, so it has no error
+	if pool, err := bundledRoots(); err == nil { // a test parses the bundle, so it has no error
 		x509.SetFallbackRoots(pool)
 	}
 }
@@ -45,7 +45,7 @@ func systemRoots(getenv func(string) string) bool {
 	return false
 }
 
-func bundled() (*x509.CertPool, error) {
+func bundledRoots() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for root := range bundle.Roots() {
 		cert, err := x509.ParseCertificate(root.Certificate)

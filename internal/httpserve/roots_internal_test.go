@@ -34,7 +34,7 @@ func TestSystemRoots(t *testing.T) {
 }
 
 func TestBundled(t *testing.T) {
-	if pool, err := bundled(); err != nil || pool.Equal(x509.NewCertPool()) {
+	if pool, err := bundledRoots(); err != nil || pool.Equal(x509.NewCertPool()) {
 		t.Errorf("no certificates came with the program: %v", err)
 	}
 }

@@ -63,7 +63,7 @@ type Server struct {
 // Listen opens the port, so that the address is known and in use before [Server.Serve]
 // answers the first request.
 func Listen(o Options) (*Server, error) {
-	config, err := o.tls()
+	config, err := o.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 	}
 	f := new(fresh)
 	return &Server{listener: l, o: o, secure: config != nil, fresh: f, server: &http.Server{
-		ConnState:         f.note,
-		Handler:           logged(patient(o.Handler), o.Logger, newTracer(o.Tracer)),
+		ConnState:         f.noteState,
+		Handler:           logRequests(limitBodies(o.Handler), o.Logger, newTracer(o.Tracer)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -127,8 +127,8 @@ func http2Limits() *http.HTTP2Config {
 	}
 }
 
-// tls returns nil for plain http.
-func (o Options) tls() (*tls.Config, error) {
+// tlsConfig returns nil for plain http.
+func (o Options) tlsConfig() (*tls.Config, error) {
 	if o.TLS != nil {
 		return o.TLS, nil
 	}
@@ -195,7 +195,7 @@ func (s *Server) Serve(ctx context.Context) error {
 // fresh holds the connections that have sent nothing yet.
 type fresh struct{ conns sync.Map }
 
-func (f *fresh) note(c net.Conn, state http.ConnState) {
+func (f *fresh) noteState(c net.Conn, state http.ConnState) {
 	if state == http.StateNew {
 		f.conns.Store(c, nil)
 	} else {

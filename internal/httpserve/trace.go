@@ -26,17 +26,17 @@ func newTracer(p trace.TracerProvider) tracer {
 	return tracer{p.Tracer("github.com/seed-141914ff/okara/internal/httpserve")}
 }
 
-// on reports whether spans are recorded.
-func (t tracer) on() bool {
+// isRecording reports whether spans are recorded.
+func (t tracer) isRecording() bool {
 	_, off := t.Tracer.(noop.Tracer)
 	return !off
 }
 
-// start begins a span below the one that the request names in its W3C trace context, and
+// startSpan begins a span below the one that the request names in its W3C trace context, and
 // returns the request with it. The attribute names are those of OpenTelemetry's semantic
 // conventions for HTTP.
-func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Span) {
-	if !t.on() {
+func (t tracer) startSpan(r *http.Request, id, path string) (*http.Request, trace.Span) {
+	if !t.isRecording() {
 		return r, noop.Span{}
 	}
 	scheme := "http"
@@ -52,9 +52,9 @@ func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Sp
 	return r.WithContext(ctx), span
 }
 
-// answered completes a span with the route, which is the pattern that a multiplexer
+// completeSpan completes a span with the route, which is the pattern that a multiplexer
 // matched, and the status and size of the answer.
-func answered(span trace.Span, r *http.Request, w *Response) {
+func completeSpan(span trace.Span, r *http.Request, w *Response) {
 	if !span.IsRecording() {
 		return
 	}

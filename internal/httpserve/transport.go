@@ -52,13 +52,13 @@ const (
 // the proxies of the environment except for loopback hosts, and makes one OpenTelemetry
 // span per request.
 func Transport(o TransportOptions) (http.RoundTripper, error) {
-	config, err := o.tls()
+	config, err := o.clientTLS()
 	if err != nil {
 		return nil, err
 	}
 	t := cleanhttp.DefaultPooledTransport()
 	t.TLSClientConfig = config
-	t.Proxy = proxy
+	t.Proxy = proxyFor
 	if o.Direct {
 		t.Proxy = nil
 	}
@@ -80,7 +80,7 @@ func Traced(next http.RoundTripper) http.RoundTripper {
 	return traced{otelhttp.NewTransport(queryBack{next}), next}
 }
 
-func (o TransportOptions) tls() (*tls.Config, error) {
+func (o TransportOptions) clientTLS() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure} // Insecure is the user's explicit flag
 	if o.CAFile != "" {
 		if err := trustFile(c, o.CAFile); err != nil {
@@ -100,9 +100,9 @@ func (o TransportOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// proxy is http.ProxyFromEnvironment without loopback hosts in any spelling: a facade on
+// proxyFor is http.ProxyFromEnvironment without loopback hosts in any spelling: a facade on
 // this machine is never behind a proxy.
-func proxy(r *http.Request) (*url.URL, error) {
+func proxyFor(r *http.Request) (*url.URL, error) {
 	if netaddr.IsLoopback(r.URL.Host) {
 		return nil, nil
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// platforms returns the platforms of the images.
-func platforms() []string { return []string{"linux/amd64", "linux/arm64"} }
+// imagePlatforms returns the platforms of the images.
+func imagePlatforms() []string { return []string{"linux/amd64", "linux/arm64"} }
 
-// seed puts an empty image for each platform into ko's cache, an OCI image layout, and
+// seedCache puts an empty image for each platform into ko's cache, an OCI image layout, and
 // returns the reference by which ko finds it there. The host in the reference does not
 // exist, and no request is sent.
-func seed(dir string) (reference string, err error) {
+func seedCache(dir string) (reference string, err error) {
 	put := func(b []byte) error {
-		return write(filepath.Join(dir, ocispec.ImageBlobsDir, "sha256", digest.FromBytes(b).Encoded()), b)
+		return writeNested(filepath.Join(dir, ocispec.ImageBlobsDir, "sha256", digest.FromBytes(b).Encoded()), b)
 	}
 	var base, listed ocispec.Index
-	for _, platform := range platforms() {
+	for _, platform := range imagePlatforms() {
 		system, arch, _ := strings.Cut(platform, "/")
 		p := ocispec.Platform{OS: system, Architecture: arch}
 		config, err := json.Marshal(ocispec.Image{Platform: p, RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{}}})
@@ -55,9 +55,9 @@ func seed(dir string) (reference string, err error) {
 	}
 	layout := `{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`
 	return "okara.invalid/empty@" + m.Digest.String(), errors.Join(put(m.Bytes),
-		write(filepath.Join(dir, ocispec.ImageIndexFile), index.Bytes), write(filepath.Join(dir, ocispec.ImageLayoutFile), []byte(layout)))
+		writeNested(filepath.Join(dir, ocispec.ImageIndexFile), index.Bytes), writeNested(filepath.Join(dir, ocispec.ImageLayoutFile), []byte(layout)))
 }
 
-func write(file string, b []byte) error {
+func writeNested(file string, b []byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, b, 0o600))
 }

@@ -38,24 +38,24 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: images KO FILE TAG")
 		os.Exit(2)
 	}
-	if err := run(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := buildImages(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
 
-// run builds the checkout in the working directory.
-func run(ctx context.Context, ko, file, tag string) (err error) {
+// buildImages builds the checkout in the working directory.
+func buildImages(ctx context.Context, ko, file, tag string) (err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	base, err := seed(filepath.Join(dir, "img"))
+	base, err := seedCache(filepath.Join(dir, "img"))
 	if err != nil {
 		return err
 	}
-	host, stop, err := serve(ctx)
+	host, stop, err := serveRegistry(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func run(ctx context.Context, ko, file, tag string) (err error) {
 		name := "images/" + filepath.Base(program.path)
 		sboms := filepath.Join(dir, "sbom", filepath.Base(program.path))
 		cmd := exec.CommandContext(ctx, ko, "build", program.path, "--bare", "--tags", tag, "--sbom-dir", sboms,
-			"--platform", strings.Join(platforms(), ","), "--image-user", user)
+			"--platform", strings.Join(imagePlatforms(), ","), "--image-user", user)
 		cmd.Dir = program.dir
 		cmd.Env = append(os.Environ(), "KO_DOCKER_REPO="+host+"/"+name, "KO_DEFAULTBASEIMAGE="+base, "KOCACHE="+dir,
 			"CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto", "SOURCE_DATE_EPOCH=0", "DOCKER_CONFIG="+dir)
@@ -82,7 +82,7 @@ func run(ctx context.Context, ko, file, tag string) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := attach(ctx, repo, tag, sboms); err != nil {
+		if err := attachSBOMs(ctx, repo, tag, sboms); err != nil {
 			return err
 		}
 		items = append(items, bundle.Item{Name: name, Repo: repo, Tags: []string{tag}})
@@ -98,8 +98,8 @@ func run(ctx context.Context, ko, file, tag string) (err error) {
 	return nil
 }
 
-// serve runs an in-memory registry in which the images are assembled.
-func serve(ctx context.Context) (host string, stop func(), err error) {
+// serveRegistry runs an in-memory registry in which the images are assembled.
+func serveRegistry(ctx context.Context) (host string, stop func(), err error) {
 	registry, err := embedded.New("", embedded.Options{})
 	if err != nil {
 		return "", nil, err
@@ -113,14 +113,14 @@ func serve(ctx context.Context) (host string, stop func(), err error) {
 	return l.Addr().String(), func() { _ = errors.Join(server.Close(), registry.Close()) }, nil
 }
 
-// attach adds the SPDX documents of an image as referrers, each with its platform. They
+// attachSBOMs adds the SPDX documents of an image as referrers, each with its platform. They
 // refer to the index, since a bundle contains the referrers of tagged manifests.
-func attach(ctx context.Context, repo *oci.Repo, tag, sboms string) error {
+func attachSBOMs(ctx context.Context, repo *oci.Repo, tag, sboms string) error {
 	image, err := repo.Resolve(ctx, tag)
 	if err != nil {
 		return err
 	}
-	for _, platform := range platforms() {
+	for _, platform := range imagePlatforms() {
 		file := filepath.Join(sboms, filepath.Base(repo.Name())+"-"+strings.ReplaceAll(platform, "/", "-")+".spdx.json")
 		text, err := os.ReadFile(file)
 		if err != nil {

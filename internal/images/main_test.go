@@ -24,14 +24,14 @@ import (
 // without a registry.
 func TestBase(t *testing.T) {
 	dir := t.TempDir()
-	got := must.Get(seed(dir))(t)
+	got := must.Get(seedCache(dir))(t)
 	if want := "okara.invalid/empty@sha256:7863d89ec1a350c0f53f23abb010fbb11c3c30ea9e1bdb642b8599e63ffb4df6"; got != want {
 		t.Errorf("the base is %s, want %s", got, want)
 	}
 	src := must.Get(os.ReadFile(filepath.Join(dir, "index.json")))(t)
 	var index ocispec.Index
 	must.Succeed(t, json.Unmarshal(src, &index))
-	if len(index.Manifests) != 1+len(platforms()) {
+	if len(index.Manifests) != 1+len(imagePlatforms()) {
 		t.Errorf("the cache lists %d manifests", len(index.Manifests))
 	}
 	for _, d := range index.Manifests {
@@ -56,7 +56,7 @@ func TestImages(t *testing.T) {
 	var files [2]string
 	for i := range files {
 		files[i] = filepath.Join(dir, string(rune('a'+i)))
-		must.Succeed(t, run(t.Context(), ko, files[i], "1.2.3"))
+		must.Succeed(t, buildImages(t.Context(), ko, files[i], "1.2.3"))
 	}
 	a, errA := os.ReadFile(files[0])
 	b, errB := os.ReadFile(files[1])
@@ -87,11 +87,11 @@ func looksRight(t *testing.T, r *oci.Repo, name string) {
 			t.Errorf("%s for %s is %+v", name, config.Architecture, config.Config)
 		}
 	}
-	if got, want := strings.Join(have, " "), strings.Join(platforms(), " "); got != want {
+	if got, want := strings.Join(have, " "), strings.Join(imagePlatforms(), " "); got != want {
 		t.Errorf("%s is for %s, want %s", name, got, want)
 	}
 	refs, err := r.Referrers(t.Context(), m.Descriptor, mediaSBOM)
-	if err != nil || len(refs) != len(platforms()) {
+	if err != nil || len(refs) != len(imagePlatforms()) {
 		t.Fatalf("%s has %d documents of what it is made of, %v", name, len(refs), err)
 	}
 	for _, d := range refs {

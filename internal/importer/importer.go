@@ -191,7 +191,7 @@ func readOpenDepot(src []byte) (all []openDepot, err error) {
 				ours = ours || strings.HasPrefix(d.APIVersion, "okara.dev/")
 				continue
 			}
-			if err := d.bounded(); err != nil {
+			if err := d.checkLength(); err != nil {
 				return nil, fmt.Errorf("%s %s/%s: %w", d.Kind, d.Metadata.Namespace, d.Metadata.Name, err)
 			}
 			all = append(all, d)
@@ -199,8 +199,8 @@ func readOpenDepot(src []byte) (all []openDepot, err error) {
 	}
 }
 
-// bounded refuses lists that are implausibly long.
-func (d openDepot) bounded() error {
+// checkLength refuses lists that are implausibly long.
+func (d openDepot) checkLength() error {
 	s := d.Spec
 	if max(len(s.ModuleConfigs), len(s.ProviderConfigs), len(s.Versions), len(s.ModuleResources), len(s.ProviderResources)) > maxOpenEntries {
 		return fmt.Errorf("a list of more than %d: %w", maxOpenEntries, oci.ErrTooLarge)
@@ -230,30 +230,30 @@ func (d openDepot) entries() []Entry {
 			if m.Immutable == nil {
 				m.Immutable = d.Spec.Global.ModuleConfig.Immutable
 			}
-			out = append(out, m.entry(d.Metadata.Namespace))
+			out = append(out, m.moduleEntry(d.Metadata.Namespace))
 		}
 		for _, p := range d.Spec.ProviderConfigs {
-			out = append(out, p.entry())
+			out = append(out, p.providerEntry())
 		}
 	case "Module":
 		m := d.Spec.ModuleConfig
 		m.Name = cmp.Or(m.Name, d.Metadata.Name)
 		m.Constraints = cmp.Or(m.Constraints, versions)
-		e := m.entry(d.Metadata.Namespace)
+		e := m.moduleEntry(d.Metadata.Namespace)
 		e.Pin = pin
 		out = append(out, e)
 	case "Provider":
 		p := d.Spec.ProviderConfig
 		p.Name = cmp.Or(p.Name, d.Metadata.Name)
 		p.Constraints = cmp.Or(p.Constraints, versions)
-		e := p.entry()
+		e := p.providerEntry()
 		e.Pin = pin
 		out = append(out, e)
 	}
 	return out
 }
 
-func (m openModule) entry(namespace string) Entry {
+func (m openModule) moduleEntry(namespace string) Entry {
 	url := cmp.Or(m.RepoURL, "https://github.com/"+m.RepoOwner+"/"+m.Name)
 	e := Entry{
 		Kind: addr.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
@@ -265,7 +265,7 @@ func (m openModule) entry(namespace string) Entry {
 	return e
 }
 
-func (p openProvider) entry() Entry {
+func (p openProvider) providerEntry() Entry {
 	e := Entry{Kind: addr.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
 	for _, os := range p.OperatingSystems {
 		for _, arch := range p.Architectures {

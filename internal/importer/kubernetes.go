@@ -106,15 +106,15 @@ func Kubernetes(manifests ...[]byte) (string, error) {
 	}
 	for _, d := range all {
 		if d.Kind != "GroupBinding" {
-			im.add(d)
+			im.addObject(d)
 		}
 	}
 	for _, d := range all {
 		if d.Kind == "GroupBinding" { // it names providers, which are now known
-			im.add(d)
+			im.addObject(d)
 		}
 	}
-	return im.text()
+	return im.objectsText()
 }
 
 // declare records the existing resources: those that a Depot creates, and those
@@ -137,64 +137,64 @@ func (im *kubeImport) declare(d openDepot) {
 	}
 }
 
-func (im *kubeImport) add(d openDepot) {
+func (im *kubeImport) addObject(d openDepot) {
 	o := kubeObject{APIVersion: "okara.dev/v1alpha1", Kind: d.Kind}
 	o.Metadata.Name = d.Metadata.Name
 	o.Metadata.Namespace = d.Metadata.Namespace
 	if by, ok := im.declared[d.Kind+" "+d.Metadata.Namespace+"/"+d.Metadata.Name]; ok {
-		o.note("Depot %s makes it", by)
+		o.noteComment("Depot %s makes it", by)
 		im.objects = append(im.objects, o)
 		return
 	}
 	if d.Spec.ForceSync {
-		o.note("forceSync: request a run with the annotation okara.dev/requestedAt")
+		o.noteComment("forceSync: request a run with the annotation okara.dev/requestedAt")
 	}
 	switch d.Kind {
 	case "Depot":
-		o.Spec = im.depot(d, &o)
+		o.Spec = im.convertDepot(d, &o)
 	case "Module":
 		m := d.Spec.ModuleConfig
 		m.Name = cmp.Or(m.Name, d.Metadata.Name)
-		if spec, ok := im.module(m, d, &o); ok {
+		if spec, ok := im.convertModule(m, d, &o); ok {
 			spec.Interval = "0s"
 			o.Spec = spec
 		}
 	case "Provider":
 		p := d.Spec.ProviderConfig
 		p.Name = cmp.Or(p.Name, d.Metadata.Name)
-		if spec, ok := im.provider(p, d, &o); ok {
+		if spec, ok := im.convertProvider(p, d, &o); ok {
 			spec.Interval = "0s"
 			o.Spec = spec
 		}
 	case "Version":
-		if spec := im.version(d, &o); spec != nil {
+		if spec := im.convertVersion(d, &o); spec != nil {
 			o.Spec = spec
 		}
 	case "GroupBinding":
 		o.Kind = "AccessRule"
-		o.Spec = im.rule(d, &o)
+		o.Spec = im.bindingRule(d, &o)
 	default:
-		o.note("okara has no such kind")
+		o.noteComment("okara has no such kind")
 	}
 	im.objects = append(im.objects, o)
 }
 
-// note adds a comment. Text from the manifest is reduced to one line.
-func (o *kubeObject) note(format string, args ...any) {
+// noteComment adds a comment. Text from the manifest is reduced to one line.
+func (o *kubeObject) noteComment(format string, args ...any) {
 	line := text.Line(fmt.Sprintf(format, args...))
 	if !slices.Contains(o.notes, line) {
 		o.notes = append(o.notes, line)
 	}
 }
 
-func (im *kubeImport) depot(d openDepot, o *kubeObject) any {
+func (im *kubeImport) convertDepot(d openDepot, o *kubeObject) any {
 	out := kubeDepot{Interval: "0s"}
 	if d.Spec.Polling > 0 {
 		out.Interval = fmt.Sprintf("%dm", d.Spec.Polling)
 	}
 	global := d.Spec.Global
 	if len(global.Storage) > 0 {
-		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
+		o.noteComment("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
 	}
 	for _, m := range d.Spec.ModuleConfigs {
 		if m.Immutable == nil {
@@ -205,65 +205,65 @@ func (im *kubeImport) depot(d openDepot, o *kubeObject) any {
 		}
 		m.FileFormat = cmp.Or(m.FileFormat, global.ModuleConfig.FileFormat)
 		m.GitHub.Authenticated = m.GitHub.Authenticated || global.GitHub.Authenticated || global.ModuleConfig.GitHub.Authenticated
-		if spec, ok := im.module(m, openDepot{Metadata: d.Metadata}, o); ok {
+		if spec, ok := im.convertModule(m, openDepot{Metadata: d.Metadata}, o); ok {
 			out.Modules = append(out.Modules, spec)
 		}
 	}
 	for _, p := range d.Spec.ProviderConfigs {
-		if spec, ok := im.provider(p, openDepot{Metadata: d.Metadata}, o); ok {
+		if spec, ok := im.convertProvider(p, openDepot{Metadata: d.Metadata}, o); ok {
 			out.Providers = append(out.Providers, spec)
 		}
 	}
 	return out
 }
 
-// module returns a module entry; false if okara would refuse it, which is noted
+// convertModule returns a module entry; false if okara would refuse it, which is noted
 // in o.
-func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModule, bool) {
-	versions, pin := d.exact()
-	e := m.entry(d.Metadata.Namespace)
+func (im *kubeImport) convertModule(m openModule, d openDepot, o *kubeObject) (kubeModule, bool) {
+	versions, pin := d.exactVersions()
+	e := m.moduleEntry(d.Metadata.Namespace)
 	spec := kubeModule{Address: e.Address, Source: e.Source, Versions: cmp.Or(versions, m.Constraints), Pin: pin, Policy: text.Camel(e.Policy), Keep: keepOf(m.History, o)}
 	if m.GitHub.Authenticated {
 		if path, ok := strings.CutPrefix(e.Source, "git::https://github.com/"); ok {
 			spec.Source = "github.com/" + strings.TrimSuffix(path, ".git")
-			spec.Auth = im.auth(d)
+			spec.Auth = im.appAuth(d)
 		} else {
-			o.note("githubClientConfig of %s: its source is not on github.com", m.Name)
+			o.noteComment("githubClientConfig of %s: its source is not on github.com", m.Name)
 		}
 	}
 	if m.FileFormat != "" {
-		o.note("fileFormat: both archives are always there")
+		o.noteComment("fileFormat: both archives are always there")
 	}
 	if len(m.Storage) > 0 {
-		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
+		o.noteComment("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
 	}
 	if m.Readme != nil {
-		o.note("readmeConfigMapRef: the README of the module is shown")
+		o.noteComment("readmeConfigMapRef: the README of the module is shown")
 	}
 	_, err := supply.ModuleSpec{
 		Address: spec.Address, Source: spec.Source, Policy: e.Policy, EntrySpec: supply.EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
 	}.Entry("")
-	return spec, o.takes("module "+spec.Address, err)
+	return spec, o.takesEntry("module "+spec.Address, err)
 }
 
-func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kubeProvider, bool) {
-	versions, pin := d.exact()
-	e := p.entry()
+func (im *kubeImport) convertProvider(p openProvider, d openDepot, o *kubeObject) (kubeProvider, bool) {
+	versions, pin := d.exactVersions()
+	e := p.providerEntry()
 	spec := kubeProvider{Address: e.Address, Versions: cmp.Or(versions, p.Constraints), Pin: pin, Platforms: e.Platforms, Keep: keepOf(p.History, o)}
 	if len(p.OperatingSystems) == 0 != (len(p.Architectures) == 0) {
-		o.note("operatingSystems and architectures of %s: only both together name platforms; all are taken", p.Name)
+		o.noteComment("operatingSystems and architectures of %s: only both together name platforms; all are taken", p.Name)
 	}
 	if p.SourceRepository != "" {
 		im.scan(p, d, &spec, o)
 	}
 	if len(p.Storage) > 0 {
-		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
+		o.noteComment("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
 	}
 	parsed, err := supply.ProviderSpec{
 		Address: spec.Address, Platforms: spec.Platforms,
 		EntrySpec: supply.EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep, Scan: spec.Scan.policy()},
 	}.Entry("")
-	if !o.takes("provider "+spec.Address, err) {
+	if !o.takesEntry("provider "+spec.Address, err) {
 		return spec, false
 	}
 	if im.mirrors[d.Metadata.Namespace] == nil {
@@ -278,8 +278,8 @@ func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kube
 	return spec, true
 }
 
-// auth returns a reference to the Secret of OpenDepot's GitHub App.
-func (im *kubeImport) auth(d openDepot) *kubeAuth {
+// appAuth returns a reference to the Secret of OpenDepot's GitHub App.
+func (im *kubeImport) appAuth(d openDepot) *kubeAuth {
 	a := &kubeAuth{}
 	a.SecretRef.Name = openSecret
 	im.secrets[d.Metadata.Namespace] = true
@@ -296,9 +296,9 @@ func (im *kubeImport) scan(p openProvider, d openDepot, spec *kubeProvider, o *k
 	}
 	spec.Scan = &kubeScan{source}
 	if onGitHub && p.GitHub.Authenticated {
-		spec.Auth = im.auth(d)
+		spec.Auth = im.appAuth(d)
 	}
-	o.note("scan of %s: the operator needs --scanner; without one leave the block scan out", p.Name)
+	o.noteComment("scan of %s: the operator needs --scanner; without one leave the block scan out", p.Name)
 }
 
 func (s *kubeScan) policy() supply.ScanPolicy {
@@ -308,11 +308,11 @@ func (s *kubeScan) policy() supply.ScanPolicy {
 	return supply.ScanPolicy{SourceRepository: s.SourceRepository}
 }
 
-// takes reports whether okara accepts an entry, and notes why not.
-func (o *kubeObject) takes(what string, err error) bool {
+// takesEntry reports whether okara accepts an entry, and notes why not.
+func (o *kubeObject) takesEntry(what string, err error) bool {
 	fields, _ := errors.AsType[supply.FieldErrors](err)
 	for _, f := range fields {
-		o.note("%s is left out: %s", what, f)
+		o.noteComment("%s is left out: %s", what, f)
 	}
 	return err == nil
 }
@@ -322,15 +322,15 @@ func keepOf(history *int, o *kubeObject) int {
 		return 0
 	}
 	if *history <= 0 {
-		o.note("versionHistoryLimit %d: all versions are kept", *history)
+		o.noteComment("versionHistoryLimit %d: all versions are kept", *history)
 		return 0
 	}
 	return *history
 }
 
-// exact returns the versions that a Module or Provider lists: the first, and
+// exactVersions returns the versions that a Module or Provider lists: the first, and
 // the others.
-func (d openDepot) exact() (first string, others []string) {
+func (d openDepot) exactVersions() (first string, others []string) {
 	for i, v := range d.Spec.Versions {
 		if s := strings.TrimPrefix(v.Version, "v"); i == 0 {
 			first = s
@@ -341,21 +341,21 @@ func (d openDepot) exact() (first string, others []string) {
 	return first, others
 }
 
-// text writes the objects, preceded by the steps that an administrator has to
+// objectsText writes the objects, preceded by the steps that an administrator has to
 // do first.
-func (im *kubeImport) text() (string, error) {
+func (im *kubeImport) objectsText() (string, error) {
 	var b bytes.Buffer
 	for _, namespace := range slices.Sorted(maps.Keys(im.mirrors)) {
 		addresses := slices.Sorted(maps.Keys(im.mirrors[namespace]))
 		fmt.Fprintf(&b, "# Mirrored providers have one address for all: an administrator allows them with\n#   kubectl annotate namespace %s okara.dev/addresses='module:%s/**, mirror:%s'\n",
-			plain(namespace), plain(namespace), strings.Join(addresses, ", mirror:"))
+			plainName(namespace), plainName(namespace), strings.Join(addresses, ", mirror:"))
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(im.secrets)) {
-		fmt.Fprintf(&b, "# The Secret says which hosts it may be sent to:\n#   kubectl annotate secret -n %s %s okara.dev/use=github.com\n", plain(namespace), openSecret)
+		fmt.Fprintf(&b, "# The Secret says which hosts it may be sent to:\n#   kubectl annotate secret -n %s %s okara.dev/use=github.com\n", plainName(namespace), openSecret)
 	}
 	for _, o := range im.objects {
 		if o.Spec == nil {
-			fmt.Fprintf(&b, "# %s %s/%s is left out\n", plain(o.Kind), plain(o.Metadata.Namespace), plain(o.Metadata.Name))
+			fmt.Fprintf(&b, "# %s %s/%s is left out\n", plainName(o.Kind), plainName(o.Metadata.Namespace), plainName(o.Metadata.Name))
 		} else {
 			b.WriteString("---\n")
 		}
@@ -374,8 +374,8 @@ func (im *kubeImport) text() (string, error) {
 	return b.String(), nil
 }
 
-// plain returns a valid Kubernetes name unchanged, and any other text quoted.
-func plain(s string) string {
+// plainName returns a valid Kubernetes name unchanged, and any other text quoted.
+func plainName(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == "" {
 		return s
 	}

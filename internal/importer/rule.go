@@ -19,11 +19,11 @@ var (
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// rule returns the rights of a GroupBinding; nil if they cannot be expressed.
-func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
+// bindingRule returns the rights of a GroupBinding; nil if they cannot be expressed.
+func (im *kubeImport) bindingRule(d openDepot, o *kubeObject) any {
 	text := d.Spec.Expression
 	if len(text) > maxExpression || !groupTerms().MatchString(text) {
-		o.note("expression %.200q: only groups joined by || can be converted", text)
+		o.noteComment("expression %.200q: only groups joined by || can be converted", text)
 		return nil
 	}
 	var spec kubeRule
@@ -33,7 +33,7 @@ func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 		}
 	}
 	if len(spec.Groups) > maxOpenNames {
-		o.note("expression: more than %d groups", maxOpenNames)
+		o.noteComment("expression: more than %d groups", maxOpenNames)
 		return nil
 	}
 	for _, glob := range d.Spec.ModuleResources {
@@ -44,27 +44,27 @@ func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 	}
 	if len(spec.Allow) > maxOpenNames {
 		spec.Allow = spec.Allow[:maxOpenNames]
-		o.note("it gives more than %d rights: make another rule of those that are missing here", maxOpenNames)
+		o.noteComment("it gives more than %d rights: make another rule of those that are missing here", maxOpenNames)
 	}
 	if len(spec.Allow) == 0 {
-		o.note("it gives nothing")
+		o.noteComment("it gives nothing")
 		return nil
 	}
-	o.note("rules add up: in OpenDepot the first match in the alphabet wins")
-	o.note("issuer: without one the rule is for tokens of each issuer of okara serve")
+	o.noteComment("rules add up: in OpenDepot the first match in the alphabet wins")
+	o.noteComment("issuer: without one the rule is for tokens of each issuer of okara serve")
 	return spec
 }
 
 func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *kubeObject) {
 	if _, err := path.Match(glob, ""); err != nil || glob == "" || strings.ContainsAny(glob, `?[]\/{}`) {
-		o.note("moduleResources %q: only names and * can be converted", glob)
+		o.noteComment("moduleResources %q: only names and * can be converted", glob)
 		return
 	}
 	if glob == "*" {
-		spec.allow("read:module:" + namespace + "/**")
+		spec.allowScope("read:module:" + namespace + "/**")
 		return
 	}
-	spec.allow("read:module:" + namespace + "/" + glob + "/*")
+	spec.allowScope("read:module:" + namespace + "/" + glob + "/*")
 }
 
 // allowProviders looks up the providers with a name among the namespace's
@@ -72,19 +72,19 @@ func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *ku
 func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *kubeObject) {
 	found := false
 	if name == "*" {
-		o.note("providerResources \"*\": the providers there are now, others need a line of their own")
+		o.noteComment("providerResources \"*\": the providers there are now, others need a line of their own")
 	}
 	for _, address := range im.types[namespace+" "+strings.ToLower(name)] {
-		spec.allow("read:mirror:" + address)
+		spec.allowScope("read:mirror:" + address)
 		found = true
 	}
 	if !found {
-		o.note("providerResources %q: no Provider here has this name", name)
+		o.noteComment("providerResources %q: no Provider here has this name", name)
 	}
 }
 
-// allow adds a right, up to one more than the maximum.
-func (s *kubeRule) allow(scope string) {
+// allowScope adds a right, up to one more than the maximum.
+func (s *kubeRule) allowScope(scope string) {
 	if len(s.Allow) <= maxOpenNames && !slices.Contains(s.Allow, scope) {
 		s.Allow = append(s.Allow, scope)
 		slices.Sort(s.Allow)

@@ -18,27 +18,27 @@ type kubeVersion struct {
 	Auth      *kubeAuth `yaml:"auth,omitempty"`
 }
 
-// version converts a Version without a Module or Provider; nil for any other,
+// convertVersion converts a Version without a Module or Provider; nil for any other,
 // with a note in o. OpenDepot has one Version for each platform of a provider,
 // okara one for all.
-func (im *kubeImport) version(d openDepot, o *kubeObject) *kubeVersion {
+func (im *kubeImport) convertVersion(d openDepot, o *kubeObject) *kubeVersion {
 	version := strings.TrimPrefix(d.Spec.Version, "v")
 	kind, name := d.parent()
 	by := kind + " " + d.Metadata.Namespace + "/" + name
 	switch _, declared := im.declared[by]; {
 	case kind == "":
-		o.note("it names no module or provider: create one with versions: %q", version)
+		o.noteComment("it names no module or provider: create one with versions: %q", version)
 		return nil
-	case name != "" && (declared || im.parents[by] || !d.whole()):
-		o.note("the operator makes the Versions of %s %s, one for all platforms", kind, name)
+	case name != "" && (declared || im.parents[by] || !d.hasOwnSource()):
+		o.noteComment("the operator makes the Versions of %s %s, one for all platforms", kind, name)
 		return nil
 	case name == "":
-		o.note("its %s has no name", strings.ToLower(kind))
+		o.noteComment("its %s has no name", strings.ToLower(kind))
 		return nil
 	}
 	parsed, err := addr.ParseVersion(version)
 	if err != nil {
-		o.note("version: %v", err)
+		o.noteComment("version: %v", err)
 		return nil
 	}
 	if kind == "Module" {
@@ -58,9 +58,9 @@ func (d openDepot) parent() (kind, name string) {
 	return "", ""
 }
 
-// whole reports whether a Version contains its own source. A provider's source
+// hasOwnSource reports whether a Version contains its own source. A provider's source
 // is the registry in its name.
-func (d openDepot) whole() bool {
+func (d openDepot) hasOwnSource() bool {
 	m := d.Spec.ModuleRef
 	return m == nil || m.Provider != "" && (m.RepoURL != "" || m.RepoOwner != "")
 }
@@ -69,12 +69,12 @@ func (im *kubeImport) moduleVersion(d openDepot, version string, o *kubeObject) 
 	m := *d.Spec.ModuleRef
 	m.Constraints = version
 	m.History = nil
-	spec, ok := im.module(m, openDepot{Metadata: d.Metadata}, o)
+	spec, ok := im.convertModule(m, openDepot{Metadata: d.Metadata}, o)
 	if !ok {
 		return nil
 	}
 	if spec.Policy != "" {
-		o.note("immutable: a Version by itself always is")
+		o.noteComment("immutable: a Version by itself always is")
 	}
 	return &kubeVersion{Address: spec.Address, Source: spec.Source, Version: version, Auth: spec.Auth}
 }
@@ -85,13 +85,13 @@ func (im *kubeImport) providerVersion(d openDepot, version string, o *kubeObject
 	p.History = nil
 	if p.SourceRepository != "" {
 		p.SourceRepository = ""
-		o.note("sourceRepository: a Version by itself is not scanned; a Provider is")
+		o.noteComment("sourceRepository: a Version by itself is not scanned; a Provider is")
 	}
 	if d.Spec.OS != "" && d.Spec.Arch != "" {
 		p.OperatingSystems = []string{d.Spec.OS}
 		p.Architectures = []string{d.Spec.Arch}
 	}
-	spec, ok := im.provider(p, openDepot{Metadata: d.Metadata}, o)
+	spec, ok := im.convertProvider(p, openDepot{Metadata: d.Metadata}, o)
 	if !ok {
 		return nil
 	}
@@ -110,6 +110,6 @@ func (im *kubeImport) providerVersion(d openDepot, version string, o *kubeObject
 	if len(spec.Platforms) == 0 {
 		there.Platforms = nil // all platforms
 	}
-	o.note("Version %s has all platforms", there.name)
+	o.noteComment("Version %s has all platforms", there.name)
 	return nil
 }

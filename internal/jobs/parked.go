@@ -48,14 +48,14 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 			continue
 		}
 		end, err := readEndAt(ctx, r, done)
-		if passedOver(err) || err == nil && !end.Parked {
+		if isSkippable(err) || err == nil && !end.Parked {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		j, err := ReadJob(ctx, r, tag)
-		if passedOver(err) || err == nil && has[JobTag(againID(j.ID, 2))] {
+		if isSkippable(err) || err == nil && has[JobTag(againID(j.ID, 2))] {
 			continue
 		}
 		if err != nil {
@@ -66,8 +66,8 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	return parked, nil
 }
 
-// passedOver reports whether a tag of the queue is damaged or was deleted
+// isSkippable reports whether a tag of the queue is damaged or was deleted
 // meanwhile.
-func passedOver(err error) bool {
+func isSkippable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt)
 }

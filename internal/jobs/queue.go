@@ -37,7 +37,7 @@ const (
 	// kept is how long the queue remembers a job that has ended. After that a
 	// job with its id is new, which is harmless like any other repetition.
 	kept = 30 * 24 * time.Hour
-	// endsRead is how many ends one call of look reads to learn their age.
+	// endsRead is how many ends one call of findOpen reads to learn their age.
 	endsRead = 50
 
 	atOnce  = 4
@@ -149,7 +149,7 @@ func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err erro
 	now := q.now()
 	added, err = AddJob(ctx, q.repo, Recorded{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
 	if added {
-		q.keep(JobTag(id), &openJob{id: id, Job: j, due: now})
+		q.keepOpen(JobTag(id), &openJob{id: id, Job: j, due: now})
 	}
 	return added, err
 }
@@ -187,16 +187,16 @@ func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {
 	return "done: " + end.Result, nil
 }
 
-// keep adds an open job and wakes the loop. The loop may already have found the
+// keepOpen adds an open job and wakes the loop. The loop may already have found the
 // job between its recording and this call, and then with a later due time.
-func (q *Queue) keep(tag string, j *openJob) {
+func (q *Queue) keepOpen(tag string, j *openJob) {
 	q.mu.Lock()
 	if known := q.open[tag]; known == nil {
 		q.open[tag] = j
 	} else if j.due.Before(known.due) {
 		known.due = j.due
 	}
-	q.count()
+	q.countStates()
 	q.mu.Unlock()
 	q.signal()
 }
@@ -208,8 +208,8 @@ func (q *Queue) signal() {
 	}
 }
 
-// count counts the jobs in each state. The caller must hold mu.
-func (q *Queue) count() {
+// countStates counts the jobs in each state. The caller must hold mu.
+func (q *Queue) countStates() {
 	q.counts.Waiting = 0
 	q.counts.Running = 0
 	for _, j := range q.open {
@@ -223,16 +223,16 @@ func (q *Queue) count() {
 	q.counted(q.counts)
 }
 
-// ended increments n, a field of counts.
-func (q *Queue) ended(n *int) {
+// countEnd increments n, a field of counts.
+func (q *Queue) countEnd(n *int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	*n++
 	q.counted(q.counts)
 }
 
-// failed records the end of a job if it is the most recent failure.
-func (q *Queue) failed(end End) {
+// recordFailed records the end of a job if it is the most recent failure.
+func (q *Queue) recordFailed(end End) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if end.Failed && end.Time.After(q.counts.Last.Time) {
@@ -254,12 +254,12 @@ func (q *Queue) Run(ctx context.Context) {
 	look := q.now()
 	for ctx.Err() == nil {
 		if !q.now().Before(look) {
-			if err := q.look(ctx); err != nil && ctx.Err() == nil {
+			if err := q.findOpen(ctx); err != nil && ctx.Err() == nil {
 				q.log.Warn("queue: cannot be read", "error", err)
 			}
 			look = q.now().Add(lookEvery)
 		}
-		next := q.start(work, &running, look)
+		next := q.startDue(work, &running, look)
 		t := time.NewTimer(next.Sub(q.now()))
 		select {
 		case <-ctx.Done():
@@ -273,10 +273,10 @@ func (q *Queue) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// look finds the jobs that have not ended, forgets those that another replica
+// findOpen finds the jobs that have not ended, forgets those that another replica
 // has ended, and deletes those that ended long ago. Only one call may run at a
 // time.
-func (q *Queue) look(ctx context.Context) error {
+func (q *Queue) findOpen(ctx context.Context) error {
 	list, err := q.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil // no job was ever recorded
@@ -293,8 +293,8 @@ func (q *Queue) look(ctx context.Context) error {
 		switch {
 		case done == "":
 		case ended[done]:
-			q.forget(tag)
-		case !q.knows(tag):
+			q.forgetJob(tag)
+		case !q.knowsJob(tag):
 			j, err := ReadJob(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				q.log.Warn("queue: damaged job", "tag", tag, "error", err) // it must not prevent other jobs from running
@@ -303,7 +303,7 @@ func (q *Queue) look(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			q.keep(tag, &openJob{id: j.ID, Job: Job{Kind: j.Kind, Data: j.Data}, due: j.Time.Add(takeover)})
+			q.keepOpen(tag, &openJob{id: j.ID, Job: Job{Kind: j.Kind, Data: j.Data}, due: j.Time.Add(takeover)})
 		}
 	}
 	return q.expire(ctx, list.Tags)
@@ -338,7 +338,7 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 			at = end.Time
 			known = true
 			q.ends[tag] = at
-			q.failed(end)
+			q.recordFailed(end)
 		}
 		if !known || q.now().Sub(at) < kept {
 			continue
@@ -351,26 +351,26 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 	return nil
 }
 
-func (q *Queue) knows(tag string) bool {
+func (q *Queue) knowsJob(tag string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.open[tag] != nil
 }
 
-// forget drops a job, unless it is running: its try will detect that it has
+// forgetJob drops a job, unless it is running: its try will detect that it has
 // ended.
-func (q *Queue) forget(tag string) {
+func (q *Queue) forgetJob(tag string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if j := q.open[tag]; j != nil && !j.running {
 		delete(q.open, tag)
 	}
-	q.count()
+	q.countStates()
 }
 
-// start starts the due jobs, the oldest first, and returns when to call it
+// startDue starts the due jobs, the oldest first, and returns when to call it
 // again, at the latest at next.
-func (q *Queue) start(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
+func (q *Queue) startDue(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	free := atOnce
@@ -400,8 +400,8 @@ func (q *Queue) start(ctx context.Context, running *sync.WaitGroup, next time.Ti
 		}
 		free--
 		j.running = true
-		running.Go(func() { q.try(ctx, tag, j) })
+		running.Go(func() { q.tryJob(ctx, tag, j) })
 	}
-	q.count()
+	q.countStates()
 	return next
 }

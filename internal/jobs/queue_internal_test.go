@@ -270,7 +270,7 @@ func TestQueueFoundEarly(t *testing.T) {
 			},
 			Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 				resp, err := next.RoundTrip(r)
-				return resp, errors.Join(err, q.look(r.Context()))
+				return resp, errors.Join(err, q.findOpen(r.Context()))
 			},
 		}, map[string]Handler{"k": h.do})
 		defer runQueue(t, q)()
@@ -320,10 +320,10 @@ func TestQueueLostJob(t *testing.T) {
 					return strings.HasSuffix(r.URL.Path, "/manifests/"+JobTag(ids[0]))
 				},
 			}, nil)
-			if err := restarted.look(t.Context()); err != nil {
+			if err := restarted.findOpen(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if !restarted.knows(JobTag(ids[1])) {
+			if !restarted.knowsJob(JobTag(ids[1])) {
 				t.Error("the other job is not known")
 			}
 		})
@@ -356,7 +356,7 @@ func TestQueueForgets(t *testing.T) {
 			}
 			q.now = func() time.Time { return now }
 			for range 2 {
-				must.Succeed(t, q.look(t.Context()))
+				must.Succeed(t, q.findOpen(t.Context()))
 			}
 			list := must.Get(q.repo.Snapshot(t.Context()))(t)
 			slices.Sort(test.want)

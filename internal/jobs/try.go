@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// try runs a job once, and drops it if it has ended.
-func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
-	again, err := q.attempt(ctx, j)
+// tryJob runs a job once, and drops it if it has ended.
+func (q *Queue) tryJob(ctx context.Context, tag string, j *openJob) {
+	again, err := q.attemptJob(ctx, j)
 	log := q.log.With("kind", j.Kind, "job", j.id)
 	var elsewhere *elsewhereError
 	q.mu.Lock()
@@ -33,24 +33,24 @@ func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
 		j.retries = min(j.retries+1, maxRetries)
 		log.Warn("queue: job will be tried again", "in", delay.String(), "error", err)
 	}
-	q.count()
+	q.countStates()
 	q.mu.Unlock()
 	q.signal()
 }
 
-// attempt returns whether the job should be tried again, and why.
-func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
+// attemptJob returns whether the job should be tried again, and why.
+func (q *Queue) attemptJob(ctx context.Context, j *openJob) (again bool, err error) {
 	if _, err := ReadEnd(ctx, q.repo, j.id); !errors.Is(err, oci.ErrNotFound) {
 		return err != nil, err // without error: another replica was faster
 	}
-	if err := q.begin(ctx, j); err != nil {
+	if err := q.beginTry(ctx, j); err != nil {
 		return true, err
 	}
 	if j.losses >= maxLosses {
-		return q.park(ctx, j)
+		return q.parkJob(ctx, j)
 	}
-	result, err := q.do(ctx, j)
-	if again, err = q.end(ctx, j, result, err); again {
+	result, err := q.callHandler(ctx, j)
+	if again, err = q.endTry(ctx, j, result, err); again {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 		defer cancel()
 		err = errors.Join(err, endTry(back, q.repo, j.id, j.tries, q.now()))
@@ -58,9 +58,9 @@ func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 	return again, err
 }
 
-// begin records that a try begins, unless too many tries did not return. A try
+// beginTry records that a try begins, unless too many tries did not return. A try
 // that began recently may still run, in this or another replica.
-func (q *Queue) begin(ctx context.Context, j *openJob) error {
+func (q *Queue) beginTry(ctx context.Context, j *openJob) error {
 	for j.losses < maxLosses {
 		begun, err := BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())
 		if begun {
@@ -84,20 +84,20 @@ func (q *Queue) begin(ctx context.Context, j *openJob) error {
 	return nil
 }
 
-// park ends a job that will not be retried automatically.
-func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
+// parkJob ends a job that will not be retried automatically.
+func (q *Queue) parkJob(ctx context.Context, j *openJob) (again bool, err error) {
 	end := End{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
 	if err := EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
-	q.failed(end)
-	q.ended(&q.counts.Parked)
+	q.recordFailed(end)
+	q.countEnd(&q.counts.Parked)
 	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what crashed the server, then deliver the event again")
 	return false, nil
 }
 
-// end records the result of a try and returns whether to try again.
-func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
+// endTry records the result of a try and returns whether to try again.
+func (q *Queue) endTry(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
 	end := End{Result: result, Time: q.now()}
 	if err != nil {
 		_, final := errors.AsType[permanentError](err)
@@ -118,14 +118,14 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 		level = slog.LevelError
 		count = &q.counts.Failed
 	}
-	q.failed(end)
-	q.ended(count)
+	q.recordFailed(end)
+	q.countEnd(count)
 	q.log.Log(ctx, level, "queue: job "+state, "kind", j.Kind, "job", j.id, "result", end.Result)
 	return false, nil
 }
 
-// do calls the handler. A panic becomes an error of this job.
-func (q *Queue) do(ctx context.Context, j *openJob) (result string, err error) {
+// callHandler calls the handler. A panic becomes an error of this job.
+func (q *Queue) callHandler(ctx context.Context, j *openJob) (result string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer func() {

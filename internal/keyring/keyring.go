@@ -51,7 +51,7 @@ func (ring *Ring) Replace(keys []Key) error {
 	if err != nil {
 		return err
 	}
-	if old := ring.now.Swap(&checked); old != nil && !slices.EqualFunc(*old, checked, Key.equal) {
+	if old := ring.now.Swap(&checked); old != nil && !slices.EqualFunc(*old, checked, Key.isEqual) {
 		ring.set.Add(1)
 	}
 	return nil
@@ -61,7 +61,7 @@ func (ring *Ring) Replace(keys []Key) error {
 // that cached signatures are outdated.
 func (ring *Ring) Set() int64 { return ring.set.Load() }
 
-func (k Key) equal(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Secret, other.Secret) }
+func (k Key) isEqual(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Secret, other.Secret) }
 
 func checkKeys(keys []Key) ([]Key, error) {
 	if len(keys) == 0 {
@@ -128,7 +128,7 @@ func (ring *Ring) Seal(purpose string, v any) (string, error) {
 		return "", err
 	}
 	k := (*ring.now.Load())[0]
-	aead, err := k.aead(purpose)
+	aead, err := k.newAEAD(purpose)
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +148,7 @@ func (ring *Ring) Open(purpose, sealed string, v any) error {
 		if k.ID != id {
 			continue
 		}
-		aead, err := k.aead(purpose)
+		aead, err := k.newAEAD(purpose)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (ring *Ring) Open(purpose, sealed string, v any) error {
 	return errSealed
 }
 
-func (k Key) aead(purpose string) (cipher.AEAD, error) {
+func (k Key) newAEAD(purpose string) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, k.Secret, nil, "okara-seal-v1 "+purpose, 32)
 	if err != nil {
 		return nil, err

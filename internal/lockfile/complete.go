@@ -78,8 +78,8 @@ func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []
 			return nil, nil, fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
 		}
 		var r Result
-		entries[i], r = l.complete(e, now)
-		r.outdated(e, o.Required)
+		entries[i], r = l.completeEntry(e, now)
+		r.recordOutdated(e, o.Required)
 		results = append(results, r)
 	}
 	return l.With(entries), results, nil
@@ -110,9 +110,9 @@ func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 	return entries, nil
 }
 
-// outdated records that the configuration does not allow the version of the
+// recordOutdated records that the configuration does not allow the version of the
 // entry.
-func (r *Result) outdated(e Provider, required []description.RequiredProvider) {
+func (r *Result) recordOutdated(e Provider, required []description.RequiredProvider) {
 	i := slices.IndexFunc(required, func(q description.RequiredProvider) bool { return q.Address == e.Address })
 	if i >= 0 && required[i].Text != "" && !required[i].Versions.Allows(e.Version) && r.State != "conflict" {
 		r.State = "outdated"
@@ -120,8 +120,8 @@ func (r *Result) outdated(e Provider, required []description.RequiredProvider) {
 	}
 }
 
-// complete merges the hashes of a source into an entry.
-func (l *File) complete(e Provider, now Known) (Provider, Result) {
+// completeEntry merges the hashes of a source into an entry.
+func (l *File) completeEntry(e Provider, now Known) (Provider, Result) {
 	merged, conflicts := Merge(e, now)
 	r := Result{Provider: e.Address.String(), Version: e.Version.String(), State: "complete", Conflicts: conflicts, Verified: now.Verified}
 	for _, h := range merged.Hashes {

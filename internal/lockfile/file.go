@@ -157,7 +157,7 @@ func (l *File) insert(out []byte, added []Provider) []byte {
 				break
 			}
 		}
-		block := p.text()
+		block := p.blockOf()
 		if next == len(out) {
 			out = append(bytes.TrimRight(out, "\n"), "\n\n"+block...)
 			continue
@@ -167,7 +167,7 @@ func (l *File) insert(out []byte, added []Provider) []byte {
 	return out
 }
 
-func (p Provider) text() string {
+func (p Provider) blockOf() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "provider %q {\n", p.Label)
 	if p.Constraints == "" {

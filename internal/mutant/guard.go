@@ -26,10 +26,10 @@ type Guard struct {
 // Edit is a replacement of code that occurs once in a file.
 type Edit struct{ Old, New string }
 
-// without returns the file without the guard.
-func (g Guard) without(t *testing.T) string {
+// withoutGuard returns the file without the guard.
+func (g Guard) withoutGuard(t *testing.T) string {
 	t.Helper()
-	src := g.source(t)
+	src := g.readSource(t)
 	for _, e := range append([]Edit{{g.Old, g.New}}, g.And...) {
 		if n := strings.Count(src, e.Old); n != 1 {
 			t.Fatalf("%s has the guard %d times: %s", g.File, n, e.Old)
@@ -42,18 +42,18 @@ func (g Guard) without(t *testing.T) string {
 // Wanted is the variable that enables running tests without their guards.
 const Wanted = "OKARA_TEST_MUTANTS"
 
-func wanted() bool { return os.Getenv(Wanted) != "" }
+func isWanted() bool { return os.Getenv(Wanted) != "" }
 
 // Check fails the test unless the guard is in its file. If mutants are wanted, it also
 // requires that `go test` with args fails without the guard: args name the tests and
 // their package.
 func (g Guard) Check(t *testing.T, args ...string) {
 	t.Helper()
-	src := g.without(t)
-	if !wanted() && !g.Always {
+	src := g.withoutGuard(t)
+	if !isWanted() && !g.Always {
 		return
 	}
-	switch out, err := g.test(t, src, args); {
+	switch out, err := g.runTest(t, src, args); {
 	case err == nil:
 		t.Errorf("no test fails: %s", out)
 	case strings.Contains(string(out), "[build failed]"):
@@ -67,24 +67,24 @@ func (g Guard) Check(t *testing.T, args ...string) {
 // machine cannot run one of them, it skips t.
 func (g Guard) Whole(t *testing.T, args ...string) {
 	t.Helper()
-	if !wanted() {
+	if !isWanted() {
 		return
 	}
-	if out, err := g.test(t, g.source(t), args); err != nil {
+	if out, err := g.runTest(t, g.readSource(t), args); err != nil {
 		t.Fatalf("without a mutant: %v: %s", err, out)
 	} else if strings.Contains(string(out), "--- SKIP") {
 		t.Skipf("this machine cannot tell: %s", out)
 	}
 }
 
-func (g Guard) source(t *testing.T) string {
+func (g Guard) readSource(t *testing.T) string {
 	t.Helper()
 	src := must.Get(os.ReadFile(g.File))(t)
 	return string(src)
 }
 
-// test runs `go test` with the given content of the file.
-func (g Guard) test(t *testing.T, content string, args []string) ([]byte, error) {
+// runTest runs `go test` with the given content of the file.
+func (g Guard) runTest(t *testing.T, content string, args []string) ([]byte, error) {
 	t.Helper()
 	dir := t.TempDir()
 	changed := filepath.Join(dir, filepath.Base(g.File))

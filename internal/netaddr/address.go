@@ -78,7 +78,7 @@ func IsPublic(ip netip.Addr) bool {
 		return false
 	}
 	if ip.Is4() {
-		return !within(ip, special4)
+		return !isInBlocks(ip, special4)
 	}
 	b := ip.As16()
 	switch {
@@ -86,7 +86,7 @@ func IsPublic(ip netip.Addr) bool {
 		return IsPublic(netip.AddrFrom4([4]byte(b[12:])))
 	case sixToFour.Contains(ip):
 		return IsPublic(netip.AddrFrom4([4]byte(b[2:6])))
-	case !global6.Contains(ip) || within(ip, special6):
+	case !global6.Contains(ip) || isInBlocks(ip, special6):
 		return false
 	case isatap(b):
 		return IsPublic(netip.AddrFrom4([4]byte(b[12:])))
@@ -100,7 +100,7 @@ func isatap(b [16]byte) bool {
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
-func within(ip netip.Addr, blocks string) bool {
+func isInBlocks(ip netip.Addr, blocks string) bool {
 	for block := range strings.FieldsSeq(blocks) {
 		if netip.MustParsePrefix(block).Contains(ip) {
 			return true

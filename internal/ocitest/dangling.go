@@ -28,7 +28,7 @@ func (g *DanglingTags) Add(repository, tag string) {
 	g.tags[place{kind: "manifest", name: repository, ref: tag}] = true
 }
 
-func (g *DanglingTags) of(repository string) []string {
+func (g *DanglingTags) tagsOf(repository string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var tags []string
@@ -40,8 +40,8 @@ func (g *DanglingTags) of(repository string) []string {
 	return tags
 }
 
-// remove removes a dangling tag and reports whether there was one.
-func (g *DanglingTags) remove(p place) bool {
+// removeDangling removes a dangling tag and reports whether there was one.
+func (g *DanglingTags) removeDangling(p place) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.tags[p]
@@ -50,23 +50,23 @@ func (g *DanglingTags) remove(p place) bool {
 }
 
 func (g *DanglingTags) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := parse(r.URL.Path)
-	switch dangling := g.of(p.name); {
+	p := parsePlace(r.URL.Path)
+	switch dangling := g.tagsOf(p.name); {
 	case r.Method == http.MethodGet && p.kind == "tags" && len(dangling) > 0:
 		tags, other := listTags(g.Handler, r)
 		if other != nil && other.Code != http.StatusNotFound {
-			replay(w, other)
+			replayResponse(w, other)
 			return
 		}
 		tags = append(tags, dangling...)
 		slices.Sort(tags)
 		writeTags(w, p.name, tags)
 		return
-	case r.Method == http.MethodDelete && g.remove(p):
+	case r.Method == http.MethodDelete && g.removeDangling(p):
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case r.Method == http.MethodPut && p.kind == "manifest":
-		g.remove(p)
+		g.removeDangling(p)
 	}
 	g.Handler.ServeHTTP(w, r)
 }

@@ -22,7 +22,7 @@ import (
 // list, are not included; use [New].
 func Each(t *testing.T, f func(t *testing.T, host string)) {
 	t.Helper()
-	EachHandler(t, func(t *testing.T, h http.Handler) { f(t, serve(t, h)) })
+	EachHandler(t, func(t *testing.T, h http.Handler) { f(t, serveHandler(t, h)) })
 }
 
 // EachHandler is [Each] without listeners, so that waiting takes no real time in a
@@ -50,7 +50,7 @@ func EachHandler(t *testing.T, f func(t *testing.T, h http.Handler)) {
 // its "host:port".
 func New(t testing.TB, q Quirks) string {
 	t.Helper()
-	return serve(t, Handler(t, q))
+	return serveHandler(t, Handler(t, q))
 }
 
 // Handler returns the registry of [New] without a listener.
@@ -74,7 +74,7 @@ func Memory() http.Handler {
 	})
 }
 
-func serve(t testing.TB, h http.Handler) string {
+func serveHandler(t testing.TB, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)

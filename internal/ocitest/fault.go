@@ -75,14 +75,14 @@ func FailBefore(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 
 // FailAfter loses the response: the request takes effect.
 func FailAfter(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	if err := swallow(r, next); err != nil {
+	if err := dropResponse(r, next); err != nil {
 		return nil, err
 	}
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 }
 
-// swallow sends the request and drops the response.
-func swallow(r *http.Request, next http.RoundTripper) error {
+// dropResponse sends the request and drops the response.
+func dropResponse(r *http.Request, next http.RoundTripper) error {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
 		return err
@@ -107,17 +107,17 @@ func Status(status, retryAfter int) Act {
 		if retryAfter >= 0 {
 			h.Set("Retry-After", strconv.Itoa(retryAfter))
 		}
-		return answer(r, status, h, `{"errors":[{"code":"UNKNOWN","message":"made for a test"}]}`), nil
+		return newResponse(r, status, h, `{"errors":[{"code":"UNKNOWN","message":"made for a test"}]}`), nil
 	}
 }
 
 // StatusAfter returns an act that lets the request take effect and answers with a status.
 func StatusAfter(status int) Act {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if err := swallow(r, next); err != nil {
+		if err := dropResponse(r, next); err != nil {
 			return nil, err
 		}
-		return answer(r, status, http.Header{}, ""), nil
+		return newResponse(r, status, http.Header{}, ""), nil
 	}
 }
 
@@ -125,7 +125,7 @@ func StatusAfter(status int) Act {
 func Respond(contentType, body string) Act {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		closeBody(r)
-		return answer(r, http.StatusOK, http.Header{"Content-Type": {contentType}}, body), nil
+		return newResponse(r, http.StatusOK, http.Header{"Content-Type": {contentType}}, body), nil
 	}
 }
 
@@ -225,7 +225,7 @@ func closeBody(r *http.Request) {
 	}
 }
 
-func answer(r *http.Request, status int, h http.Header, body string) *http.Response {
+func newResponse(r *http.Request, status int, h http.Header, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r,
@@ -237,14 +237,14 @@ func answer(r *http.Request, status int, h http.Header, body string) *http.Respo
 // upload, referrers, ping, token.
 func On(method, kind string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
-		return (method == "" || r.Method == method) && (kind == "" || parse(r.URL.Path).kind == kind)
+		return (method == "" || r.Method == method) && (kind == "" || parsePlace(r.URL.Path).kind == kind)
 	}
 }
 
 // OnTag matches requests for manifests by tag, of any method if that is "".
 func OnTag(method string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		return (method == "" || r.Method == method) && p.kind == "manifest" && !p.digest()
 	}
 }
@@ -264,7 +264,7 @@ func (c *Count) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.n == nil {
 		c.n = map[string]int{}
 	}
-	c.n[r.Method+" "+parse(r.URL.Path).kind]++
+	c.n[r.Method+" "+parsePlace(r.URL.Path).kind]++
 	c.mu.Unlock()
 	return orDefault(c.Base).RoundTrip(r)
 }

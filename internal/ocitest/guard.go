@@ -55,7 +55,7 @@ func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
 	t.Helper()
 	g := &Guard{t: t, file: filepath.Join(t.TempDir(), "htpasswd")}
 	g.SetUsers(users)
-	g.start(configuration.Auth{"htpasswd": {"realm": guardService, "path": g.file}})
+	g.startRegistry(configuration.Auth{"htpasswd": {"realm": guardService, "path": g.file}})
 	return g
 }
 
@@ -68,18 +68,18 @@ func NewTokens(t testing.TB, users map[string]string) *Guard {
 	set := must.Get(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "test", Algorithm: "ES256", Use: "sig"}}}))(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	must.Succeed(t, os.WriteFile(file, set, 0o600))
-	realm := "http://" + serve(t, http.HandlerFunc(g.issue)) + "/token"
-	g.start(configuration.Auth{"token": {"realm": realm, "service": guardService, "issuer": "test", "jwks": file}})
+	realm := "http://" + serveHandler(t, http.HandlerFunc(g.issue)) + "/token"
+	g.startRegistry(configuration.Auth{"token": {"realm": realm, "service": guardService, "issuer": "test", "jwks": file}})
 	return g
 }
 
-func (g *Guard) start(a configuration.Auth) {
+func (g *Guard) startRegistry(a configuration.Auth) {
 	logrus.SetOutput(io.Discard)
 	app := handlers.NewApp(context.Background(), &configuration.Configuration{
 		Auth:    a,
 		Storage: configuration.Storage{"inmemory": {}, "delete": {"enabled": true}, "maintenance": {"uploadpurging": map[any]any{"enabled": false}}},
 	})
-	g.Host = serve(g.t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.Host = serveHandler(g.t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 			g.mu.Lock()
 			if old, ok := g.stale[raw]; ok {
@@ -155,7 +155,7 @@ func (g *Guard) issue(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if want, known := g.users[user]; !ok || !known || want != password {
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "the issuer does not know this user name and password")
+		sendRefusal(w, http.StatusUnauthorized, "UNAUTHORIZED", "the issuer does not know this user name and password")
 		return
 	}
 	scopes := r.URL.Query()["scope"]

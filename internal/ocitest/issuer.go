@@ -67,10 +67,10 @@ const issuerKey = "a key for tests only"
 func (i *Issuer) protect(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
-			i.token(w, r)
+			i.serveToken(w, r)
 			return
 		}
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		actions := []string{"pull"}
 		switch r.Method {
 		case http.MethodDelete:
@@ -79,12 +79,12 @@ func (i *Issuer) protect(h http.Handler) http.Handler {
 			actions = []string{"pull", "push"}
 		}
 		from := mountFrom(r)
-		if i.authorized(r, p.name, actions) && (from == "" || i.authorized(r, from, []string{"pull"})) {
+		if i.isAuthorized(r, p.name, actions) && (from == "" || i.isAuthorized(r, from, []string{"pull"})) {
 			h.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("WWW-Authenticate", i.challenge(r, p.name, actions))
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
+		sendRefusal(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
 	})
 }
 
@@ -109,7 +109,7 @@ func (i *Issuer) challenge(r *http.Request, name string, actions []string) strin
 		c += fmt.Sprintf(`,scope=%q`, scope)
 	}
 	if raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		if _, valid := i.valid(raw); valid {
+		if _, valid := i.validClaims(raw); valid {
 			return c + `,error="insufficient_scope"`
 		}
 		return c + `,error="invalid_token"`
@@ -117,16 +117,16 @@ func (i *Issuer) challenge(r *http.Request, name string, actions []string) strin
 	return c
 }
 
-func (i *Issuer) authorized(r *http.Request, name string, actions []string) bool {
+func (i *Issuer) isAuthorized(r *http.Request, name string, actions []string) bool {
 	if i.Basic {
 		user, password, ok := r.BasicAuth()
-		return i.allowed(user, password, ok, name, actions)
+		return i.isAllowedTo(user, password, ok, name, actions)
 	}
 	raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return false
 	}
-	c, ok := i.valid(raw)
+	c, ok := i.validClaims(raw)
 	if !ok {
 		return false
 	}
@@ -141,17 +141,17 @@ func (i *Issuer) authorized(r *http.Request, name string, actions []string) bool
 	return true
 }
 
-func (i *Issuer) allowed(user, password string, ok bool, name string, actions []string) bool {
+func (i *Issuer) isAllowedTo(user, password string, ok bool, name string, actions []string) bool {
 	if ok && i.Users[user] != password {
 		return false
 	}
 	if !ok {
 		user = ""
 	}
-	return !slices.ContainsFunc(actions, func(a string) bool { return !i.may(user, name, a) })
+	return !slices.ContainsFunc(actions, func(a string) bool { return !i.mayDo(user, name, a) })
 }
 
-func (i *Issuer) may(user, name, action string) bool {
+func (i *Issuer) mayDo(user, name, action string) bool {
 	if i.Allow != nil {
 		return i.Allow(user, name, action)
 	}
@@ -159,9 +159,9 @@ func (i *Issuer) may(user, name, action string) bool {
 	return known
 }
 
-// token handles the GET request of the distribution token specification and the POST
+// serveToken handles the GET request of the distribution token specification and the POST
 // request of its OAuth2 variant.
-func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
 	scopes := r.URL.Query()["scope"]
 	if r.Method == http.MethodPost {
@@ -171,11 +171,11 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		scopes = strings.Fields(r.PostFormValue("scope"))
 	}
 	if ok && (i.Users[user] == "" || i.Users[user] != password) {
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "wrong user name or password")
+		sendRefusal(w, http.StatusUnauthorized, "UNAUTHORIZED", "wrong user name or password")
 		return
 	}
-	if i.Strict && slices.ContainsFunc(scopes, func(s string) bool { return !i.grants(user, s) }) {
-		refuse(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
+	if i.Strict && slices.ContainsFunc(scopes, func(s string) bool { return !i.grantsScope(user, s) }) {
+		sendRefusal(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
 		return
 	}
 	value := i.issue(user, scopes)
@@ -183,10 +183,10 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": value, "access_token": value})
 }
 
-// grants reports whether all actions of a scope are allowed.
-func (i *Issuer) grants(user, scope string) bool {
+// grantsScope reports whether all actions of a scope are allowed.
+func (i *Issuer) grantsScope(user, scope string) bool {
 	a, ok := parseScope(scope)
-	return ok && !slices.ContainsFunc(a.Actions, func(action string) bool { return !i.may(user, a.Name, action) })
+	return ok && !slices.ContainsFunc(a.Actions, func(action string) bool { return !i.mayDo(user, a.Name, action) })
 }
 
 // parseScope reads "repository:name:action,action".
@@ -211,7 +211,7 @@ func (i *Issuer) issue(user string, scopes []string) string {
 		if !ok {
 			continue
 		}
-		a.Actions = slices.DeleteFunc(a.Actions, func(action string) bool { return !i.may(user, a.Name, action) })
+		a.Actions = slices.DeleteFunc(a.Actions, func(action string) bool { return !i.mayDo(user, a.Name, action) })
 		c.Access = append(c.Access, a)
 	}
 	i.mu.Lock()
@@ -227,15 +227,15 @@ func (i *Issuer) issue(user string, scopes []string) string {
 		i.opaque[value] = c
 		return value
 	}
-	return sign(c)
+	return signToken(c)
 }
 
-func (i *Issuer) valid(raw string) (claims, bool) {
-	c, ok := i.read(raw)
+func (i *Issuer) validClaims(raw string) (claims, bool) {
+	c, ok := i.readToken(raw)
 	return c, ok && time.Now().Before(time.UnixMilli(int64(c.Expires*1000)))
 }
 
-func (i *Issuer) read(raw string) (claims, bool) {
+func (i *Issuer) readToken(raw string) (claims, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.Opaque {
@@ -254,13 +254,13 @@ func (i *Issuer) read(raw string) (claims, bool) {
 		return claims{}, false
 	}
 	var c claims
-	if json.Unmarshal(body, &c) != nil || sign(c) != raw {
+	if json.Unmarshal(body, &c) != nil || signToken(c) != raw {
 		return claims{}, false
 	}
 	return c, true
 }
 
-func sign(c claims) string {
+func signToken(c claims) string {
 	body, _ := json.Marshal(c)
 	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body)
 	mac := hmac.New(sha256.New, []byte(issuerKey))

@@ -42,7 +42,7 @@ type Quirks struct {
 
 func (q Quirks) wrap(h http.Handler) http.Handler {
 	if q.PageSize > 0 || q.EndlessLink {
-		h = q.paged(h)
+		h = q.pageTags(h)
 	}
 	if q.LateList > 0 {
 		h = lateList(h, q.LateList)
@@ -54,9 +54,9 @@ func (q Quirks) wrap(h http.Handler) http.Handler {
 		h = freshMissing(h, q.FreshMissing)
 	}
 	if q.Immutable {
-		h = immutable(h)
+		h = refuseMoves(h)
 	}
-	h = q.simple(h)
+	h = q.simpleQuirks(h)
 	if q.Auth != nil {
 		h = q.Auth.protect(h)
 	}
@@ -66,21 +66,21 @@ func (q Quirks) wrap(h http.Handler) http.Handler {
 	return h
 }
 
-// keeps reports whether a manifest cannot be deleted by its tag or its digest.
-func (q Quirks) keeps(p place) bool {
+// keepsPlace reports whether a manifest cannot be deleted by its tag or its digest.
+func (q Quirks) keepsPlace(p place) bool {
 	if p.digest() {
 		return q.TagDeleteOnly
 	}
 	return q.DigestDeleteOnly
 }
 
-// simple applies the stateless quirks.
-func (q Quirks) simple(h http.Handler) http.Handler {
+// simpleQuirks applies the stateless quirks.
+func (q Quirks) simpleQuirks(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		switch {
-		case r.Method == http.MethodDelete && p.kind == "manifest" && q.keeps(p):
-			refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
+		case r.Method == http.MethodDelete && p.kind == "manifest" && q.keepsPlace(p):
+			sendRefusal(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
 			return
 		case r.Method == http.MethodGet && p.kind == "blob" && q.RedirectBlobs != "":
 			http.Redirect(w, r, q.RedirectBlobs+p.ref, http.StatusTemporaryRedirect)
@@ -92,11 +92,11 @@ func (q Quirks) simple(h http.Handler) http.Handler {
 		if p.kind == "upload" && r.Method == http.MethodPost {
 			query := r.URL.Query()
 			if query.Get("mount") != "" && q.RefuseMount {
-				refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
+				sendRefusal(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
 				return
 			}
 			if q.RefuseSinglePost && query.Has("digest") {
-				refuse(w, http.StatusBadRequest, "SIZE_INVALID", "The length of the content is not known.")
+				sendRefusal(w, http.StatusBadRequest, "SIZE_INVALID", "The length of the content is not known.")
 				return
 			}
 			if q.NoMount || q.NoSinglePost && query.Has("digest") {
@@ -146,7 +146,7 @@ func listTags(h http.Handler, r *http.Request) ([]string, *httptest.ResponseReco
 	return doc.Tags, nil
 }
 
-func replay(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
+func replayResponse(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	maps.Copy(w.Header(), rec.Header())
 	w.WriteHeader(rec.Code)
 	_, _ = w.Write(rec.Body.Bytes())
@@ -157,16 +157,16 @@ func writeTags(w http.ResponseWriter, name string, tags []string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "tags": tags})
 }
 
-func (q Quirks) paged(h http.Handler) http.Handler {
+func (q Quirks) pageTags(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		if r.Method != http.MethodGet || p.kind != "tags" {
 			h.ServeHTTP(w, r)
 			return
 		}
 		tags, other := listTags(h, r)
 		if other != nil {
-			replay(w, other)
+			replayResponse(w, other)
 			return
 		}
 		slices.Sort(tags)
@@ -207,7 +207,7 @@ func lateList(h http.Handler, n int) http.Handler {
 	var mu sync.Mutex // guards hidden
 	hidden := map[string]int{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		switch {
 		case r.Method == http.MethodPut && p.kind == "manifest" && !p.digest():
 			mu.Lock()
@@ -218,7 +218,7 @@ func lateList(h http.Handler, n int) http.Handler {
 		case r.Method == http.MethodGet && p.kind == "tags":
 			tags, other := listTags(h, r)
 			if other != nil {
-				replay(w, other)
+				replayResponse(w, other)
 				return
 			}
 			mu.Lock()
@@ -243,7 +243,7 @@ func halfLinks(h http.Handler, n int) http.Handler {
 	var mu sync.Mutex // guards left
 	left := map[string]int{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		arrives := blobArrives(r, p)
 		if arrives || r.Method == http.MethodPut && p.kind == "manifest" {
 			mu.Lock()
@@ -255,7 +255,7 @@ func halfLinks(h http.Handler, n int) http.Handler {
 			}
 			mu.Unlock()
 			if p.kind == "manifest" && k > 0 {
-				refuse(w, http.StatusBadRequest, "DIGEST_INVALID", "provided digest did not match uploaded content", "MANIFEST_BLOB_UNKNOWN", "blob unknown to registry")
+				sendRefusal(w, http.StatusBadRequest, "DIGEST_INVALID", "provided digest did not match uploaded content", "MANIFEST_BLOB_UNKNOWN", "blob unknown to registry")
 				return
 			}
 		}
@@ -273,7 +273,7 @@ func freshMissing(h http.Handler, n int) http.Handler {
 	var mu sync.Mutex // guards left
 	left := map[string]int{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		switch {
 		case r.Method == http.MethodPut && p.kind == "manifest" && p.digest():
 			mu.Lock()
@@ -292,7 +292,7 @@ func freshMissing(h http.Handler, n int) http.Handler {
 			}
 			mu.Unlock()
 			if k > 0 {
-				refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "not here yet")
+				sendRefusal(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "not here yet")
 				return
 			}
 		}
@@ -300,17 +300,17 @@ func freshMissing(h http.Handler, n int) http.Handler {
 	})
 }
 
-// immutable refuses to move an existing tag.
-func immutable(h http.Handler) http.Handler {
+// refuseMoves refuses to move an existing tag.
+func refuseMoves(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parse(r.URL.Path)
+		p := parsePlace(r.URL.Path)
 		if r.Method != http.MethodPut || p.kind != "manifest" || p.digest() {
 			h.ServeHTTP(w, r)
 			return
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, "MANIFEST_INVALID", err.Error())
+			sendRefusal(w, http.StatusBadRequest, "MANIFEST_INVALID", err.Error())
 			return
 		}
 		rec := httptest.NewRecorder()
@@ -318,7 +318,7 @@ func immutable(h http.Handler) http.Handler {
 		get.Header.Set("Accept", r.Header.Get("Content-Type"))
 		h.ServeHTTP(rec, get)
 		if rec.Code == http.StatusOK && rec.Body.String() != string(body) {
-			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", "tag "+p.ref+" is immutable")
+			sendRefusal(w, http.StatusPreconditionFailed, "PRECONDITION", "tag "+p.ref+" is immutable")
 			return
 		}
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -332,17 +332,17 @@ func echoHeaders(h http.Handler) http.Handler {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r)
 		if rec.Code < 400 {
-			replay(w, rec)
+			replayResponse(w, rec)
 			return
 		}
 		maps.Copy(w.Header(), rec.Header())
 		w.Header().Del("Content-Length")
-		refuse(w, rec.Code, "DENIED", fmt.Sprintf("refused, your headers were %v", r.Header))
+		sendRefusal(w, rec.Code, "DENIED", fmt.Sprintf("refused, your headers were %v", r.Header))
 	})
 }
 
-// refuse sends an error response. codes are codes and their messages in turn.
-func refuse(w http.ResponseWriter, status int, codes ...string) {
+// sendRefusal sends an error response. codes are codes and their messages in turn.
+func sendRefusal(w http.ResponseWriter, status int, codes ...string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	var list []map[string]string
@@ -354,7 +354,7 @@ func refuse(w http.ResponseWriter, status int, codes ...string) {
 
 // mountFrom returns the repository that a request mounts a blob from, or "".
 func mountFrom(r *http.Request) string {
-	if r.Method != http.MethodPost || parse(r.URL.Path).kind != "upload" {
+	if r.Method != http.MethodPost || parsePlace(r.URL.Path).kind != "upload" {
 		return ""
 	}
 	return r.URL.Query().Get("from")
@@ -365,9 +365,9 @@ type place struct{ kind, name, ref string }
 
 func (p place) digest() bool { return strings.Contains(p.ref, ":") }
 
-// parse sorts a path into kinds: ping, tags, manifest, blob, upload, referrers; any path
+// parsePlace sorts a path into kinds: ping, tags, manifest, blob, upload, referrers; any path
 // outside of /v2/ is "token".
-func parse(path string) place {
+func parsePlace(path string) place {
 	rest, ok := strings.CutPrefix(path, "/v2/")
 	if !ok {
 		if path == "/v2" {

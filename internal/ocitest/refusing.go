@@ -44,7 +44,7 @@ type Refusing struct {
 func NewRefusing(t testing.TB, rules Refusals) *Refusing {
 	t.Helper()
 	g := &Refusing{inner: Handler(t, Quirks{}), rules: rules}
-	g.Host = serve(t, g)
+	g.Host = serveHandler(t, g)
 	return g
 }
 
@@ -55,34 +55,34 @@ func (g *Refusing) Refuse(rules Refusals) {
 	g.rules = rules
 }
 
-func (g *Refusing) now() Refusals {
+func (g *Refusing) currentRules() Refusals {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.rules
 }
 
 func (g *Refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rules := g.now()
-	p := parse(r.URL.Path)
-	if rules.Projects != nil && !rules.admits(w, r, p) {
+	rules := g.currentRules()
+	p := parsePlace(r.URL.Path)
+	if rules.Projects != nil && !rules.admitsRequest(w, r, p) {
 		return
 	}
 	switch {
 	case p.kind != "manifest":
 		g.inner.ServeHTTP(w, r)
 	case r.Method == http.MethodPut && !p.digest():
-		g.put(w, r, p, rules)
+		g.putManifest(w, r, p, rules)
 	case r.Method == http.MethodDelete:
-		g.remove(w, r, p, rules)
+		g.removeManifest(w, r, p, rules)
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && rules.ContentTrust:
-		g.read(w, r, p)
+		g.readSigned(w, r, p)
 	default:
 		g.inner.ServeHTTP(w, r)
 	}
 }
 
-// immutable reports whether a rule makes the tag immutable.
-func (rules Refusals) immutable(tag string) bool {
+// isImmutable reports whether a rule makes the tag immutable.
+func (rules Refusals) isImmutable(tag string) bool {
 	matches := func(pattern string) bool {
 		ok, err := path.Match(pattern, tag)
 		return err == nil && ok
@@ -103,12 +103,12 @@ func (g *Refusing) digestOf(r *http.Request, name, ref string) string {
 }
 
 func refuseImmutable(w http.ResponseWriter, tag string) {
-	refuse(w, http.StatusPreconditionFailed, "PRECONDITION", fmt.Sprintf("Failed to process request due to '%s' configured as immutable.", tag))
+	sendRefusal(w, http.StatusPreconditionFailed, "PRECONDITION", fmt.Sprintf("Failed to process request due to '%s' configured as immutable.", tag))
 }
 
-// put refuses to overwrite an existing tag. Harbor does so even for identical bytes.
-func (g *Refusing) put(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
-	immutable := rules.immutable(p.ref)
+// putManifest refuses to overwrite an existing tag. Harbor does so even for identical bytes.
+func (g *Refusing) putManifest(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
+	immutable := rules.isImmutable(p.ref)
 	exists := (immutable || rules.NoUpdate) && g.digestOf(r, p.name, p.ref) != ""
 	switch {
 	case exists && immutable:
@@ -116,19 +116,19 @@ func (g *Refusing) put(w http.ResponseWriter, r *http.Request, p place, rules Re
 		refuseImmutable(w, p.ref)
 	case exists:
 		_, _ = io.Copy(io.Discard, r.Body)
-		refuse(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
+		sendRefusal(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
 	default:
 		g.inner.ServeHTTP(w, r)
 	}
 }
 
-func (g *Refusing) remove(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
+func (g *Refusing) removeManifest(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
 	if rules.NoDelete {
-		refuse(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
+		sendRefusal(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
 		return
 	}
 	if rules.NoUntag && !p.digest() {
-		refuse(w, http.StatusBadRequest, "UNSUPPORTED", "unsupported digest "+p.ref+": invalid checksum digest format")
+		sendRefusal(w, http.StatusBadRequest, "UNSUPPORTED", "unsupported digest "+p.ref+": invalid checksum digest format")
 		return
 	}
 	tags := []string{p.ref}
@@ -136,7 +136,7 @@ func (g *Refusing) remove(w http.ResponseWriter, r *http.Request, p place, rules
 		tags = g.tagsOf(r, p)
 	}
 	for _, tag := range tags {
-		if rules.immutable(tag) {
+		if rules.isImmutable(tag) {
 			refuseImmutable(w, tag)
 			return
 		}
@@ -151,8 +151,8 @@ func (g *Refusing) tagsOf(r *http.Request, p place) []string {
 	return slices.DeleteFunc(tags, func(tag string) bool { return g.digestOf(r, p.name, tag) != p.ref })
 }
 
-// read serves manifests with a cosign signature, and signatures.
-func (g *Refusing) read(w http.ResponseWriter, r *http.Request, p place) {
+// readSigned serves manifests with a cosign signature, and signatures.
+func (g *Refusing) readSigned(w http.ResponseWriter, r *http.Request, p place) {
 	d := p.ref
 	if !p.digest() {
 		d = g.digestOf(r, p.name, p.ref)
@@ -162,27 +162,27 @@ func (g *Refusing) read(w http.ResponseWriter, r *http.Request, p place) {
 		g.inner.ServeHTTP(w, r)
 		return
 	}
-	refuse(w, http.StatusPreconditionFailed, "PROJECTPOLICYVIOLATION", "The image is not signed by cosign.")
+	sendRefusal(w, http.StatusPreconditionFailed, "PROJECTPOLICYVIOLATION", "The image is not signed by cosign.")
 }
 
 // Account returns the name and the password of the registry's account.
 func (g *Refusing) Account() (user, password string) { return "robot", "secret" }
 
-// admits answers like Harbor's token server and its check of requests: 401 for any
+// admitsRequest answers like Harbor's token server and its check of requests: 401 for any
 // missing right, with a Basic challenge for requests with credentials.
-func (rules Refusals) admits(w http.ResponseWriter, r *http.Request, p place) bool {
+func (rules Refusals) admitsRequest(w http.ResponseWriter, r *http.Request, p place) bool {
 	if p.kind == "token" {
-		rules.token(w, r)
+		rules.anyToken(w, r)
 		return false
 	}
-	user, authenticated := caller(r)
+	user, authenticated := callerOf(r)
 	project, _, _ := strings.Cut(p.name, "/")
 	may, exists := rules.Projects[project]
 	action := actionOf(r)
 	switch {
 	case user == "" && p.name == "":
-		challenge(w, r, "", authenticated)
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
+		sendChallenge(w, r, "", authenticated)
+		sendRefusal(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
 		return false
 	case p.name == "", user != "" && slices.Contains(may, action) && !(action == "delete" && rules.NoDelete):
 		return true
@@ -191,8 +191,8 @@ func (rules Refusals) admits(w http.ResponseWriter, r *http.Request, p place) bo
 	if !exists && user != "" {
 		text = "project " + project + " not found"
 	}
-	challenge(w, r, "repository:"+p.name+":"+action, authenticated)
-	refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", text+": "+text)
+	sendChallenge(w, r, "repository:"+p.name+":"+action, authenticated)
+	sendRefusal(w, http.StatusUnauthorized, "UNAUTHORIZED", text+": "+text)
 	return false
 }
 
@@ -206,11 +206,11 @@ func actionOf(r *http.Request) string {
 	return "push"
 }
 
-// caller returns the user of a request, or "". authenticated reports whether it has
+// callerOf returns the user of a request, or "". authenticated reports whether it has
 // credentials.
-func caller(r *http.Request) (user string, authenticated bool) {
+func callerOf(r *http.Request) (user string, authenticated bool) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		c, _ := (&Issuer{}).read(token)
+		c, _ := (&Issuer{}).readToken(token)
 		return c.User, true
 	}
 	name, password, ok := r.BasicAuth()
@@ -220,7 +220,7 @@ func caller(r *http.Request) (user string, authenticated bool) {
 	return name, true
 }
 
-func challenge(w http.ResponseWriter, r *http.Request, scope string, authenticated bool) {
+func sendChallenge(w http.ResponseWriter, r *http.Request, scope string, authenticated bool) {
 	text := `Basic realm="harbor"`
 	if !authenticated {
 		text = fmt.Sprintf(`Bearer realm="http://%s/service/token",service="harbor-registry"`, r.Host)
@@ -231,13 +231,13 @@ func challenge(w http.ResponseWriter, r *http.Request, scope string, authenticat
 	w.Header().Set("WWW-Authenticate", text)
 }
 
-// token issues a token to any request with a scope. With a wrong password the token names
+// anyToken issues a token to any request with a scope. With a wrong password the token names
 // no user.
-func (rules Refusals) token(w http.ResponseWriter, r *http.Request) {
-	user, _ := caller(r)
+func (rules Refusals) anyToken(w http.ResponseWriter, r *http.Request) {
+	user, _ := callerOf(r)
 	scopes := r.URL.Query()["scope"]
 	if user == "" && len(scopes) == 0 {
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
+		sendRefusal(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
 		return
 	}
 	issuer := &Issuer{Allow: func(_, repository, action string) bool {

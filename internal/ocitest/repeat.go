@@ -13,7 +13,7 @@ import (
 
 // Twice sends a request a second time, as a network may. It returns the first response.
 func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	again, err := keep(r)
+	again, err := keepRequest(r)
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	send(again, next)
+	sendAndDiscard(again, next)
 	return resp, nil
 }
 
@@ -46,7 +46,7 @@ func (l *lateRequest) do(r *http.Request, next http.RoundTripper) (*http.Respons
 	l.mu.Unlock()
 	switch n {
 	case 1:
-		held, err := keep(r)
+		held, err := keepRequest(r)
 		if err != nil {
 			return nil, err
 		}
@@ -67,12 +67,12 @@ func (l *lateRequest) deliver() {
 	l.held = nil
 	l.mu.Unlock()
 	if held != nil {
-		send(held, l.next)
+		sendAndDiscard(held, l.next)
 	}
 }
 
-// keep returns a copy of a request that can be sent after the context of r ends.
-func keep(r *http.Request) (*http.Request, error) {
+// keepRequest returns a copy of a request that can be sent after the context of r ends.
+func keepRequest(r *http.Request) (*http.Request, error) {
 	c := r.Clone(context.WithoutCancel(r.Context()))
 	if r.Body == nil || r.Body == http.NoBody {
 		return c, nil
@@ -84,8 +84,8 @@ func keep(r *http.Request) (*http.Request, error) {
 	return c, err
 }
 
-// send sends a request and discards the response.
-func send(r *http.Request, next http.RoundTripper) {
+// sendAndDiscard sends a request and discards the response.
+func sendAndDiscard(r *http.Request, next http.RoundTripper) {
 	if resp, err := next.RoundTrip(r); err == nil {
 		resp.Body.Close()
 	}

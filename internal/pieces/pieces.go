@@ -52,10 +52,10 @@ func (s *Set) Size() int { return 256 + 128*(len(s.tags)+len(s.digests)) }
 // rest is skipped too: any publisher may add reports without limit, and these
 // must not make the version unreadable.
 func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l *depot.Listing) (*Set, error) {
-	s := &Set{tags: about(v, l), digests: map[digest.Digest]bool{}}
+	s := &Set{tags: tagsAbout(v, l), digests: map[digest.Digest]bool{}}
 	for _, e := range l.Events {
 		if s.HasTag(e.Tag) {
-			s.add(e.Layers)
+			s.addPieces(e.Layers)
 		}
 	}
 	todo := []step{{reference: root.String(), subject: true}}
@@ -67,7 +67,7 @@ func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l 
 		g.SetLimit(parallel)
 		for i, at := range todo {
 			g.Go(func() (err error) {
-				found[i], err = at.read(ctx, r, l.Tags)
+				found[i], err = at.readStep(ctx, r, l.Tags)
 				return err
 			})
 		}
@@ -76,7 +76,7 @@ func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l 
 		}
 		todo = nil
 		for _, f := range found {
-			s.add(f.pieces)
+			s.addPieces(f.pieces)
 			s.tags = append(s.tags, f.tags...)
 			todo = append(todo, f.next...)
 		}
@@ -85,15 +85,15 @@ func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l 
 	return s, nil
 }
 
-func (s *Set) add(pieces []oci.Descriptor) {
+func (s *Set) addPieces(pieces []oci.Descriptor) {
 	for _, d := range pieces {
 		s.digests[d.Digest] = true
 	}
 }
 
-// about returns the tags that are about a version according to their name or
+// tagsAbout returns the tags that are about a version according to their name or
 // event.
-func about(v addr.Version, l *depot.Listing) []string {
+func tagsAbout(v addr.Version, l *depot.Listing) []string {
 	tags := []string{v.Tag()}
 	for _, e := range l.Events {
 		if e.Covers(v.String()) {
@@ -123,7 +123,7 @@ type found struct {
 	next   []step
 }
 
-func (at step) read(ctx context.Context, r *oci.Repo, tags []string) (f found, err error) {
+func (at step) readStep(ctx context.Context, r *oci.Repo, tags []string) (f found, err error) {
 	m, err := r.Fetch(ctx, at.reference)
 	if errors.Is(err, oci.ErrNotFound) || !at.subject && errors.Is(err, oci.ErrCorrupt) {
 		return f, nil

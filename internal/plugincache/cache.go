@@ -50,7 +50,7 @@ type Module struct {
 // not name are removed, since terraform would install through such a link into the cache.
 // Link returns how many packages of the module are in the cache now.
 func (c Cache) Link(m Module) (linked int, err error) {
-	_, packages, err := c.locked(m)
+	_, packages, err := c.lockedPackages(m)
 	if err := c.unlink(m, packages); err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func (c Cache) Link(m Module) (linked int, err error) {
 			}
 			continue
 		}
-		kept, ok := p.kept()
+		kept, ok := p.keptFolder()
 		if !ok {
 			continue
 		}
@@ -81,7 +81,7 @@ func (c Cache) Link(m Module) (linked int, err error) {
 
 // unlink removes a module's links into the cache to packages that its lock file does not name.
 func (c Cache) unlink(m Module, packages []locked) error {
-	all, err := filepath.Glob(filepath.Join(escape(m.DataDir), "providers", "*", "*", "*", "*", "*"))
+	all, err := filepath.Glob(filepath.Join(escapePattern(m.DataDir), "providers", "*", "*", "*", "*", "*"))
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (c Cache) unlink(m Module, packages []locked) error {
 	return nil
 }
 
-// escape makes a pattern of [filepath.Glob] that matches only the name itself.
-func escape(name string) string {
+// escapePattern makes a pattern of [filepath.Glob] that matches only the name itself.
+func escapePattern(name string) string {
 	if runtime.GOOS == "windows" {
 		return name // Windows has no escaping; of the special characters its names can only contain [
 	}
@@ -115,7 +115,7 @@ func escape(name string) string {
 // links. Packages that differ from the lock file or cannot be moved stay where they are; the
 // error names them. Keep returns how many packages were moved.
 func (c Cache) Keep(m Module) (kept int, err error) {
-	_, packages, err := c.locked(m)
+	_, packages, err := c.lockedPackages(m)
 	if err != nil {
 		return 0, err
 	}
@@ -123,7 +123,7 @@ func (c Cache) Keep(m Module) (kept int, err error) {
 		info, err := os.Lstat(p.installed)
 		return err != nil || !info.IsDir() // absent, or linked already
 	})
-	errs := each(packages, func(_ int, p locked) error { return c.keep(p) })
+	errs := eachPackage(packages, func(_ int, p locked) error { return c.keepPackage(p) })
 	for _, err := range errs {
 		if err == nil {
 			kept++
@@ -132,8 +132,8 @@ func (c Cache) Keep(m Module) (kept int, err error) {
 	return kept, errors.Join(errs...)
 }
 
-// each calls do for all packages, some of them concurrently.
-func each(packages []locked, do func(i int, p locked) error) []error {
+// eachPackage calls do for all packages, some of them concurrently.
+func eachPackage(packages []locked, do func(i int, p locked) error) []error {
 	errs := make([]error, len(packages))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -156,8 +156,8 @@ type locked struct {
 	hashes    []string // its possible h1 hashes, in hexadecimal
 }
 
-// locked reads the lock file of the module and lists its packages; none without the file.
-func (c Cache) locked(m Module) (*lockfile.File, []locked, error) {
+// lockedPackages reads the lock file of the module and lists its packages; none without the file.
+func (c Cache) lockedPackages(m Module) (*lockfile.File, []locked, error) {
 	file := filepath.Join(m.Dir, lockfile.Name)
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > maxLock) {
@@ -174,11 +174,11 @@ func (c Cache) locked(m Module) (*lockfile.File, []locked, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return lock, c.named(lock, m.DataDir), nil
+	return lock, c.packagesIn(lock, m.DataDir), nil
 }
 
-// named lists the packages in a lock file.
-func (c Cache) named(lock *lockfile.File, dataDir string) (all []locked) {
+// packagesIn lists the packages in a lock file.
+func (c Cache) packagesIn(lock *lockfile.File, dataDir string) (all []locked) {
 	for _, p := range lock.Providers {
 		at := filepath.Join(p.Address.Hostname, p.Address.Namespace, p.Address.Type, p.Version.String(), runtime.GOOS+"_"+runtime.GOARCH)
 		l := locked{entry: p, dataDir: dataDir, installed: filepath.Join(dataDir, "providers", at), cached: filepath.Join(c.dir, at)}
@@ -199,8 +199,8 @@ func hexOf(h1 string) (string, bool) {
 	return hex.EncodeToString(sum), ok && err == nil && len(sum) == 32
 }
 
-// kept returns the folder of the package in the cache; false if it is not there.
-func (l locked) kept() (string, bool) {
+// keptFolder returns the folder of the package in the cache; false if it is not there.
+func (l locked) keptFolder() (string, bool) {
 	for _, h := range l.hashes {
 		dir := filepath.Join(l.cached, h)
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -222,8 +222,8 @@ func dropDangling(path string) error {
 	return nil
 }
 
-// keep moves one package into the cache, or replaces it by a link to the one that is there.
-func (c Cache) keep(l locked) error {
+// keepPackage moves one package into the cache, or replaces it by a link to the one that is there.
+func (c Cache) keepPackage(l locked) error {
 	if err := onlyFiles(l.installed); err != nil {
 		return fmt.Errorf("plugin cache: %w", err)
 	}
@@ -284,7 +284,7 @@ func copyTree(from, to string) error {
 	if linkTree(from, to) == nil {
 		return nil
 	}
-	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)), readable(to))
+	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)), makeReadable(to))
 }
 
 // moveTo renames a folder. If another process was faster, that one's folder stays.

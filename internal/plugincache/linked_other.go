@@ -6,5 +6,5 @@ package plugincache
 
 import "io/fs"
 
-// linked always reports false here, where servers have no runs that share packages.
-func linked(fs.FileInfo) bool { return false }
+// isLinked always reports false here, where servers have no runs that share packages.
+func isLinked(fs.FileInfo) bool { return false }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// linked reports whether a file has more than one name.
-func linked(info fs.FileInfo) bool {
+// isLinked reports whether a file has more than one name.
+func isLinked(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink > 1
 }

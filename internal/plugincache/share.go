@@ -56,16 +56,16 @@ func (c Cache) Within(maxBytes int64) Cache {
 // package is fetched again. If a lock file has only the zh: of a package, its h1: is added,
 // as the tool would do. After an error, or at the limit, the tool fetches the rest itself.
 func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err error) {
-	lock, packages, err := c.locked(m)
+	lock, packages, err := c.lockedPackages(m)
 	if err != nil || len(packages) > maxShared {
 		return 0, err
 	}
 	entries := make([]lockfile.Provider, len(packages)) // of packages that are ready
-	errs := each(packages, func(i int, p locked) (err error) {
-		entries[i], err = c.ready(ctx, p, s.Source, filepath.Join(s.Dir, strconv.Itoa(i)))
+	errs := eachPackage(packages, func(i int, p locked) (err error) {
+		entries[i], err = c.readyPackage(ctx, p, s.Source, filepath.Join(s.Dir, strconv.Itoa(i)))
 		return err
 	})
-	if err := complete(m, lock, entries); err != nil {
+	if err := completeLock(m, lock, entries); err != nil {
 		return 0, errors.Join(append(errs, err)...)
 	}
 	for i, p := range packages {
@@ -80,8 +80,8 @@ func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err er
 	return shared, errors.Join(errs...)
 }
 
-// complete adds the hashes of the entries that the lock file lacks.
-func complete(m Module, lock *lockfile.File, entries []lockfile.Provider) error {
+// completeLock adds the hashes of the entries that the lock file lacks.
+func completeLock(m Module, lock *lockfile.File, entries []lockfile.Provider) error {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e lockfile.Provider) bool {
 		have, ok := lock.Find(e.Address)
 		return !ok || len(e.Hashes) == len(have.Hashes)
@@ -98,11 +98,11 @@ func (c Cache) Fill(ctx context.Context, text []byte, source Source) error {
 	if err != nil || len(lock.Providers) > maxShared {
 		return err
 	}
-	return errors.Join(each(c.named(lock, ""), func(_ int, p locked) error {
-		if _, ok := p.kept(); ok {
+	return errors.Join(eachPackage(c.packagesIn(lock, ""), func(_ int, p locked) error {
+		if _, ok := p.keptFolder(); ok {
 			return nil
 		}
-		if pkg, ok := p.offered(ctx, source); ok {
+		if pkg, ok := p.offeredPackage(ctx, source); ok {
 			if err := c.fetch(ctx, p, pkg); !errors.Is(err, errFull) {
 				return err
 			}
@@ -111,22 +111,22 @@ func (c Cache) Fill(ctx context.Context, text []byte, source Source) error {
 	})...)
 }
 
-// ready makes hard links to a package in own and hashes the files there, so that later
+// readyPackage makes hard links to a package in own and hashes the files there, so that later
 // changes of the cache do not matter. It returns the entry with the h1: of the package; the
 // zero entry if the tool has the package, or has to fetch it itself.
-func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (lockfile.Provider, error) {
+func (c Cache) readyPackage(ctx context.Context, p locked, source Source, own string) (lockfile.Provider, error) {
 	none := lockfile.Provider{}
 	if _, err := os.Lstat(p.installed); err == nil {
 		return none, nil
 	}
-	pkg, ok := p.offered(ctx, source)
+	pkg, ok := p.offeredPackage(ctx, source)
 	if !ok {
 		return none, nil
 	}
-	err := c.give(ctx, p, pkg, own)
+	err := c.givePackage(ctx, p, pkg, own)
 	if errors.Is(err, errDamaged) {
-		if err = c.drop(p.target(pkg.H1)); err == nil {
-			err = c.give(ctx, p, pkg, own)
+		if err = c.dropPackage(p.target(pkg.H1)); err == nil {
+			err = c.givePackage(ctx, p, pkg, own)
 		}
 	}
 	if errors.Is(err, errFull) {
@@ -142,10 +142,10 @@ func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (
 	return e, nil
 }
 
-// offered asks the source for the package. It is false if the source refuses it, does not
+// offeredPackage asks the source for the package. It is false if the source refuses it, does not
 // report its hashes, or has a different package than the lock file. The lock file must have
 // the zh:, since the tool would add it, and a plan with a changed lock file is refused.
-func (l locked) offered(ctx context.Context, source Source) (upstream.Package, bool) {
+func (l locked) offeredPackage(ctx context.Context, source Source) (upstream.Package, bool) {
 	pkg, err := source.Package(ctx, l.entry.Address, l.entry.Version, addr.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
 	if err != nil {
 		return pkg, false
@@ -163,9 +163,9 @@ func (l locked) target(h1 string) string {
 // errDamaged says that a package does not match its hash, or cannot be read.
 var errDamaged = errors.New("a package is damaged")
 
-// give fetches what the cache lacks, makes hard links to it and hashes them. What cannot be
+// givePackage fetches what the cache lacks, makes hard links to it and hashes them. What cannot be
 // linked or read is damaged, or was removed meanwhile; then own is empty.
-func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own string) error {
+func (c Cache) givePackage(ctx context.Context, l locked, pkg upstream.Package, own string) error {
 	if err := c.fetch(ctx, l, pkg); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own str
 	if err == nil {
 		now := time.Now()
 		_ = os.Chtimes(target, now, now) // if this fails, the package is only removed earlier
-		err = verify(own, pkg.H1)
+		err = verifyPackage(own, pkg.H1)
 	}
 	if err == nil {
 		return nil
@@ -189,8 +189,8 @@ func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own str
 	return errors.Join(err, os.RemoveAll(own))
 }
 
-// modes refuses packages that the user of a tool cannot read, or whose program cannot run.
-func modes(dir string) error {
+// checkModes refuses packages that the user of a tool cannot read, or whose program cannot run.
+func checkModes(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -213,9 +213,9 @@ func modes(dir string) error {
 // isProgram distinguishes the provider from the files beside it, as the tools do.
 func isProgram(name string) bool { return strings.HasPrefix(name, "terraform-provider-") }
 
-// verify checks the h1 hash of a package.
-func verify(dir, h1 string) error {
-	if err := errors.Join(onlyFiles(dir), modes(dir)); err != nil {
+// verifyPackage checks the h1 hash of a package.
+func verifyPackage(dir, h1 string) error {
+	if err := errors.Join(onlyFiles(dir), checkModes(dir)); err != nil {
 		return err
 	}
 	now, err := dirhash.HashDir(dir, "", dirhash.Hash1)
@@ -238,8 +238,8 @@ func (c Cache) tempDir() (dir string, remove func() error, err error) {
 // partialFolder is beside the folders of hosts, whose names do not begin with a dot.
 const partialFolder = ".partial"
 
-// drop removes a package from the cache, atomically.
-func (c Cache) drop(target string) (err error) {
+// dropPackage removes a package from the cache, atomically.
+func (c Cache) dropPackage(target string) (err error) {
 	aside, remove, err := c.tempDir()
 	if err != nil {
 		return err
@@ -269,7 +269,7 @@ func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err e
 	if isFolder(target) {
 		return nil
 	}
-	if err := c.drop(target); err != nil { // a file or a link
+	if err := c.dropPackage(target); err != nil { // a file or a link
 		return err
 	}
 	if _, held := c.packages(); c.maxBytes > 0 && held >= c.maxBytes {
@@ -309,15 +309,15 @@ func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, target string)
 	if err := archive.Unpack(ctx, zip, size, whole, signing.PackageLimits()); err != nil {
 		return err
 	}
-	if err := errors.Join(readable(whole), verify(whole, pkg.H1)); err != nil {
+	if err := errors.Join(makeReadable(whole), verifyPackage(whole, pkg.H1)); err != nil {
 		return err
 	}
-	return c.admit(ctx, whole, target)
+	return c.admitPackage(ctx, whole, target)
 }
 
-// readable lets every user read and run the contents of a folder, independent of this
+// makeReadable lets every user read and run the contents of a folder, independent of this
 // process's umask. The folders above it decide which users can reach it.
-func readable(dir string) error {
+func makeReadable(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -341,8 +341,8 @@ func (c Cache) removeLock() *flock.Flock {
 	return flock.New(filepath.Join(c.dir, "lock"), flock.SetPermissions(0o600))
 }
 
-// admit moves a package to its final path, after making room for it.
-func (c Cache) admit(ctx context.Context, whole, target string) (err error) {
+// admitPackage moves a package to its final path, after making room for it.
+func (c Cache) admitPackage(ctx context.Context, whole, target string) (err error) {
 	removeLock := c.removeLock()
 	if _, err := removeLock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
 		return err
@@ -374,7 +374,7 @@ func (c Cache) trim(size int64) error {
 		case total+k.size <= c.maxBytes:
 			total += k.size
 		default:
-			errs = append(errs, c.drop(k.dir))
+			errs = append(errs, c.dropPackage(k.dir))
 		}
 	}
 	return errors.Join(errs...)
@@ -398,7 +398,7 @@ func (c Cache) packages() (all []kept, held int64) {
 			continue
 		}
 		k := kept{dir: dir, used: info.ModTime()}
-		k.size, k.held = measure(dir)
+		k.size, k.held = measureFolder(dir)
 		if all = append(all, k); k.held {
 			held += k.size
 		}
@@ -408,18 +408,18 @@ func (c Cache) packages() (all []kept, held int64) {
 
 // sizeOf adds up the sizes of the files below a folder, in bytes.
 func sizeOf(dir string) int64 {
-	size, _ := measure(dir)
+	size, _ := measureFolder(dir)
 	return size
 }
 
-// measure adds up the sizes of the files below a folder, in bytes, and reports whether one
+// measureFolder adds up the sizes of the files below a folder, in bytes, and reports whether one
 // of them has another hard link.
-func measure(dir string) (size int64, held bool) {
+func measureFolder(dir string) (size int64, held bool) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // files that disappear meanwhile do not count
 		if err == nil && e.Type().IsRegular() {
 			if info, err := e.Info(); err == nil {
 				size += info.Size()
-				held = held || linked(info)
+				held = held || isLinked(info)
 			}
 		}
 		return nil

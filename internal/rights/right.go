@@ -179,7 +179,7 @@ func parseScope(s string) (Scope, error) {
 // kind for an error; nil: there is no such kind.
 func actionsOf(kind Kind) (actions []Action, of string) {
 	switch {
-	case kind == AnyKind || artifacts(kind):
+	case kind == AnyKind || isArtifact(kind):
 		return []Action{Read, Publish, Admin}, ""
 	case kind == addr.KindState:
 		return []Action{Read, Write, Run}, " for states"
@@ -198,7 +198,7 @@ func (s Scope) String() string { return string(s.Action) + ":" + string(s.Kind) 
 
 // Allows reports whether the scope covers a right.
 func (s Scope) Allows(right Right) bool {
-	if !s.covers(right.Kind, right.Action) {
+	if !s.coversAction(right.Kind, right.Action) {
 		return false
 	}
 	switch right.Address {
@@ -235,21 +235,21 @@ func (s Scope) fitsState(address string) bool {
 	return inside && addr.Match(s.Glob, address)
 }
 
-// covers reports whether the scope covers an action on an object of a kind. A right to
+// coversAction reports whether the scope covers an action on an object of a kind. A right to
 // use instances includes reading their templates, but not reading the instances of
 // other callers.
-func (s Scope) covers(kind Kind, action Action) bool {
+func (s Scope) coversAction(kind Kind, action Action) bool {
 	if s.Kind == addr.KindInstance && kind == addr.KindTemplate {
 		return action == Read && (s.Action == Use || s.Action == Admin)
 	}
-	if s.Kind != kind && (s.Kind != AnyKind || !artifacts(kind)) {
+	if s.Kind != kind && (s.Kind != AnyKind || !isArtifact(kind)) {
 		return false
 	}
 	return s.Action == action || s.Action == Admin || action == Read && s.Action != Use
 }
 
-// artifacts reports whether AnyKind stands for the kind.
-func artifacts(kind Kind) bool {
+// isArtifact reports whether AnyKind stands for the kind.
+func isArtifact(kind Kind) bool {
 	return slices.Contains([]Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, kind)
 }
 

@@ -47,7 +47,7 @@ func (s *Server) Fill(ctx context.Context, base string, transport http.RoundTrip
 		return err
 	}
 	f.depot = depot.New(depot.Options{Client: client})
-	steps := []func(context.Context) error{f.modules, f.provider, f.states}
+	steps := []func(context.Context) error{f.publishModules, f.publishProvider, f.states}
 	if s.launches {
 		steps = append(steps, f.instances)
 	}
@@ -67,9 +67,9 @@ type filler struct {
 	developer, engineer string // tokens
 }
 
-// modules publishes the folders modules/NAMESPACE/NAME/SYSTEM/VERSION, and deprecates the
+// publishModules publishes the folders modules/NAMESPACE/NAME/SYSTEM/VERSION, and deprecates the
 // first version of the network module.
-func (f *filler) modules(ctx context.Context) error {
+func (f *filler) publishModules(ctx context.Context) error {
 	found, err := fs.Glob(content, "content/modules/*/*/*/*")
 	if err != nil {
 		return err
@@ -101,9 +101,9 @@ func (f *filler) modules(ctx context.Context) error {
 	return err
 }
 
-// provider publishes packages without a real provider, signed with a key that is not
+// publishProvider publishes packages without a real provider, signed with a key that is not
 // stored.
-func (f *filler) provider(ctx context.Context) error {
+func (f *filler) publishProvider(ctx context.Context) error {
 	key, err := signing.NewKey(signing.KeyOptions{Name: "Sample, gone when the server ends", ECC: true})
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (f *filler) provider(ctx context.Context) error {
 	defer func() { _ = done() }()
 	const version = "1.0.0"
 	for _, platform := range []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"} {
-		b, err := pack("terraform-provider-sample_v"+version, "#!/bin/sh\necho 'this provider is a sample and does nothing' >&2\nexit 1\n")
+		b, err := zipText("terraform-provider-sample_v"+version, "#!/bin/sh\necho 'this provider is a sample and does nothing' >&2\nexit 1\n")
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (f *filler) provider(ctx context.Context) error {
 	return err
 }
 
-func pack(name, text string) ([]byte, error) {
+func zipText(name, text string) ([]byte, error) {
 	var buf bytes.Buffer
 	z := zip.NewWriter(&buf)
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
@@ -161,7 +161,7 @@ func (f *filler) states(ctx context.Context) error {
 		{"platform/default", []string{"one cluster"}},
 	} {
 		for i, value := range s.values {
-			if err := f.post(ctx, "/state/"+s.name, f.engineer, "", state(s.name, i+1, value)); err != nil {
+			if err := f.postJSON(ctx, "/state/"+s.name, f.engineer, "", sampleState(s.name, i+1, value)); err != nil {
 				return err
 			}
 		}
@@ -169,8 +169,8 @@ func (f *filler) states(ctx context.Context) error {
 	return nil
 }
 
-// state returns a state (version 4 of its format) with one resource and one output.
-func state(name string, serial int, value string) any {
+// sampleState returns a state (version 4 of its format) with one resource and one output.
+func sampleState(name string, serial int, value string) any {
 	attributes := map[string]any{
 		"id": "sample", "input": map[string]any{"value": value, "type": "string"},
 		"output": map[string]any{"value": value, "type": "string"}, "triggers_replace": nil,
@@ -195,7 +195,7 @@ func (f *filler) instances(ctx context.Context) error {
 			"parameters": map[string]any{"cidr": "10.1.0.0/16", "subnets": []any{map[string]any{"name": "web", "public": true}}},
 		},
 	} {
-		if err := f.post(ctx, "/api/v1/instances", f.developer, "application/json", body); err != nil {
+		if err := f.postJSON(ctx, "/api/v1/instances", f.developer, "application/json", body); err != nil {
 			return err
 		}
 	}
@@ -206,8 +206,8 @@ func (f *filler) instances(ctx context.Context) error {
 // not the leader yet or has not read its templates.
 const patience = time.Minute
 
-// post sends JSON with a token. It repeats the request if the server is not ready yet.
-func (f *filler) post(ctx context.Context, to, token, mediaType string, body any) error {
+// postJSON sends JSON with a token. It repeats the request if the server is not ready yet.
+func (f *filler) postJSON(ctx context.Context, to, token, mediaType string, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return err

@@ -47,8 +47,8 @@ type account struct {
 	scopes []string
 }
 
-// accounts returns the users: first the developer, then the engineer.
-func accounts() []account {
+// sampleAccounts returns the users: first the developer, then the engineer.
+func sampleAccounts() []account {
 	return []account{
 		{
 			Person{Name: "ana", Role: "a developer: reads, launches templates, writes the state shop"},
@@ -70,7 +70,7 @@ func Write(dir string, o Options) (*Server, error) {
 	s := &Server{Config: filepath.Join(dir, "okara.hcl"), launches: o.Tool != ""}
 	var text strings.Builder
 	fmt.Fprintf(&text, "# A sample, gone when the server ends.\nstorage = %q\n", filepath.Join(dir, "data"))
-	for _, p := range accounts() {
+	for _, p := range sampleAccounts() {
 		var scopes []rights.Scope
 		for _, scope := range p.scopes {
 			parsed, err := rights.ParseScope(scope)
@@ -85,7 +85,7 @@ func Write(dir string, o Options) (*Server, error) {
 		}
 		s.People = append(s.People, Person{p.Name, p.Role, secret})
 		fmt.Fprintf(&text, "token %q {\n  sha256  = %q\n  scopes  = [%s]\n  expires = %q\n}\n",
-			p.Name, hex.EncodeToString(token.Hash[:]), quoted(p.scopes), token.Expires.UTC().Format(time.RFC3339))
+			p.Name, hex.EncodeToString(token.Hash[:]), quoteAll(p.scopes), token.Expires.UTC().Format(time.RFC3339))
 	}
 	if s.launches {
 		templates := filepath.Join(dir, "templates")
@@ -98,7 +98,7 @@ func Write(dir string, o Options) (*Server, error) {
 	return s, os.WriteFile(s.Config, []byte(text.String()), 0o600)
 }
 
-func quoted(list []string) string {
+func quoteAll(list []string) string {
 	var text []string
 	for _, s := range list {
 		text = append(text, fmt.Sprintf("%q", s))

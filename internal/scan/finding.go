@@ -20,8 +20,8 @@ type Finding struct {
 	Fixed   string // version of the package without the vulnerability, "" if there is none
 }
 
-// levels returns the names of severities, the worst first.
-func levels() []string { return []string{"critical", "high", "medium", "low"} }
+// severityNames returns the names of severities, the worst first.
+func severityNames() []string { return []string{"critical", "high", "medium", "low"} }
 
 // Bounds of a displayed finding.
 const (
@@ -38,34 +38,34 @@ func Findings(report []byte, limit int) ([]Finding, Counts, error) {
 	}
 	var all []Finding
 	var counts Counts
-	for result, rules := range doc.findings() {
+	for result, rules := range doc.eachFinding() {
 		level := result.severity(rules)
-		counts.add(level)
-		if slices.Contains(levels(), level) {
+		counts.addSeverity(level)
+		if slices.Contains(severityNames(), level) {
 			all = append(all, newFinding(result, rules, level))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Compare(slices.Index(levels(), a.Level), slices.Index(levels(), b.Level))
+		return cmp.Compare(slices.Index(severityNames(), a.Level), slices.Index(severityNames(), b.Level))
 	})
 	return slices.Clip(all[:min(len(all), limit)]), counts, nil
 }
 
 func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
-	f := Finding{Level: level, Rule: cut(r.RuleID, maxName)}
+	f := Finding{Level: level, Rule: cutText(r.RuleID, maxName)}
 	text := r.Message.Text
-	if rule, ok := r.rule(rules); ok {
-		f.Rule = cut(cmp.Or(r.RuleID, rule.ID), maxName)
-		f.Link = cut(rule.HelpURI, 10*maxName)
+	if rule, ok := r.findRule(rules); ok {
+		f.Rule = cutText(cmp.Or(r.RuleID, rule.ID), maxName)
+		f.Link = cutText(rule.HelpURI, 10*maxName)
 		f.Title = rule.ShortDescription.Text
 	}
 	if f.Title == "" {
 		f.Title, _, _ = strings.Cut(text, "\n")
 	}
-	f.Title = cut(f.Title, maxTitle)
+	f.Title = cutText(f.Title, maxTitle)
 	if len(r.Locations) > 0 {
 		at := r.Locations[0].PhysicalLocation
-		f.File = cut(at.ArtifactLocation.URI, maxName)
+		f.File = cutText(at.ArtifactLocation.URI, maxName)
 		f.Line = max(at.Region.StartLine, 0)
 	}
 	f.Package, f.Fixed = packageOf(text)
@@ -84,11 +84,11 @@ func packageOf(message string) (name, fixed string) {
 	if value["Package"] == "" {
 		return "", ""
 	}
-	return cut(strings.TrimSpace(value["Package"]+" "+value["Installed Version"]), maxName), cut(value["Fixed Version"], maxName)
+	return cutText(strings.TrimSpace(value["Package"]+" "+value["Installed Version"]), maxName), cutText(value["Fixed Version"], maxName)
 }
 
-// cut returns at most limit characters of a text.
-func cut(s string, limit int) string {
+// cutText returns at most limit characters of a text.
+func cutText(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	for i := range s {
 		if limit--; limit < 0 {

@@ -100,8 +100,8 @@ func parseSARIF(b []byte) (Counts, error) {
 		return Counts{}, err
 	}
 	var c Counts
-	for result, rules := range doc.findings() {
-		c.add(result.severity(rules))
+	for result, rules := range doc.eachFinding() {
+		c.addSeverity(result.severity(rules))
 	}
 	return c, nil
 }
@@ -117,9 +117,9 @@ func readSARIF(b []byte) (sarif, error) {
 	return doc, nil
 }
 
-// findings yields the results that are findings, each with the rules of its
+// eachFinding yields the results that are findings, each with the rules of its
 // run.
-func (s sarif) findings() iter.Seq2[sarifResult, []sarifRule] {
+func (s sarif) eachFinding() iter.Seq2[sarifResult, []sarifRule] {
 	return func(yield func(sarifResult, []sarifRule) bool) {
 		for _, run := range s.Runs {
 			for _, result := range run.Results {
@@ -131,7 +131,7 @@ func (s sarif) findings() iter.Seq2[sarifResult, []sarifRule] {
 	}
 }
 
-func (c *Counts) add(severity string) {
+func (c *Counts) addSeverity(severity string) {
 	switch severity {
 	case "critical":
 		c.Critical++
@@ -146,8 +146,8 @@ func (c *Counts) add(severity string) {
 
 func (r sarifResult) severity(rules []sarifRule) string {
 	level := r.Level
-	if rule, ok := r.rule(rules); ok {
-		if score, ok := rule.score(); ok {
+	if rule, ok := r.findRule(rules); ok {
+		if score, ok := rule.ruleScore(); ok {
 			return severityOf(score)
 		}
 		if level == "" {
@@ -165,7 +165,7 @@ func (r sarifResult) severity(rules []sarifRule) string {
 	return "medium" // warning is SARIF's default
 }
 
-func (r sarifResult) rule(rules []sarifRule) (sarifRule, bool) {
+func (r sarifResult) findRule(rules []sarifRule) (sarifRule, bool) {
 	if r.RuleIndex != nil && *r.RuleIndex >= 0 && *r.RuleIndex < len(rules) {
 		return rules[*r.RuleIndex], true
 	}
@@ -177,8 +177,8 @@ func (r sarifResult) rule(rules []sarifRule) (sarifRule, bool) {
 	return sarifRule{}, false
 }
 
-// score parses security-severity, which tools write as text or as a number.
-func (r sarifRule) score() (float64, bool) {
+// ruleScore parses security-severity, which tools write as text or as a number.
+func (r sarifRule) ruleScore() (float64, bool) {
 	text := strings.Trim(string(r.Properties["security-severity"]), `"`)
 	score, err := strconv.ParseFloat(text, 64)
 	return score, err == nil

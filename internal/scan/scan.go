@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if len(args) == 0 {
 		return Report{}, fmt.Errorf("no scanner given: %w", ErrMissing)
 	}
-	sarif, err := run(ctx, args[0], append(args[1:], o.Dir)...)
+	sarif, err := runScanner(ctx, args[0], append(args[1:], o.Dir)...)
 	if err != nil {
 		return Report{}, err
 	}
@@ -101,7 +101,7 @@ func runTrivy(ctx context.Context, o Options) (Report, error) {
 			args = append(args, "--skip-db-update", "--skip-java-db-update", "--offline-scan")
 		}
 	}
-	sarif, err := run(ctx, Trivy, append(args, "--format", "sarif", o.Dir)...)
+	sarif, err := runScanner(ctx, Trivy, append(args, "--format", "sarif", o.Dir)...)
 	if err != nil {
 		return Report{}, err
 	}
@@ -110,12 +110,12 @@ func runTrivy(ctx context.Context, o Options) (Report, error) {
 		return report, err
 	}
 	sbom := []string{"rootfs", "--quiet", "--format", "cyclonedx", "--skip-db-update", "--skip-java-db-update", "--offline-scan"}
-	report.CycloneDX, err = run(ctx, Trivy, append(sbom, o.Dir)...)
+	report.CycloneDX, err = runScanner(ctx, Trivy, append(sbom, o.Dir)...)
 	return report, err
 }
 
-// run returns the standard output of a command. It is killed when ctx ends.
-func run(ctx context.Context, name string, args ...string) ([]byte, error) {
+// runScanner returns the standard output of a command. It is killed when ctx ends.
+func runScanner(ctx context.Context, name string, args ...string) ([]byte, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, ErrMissing)

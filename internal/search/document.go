@@ -47,7 +47,7 @@ func DecodeEntries(document []byte) ([]Entry, error) {
 		return nil, fmt.Errorf("the index has %d bytes, at most %d", len(document), MaxDocument)
 	}
 	d := json.NewDecoder(bytes.NewReader(document))
-	if err := expect(d, json.Delim('{'), "schemaVersion"); err != nil {
+	if err := expectTokens(d, json.Delim('{'), "schemaVersion"); err != nil {
 		return nil, err
 	}
 	var version int
@@ -57,7 +57,7 @@ func DecodeEntries(document []byte) ([]Entry, error) {
 	if version != schemaVersion {
 		return nil, fmt.Errorf("the index has version %d, and this okara reads %d", version, schemaVersion)
 	}
-	if err := expect(d, "entries", json.Delim('[')); err != nil {
+	if err := expectTokens(d, "entries", json.Delim('[')); err != nil {
 		return nil, err
 	}
 	var entries []Entry
@@ -78,8 +78,8 @@ func DecodeEntries(document []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// expect reads the given tokens.
-func expect(d *json.Decoder, tokens ...json.Token) error {
+// expectTokens reads the given tokens.
+func expectTokens(d *json.Decoder, tokens ...json.Token) error {
 	for _, want := range tokens {
 		got, err := d.Token()
 		if err != nil {

@@ -35,8 +35,8 @@ const (
 	ScanClean    = "clean"
 )
 
-// levels returns the possible results of a scan.
-func levels() []string { return []string{ScanCritical, ScanHigh, ScanMedium, ScanLow, ScanClean} }
+// scanLevels returns the possible results of a scan.
+func scanLevels() []string { return []string{ScanCritical, ScanHigh, ScanMedium, ScanLow, ScanClean} }
 
 // Entry is a module, a provider, a mirrored provider or a template in the index. All
 // fields except kind and address describe its newest version, and are empty until that
@@ -97,7 +97,7 @@ func (e *Entry) System() string {
 // duplicates.
 func (e *Entry) Trim() {
 	e.Version = Cut(e.Version, maxName)
-	e.Description = Cut(plain(e.Description), maxDescription)
+	e.Description = Cut(plainText(e.Description), maxDescription)
 	e.Digest = Cut(e.Digest, 128)
 	e.Tags = Cut(e.Tags, 128)
 	e.Inputs = trimList(e.Inputs, maxInputs, maxName)
@@ -108,7 +108,7 @@ func (e *Entry) Trim() {
 	e.Resources = trimList(e.Resources, resources, maxName)
 	e.Texts = trimList(e.Texts, MaxTexts, maxName)
 	e.Calls = trimList(e.Calls, maxCalls, maxSource)
-	if !slices.Contains(levels(), e.Scan) {
+	if !slices.Contains(scanLevels(), e.Scan) {
 		e.Scan = ""
 	}
 }
@@ -119,7 +119,7 @@ func trimList(words []string, maxWords, length int) []string {
 	}
 	cut := make([]string, 0, min(len(words), maxWords))
 	for _, w := range words[:min(len(words), 10*maxWords)] {
-		if w = Cut(plain(w), length); w != "" {
+		if w = Cut(plainText(w), length); w != "" {
 			cut = append(cut, w)
 		}
 	}
@@ -128,8 +128,8 @@ func trimList(words []string, maxWords, length int) []string {
 	return slices.Clip(cut[:min(len(cut), maxWords)])
 }
 
-// plain returns the beginning of a text, on one line.
-func plain(s string) string {
+// plainText returns the beginning of a text, on one line.
+func plainText(s string) string {
 	return strings.Join(strings.Fields(text.Line(Cut(s, 8*maxDescription))), " ")
 }
 
@@ -144,7 +144,7 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
-// compare orders entries by kind and address.
-func compare(a, b Entry) int {
+// compareEntries orders entries by kind and address.
+func compareEntries(a, b Entry) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Address, b.Address))
 }

@@ -30,23 +30,23 @@ const (
 	inText               // a word of the readme
 )
 
-func (p posting) entry() int { return int(p >> placeBits) }
+func (p posting) entryNumber() int { return int(p >> placeBits) }
 
-func (p posting) place() int { return int(p & (1<<placeBits - 1)) }
+func (p posting) placeNumber() int { return int(p & (1<<placeBits - 1)) }
 
 // NewIndex makes an index of entries, and takes the slice over.
 func NewIndex(entries []Entry) *Index {
-	slices.SortFunc(entries, compare)
-	entries = slices.CompactFunc(entries, func(a, b Entry) bool { return compare(a, b) == 0 })
+	slices.SortFunc(entries, compareEntries)
+	entries = slices.CompactFunc(entries, func(a, b Entry) bool { return compareEntries(a, b) == 0 })
 	entries = entries[:min(len(entries), maxEntries)]
 	x := &Index{Entries: entries, names: make([]string, len(entries))}
 	c := collector{ids: map[string]int32{}}
 	for i := range entries {
 		x.names[i] = strings.ToLower(entries[i].Name())
 		c.entry = i
-		entries[i].words(c.add)
+		entries[i].words(c.addWord)
 	}
-	c.into(x)
+	c.sortInto(x)
 	return x
 }
 
@@ -65,7 +65,7 @@ type placed struct {
 	at   posting
 }
 
-func (c *collector) add(word string, place int) {
+func (c *collector) addWord(word string, place int) {
 	if word == "" {
 		return
 	}
@@ -77,7 +77,7 @@ func (c *collector) add(word string, place int) {
 		c.last = append(c.last, 0)
 		c.n = append(c.n, 0)
 	}
-	if c.n[id] > 0 && c.last[id].entry() == c.entry && c.last[id].place() <= place {
+	if c.n[id] > 0 && c.last[id].entryNumber() == c.entry && c.last[id].placeNumber() <= place {
 		return // the word has a better place in this entry already
 	}
 	p := posting(c.entry<<placeBits | place)
@@ -86,8 +86,8 @@ func (c *collector) add(word string, place int) {
 	c.all = append(c.all, placed{id, p})
 }
 
-// into sorts the words, and gives each its postings.
-func (c *collector) into(x *Index) {
+// sortInto sorts the words, and gives each its postings.
+func (c *collector) sortInto(x *Index) {
 	x.words = slices.Clone(c.words)
 	slices.Sort(x.words)
 	x.posts = make([][]posting, len(x.words))
@@ -155,8 +155,8 @@ const (
 // shorter ones match too many words.
 const shortest = 3
 
-// rank sets the rank of each entry for a term in lower case, noRank for no match.
-func (x *Index) rank(term string, ranks []uint8) {
+// rankEntries sets the rank of each entry for a term in lower case, noRank for no match.
+func (x *Index) rankEntries(term string, ranks []uint8) {
 	better := func(i int, rank uint8) {
 		if ranks[i] == noRank || rank < ranks[i] {
 			ranks[i] = rank
@@ -166,8 +166,8 @@ func (x *Index) rank(term string, ranks []uint8) {
 	for i := first; i < len(x.words) && strings.HasPrefix(x.words[i], term); i++ {
 		whole := len(x.words[i]) == len(term)
 		for _, p := range x.posts[i] {
-			if rank := rankIn(p.place(), whole, len(term)); rank != noRank {
-				better(p.entry(), rank)
+			if rank := rankIn(p.placeNumber(), whole, len(term)); rank != noRank {
+				better(p.entryNumber(), rank)
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func ParseQuery(v url.Values) (Query, error) {
 	}{
 		{"kind", q.Kind, []string{"", "module", "provider", "mirror", "template"}},
 		{"signed", v.Get("signed"), []string{"", "yes"}},
-		{"scan", q.Scan, append([]string{""}, levels()[:4]...)},
+		{"scan", q.Scan, append([]string{""}, scanLevels()[:4]...)},
 		{"deprecated", v.Get("deprecated"), []string{"", "no"}},
 		{"sort", q.Sort, []string{"", ByRelevance, ByName, ByNewest, ByDownloads}},
 	} {
@@ -77,8 +77,8 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// fits reports whether an entry passes the filters of a query.
-func (q *Query) fits(e *Entry) bool {
+// passesFilters reports whether an entry passes the filters of a query.
+func (q *Query) passesFilters(e *Entry) bool {
 	switch {
 	case q.Kind != "" && e.Kind != q.Kind,
 		q.Namespace != "" && e.Namespace() != q.Namespace,
@@ -87,5 +87,5 @@ func (q *Query) fits(e *Entry) bool {
 		q.Undeprecated && e.Deprecated:
 		return false
 	}
-	return q.Scan == "" || e.Scan != "" && slices.Index(levels(), e.Scan) > slices.Index(levels(), q.Scan)
+	return q.Scan == "" || e.Scan != "" && slices.Index(scanLevels(), e.Scan) > slices.Index(scanLevels(), q.Scan)
 }

@@ -43,7 +43,7 @@ func (v *View) All(yield func(*Entry) bool) {
 
 // Has returns an entry.
 func (v *View) Has(kind, address string) (*Entry, bool) {
-	i, ok := slices.BinarySearchFunc(v.list, Entry{Kind: kind, Address: address}, func(i int32, e Entry) int { return compare(v.x.Entries[i], e) })
+	i, ok := slices.BinarySearchFunc(v.list, Entry{Kind: kind, Address: address}, func(i int32, e Entry) int { return compareEntries(v.x.Entries[i], e) })
 	if !ok {
 		return nil, false
 	}
@@ -53,7 +53,7 @@ func (v *View) Has(kind, address string) (*Entry, bool) {
 // Search returns the matching entries, best first. downloads returns how often an entry
 // was downloaded recently; it is called only if that is the order.
 func (v *View) Search(q Query, downloads func(kind, address string) int64) []*Entry {
-	hits := v.hits(q)
+	hits := v.findHits(q)
 	switch q.Sort {
 	case ByName:
 		slices.SortStableFunc(hits, func(a, b *Entry) int { return strings.Compare(a.Name(), b.Name()) })
@@ -69,15 +69,15 @@ func (v *View) Search(q Query, downloads func(kind, address string) int64) []*En
 	return hits
 }
 
-// hits returns the matching entries, by rank and then by address.
-func (v *View) hits(q Query) []*Entry {
+// findHits returns the matching entries, by rank and then by address.
+func (v *View) findHits(q Query) []*Entry {
 	sums := make([]uint16, len(v.x.Entries))
 	ranks := make([]uint8, len(v.x.Entries))
 	for n, term := range q.terms {
 		if n > 0 {
 			clear(ranks)
 		}
-		v.x.rank(term, ranks)
+		v.x.rankEntries(term, ranks)
 		for i, rank := range ranks {
 			switch {
 			case rank == noRank:
@@ -90,7 +90,7 @@ func (v *View) hits(q Query) []*Entry {
 	var by [maxRank][]*Entry
 	n := 0
 	for _, i := range v.list {
-		if e := &v.x.Entries[i]; sums[i] < maxRank && q.fits(e) {
+		if e := &v.x.Entries[i]; sums[i] < maxRank && q.passesFilters(e) {
 			by[sums[i]] = append(by[sums[i]], e)
 			n++
 		}
@@ -113,7 +113,7 @@ func (v *View) Near(text string) []*Entry {
 	for away := 1; away <= maxDistance; away++ {
 		for _, term := range strings.Fields(strings.ToLower(text))[:min(maxTerms, len(strings.Fields(text)))] {
 			for _, i := range v.list {
-				if e := &v.x.Entries[i]; away < len(term) && distance(term, v.x.names[i], maxDistance) == away && !slices.Contains(near, e) {
+				if e := &v.x.Entries[i]; away < len(term) && editDistance(term, v.x.names[i], maxDistance) == away && !slices.Contains(near, e) {
 					if near = append(near, e); len(near) == entries {
 						return near
 					}
@@ -124,9 +124,9 @@ func (v *View) Near(text string) []*Entry {
 	return near
 }
 
-// distance returns how many letters must be inserted, removed or replaced to turn a into
+// editDistance returns how many letters must be inserted, removed or replaced to turn a into
 // b, or limit+1 if it is more than limit.
-func distance(a, b string, limit int) int {
+func editDistance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}

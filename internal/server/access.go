@@ -45,8 +45,8 @@ type Login struct {
 	Range       hcl.Range         `hcl:",def_range"`
 }
 
-// access returns the policy that decides about requests.
-func (s *Settings) access() (access.Policy, error) {
+// accessPolicy returns the policy that decides about requests.
+func (s *Settings) accessPolicy() (access.Policy, error) {
 	policy, err := s.policy()
 	if err != nil {
 		return policy, err
@@ -105,14 +105,14 @@ func (s *Settings) policy() (access.Policy, error) {
 // checkRuleIssuer refuses a rule whose issuer is not accepted, since no token can match
 // it.
 func checkRuleIssuer(s *Settings, at hcl.Range, name, issuer string) error {
-	if issuer == "" || s.Login != nil && s.Login.Issuer == issuer || s.accepts(issuer) {
+	if issuer == "" || s.Login != nil && s.Login.Issuer == issuer || s.acceptsIssuer(issuer) {
 		return nil
 	}
 	return syntax.WrongAt(at, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", name, issuer, issuer))
 }
 
-// accepts reports whether there is an issuer block with this URL.
-func (s *Settings) accepts(issuer string) bool {
+// acceptsIssuer reports whether there is an issuer block with this URL.
+func (s *Settings) acceptsIssuer(issuer string) bool {
 	for _, i := range s.Access.Issuers {
 		if i.URL == issuer {
 			return true
@@ -121,8 +121,8 @@ func (s *Settings) accepts(issuer string) bool {
 	return false
 }
 
-// silent reports whether no setting grants access to anyone.
-func (s *Settings) silent() bool {
+// isSilent reports whether no setting grants access to anyone.
+func (s *Settings) isSilent() bool {
 	hasAnonymous := s.AnonymousRead || s.AnonymousWrite || s.Access.Anonymous != nil
 	hasTokens := s.TokenFile != "" || len(s.Access.Tokens) > 0
 	hasRules := s.RulesFile != "" || len(s.Access.Rules) > 0
@@ -136,7 +136,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	if err != nil {
 		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if !s.silent() || s.Claim.Alone { // a portal needs none: the leader decides about requests that it forwards
+	if !s.isSilent() || s.Claim.Alone { // a portal needs none: the leader decides about requests that it forwards
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {
@@ -152,8 +152,8 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	return nil
 }
 
-// require returns the policy that versions must fulfil to be served, by kind.
-func (o *Origins) require() (map[string]trust.Policy, error) {
+// requiredPolicies returns the policy that versions must fulfil to be served, by kind.
+func (o *Origins) requiredPolicies() (map[string]trust.Policy, error) {
 	all := map[string]trust.Policy{}
 	for _, r := range o.Require {
 		if _, ok := all[r.Kind]; ok {
@@ -215,7 +215,7 @@ func (in *Login) checkDirect(s *Settings) error {
 	if givesTokens || endsSessions && s.UI.ClientID == "" {
 		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
-	if !s.accepts(in.Issuer) {
+	if !s.acceptsIssuer(in.Issuer) {
 		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer))
 	}
 	return nil

@@ -89,14 +89,14 @@ func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 	}
 	gone := slices.DeleteFunc(known[:maxLooked], isHeld)
 	for _, at := range gone {
-		a.ends(at, false)
+		a.endClaim(at, false)
 	}
 	return len(gone) > 0
 }
 
-// locks notes a new claim, which may have joined that at root. It is recorded as a lock
+// noteClaim notes a new claim, which may have joined that at root. It is recorded as a lock
 // once it has won, or has been there for actTime.
-func (a *acts) locks(at, root place, c *claim) {
+func (a *acts) noteClaim(at, root place, c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c.caller == "" && len(a.claims) >= maxSteps {
@@ -120,8 +120,8 @@ func (c *claim) recordLocked() {
 	c.recorded = true
 }
 
-// wins notes that a claim has won. It returns false for a claim that is not known.
-func (a *acts) wins(at place) bool {
+// noteWin notes that a claim has won. It returns false for a claim that is not known.
+func (a *acts) noteWin(at place) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.claims[at]
@@ -131,10 +131,10 @@ func (a *acts) wins(at place) bool {
 	return c != nil
 }
 
-// writes notes a version that a caller has written, "": one that it has sealed again. If it is the copy with which a claim
+// noteWrite notes a version that a caller has written, "": one that it has sealed again. If it is the copy with which a claim
 // takes over, the lock tells of it: then the result is true, unless the lock is recorded
 // already.
-func (a *acts) writes(caller, repository string, t format.StateTag, digest string, fence int64) (told bool) {
+func (a *acts) noteWrite(caller, repository string, t format.StateTag, digest string, fence int64) (told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for at, c := range a.claims {
@@ -175,8 +175,8 @@ const (
 	endLost // it had not won, or nothing was changed under it
 )
 
-// ends forgets a claim, and returns what its end means.
-func (a *acts) ends(at place, forced bool) end {
+// endClaim forgets a claim, and returns what its end means.
+func (a *acts) endClaim(at place, forced bool) end {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.claims[at]
@@ -202,9 +202,9 @@ func (a *acts) ends(at place, forced bool) end {
 	return endSilent
 }
 
-// step keeps a record of a mark until an act of the same caller comes there, whose part
+// noteStep keeps a record of a mark until an act of the same caller comes there, whose part
 // it then is; or writes it after actTime. It is part of an act that came before.
-func (a *acts) step(at place, write func(access.Change), c access.Change) {
+func (a *acts) noteStep(at place, write func(access.Change), c access.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -216,8 +216,8 @@ func (a *acts) step(at place, write func(access.Change), c access.Change) {
 	}
 }
 
-// undo forgets a mark that is gone. It returns false if none waits and no act told of it.
-func (a *acts) undo(at place, digest string) bool {
+// undoMark forgets a mark that is gone. It returns false if none waits and no act told of it.
+func (a *acts) undoMark(at place, digest string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.IndexFunc(a.waiting[at], func(w *waiting) bool { return w.change.Digest == digest })
@@ -245,16 +245,16 @@ func (a *acts) flushLocked(at place) {
 		w.timer.Stop()
 		if len(w.versions) > 1 {
 			w.change.Version = ""
-			w.change.Detail = fmt.Sprintf("%d versions: %s", len(w.versions), ranges(w.versions))
+			w.change.Detail = fmt.Sprintf("%d versions: %s", len(w.versions), rangeText(w.versions))
 		}
 		w.write(w.change)
 	}
 	delete(a.waiting, at)
 }
 
-// act makes what waits at a place, and what comes there within actTime, a part of an act
+// noteAct makes what waits at a place, and what comes there within actTime, a part of an act
 // with this digest.
-func (a *acts) act(at place, digest string) {
+func (a *acts) noteAct(at place, digest string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.waiting[at] {
@@ -297,8 +297,8 @@ func (a *acts) collect(at place, write func(access.Change), c access.Change) {
 	a.waitLocked(at, collectTime, &waiting{write: write, change: c, versions: []int64{n}, digests: []string{c.Digest}})
 }
 
-// settle writes the collections that wait, before the records are shown.
-func (a *acts) settle(all bool) {
+// settleDeletions writes the collections that wait, before the records are shown.
+func (a *acts) settleDeletions(all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for at, waits := range a.waiting {
@@ -315,8 +315,8 @@ func (a *acts) settle(all bool) {
 	}
 }
 
-// ranges writes numbers as 1-3, 7.
-func ranges(all []int64) string {
+// rangeText writes numbers as 1-3, 7.
+func rangeText(all []int64) string {
 	slices.Sort(all)
 	var parts []string
 	for i := 0; i < len(all); {

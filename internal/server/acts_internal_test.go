@@ -116,7 +116,7 @@ func put(serial int) func(context.Context, *statebackend.Lock) error {
 // took returns the changes that were recorded since the last call, one per line.
 func (u *registryUse) took() string {
 	u.t.Helper()
-	u.front.o.acts.settle(false)
+	u.front.o.acts.settleDeletions(false)
 	var lines []string
 	for dec := json.NewDecoder(&u.log); dec.More(); {
 		var r struct {
@@ -361,7 +361,7 @@ func TestManyClaims(t *testing.T) {
 		must.Succeed(t, must.Get(u.front.o.Client.Repo("state/app"))(t).Untag(ctx, tag))
 	}
 	must.Succeed(t, put(maxClaims))
-	u.front.o.acts.settle(true)
+	u.front.o.acts.settleDeletions(true)
 }
 
 // TestActsOfPublication publishes, and leaves marks of publications without one.

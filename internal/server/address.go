@@ -11,21 +11,21 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// publicURL is [Options.reached], or public_url if it is set.
+// publicURL is [Options.reachedURL], or public_url if it is set.
 func (o Options) publicURL(r *http.Request) string {
 	if o.PublicURL != "" {
 		return strings.TrimSuffix(o.PublicURL, "/")
 	}
-	return o.reached(r)
+	return o.reachedURL(r)
 }
 
-// reached returns the URL by which the client reached this server, without a slash at the
+// reachedURL returns the URL by which the client reached this server, without a slash at the
 // end: over TLS, through a listed proxy that says how, or on this machine. It is "" if
 // plain http came over a network, where a proxy may add TLS, or if a proxy that is not
 // listed has left a trace: it may have changed the name. The host is what the client
 // itself sent, so an answer with it is for this client alone. A replica that forwards a
 // request says how it was reached, signed with the keys that replicas share.
-func (o Options) reached(r *http.Request) string {
+func (o Options) reachedURL(r *http.Request) string {
 	if hop := strings.Fields(r.Header.Get(service.HopHeader)); len(hop) > 0 {
 		if len(hop) != 3 || !o.Options.Keys.Verify(hopPurpose, hop[1], hop[2], hop[0]) {
 			return ""
@@ -50,7 +50,7 @@ const hopPurpose = "hop"
 
 // signAddress returns the value of [service.HopHeader] for another replica.
 func (o Options) signAddress(r *http.Request) string {
-	at := o.reached(r)
+	at := o.reachedURL(r)
 	if at == "" {
 		return "1"
 	}

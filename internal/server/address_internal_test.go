@@ -22,7 +22,7 @@ func TestAddressLimits(t *testing.T) {
 		s := Defaults()
 		s.AnonymousRead = true
 		c.change(s)
-		o, err := s.options(Env{})
+		o, err := s.newOptions(Env{})
 		if err != nil {
 			t.Fatal(err)
 		}

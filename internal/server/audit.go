@@ -32,13 +32,13 @@ func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 		return err
 	}
 	o.acts = newActs()
-	o.auditLog = auditlog.New(auditlog.Options{Settle: func() { o.acts.settle(false) }, Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Dropped: o.Metrics.audits().Inc})
+	o.auditLog = auditlog.New(auditlog.Options{Settle: func() { o.acts.settleDeletions(false) }, Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Dropped: o.Metrics.newAuditCounter().Inc})
 	o.Audit = slog.New(o.auditLog.Handler(file))
 	return nil
 }
 
-// audits counts changes that are lost.
-func (m *Metrics) audits() prometheus.Counter {
+// newAuditCounter counts changes that are lost.
+func (m *Metrics) newAuditCounter() prometheus.Counter {
 	return promauto.With(m.all).NewCounter(prometheus.CounterOpts{Name: "okara_audit_dropped_total", Help: "Changes of this replica that are not kept in the registry."})
 }
 
@@ -62,9 +62,9 @@ const maxExports = 4
 // stallExport is the time in which a client must take 64 KiB of a download.
 const stallExport = time.Minute
 
-// audit answers with the content of the audit page: one page of it as JSON, or all
+// serveAudit answers with the content of the audit page: one page of it as JSON, or all
 // matching records for download as CSV or JSON lines.
-func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
+func (f *Front) serveAudit(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
 	}

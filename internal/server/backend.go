@@ -31,14 +31,14 @@ type backend struct {
 	with  func(oci.Credential) (*oci.Client, error)            // a client with another credential; nil: embedded
 }
 
-// backend returns the registry that the settings name, or the embedded one.
-func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) {
+// newBackend returns the registry that the settings name, or the embedded one.
+func (s *Settings) newBackend(env Env, m *Metrics, l addr.Layout) (backend, error) {
 	if s.Registry != "" {
-		return s.remote(env, m)
+		return s.remoteBackend(env, m)
 	}
 	dir := filepath.Join(s.Storage, "registry")
 	var rule depot.VersionRule // reads the registry that asks it
-	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.Value(), Vital: vital(l), Rule: &rule})
+	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.Value(), Vital: isVitalRepository(l), Rule: &rule})
 	if errors.Is(err, embedded.ErrInUse) {
 		return backend{}, fmt.Errorf("%w\nhint: one server has one directory: give this one another --storage, or let several servers share a --registry", err)
 	}
@@ -51,16 +51,16 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 
-// vital returns which repositories may be written when the disk is full: those of states
+// isVitalRepository returns which repositories may be written when the disk is full: those of states
 // with their locks, and the ledger, which holds instances and their leader.
-func vital(l addr.Layout) func(string) bool {
+func isVitalRepository(l addr.Layout) func(string) bool {
 	return func(repository string) bool {
 		it, ok := l.Parse(repository)
 		return ok && (it.Kind == addr.KindState || it.Kind == addr.KindLedger) || l.BelowState(repository)
 	}
 }
 
-func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
+func (s *Settings) remoteBackend(env Env, m *Metrics) (backend, error) {
 	host, _, err := addr.SplitRegistry(s.Registry)
 	if err != nil {
 		return backend{}, &syntax.SettingError{Err: err}
@@ -78,12 +78,12 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 	return backend{client: c, where: s.Registry, with: with}, err
 }
 
-// schedule returns when the embedded registry frees space, with a callback for the
+// gcSchedule returns when the embedded registry frees space, with a callback for the
 // metrics.
-func (g *GC) schedule(m *Metrics) embedded.Schedule {
+func (g *GC) gcSchedule(m *Metrics) embedded.Schedule {
 	return embedded.Schedule{Every: g.Interval.Value(), MinAge: g.MinAge.Value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {
-			m.collected(c.Bytes, c.Used)
+			m.recordCollection(c.Bytes, c.Used)
 		}
 	}}
 }

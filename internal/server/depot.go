@@ -81,34 +81,34 @@ func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 
 // ServeHTTP requests a run now and does not wait for it.
 func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	r.ask()
+	r.requestRun()
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// ask requests a run as soon as the current one, if any, has ended.
-func (r *depotRunner) ask() {
+// requestRun requests a run as soon as the current one, if any, has ended.
+func (r *depotRunner) requestRun() {
 	select {
 	case r.force <- struct{}{}:
 	default: // a request is pending already
 	}
 }
 
-// times returns when the next run begins, and how the last one ended.
-func (r *depotRunner) times() (next time.Time, last web.DepotRun) {
+// runTimes returns when the next run begins, and how the last one ended.
+func (r *depotRunner) runTimes() (next time.Time, last web.DepotRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next, r.last
 }
 
-// plan records when the next run begins; zero: a run is under way.
-func (r *depotRunner) plan(next time.Time) {
+// recordNext records when the next run begins; zero: a run is under way.
+func (r *depotRunner) recordNext(next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next = next
 }
 
-// ended records how a run ended.
-func (r *depotRunner) ended(err error) {
+// recordEnd records how a run ended.
+func (r *depotRunner) recordEnd(err error) {
 	run := web.DepotRun{Ended: time.Now(), Failures: r.failures, More: r.failed - len(r.failures)}
 	if err != nil {
 		run.Problem = err.Error()
@@ -118,23 +118,23 @@ func (r *depotRunner) ended(err error) {
 	r.last = run
 }
 
-// run works until ctx ends. An error in the depot file is reported, and the file is read
+// runDepots works until ctx ends. An error in the depot file is reported, and the file is read
 // again at the next run.
-func (r *depotRunner) run(ctx context.Context) {
+func (r *depotRunner) runDepots(ctx context.Context) {
 	for {
 		r.failed = 0
 		r.failures = nil
-		r.plan(time.Time{})
+		r.recordNext(time.Time{})
 		interval := time.Minute
 		set, err := supply.ReadSet(r.file)
 		if err == nil {
 			interval = set.Interval
-			err = r.once(ctx, set)
+			err = r.runOnce(ctx, set)
 		}
 		locked, _ := errors.AsType[*statebackend.LockedError](err)
 		if locked == nil && ctx.Err() == nil {
-			r.metrics.ran(err, r.failed)
-			r.ended(err)
+			r.metrics.countRun(err, r.failed)
+			r.recordEnd(err)
 		}
 		switch {
 		case locked != nil:
@@ -143,7 +143,7 @@ func (r *depotRunner) run(ctx context.Context) {
 			r.log.Error("depot: run failed", "error", err)
 		}
 		wait := depotWait(interval, locked != nil)
-		r.plan(time.Now().Add(wait))
+		r.recordNext(time.Now().Add(wait))
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -186,7 +186,7 @@ func whileHeld(ctx context.Context, lock *statebackend.Lock) (context.Context, f
 	return ctx, func() { cancel(nil) }
 }
 
-func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
+func (r *depotRunner) runOnce(ctx context.Context, set *supply.Set) error {
 	lock, err := r.store.Lock(ctx, depotWorkspace, depotLockInfo("depot", r.env.Version))
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 		for _, d := range p.LeftOut {
 			r.log.Warn("depot: left out", "entry", d.Entry, "version", d.Version, "reason", d.Reason)
 		}
-		_, err = s.Apply(ctx, p, r.note)
+		_, err = s.Apply(ctx, p, r.logResult)
 	}
 	if lost := context.Cause(ctx); lost != nil {
 		err = lost
@@ -227,8 +227,8 @@ func depotLockInfo(operation, version string) format.LockInfo {
 	}
 }
 
-// note logs a change, a failure or drift.
-func (r *depotRunner) note(res supply.Result) {
+// logResult logs a change, a failure or drift.
+func (r *depotRunner) logResult(res supply.Result) {
 	attrs := []any{"action", string(res.Action), "entry", res.Entry, "version", res.Version, "state", string(res.State), "reason", res.Reason}
 	switch {
 	case res.Error != "":

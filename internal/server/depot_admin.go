@@ -53,20 +53,20 @@ func newDepotAdmin(o Options, d *depot.Depot) (*depotAdmin, error) {
 
 // Depot implements [web.Depot].
 func (k *depotAdmin) Depot(ctx context.Context) (web.DepotView, error) {
-	read, err := k.seen.Get(ctx, "", cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}, func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
+	read, err := k.seen.Get(ctx, "", cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}, func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.readView(ctx) })
 	if err != nil {
 		return web.DepotView{}, err
 	}
 	v := *read
 	if k.runner != nil {
 		v.Runs = true
-		v.Next, v.Last = k.runner.times()
+		v.Next, v.Last = k.runner.runTimes()
 	}
 	return v, nil
 }
 
-// read reads the record and the holder of the lock from the registry.
-func (k *depotAdmin) read(ctx context.Context) (*web.DepotView, error) {
+// readView reads the record and the holder of the lock from the registry.
+func (k *depotAdmin) readView(ctx context.Context) (*web.DepotView, error) {
 	rec, err := supply.ReadRecord(ctx, k.d)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (k *depotAdmin) read(ctx context.Context) (*web.DepotView, error) {
 		if err != nil {
 			v.Problem = err.Error()
 		} else {
-			v.Entries = declared(set)
+			v.Entries = declaredEntries(set)
 		}
 	}
 	for i := range v.Entries {
@@ -102,8 +102,8 @@ func (k *depotAdmin) read(ctx context.Context) (*web.DepotView, error) {
 	return v, nil
 }
 
-// declared returns the entries of a depot file, in its order.
-func declared(set *supply.Set) (all []web.DepotEntry) {
+// declaredEntries returns the entries of a depot file, in its order.
+func declaredEntries(set *supply.Set) (all []web.DepotEntry) {
 	for _, e := range set.Modules {
 		all = append(all, web.DepotEntry{Name: e.Key(), Constraint: e.Versions.String(), Origin: e.From(), Declared: true})
 	}
@@ -144,7 +144,7 @@ func (k *depotAdmin) Sync() bool {
 	if k.runner == nil {
 		return false
 	}
-	k.runner.ask()
+	k.runner.requestRun()
 	k.seen.Forget("") // so that the caller sees the result of the run
 	return true
 }
@@ -153,7 +153,7 @@ func (k *depotAdmin) Sync() bool {
 func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved, error) {
 	it, v, ok := a.Item()
 	if !ok {
-		return web.Approved{}, conflict("this is no version of a depot")
+		return web.Approved{}, conflictError("this is no version of a depot")
 	}
 	defer k.seen.Forget("")
 	r, err := k.d.Repo(it.Repository(k.d.Options().Layout))
@@ -161,7 +161,7 @@ func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved,
 		return web.Approved{}, err
 	}
 	if there, err := r.Resolve(ctx, v.Tag()); err == nil && there.Digest.String() == a.Digest {
-		late, err := k.note(ctx, a, v) // completes an approval that was cut off
+		late, err := k.noteApproval(ctx, a, v) // completes an approval that was cut off
 		return web.Approved{Before: true, Late: late}, err
 	} else if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return web.Approved{}, err
@@ -171,31 +171,31 @@ func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved,
 		_, err = rec.Waits(a.Entry, v, a.Digest)
 	}
 	if errors.Is(err, supply.ErrOutdated) {
-		return web.Approved{}, conflict("it is not what was shown: " + err.Error() + "; look at the depot again")
+		return web.Approved{}, conflictError("it is not what was shown: " + err.Error() + "; look at the depot again")
 	}
 	if err != nil {
 		return web.Approved{}, err
 	}
 	out, err := k.d.Approve(ctx, r, v, a.Digest)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, depot.ErrTaken) {
-		return web.Approved{}, conflict("nothing waits there with this digest any more; look at the depot again")
+		return web.Approved{}, conflictError("nothing waits there with this digest any more; look at the depot again")
 	}
 	if err != nil {
 		return web.Approved{}, err
 	}
-	late, err := k.note(ctx, a, v)
+	late, err := k.noteApproval(ctx, a, v)
 	return web.Approved{Late: late, Warnings: out.Warnings}, err
 }
 
-func conflict(text string) error { return &service.Error{Status: http.StatusConflict, Text: text} }
+func conflictError(text string) error { return &service.Error{Status: http.StatusConflict, Text: text} }
 
-// note writes an approval into the record, which only the holder of the lock may write.
+// noteApproval writes an approval into the record, which only the holder of the lock may write.
 // If a run holds it, late is true: the next run finds the approved version itself.
-func (k *depotAdmin) note(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
+func (k *depotAdmin) noteApproval(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
 	lock, err := k.store.Lock(ctx, depotWorkspace, depotLockInfo("approval", k.version))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		if k.runner != nil {
-			k.runner.ask()
+			k.runner.requestRun()
 		}
 		return true, nil
 	}

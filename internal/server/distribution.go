@@ -70,9 +70,9 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.o.Embedded.ServeHTTP(rec, r)
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
-		f.changed(r)
+		f.updateCaches(r)
 	}
-	push.record(rec)
+	push.recordChange(rec)
 	return nil
 }
 
@@ -131,10 +131,10 @@ func isForm(r *http.Request) bool {
 	return false
 }
 
-// changed updates the caches of the front-end at once after a write to the embedded
+// updateCaches updates the caches of the front-end at once after a write to the embedded
 // registry or a deletion there. A version is added to the catalog as well: the client
 // that pushed it may have no right to write the catalog.
-func (f *Front) changed(r *http.Request) {
+func (f *Front) updateCaches(r *http.Request) {
 	repository := embedded.RepositoryOf(r.URL.Path)
 	c := f.Protocols.Catalog()
 	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")

@@ -49,7 +49,7 @@ func newDoctor(o Options, m *Metrics) *doctor {
 
 // Findings implements [web.Doctor].
 func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
-	m := d.metrics.samples()
+	m := d.metrics.gatherSamples()
 	var all []web.Finding
 	all = append(all, registryFindings(m)...)
 	if d.states != nil {

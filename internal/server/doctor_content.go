@@ -19,7 +19,7 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 	for _, s := range keys {
 		end := time.Unix(int64(s.value), 0)
 		if end.Sub(now) < soon {
-			all = append(all, ending("Key "+s.labels["key"]+" of "+s.labels["address"], end, now,
+			all = append(all, endingFinding("Key "+s.labels["key"]+" of "+s.labels["address"], end, now,
 				"Tools refuse a provider whose key has ended.", "Sign the versions with a new key, and publish them again."))
 		}
 	}
@@ -27,7 +27,7 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 		all = append(all, web.Finding{About: "Keys of providers", State: fmt.Sprintf("%d with an end were served", len(keys)), Meaning: "None of them ends within 60 days."})
 	}
 	if !certificate.IsZero() {
-		f := ending("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Replace it and restart the server.")
+		f := endingFinding("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Replace it and restart the server.")
 		if f.Verdict == web.Fine {
 			f.Meaning = "It does not end within 60 days."
 			f.Do = ""
@@ -37,8 +37,8 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 	return all
 }
 
-// ending returns a finding about something that ends.
-func ending(about string, end, now time.Time, meaning, do string) web.Finding {
+// endingFinding returns a finding about something that ends.
+func endingFinding(about string, end, now time.Time, meaning, do string) web.Finding {
 	f := web.Finding{About: about, State: "ends on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
 	switch left := end.Sub(now); {
 	case left <= 0:
@@ -53,7 +53,7 @@ func ending(about string, end, now time.Time, meaning, do string) web.Finding {
 // contentFindings report wrong or refused content of the registry.
 func contentFindings(m map[string][]sample) (all []web.Finding) {
 	checks := m["okara_policy_checks_total"]
-	if refused, n := total(checks, "result", "refused"), total(checks, "", ""); n > 0 {
+	if refused, n := sumSamples(checks, "result", "refused"), sumSamples(checks, "", ""); n > 0 {
 		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks refused a version", refused, n), Meaning: "All served versions are signed and scanned as the require blocks demand."}
 		if refused > 0 {
 			f.Verdict = web.Look
@@ -62,19 +62,19 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 		}
 		all = append(all, f)
 	}
-	if n := total(m["okara_tag_moved_total"], "", ""); n > 0 {
+	if n := sumSamples(m["okara_tag_moved_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Tags of providers", State: fmt.Sprintf("%d were moved to other content", n),
 			Meaning: "A published version was replaced. The lock files of its users do not match any more.", Do: "The log names them. Find out who wrote to the registry.",
 		})
 	}
-	if n := total(m["okara_digest_mismatch_total"], "", ""); n > 0 {
+	if n := sumSamples(m["okara_digest_mismatch_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Digests", State: fmt.Sprintf("%d answers of the registry had other bytes than their digest", n),
 			Meaning: "The registry, or something on the way there, alters or cuts what it sends. It was never served as complete.", Do: "Look at the disk of the registry, and at proxies before it.",
 		})
 	}
-	if n := total(m["okara_audit_dropped_total"], "", ""); n > 0 {
+	if n := sumSamples(m["okara_audit_dropped_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Look, About: "Audit", State: fmt.Sprintf("%d changes of this replica are not kept in the registry", n),
 			Meaning: "The registry was unavailable for too long. The file of audit_log has these changes.", Do: "See why the queue repository could not be written: the log has the error.",
@@ -143,7 +143,7 @@ func diskFinding(about string, size, free float64) web.Finding {
 
 // queueFindings report the jobs of webhooks and of pull-through.
 func queueFindings(m map[string][]sample) []web.Finding {
-	count := func(state string) int { return total(m["okara_queue_jobs"], "state", state) }
+	count := func(state string) int { return sumSamples(m["okara_queue_jobs"], "state", state) }
 	f := web.Finding{
 		About:   "Queue",
 		State:   fmt.Sprintf("%d waiting, %d running; %d done, %d failed, %d parked since the start", count("waiting"), count("running"), count("done"), count("failed"), count("parked")),
@@ -193,7 +193,7 @@ func depotFindings(m map[string][]sample) []web.Finding {
 	if failed > succeeded {
 		f.Verdict = web.Act
 		f.State = f.State + "; last one with failures: " + at(failed)
-		f.Meaning = fmt.Sprintf("The newest run could not bring in everything; %d failures since the start.", total(m["okara_depot_failures_total"], "", ""))
+		f.Meaning = fmt.Sprintf("The newest run could not bring in everything; %d failures since the start.", sumSamples(m["okara_depot_failures_total"], "", ""))
 		f.Do = "okara depot plan says what is missing, and why."
 	}
 	return []web.Finding{f}

@@ -103,9 +103,9 @@ func TestFindings(t *testing.T) {
 func metricNames(t *testing.T) (names []string) {
 	t.Helper()
 	m := NewMetrics()
-	m.running("v1", t.TempDir())
+	m.addRunning("v1", t.TempDir())
 	m.depots()
-	m.audits()
+	m.newAuditCounter()
 	all := make(chan *prometheus.Desc)
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {
@@ -120,7 +120,7 @@ func metricNames(t *testing.T) (names []string) {
 func TestDoctor(t *testing.T) {
 	m := NewMetrics()
 	dir := t.TempDir()
-	m.running("v1", dir)
+	m.addRunning("v1", dir)
 	answers := []int{200, 200, 503}
 	transport := m.Transport(turns(func() int { code := answers[0]; answers = append(answers[1:], code); return code }))
 	for range 6 {

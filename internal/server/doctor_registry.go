@@ -30,17 +30,17 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		of := slices.DeleteFunc(slices.Clone(requests), func(s sample) bool {
 			return s.labels["registry"] != registry || s.labels["operation"] != operation
 		})
-		bad := failures(of)
+		bad := countFailures(of)
 		f := web.Finding{
 			About: "Registry " + registry + ", " + operation, State: fmt.Sprintf("%d of %d requests failed", bad, h.count),
 			Meaning: "The registry answers, and soon enough.",
 		}
-		bound, known := h.within()
+		bound, known := h.boundOf95()
 		if known {
 			f.State += fmt.Sprintf("; 95 of 100 were answered within %s", time.Duration(bound*float64(time.Second)))
 		}
 		switch {
-		case often(bad, int(h.count)):
+		case failsOften(bad, int(h.count)):
 			f.Verdict = web.Act
 			f.Meaning = "At least every tenth request got no answer, an error, or was refused as one too many."
 			f.Do = "Look at the log of the server and of the registry; okara admin doctor names what the registry does not support."
@@ -68,10 +68,10 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 		byRule[rule] = append(byRule[rule], s)
 	}
 	for _, rule := range rules {
-		bad := failures(byRule[rule])
-		n := total(byRule[rule], "", "")
+		bad := countFailures(byRule[rule])
+		n := sumSamples(byRule[rule], "", "")
 		f := web.Finding{About: "Origins of pull_through " + rule, State: fmt.Sprintf("%d of %d requests failed", bad, n), Meaning: "Providers that are not stored yet can be fetched."}
-		if often(bad, n) {
+		if failsOften(bad, n) {
 			f.Verdict = web.Look
 			f.Meaning = "Providers that are not stored yet may not be available. Stored ones are still served."
 			f.Do = "Look at the log of the server, and at the way to the origin."
@@ -81,9 +81,9 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// failures returns the number of requests without an answer, or with the status 429 or
+// countFailures returns the number of requests without an answer, or with the status 429 or
 // 5xx.
-func failures(requests []sample) (n int) {
+func countFailures(requests []sample) (n int) {
 	for _, s := range requests {
 		code, err := strconv.Atoi(s.labels["code"])
 		if err != nil || code == 429 || code >= 500 {
@@ -93,8 +93,8 @@ func failures(requests []sample) (n int) {
 	return n
 }
 
-// often reports whether a tenth or more failed, which is no accident.
-func often(bad, all int) bool { return bad > 0 && bad*10 >= all }
+// failsOften reports whether a tenth or more failed, which is no accident.
+func failsOften(bad, all int) bool { return bad > 0 && bad*10 >= all }
 
 // verdictWait is how long the page waits for the repositories of states to be examined,
 // which happens once after the start.
@@ -108,7 +108,7 @@ func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) 
 	marked, whole := s.Marked(ctx)
 	for _, m := range marked {
 		if m.Verdict != nil {
-			all = append(all, examined(m))
+			all = append(all, examinedFinding(m))
 		}
 	}
 	if !whole {
@@ -117,44 +117,44 @@ func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) 
 		})
 	}
 	if len(all) == 0 {
-		all = append(all, unexamined(s.Host()))
+		all = append(all, unexaminedFinding(s.Host()))
 	}
 	return all
 }
 
-// examined returns the finding about the verdict on one repository.
-func examined(m states.Marks) web.Finding {
+// examinedFinding returns the finding about the verdict on one repository.
+func examinedFinding(m states.Marks) web.Finding {
 	v := m.Verdict
 	f := web.Finding{
 		About: "Locks in " + m.Repository,
-		State: fmt.Sprintf("%s, examined on %s by %s", locking(v.Locking), v.Checked.UTC().Format(time.DateOnly), cmp.Or(text.Clip(v.Tool, 60), "an unknown tool")),
+		State: fmt.Sprintf("%s, examined on %s by %s", lockingWords(v.Locking), v.Checked.UTC().Format(time.DateOnly), cmp.Or(text.Clip(v.Tool, 60), "an unknown tool")),
 	}
 	if v.Rounds > 0 {
 		f.State += fmt.Sprintf("; %d conflicts and %d late lists in %d rounds", v.Conflicts, v.Stale, v.Rounds)
 	}
-	f.Verdict, f.Meaning, f.Do = meaning(*v)
+	f.Verdict, f.Meaning, f.Do = verdictMeaning(*v)
 	if f.Do != "" {
 		f.Do += " Then run okara admin doctor on it again."
 	}
 	return f
 }
 
-// unexamined returns the finding that follows from the host name of a registry.
-func unexamined(host string) web.Finding {
+// unexaminedFinding returns the finding that follows from the host name of a registry.
+func unexaminedFinding(host string) web.Finding {
 	v := statebackend.HostVerdict(host)
 	by := host + " by its name"
 	if host == httpserve.OwnRegistry {
 		by = "the registry of this server"
 	}
-	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, locking(v.Locking))}
-	f.Verdict, f.Meaning, f.Do = meaning(v)
+	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, lockingWords(v.Locking))}
+	f.Verdict, f.Meaning, f.Do = verdictMeaning(v)
 	if f.Do == "" {
 		f.Do = "okara admin doctor REPOSITORY tests the registry, and keeps the verdict in the repository."
 	}
 	return f
 }
 
-func locking(verdict string) string {
+func lockingWords(verdict string) string {
 	switch verdict {
 	case statebackend.LockingExact:
 		return "exact"
@@ -164,7 +164,7 @@ func locking(verdict string) string {
 	return "refused"
 }
 
-func meaning(v format.Verdict) (verdict web.Verdict, words, do string) {
+func verdictMeaning(v format.Verdict) (verdict web.Verdict, words, do string) {
 	if v.Pointer == format.PointerStuck && v.Locking != statebackend.LockingRefused {
 		return web.Look, "Locks work, but tags do not move: reads list the versions first, and other tools read an old state.",
 			"Exempt state-*, locked-* and unlocked-* from the rule of the registry that keeps tags (not state-*-v*)."

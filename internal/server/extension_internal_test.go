@@ -117,7 +117,7 @@ func TestExtensionRefused(t *testing.T) {
 	} {
 		s, _, err := readExtended(t, tt.text)
 		if err == nil {
-			_, err = s.options(Env{})
+			_, err = s.newOptions(Env{})
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
@@ -132,7 +132,7 @@ func TestExtensionRefused(t *testing.T) {
 // requests for others to decide, though no setting grants access.
 func TestExtensionAlone(t *testing.T) {
 	s, _ := must.GetBoth(readExtended(t, "listen = \":8080\"\ngreeting {\n  word  = \"a\"\n  alone = true\n}\n"))(t)
-	if policy, err := s.access(); err != nil || len(policy.Anonymous) > 0 || policy.AnyToken {
+	if policy, err := s.accessPolicy(); err != nil || len(policy.Anonymous) > 0 || policy.AnyToken {
 		t.Errorf("%+v, %v", policy, err)
 	}
 }

@@ -104,7 +104,7 @@ func New(o Options) (*Front, error) {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	mux := f.kit.Mux()
-	for _, s := range f.services() {
+	for _, s := range f.allServices() {
 		if s.handler != nil {
 			mux.Handle(s.route, s.handler)
 		}
@@ -112,7 +112,7 @@ func New(o Options) (*Front, error) {
 			f.adding = append(f.adding, s)
 		}
 	}
-	f.Handler = f.screened(mux)
+	f.Handler = f.screenRequests(mux)
 	return f, nil
 }
 
@@ -136,12 +136,12 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	kit := service.New(service.Options{
-		Guard: guard, Answered: metrics.answered, Logger: o.Logger, Hop: func(r *http.Request) string { return o.signAddress(r) },
+		Guard: guard, Answered: metrics.countAnswer, Logger: o.Logger, Hop: func(r *http.Request) string { return o.signAddress(r) },
 	})
 	o.Options.Kit = kit
 	o.Options.Keys = keys
 	o.Options.Metrics = metrics.protocols
-	o.Options.Reached = o.reached
+	o.Options.Reached = o.reachedURL
 	protocols, err := registry.New(o.Options)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func newFront(o Options) (*Front, error) {
 			}
 		}
 		shown := web.Options{
-			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: machine(),
+			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: hostName(),
 			Doctor: doctor, Depot: admin, Audit: o.auditLog, ImageHosts: o.imageHosts, Instances: f.mounted.Pages,
 		}
 		if f.mounted.RunPages != nil && shown.States != nil {
@@ -186,8 +186,8 @@ func newFront(o Options) (*Front, error) {
 	return f, err
 }
 
-// machine returns the host name of this machine, "" if it has none.
-func machine() string {
+// hostName returns the host name of this machine, "" if it has none.
+func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
 		return "" // the pages work without it
@@ -224,7 +224,7 @@ func toRun(w http.ResponseWriter, r *http.Request) error {
 // or names the command. It ignores the query, which the tool controls.
 func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	if !f.o.Pages {
-		return say(w, "The administrator of this server makes tokens with `okara admin token new`.\n"+
+		return writeText(w, "The administrator of this server makes tokens with `okara admin token new`.\n"+
 			"Paste yours where `tofu login` or `terraform login` waits for it.\n")
 	}
 	w.Header().Set("Location", "../../ui/me")
@@ -236,7 +236,7 @@ func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 func (o Options) guard(keys *keyring.Ring, m *Metrics) (*access.Guard, error) {
 	out := access.Options{
 		Policy: o.Access, Login: o.Login, Keyring: keys, Sessions: o.Sessions, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
-		Audit: o.Audit, Decided: m.decided, Logger: o.Logger, Transport: o.Transport, Now: o.Now, RunOver: o.RunOver,
+		Audit: o.Audit, Decided: m.countDecision, Logger: o.Logger, Transport: o.Transport, Now: o.Now, RunOver: o.RunOver,
 	}
 	if o.PassThrough != nil {
 		out.PassThrough = registry.PassesThrough
@@ -274,16 +274,16 @@ func (f *Front) Finish(ctx context.Context) {
 	if !f.o.Alone {
 		f.Protocols.Finish(ctx)
 	}
-	f.o.acts.settle(true)
+	f.o.acts.settleDeletions(true)
 	if f.o.auditLog != nil {
 		f.o.auditLog.Finish(ctx)
 	}
 }
 
-// screened is in front of all routes. It refuses requests of web pages, and paths that
+// screenRequests is in front of all routes. It refuses requests of web pages, and paths that
 // the multiplexer would redirect to a cleaned form: no client sends those, and a redirect
 // would only hide the mistake.
-func (f *Front) screened(next http.Handler) http.Handler {
+func (f *Front) screenRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(service.NoSniff, "nosniff")
 		if err := f.kit.Guard.Screen(r); err != nil {

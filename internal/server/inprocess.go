@@ -36,7 +36,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer stop()
-		err := t.serve(w, in)
+		err := t.serveInProcess(w, in)
 		if body != nil {
 			_ = body.Close() // it was only read
 		}
@@ -50,8 +50,8 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// serve calls the handler. A panic ends this request, not the process, as in net/http.
-func (t inProcess) serve(w *pipeWriter, r *http.Request) (err error) {
+// serveInProcess calls the handler. A panic ends this request, not the process, as in net/http.
+func (t inProcess) serveInProcess(w *pipeWriter, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("registry handler: %v", p)

@@ -70,7 +70,7 @@ func TestInProcess(t *testing.T) {
 // for the server's own client as well.
 func TestOwnRegistryKeepsVersions(t *testing.T) {
 	s := &Settings{Storage: t.TempDir(), GC: &GC{}}
-	back := must.Get(s.backend(Env{}, NewMetrics(), addr.Layout{}))(t)
+	back := must.Get(s.newBackend(Env{}, NewMetrics(), addr.Layout{}))(t)
 	t.Cleanup(func() { must.Succeed(t, back.own.Close()) })
 	repo := must.Get(back.client.Repo("modules/net/vpc/aws"))(t)
 	must.Get(repo.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}}))(t)

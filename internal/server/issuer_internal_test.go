@@ -27,7 +27,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 		{fmt.Sprintf("ca_file = %q", file), "okara.hcl:1: ca_file: "},
 		{fmt.Sprintf("ca_file = %q\njwks_file = %q", file, file), "leave ca_file out"},
 	} {
-		_, err := settingsOf(t, "issuer \"here\" {\naudiences = [\"okara\"]\n"+tt.text+"\n}").access()
+		_, err := settingsOf(t, "issuer \"here\" {\naudiences = [\"okara\"]\n"+tt.text+"\n}").accessPolicy()
 		if _, ok := errors.AsType[*syntax.SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
@@ -43,7 +43,7 @@ func TestRuleOfAnUnknownIssuer(t *testing.T) {
 		"issuer \"https://i.example.com\" {\n  audiences = [\"okara\"]\n}":          "",
 		"login {\n  issuer = \"https://i.example.com\"\n  client_id = \"okara\"\n}": "",
 	} {
-		_, err := settingsOf(t, text+rule).access()
+		_, err := settingsOf(t, text+rule).accessPolicy()
 		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}

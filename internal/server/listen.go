@@ -55,8 +55,8 @@ func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca st
 	return srv, ca, err
 }
 
-// check requires cert and key, or self_signed, or neither.
-func (t *TLS) check() error {
+// checkFiles requires cert and key, or self_signed, or neither.
+func (t *TLS) checkFiles() error {
 	switch {
 	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
 		return syntax.WrongAt(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
@@ -70,7 +70,7 @@ func (t *TLS) check() error {
 
 // certificate returns the TLS configuration of a self-signed server, and its CA file.
 func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
-	if err := s.TLS.check(); err != nil || !s.TLS.SelfSigned {
+	if err := s.TLS.checkFiles(); err != nil || !s.TLS.SelfSigned {
 		return "", nil, err
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}

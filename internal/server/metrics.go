@@ -81,12 +81,12 @@ func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// decided counts a decision about a request.
-func (m *Metrics) decided(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() }
+// countDecision counts a decision about a request.
+func (m *Metrics) countDecision(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() }
 
-// answered counts a request. The route is its pattern, never its path, and an unknown
+// countAnswer counts a request. The route is its pattern, never its path, and an unknown
 // method counts as "other", so that the number of series stays small.
-func (m *Metrics) answered(r *http.Request, status int, took time.Duration) {
+func (m *Metrics) countAnswer(r *http.Request, status int, took time.Duration) {
 	method := r.Method
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete, "LOCK", "UNLOCK":
@@ -158,9 +158,9 @@ type collectionMetrics struct {
 	free prometheus.Counter
 }
 
-// collected records how much a garbage collection of the embedded registry freed and how
+// recordCollection records how much a garbage collection of the embedded registry freed and how
 // much is in use afterwards.
-func (m *Metrics) collected(freed, used int64) {
+func (m *Metrics) recordCollection(freed, used int64) {
 	c := &m.collection
 	c.once.Do(func() {
 		auto := promauto.With(m.all)
@@ -173,9 +173,9 @@ func (m *Metrics) collected(freed, used int64) {
 	c.free.Add(float64(freed))
 }
 
-// running adds the metrics of a running server: its process, its version, and the disk of
+// addRunning adds the metrics of a running server: its process, its version, and the disk of
 // its storage folder.
-func (m *Metrics) running(version, folder string) {
+func (m *Metrics) addRunning(version, folder string) {
 	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
 	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "okara_build_info", Help: "Always 1; the labels have the versions.",
@@ -232,9 +232,9 @@ func (m *Metrics) depots() depotMetrics {
 	}
 }
 
-// ran counts a run that has ended, with the number of versions that failed; err means that
+// countRun counts a run that has ended, with the number of versions that failed; err means that
 // the run failed as a whole.
-func (m depotMetrics) ran(err error, failed int) {
+func (m depotMetrics) countRun(err error, failed int) {
 	result := "succeeded"
 	if err != nil {
 		failed++
@@ -260,9 +260,9 @@ type bucket struct {
 	count uint64
 }
 
-// samples returns the current metrics by name. Metrics that cannot be measured are
+// gatherSamples returns the current metrics by name. Metrics that cannot be measured are
 // missing.
-func (m *Metrics) samples() map[string][]sample {
+func (m *Metrics) gatherSamples() map[string][]sample {
 	families, _ := m.all.Gather() // an error of one collector does not hide the others
 	all := make(map[string][]sample, len(families))
 	for _, f := range families {
@@ -283,9 +283,9 @@ func (m *Metrics) samples() map[string][]sample {
 	return all
 }
 
-// within returns the bucket bound in seconds that 95 of 100 observations keep; false if
+// boundOf95 returns the bucket bound in seconds that 95 of 100 observations keep; false if
 // they exceed every bound.
-func (s sample) within() (float64, bool) {
+func (s sample) boundOf95() (float64, bool) {
 	i := slices.IndexFunc(s.buckets, func(b bucket) bool { return float64(b.count) >= .95*float64(s.count) })
 	if i < 0 || s.count == 0 {
 		return 0, false
@@ -293,8 +293,8 @@ func (s sample) within() (float64, bool) {
 	return s.buckets[i].upTo, true
 }
 
-// total adds up the samples whose label has the value, or all samples if label is "".
-func total(samples []sample, label, value string) (n int) {
+// sumSamples adds up the samples whose label has the value, or all samples if label is "".
+func sumSamples(samples []sample, label, value string) (n int) {
 	for _, s := range samples {
 		if label == "" || s.labels[label] == value {
 			n += int(s.value)

@@ -30,10 +30,10 @@ func TestMetricsPage(t *testing.T) {
 	}
 	all := make(chan *prometheus.Desc)
 	m := NewMetrics()
-	m.running("v1", t.TempDir())
+	m.addRunning("v1", t.TempDir())
 	m.depots()
-	m.audits()
-	m.collected(0, 0) // the metrics of the embedded registry appear with its first collection
+	m.newAuditCounter()
+	m.recordCollection(0, 0) // the metrics of the embedded registry appear with its first collection
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {
 		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
@@ -52,7 +52,7 @@ func TestMetricsPage(t *testing.T) {
 // metrics of a server.
 func TestQueries(t *testing.T) {
 	m := NewMetrics()
-	m.running("v1", t.TempDir())
+	m.addRunning("v1", t.TempDir())
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	all := metricstest.Series{"up": {"job", "instance"}}
@@ -77,11 +77,11 @@ func TestQueries(t *testing.T) {
 // TestRunningMetrics checks the metrics of a running server.
 func TestRunningMetrics(t *testing.T) {
 	m := NewMetrics()
-	m.running("v1.2.3", t.TempDir())
+	m.addRunning("v1.2.3", t.TempDir())
 	d := m.depots()
-	d.ran(nil, 0)
-	d.ran(nil, 2)
-	d.ran(errors.New("no registry"), 0)
+	d.countRun(nil, 0)
+	d.countRun(nil, 2)
+	d.countRun(errors.New("no registry"), 0)
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, line := range []string{

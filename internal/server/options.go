@@ -25,9 +25,9 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// options converts the settings to options. It opens and creates nothing: [Settings.open]
+// newOptions converts the settings to options. It opens and creates nothing: [Settings.openBackend]
 // adds the registry and the keys.
-func (s *Settings) options(env Env) (o Options, err error) {
+func (s *Settings) newOptions(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
 			Hostname: s.Hostname, PublicURL: s.PublicURL, BasePath: s.BasePath, TagTTL: s.Cache.TagTTL.Value(), Logger: env.Log,
@@ -39,12 +39,12 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil {
 		o.Local = netaddr.IsLoopback(host)
 	}
-	o.off = s.UI.off()
+	o.off = s.UI.partsOff()
 	if err = markdown.CheckImageHosts(s.UI.ImageHosts); err != nil {
 		return o, syntax.WrongAt(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts
-	if o.TFE = s.Cloud.options(); o.TFE != nil {
+	if o.TFE = s.Cloud.tfeOptions(); o.TFE != nil {
 		o.TFE.Folder = s.Storage
 		if env.States.Sealer != nil {
 			o.TFE.Sealer = env.States.Sealer
@@ -55,7 +55,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if s.Pass && s.Registry == "" {
 		return o, &syntax.SettingError{Err: errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
 	}
-	if o.Access, err = s.access(); err != nil {
+	if o.Access, err = s.accessPolicy(); err != nil {
 		return o, err
 	}
 	if o.rules, err = s.rulesFile(); err != nil {
@@ -74,10 +74,10 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
 		return o, syntax.WrongAt(s.RevokedRange, err)
 	}
-	if o.Archives, err = s.Archives.options(); err != nil {
+	if o.Archives, err = s.Archives.archiveOptions(); err != nil {
 		return o, err
 	}
-	if o.Require, err = s.Origins.require(); err != nil {
+	if o.Require, err = s.Origins.requiredPolicies(); err != nil {
 		return o, err
 	}
 	if o.Login, err = s.login(); err != nil {
@@ -86,7 +86,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if err = s.checkSessions(); err != nil {
 		return o, err
 	}
-	if o.GitHub, err = s.Origins.github(env); err != nil {
+	if o.GitHub, err = s.Origins.readGitHub(env); err != nil {
 		return o, err
 	}
 	if o.PullThrough, err = s.Origins.pullRules(env, o.Metrics); err != nil {
@@ -103,10 +103,10 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	return o, err
 }
 
-// open opens the registry behind the server, and creates the folders and keys that a
+// openBackend opens the registry behind the server, and creates the folders and keys that a
 // first start needs.
-func (s *Settings) open(o *Options, env Env) (back backend, err error) {
-	if back, err = s.backend(env, o.Metrics, o.Layout); err != nil {
+func (s *Settings) openBackend(o *Options, env Env) (back backend, err error) {
+	if back, err = s.newBackend(env, o.Metrics, o.Layout); err != nil {
 		return back, err
 	}
 	back.layout = o.Layout
@@ -127,8 +127,8 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	if o.States, err = s.states(back, env); err != nil {
 		return back, err
 	}
-	o.Stores = newStateStores(back, env.States, env.Log).open
-	if o.Keys, err = s.keys(archiveKey); err != nil {
+	o.Stores = newStateStores(back, env.States, env.Log).storeNamed
+	if o.Keys, err = s.linkKeys(archiveKey); err != nil {
 		return back, err
 	}
 	o.Sessions, err = s.sessions(o)
@@ -154,17 +154,17 @@ func (s *Settings) layout() (addr.Layout, error) {
 	return out, s.Cloud.checkOrganizations(out)
 }
 
-// options returns how archives are linked and delivered.
-func (a *Archives) options() (registry.Archives, error) {
+// archiveOptions returns how archives are linked and delivered.
+func (a *Archives) archiveOptions() (registry.Archives, error) {
 	networks, err := syntax.Networks(a.Range, a.StreamFor)
 	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
 
-// keys reads the keys of links: the first file signs, all are valid. If no file is named,
+// linkKeys reads the keys of links: the first file signs, all are valid. If no file is named,
 // stored reads or makes one in the storage folder.
-func (s *Settings) keys(stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
+func (s *Settings) linkKeys(stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if s.Claim.Alone { // a portal has only session keys, and links to no archives
-		return s.UI.keys(s.Storage, archiveKey)
+		return s.UI.sessionKeys(s.Storage, archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {
 		key, err := stored(filepath.Join(s.Storage, "archive.key"))
@@ -185,11 +185,11 @@ func (s *Settings) keys(stored func(file string) (keyring.Key, error)) ([]keyrin
 // variables that they name, most of it as a [syntax.SettingError]. It makes no request,
 // uses no port or storage, and creates nothing, so a server may run meanwhile.
 func Check(s *Settings, env Env) error {
-	o, err := s.options(env)
+	o, err := s.newOptions(env)
 	if err != nil {
 		return err
 	}
-	if o.Keys, err = s.keys(storedKey); err != nil {
+	if o.Keys, err = s.linkKeys(storedKey); err != nil {
 		return err
 	}
 	if o.Client, err = oci.New(httpserve.OwnRegistry, oci.Options{PlainHTTP: true}); err != nil { // New sends no request to it
@@ -219,7 +219,7 @@ func storedKey(file string) (keyring.Key, error) {
 // checkListeners checks the certificate and the address for metrics. The listen address
 // is checked with access control.
 func (s *Settings) checkListeners() error {
-	if err := s.TLS.check(); err != nil {
+	if err := s.TLS.checkFiles(); err != nil {
 		return err
 	}
 	if s.TLS.Cert != "" {

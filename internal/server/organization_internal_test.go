@@ -49,7 +49,7 @@ func TestOrganizationRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := settingsOf(t, tt.text)
-			_, err := s.access()
+			_, err := s.accessPolicy()
 			if err == nil {
 				_, err = s.layout()
 			}
@@ -62,7 +62,7 @@ func TestOrganizationRefused(t *testing.T) {
 	must.Succeed(t, os.WriteFile(file, []byte(rightsToken+" write:state:acme.prod\n"), 0o600))
 	s := settingsOf(t, "organization \"acme\" {\n  split = true\n}")
 	s.TokenFile = file
-	if _, err := s.access(); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "hint: write write:state:acme/prod") {
+	if _, err := s.accessPolicy(); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "hint: write write:state:acme/prod") {
 		t.Errorf("a token file: %v", err)
 	}
 }
@@ -88,22 +88,22 @@ tfe {
   memory            = "2GiB"
 }
 `)
-	if _, err := s.access(); err != nil {
+	if _, err := s.accessPolicy(); err != nil {
 		t.Error(err)
 	}
 	l, err := s.layout()
 	if err != nil || !slices.Equal(l.Split, []string{"acme", "acme-eu"}) {
 		t.Errorf("split are %q, %v", l.Split, err)
 	}
-	o := s.Cloud.options()
+	o := s.Cloud.tfeOptions()
 	if o == nil || o.Interval != 0 || o.Memory != 2<<30 || !slices.Equal(o.Fresh, []string{"acme"}) || len(o.Organizations) != 3 {
 		t.Errorf("tfe.v2 is %+v", o)
 	}
-	if o := Defaults().Cloud.options(); o == nil || o.Interval != 30*time.Second || o.Memory != 1<<30 {
+	if o := Defaults().Cloud.tfeOptions(); o == nil || o.Interval != 30*time.Second || o.Memory != 1<<30 {
 		t.Errorf("by default tfe.v2 is %+v", o)
 	}
 	off := settingsOf(t, "tfe {\n  enabled = false\n}\nlisten = \"0.0.0.0:80\"")
-	if o := off.Cloud.options(); o != nil {
+	if o := off.Cloud.tfeOptions(); o != nil {
 		t.Errorf("off it is %+v", o)
 	}
 }

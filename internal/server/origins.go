@@ -36,7 +36,7 @@ type Pull struct {
 func (o *Origins) pullRules(env Env, m *Metrics) ([]registry.PullRule, error) {
 	var rules []registry.PullRule
 	for _, p := range o.Pulls {
-		r, err := p.rule(env, m)
+		r, err := p.pullRule(env, m)
 		if err != nil {
 			return nil, syntax.WrongAt(p.Range, err)
 		}
@@ -45,7 +45,7 @@ func (o *Origins) pullRules(env Env, m *Metrics) ([]registry.PullRule, error) {
 	return rules, nil
 }
 
-func (p Pull) rule(env Env, m *Metrics) (registry.PullRule, error) {
+func (p Pull) pullRule(env Env, m *Metrics) (registry.PullRule, error) {
 	r := registry.PullRule{
 		Providers: p.Providers,
 		Mirror:    depot.MirrorOptions{AllowUnsigned: p.AllowUnsigned, AllowExpired: p.AllowExpired},
@@ -64,7 +64,7 @@ func (p Pull) rule(env Env, m *Metrics) (registry.PullRule, error) {
 		}
 		r.Mirror.Platforms = append(r.Mirror.Platforms, t)
 	}
-	client, err := p.client(env, m)
+	client, err := p.newUpstream(env, m)
 	if err != nil {
 		return r, err
 	}
@@ -106,9 +106,9 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// client returns a client for origins. It sends the tokens that tofu and terraform would
+// newUpstream returns a client for origins. It sends the tokens that tofu and terraform would
 // send there, and connects to no private address except the listed ones.
-func (p Pull) client(env Env, m *Metrics) (*upstream.Client, error) {
+func (p Pull) newUpstream(env Env, m *Metrics) (*upstream.Client, error) {
 	for _, host := range p.Private {
 		if host == "" || strings.ContainsAny(host, "/*") {
 			return nil, fmt.Errorf("private: %q is not HOST or HOST:PORT", host)
@@ -147,9 +147,9 @@ type Hook struct {
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// github reads the github and hook blocks and the secrets that they name. It sends no
+// readGitHub reads the github and hook blocks and the secrets that they name. It sends no
 // request to GitHub, which may be down when the server starts.
-func (o *Origins) github(env Env) ([]registry.GitHub, error) {
+func (o *Origins) readGitHub(env Env) ([]registry.GitHub, error) {
 	hooks := map[string][]Hook{}
 	for _, h := range o.Hooks {
 		owner, _, ok := strings.Cut(h.Repository, "/")
@@ -185,7 +185,7 @@ func (o *Origins) github(env Env) ([]registry.GitHub, error) {
 
 func (c GitHub) owner(env Env) (registry.GitHub, error) {
 	g := registry.GitHub{Owner: c.Owner, Namespace: c.Namespace}
-	auth, err := c.auth()
+	auth, err := c.ownerAuth()
 	if err != nil {
 		return g, err
 	}
@@ -210,8 +210,8 @@ func (c GitHub) owner(env Env) (registry.GitHub, error) {
 	return g, g.Validate()
 }
 
-// auth returns the credential for this owner alone.
-func (c GitHub) auth() (supply.Auth, error) {
+// ownerAuth returns the credential for this owner alone.
+func (c GitHub) ownerAuth() (supply.Auth, error) {
 	host := "github.com"
 	if u, err := url.Parse(c.APIURL); err == nil && u.Host != "" {
 		host = strings.TrimPrefix(u.Hostname(), "api.")

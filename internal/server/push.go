@@ -208,8 +208,8 @@ func (p *push) isHeld(at place) bool {
 // claimAt is the place of a claim, which its maker and others act on.
 func (p *push) claimAt(t format.StateTag) place { return place{"", p.repository, t.String()} }
 
-// record writes the change to the audit log, or keeps it as a step of an act.
-func (p *push) record(rec *httpserve.Response) {
+// recordChange writes the change to the audit log, or keeps it as a step of an act.
+func (p *push) recordChange(rec *httpserve.Response) {
 	if p == nil || rec.Status()/100 == 3 { // sent elsewhere
 		return
 	}
@@ -237,18 +237,18 @@ func (p *push) record(rec *httpserve.Response) {
 			c.Digest = p.manifest.Digest.String()
 		}
 	}
-	m, read := p.stored(c)
+	m, read := p.storedManifest(c)
 	switch {
-	case read && p.probes(m):
+	case read && p.isProbe(m):
 		if p.delete {
-			p.f.o.acts.undo(p.in("probe"), c.Digest)
+			p.f.o.acts.undoMark(p.placeIn("probe"), c.Digest)
 		} else {
-			p.f.o.acts.step(p.in("probe"), p.write, c)
+			p.f.o.acts.noteStep(p.placeIn("probe"), p.writeChange, c)
 		}
 	case format.IsVerdictTag(p.reference) && !p.delete:
 		c.Action = "examine"
 		c.Detail = ""
-		p.write(c)
+		p.writeChange(c)
 	case p.known && p.it.Kind == addr.KindState:
 		p.recordState(c, m, read)
 	case p.known && p.it.Versioned():
@@ -258,14 +258,14 @@ func (p *push) record(rec *httpserve.Response) {
 	}
 }
 
-// write records a change of the object that the right is for.
-func (p *push) write(c access.Change) { p.grant.Record(p.grant.Address(), c) }
+// writeChange records a change of the object that the right is for.
+func (p *push) writeChange(c access.Change) { p.grant.Record(p.grant.Address(), c) }
 
-// in returns a place of the caller in the repository.
-func (p *push) in(of string) place { return place{p.caller, p.repository, of} }
+// placeIn returns a place of the caller in the repository.
+func (p *push) placeIn(of string) place { return place{p.caller, p.repository, of} }
 
-// stored returns a manifest as it was stored, whatever the tag has become since.
-func (p *push) stored(c access.Change) (oci.Manifest, bool) {
+// storedManifest returns a manifest as it was stored, whatever the tag has become since.
+func (p *push) storedManifest(c access.Change) (oci.Manifest, bool) {
 	if p.delete {
 		return p.manifest, p.manifest.Digest != ""
 	}
@@ -276,9 +276,9 @@ func (p *push) stored(c access.Change) (oci.Manifest, bool) {
 	return m, err == nil
 }
 
-// probes reports whether a request of `okara admin doctor` tries the registry out. What it
+// isProbe reports whether a request of `okara admin doctor` tries the registry out. What it
 // leaves there is recorded.
-func (p *push) probes(m oci.Manifest) bool {
+func (p *push) isProbe(m oci.Manifest) bool {
 	if !probe.IsProbe(m) {
 		return false
 	}
@@ -298,28 +298,28 @@ func (p *push) recordVersion(c access.Change, m oci.Manifest, subject string) {
 			c.Action = rights.Publish
 		}
 		if done {
-			p.f.o.acts.act(p.in(""), c.Digest)
+			p.f.o.acts.noteAct(p.placeIn(""), c.Digest)
 		}
 	case evidence.IsStatusTag(p.reference) && !p.delete:
 		c.Action = "status"
 		p.readStatus(&c, m)
 		if done {
-			p.f.o.acts.act(p.in("latest"), "status") // which may move
+			p.f.o.acts.noteAct(p.placeIn("latest"), "status") // which may move
 		}
-	case done && p.reference == "latest" && p.f.o.acts.isPart(p.in("latest"), "status") && (p.delete || p.isVersion(m)):
+	case done && p.reference == "latest" && p.f.o.acts.isPart(p.placeIn("latest"), "status") && (p.delete || p.isVersion(m)):
 		return
 	case done && depot.IsMark(p.reference):
 		if !p.delete {
-			p.f.o.acts.step(p.in(""), p.write, c)
+			p.f.o.acts.noteStep(p.placeIn(""), p.writeChange, c)
 			return
 		}
-		if p.f.o.acts.undo(p.in(""), c.Digest) {
+		if p.f.o.acts.undoMark(p.placeIn(""), c.Digest) {
 			return
 		}
-	case done && !p.delete && (p.reference == "latest" && p.f.o.acts.isPart(p.in(""), c.Digest) || p.f.o.acts.isPart(p.in(""), subject)):
+	case done && !p.delete && (p.reference == "latest" && p.f.o.acts.isPart(p.placeIn(""), c.Digest) || p.f.o.acts.isPart(p.placeIn(""), subject)):
 		return
 	}
-	p.write(c)
+	p.writeChange(c)
 }
 
 // isVersion reports whether a manifest is that of a version of the repository.
@@ -350,7 +350,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	}
 	if !ok || !there || access.Outcome(c.Status) != access.Done {
 		if ok {
-			c = p.unread(t, c)
+			c = p.unreadChange(t, c)
 		}
 		if c.Action != "" {
 			p.writeTo(t, c)
@@ -361,7 +361,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	case format.StateNumbered:
 		p.recordNumbered(t, m, c)
 	case format.StatePointer:
-		if p.delete || !p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest) && !p.f.o.acts.isPart(p.in("resealed "+t.Fragment), c.Digest) {
+		if p.delete || !p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest) && !p.f.o.acts.isPart(p.placeIn("resealed "+t.Fragment), c.Digest) {
 			p.writeTo(t, c)
 		}
 	case format.LockClaim, format.LockMarker, format.UnlockMarker, format.LockTombstone, format.ForceTombstone:
@@ -371,9 +371,9 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	}
 }
 
-// unread returns the change for a request that failed, or for a manifest that is gone
+// unreadChange returns the change for a request that failed, or for a manifest that is gone
 // already.
-func (p *push) unread(t format.StateTag, c access.Change) access.Change {
+func (p *push) unreadChange(t format.StateTag, c access.Change) access.Change {
 	switch {
 	case t.Kind == format.StateNumbered:
 		c.Version = strconv.FormatInt(t.N, 10)
@@ -409,7 +409,7 @@ func (p *push) tagOf(m oci.Manifest) (t format.StateTag, ok bool) {
 // writeTo records a change of the workspace that a tag is about.
 func (p *push) writeTo(t format.StateTag, c access.Change) {
 	if t.Fragment == "" {
-		p.write(c)
+		p.writeChange(c)
 		return
 	}
 	p.grant.Record(rights.StateRight(p.f.o.Layout, rights.Write, p.it.State, t.Fragment).Address, c)
@@ -426,8 +426,8 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	write := func(c access.Change) { p.writeTo(t, c) }
 	if p.delete {
 		c.Action = prune
-		if !p.f.o.acts.isPart(p.in("resealed "+c.Digest), c.Digest) {
-			p.f.o.acts.collect(p.in("prune "+t.Fragment), write, c)
+		if !p.f.o.acts.isPart(p.placeIn("resealed "+c.Digest), c.Digest) {
+			p.f.o.acts.collect(p.placeIn("prune "+t.Fragment), write, c)
 		}
 		return
 	}
@@ -441,11 +441,11 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	}
 	if p.reseals(s) {
 		c.Action = "rekey"
-		p.f.o.acts.act(p.in("resealed "+t.Fragment), c.Digest)
+		p.f.o.acts.noteAct(p.placeIn("resealed "+t.Fragment), c.Digest)
 		old := p.manifest.Digest.String()
-		p.f.o.acts.act(p.in("resealed "+old), old)
-		p.f.o.acts.writes(p.caller, p.repository, t, "", 0)
-		p.f.o.acts.collect(p.in("rekey "+t.Fragment), write, c)
+		p.f.o.acts.noteAct(p.placeIn("resealed "+old), old)
+		p.f.o.acts.noteWrite(p.caller, p.repository, t, "", 0)
+		p.f.o.acts.collect(p.placeIn("rekey "+t.Fragment), write, c)
 		return
 	}
 	c.Lock = format.ShownID(s.LockID)
@@ -465,7 +465,7 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		c.From = from
 		c.Detail = ""
 	}
-	if !p.f.o.acts.writes(p.caller, p.repository, t, c.Digest, fence) {
+	if !p.f.o.acts.noteWrite(p.caller, p.repository, t, c.Digest, fence) {
 		write(c)
 	}
 }
@@ -539,16 +539,16 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	case claims && p.delete:
 		p.recordEnd(t, at, false, told)
 	case claims && t.Kind == format.LockMarker:
-		if !p.f.o.acts.wins(at) {
+		if !p.f.o.acts.noteWin(at) {
 			write(lock)
 		}
 	case claims && p.claim == "" && !p.over:
 		command := l.Info.Operation != "" && !strings.HasPrefix(l.Info.Operation, "OperationType")
 		made := &claim{waiting: waiting{write: write, change: lock}, caller: p.caller, command: command}
-		p.f.o.acts.locks(at, place{"", p.repository, l.Root}, made)
+		p.f.o.acts.noteClaim(at, place{"", p.repository, l.Root}, made)
 	case claims:
 		// a heartbeat
-	case err == nil && l.Kind == format.KindUnlocked && p.f.o.acts.isPart(p.in("end "+t.Fragment), "end"):
+	case err == nil && l.Kind == format.KindUnlocked && p.f.o.acts.isPart(p.placeIn("end "+t.Fragment), "end"):
 		// of the lock that was ended before
 	case old && p.delete:
 		told.Action = "unlock"
@@ -562,8 +562,8 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 
 // recordEnd records that a claim ended, as far as no other record tells of that.
 func (p *push) recordEnd(t format.StateTag, at place, forced bool, c access.Change) {
-	how := p.f.o.acts.ends(at, forced)
-	p.f.o.acts.act(p.in("end "+t.Fragment), "end")
+	how := p.f.o.acts.endClaim(at, forced)
+	p.f.o.acts.noteAct(p.placeIn("end "+t.Fragment), "end")
 	c.Lock = cmp.Or(c.Lock, p.claim)
 	switch how {
 	case endSilent:

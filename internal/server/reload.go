@@ -41,19 +41,19 @@ type reloader struct {
 }
 
 func newReloader(s *Settings, env Env) *reloader {
-	l := &reloader{read: env.Again, log: env.Log, files: s.ruling(), open: s.silent()}
+	l := &reloader{read: env.Again, log: env.Log, files: s.rightsFiles(), open: s.isSilent()}
 	l.seen = l.content()
 	return l
 }
 
-// ruling returns the files with rights and keys.
-func (s *Settings) ruling() []string {
+// rightsFiles returns the files with rights and keys.
+func (s *Settings) rightsFiles() []string {
 	files := slices.Concat([]string{s.File, s.TokenFile, s.RulesFile}, s.Archives.KeyFiles, s.UI.Keys)
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })
 }
 
-// run looks for changes until ctx ends, and at once on a signal.
-func (l *reloader) run(ctx context.Context, front *Front, reload <-chan os.Signal) {
+// watchFiles looks for changes until ctx ends, and at once on a signal.
+func (l *reloader) watchFiles(ctx context.Context, front *Front, reload <-chan os.Signal) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
 	for {
@@ -101,7 +101,7 @@ func (l *reloader) reload(front *Front, why string) {
 		l.log.Error("rights and keys were not read again; the previous ones stay in effect", "because", why, "error", err)
 		return
 	}
-	l.files = s.ruling()
+	l.files = s.rightsFiles()
 	l.seen = l.content()
 	l.log.Info("rights and keys were read again", "because", why, "tokens", len(now.policy.Tokens), "issuers", len(now.policy.Issuers), "rules", len(now.policy.Rules), "keys", len(now.keys))
 }
@@ -115,17 +115,17 @@ type reloaded struct {
 }
 
 func (l *reloader) load(s *Settings) (now reloaded, err error) {
-	if s.silent() && !l.open {
+	if s.isSilent() && !l.open {
 		return now, errors.New("no setting grants access any more; at a start that would give all rights to every caller")
 	}
-	if now.policy, err = s.access(); err != nil {
+	if now.policy, err = s.accessPolicy(); err != nil {
 		return now, err
 	}
 	now.policy = now.policy.Add(l.rulesOf(s))
-	if now.keys, err = s.keys(readArchiveKey); err != nil {
+	if now.keys, err = s.linkKeys(readArchiveKey); err != nil {
 		return now, err
 	}
-	if now.sessions, err = s.UI.keys(s.Storage, readArchiveKey); err != nil {
+	if now.sessions, err = s.UI.sessionKeys(s.Storage, readArchiveKey); err != nil {
 		return now, err
 	}
 	now.portals, err = s.readPortalKeys()

@@ -82,7 +82,7 @@ func (m *mover) move(ctx context.Context) error {
 	_, err = queue.Resolve(ctx, movedTag)
 	if errors.Is(err, oci.ErrNotFound) {
 		if err = m.moveAll(ctx); err == nil {
-			err = mark(ctx, queue)
+			err = markMoved(ctx, queue)
 		}
 	}
 	if err != nil || m.f.o.TFE.Folder == "" {
@@ -103,8 +103,8 @@ func (m *mover) moveAll(ctx context.Context) error {
 	return tfe.Move(ctx, m.o, names, m.f.o.Logger)
 }
 
-// mark remembers that everything is moved.
-func mark(ctx context.Context, queue *oci.Repo) error {
+// markMoved remembers that everything is moved.
+func markMoved(ctx context.Context, queue *oci.Repo) error {
 	made, err := artifact.NewBare(movedType, map[string]string{artifact.AnnKind: "runs-moved"})
 	_, blobErr := queue.EnsureBlob(ctx, oci.EmptyBlob())
 	if err := cmp.Or(err, blobErr); err != nil {

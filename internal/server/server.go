@@ -83,13 +83,13 @@ type Ready struct {
 func Run(ctx context.Context, s *Settings, env Env) error {
 	files.CleanUp("")            // temporary files of a server that was killed
 	again := newReloader(s, env) // before any file is read that may change
-	o, err := s.options(env)
+	o, err := s.newOptions(env)
 	if err != nil {
 		return err
 	}
 	again.rules = o.rules
 	again.metrics = o.Metrics
-	back, err := s.open(&o, env)
+	back, err := s.openBackend(&o, env)
 	if back.own != nil {
 		defer back.own.Close() // after the last request
 	}
@@ -114,7 +114,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	for _, limit := range s.addressLimits(o) {
 		env.Log.Warn(limit)
 	}
-	o.Metrics.running(env.Version, s.Storage)
+	o.Metrics.addRunning(env.Version, s.Storage)
 	var runner *depotRunner
 	if s.Depot != "" {
 		if runner, err = newDepotRunner(s, o, env); err != nil {
@@ -149,26 +149,26 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca, Routes: front.kit.Routes()}); err != nil {
 		return errors.Join(err, stopMetrics())
 	}
-	work := []func(context.Context){front.Run, func(ctx context.Context) { again.run(ctx, front, env.Reload) }}
+	work := []func(context.Context){front.Run, func(ctx context.Context) { again.watchFiles(ctx, front, env.Reload) }}
 	if back.own != nil {
-		work = append(work, func(ctx context.Context) { back.own.Run(ctx, s.GC.schedule(o.Metrics)) })
+		work = append(work, func(ctx context.Context) { back.own.Run(ctx, s.GC.gcSchedule(o.Metrics)) })
 	}
 	if runner != nil {
-		work = append(work, runner.run)
+		work = append(work, runner.runDepots)
 	}
 	if w := front.mounted.Work; w != nil {
-		work = append(work, func(ctx context.Context) { w(afterwards(ctx, s.grace())) })
+		work = append(work, func(ctx context.Context) { w(endAfter(ctx, s.grace())) })
 	}
 	env.Log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
 		slog.String("version", env.Version), slog.String("url", srv.URL()), slog.String("storage", back.where),
 	}, service.TuneMemory(ctx, env.Getenv)...)...)
-	err = serve(ctx, srv, front, work)
+	err = serveUntil(ctx, srv, front, work)
 	env.Log.Info("ended", "reason", cmp.Or(err, context.Cause(ctx)))
 	return errors.Join(err, stopMetrics())
 }
 
-// serve answers requests until ctx ends, and runs the background work meanwhile.
-func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func(context.Context)) error {
+// serveUntil answers requests until ctx ends, and runs the background work meanwhile.
+func serveUntil(ctx context.Context, srv *httpserve.Server, front *Front, work []func(context.Context)) error {
 	context.AfterFunc(ctx, front.Closing)
 	var running sync.WaitGroup
 	for _, w := range work {
@@ -180,9 +180,9 @@ func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func
 	return err
 }
 
-// afterwards returns a context that ends grace after ctx: the leader continues to lead
+// endAfter returns a context that ends grace after ctx: the leader continues to lead
 // while requests still arrive.
-func afterwards(ctx context.Context, grace time.Duration) context.Context {
+func endAfter(ctx context.Context, grace time.Duration) context.Context {
 	if grace <= 0 {
 		return ctx
 	}

@@ -23,36 +23,36 @@ type serviceRoute struct {
 	adds    func(ctx context.Context, base string) (map[string]any, error) // entries with paths below base; nil: none
 }
 
-// services returns all services. HEAD works wherever GET does.
-func (f *Front) services() []serviceRoute {
+// allServices returns all services. HEAD works wherever GET does.
+func (f *Front) allServices() []serviceRoute {
 	own := []serviceRoute{
 		{"/api/v1/", f.mounted.API, nil}, // limits, counts and forwards its requests itself
-		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
+		{"GET /metrics", f.limitedHandler(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
 		{"GET /healthz", f.handler(true, healthz(f.o.Version)), nil}, // a busy server is healthy
-		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
+		{"GET /readyz", f.handler(true, service.InTime(f.serveReady)), nil},
 	}
 	own = append(own, f.pageRoutes()...)
 	if f.o.Alone {
 		return own
 	}
-	return append(f.protocols(), own...)
+	return append(f.protocolRoutes(), own...)
 }
 
-// protocols returns the services that a portal does not have.
-func (f *Front) protocols() []serviceRoute {
+// protocolRoutes returns the services that a portal does not have.
+func (f *Front) protocolRoutes() []serviceRoute {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []serviceRoute{
 		{"/", f.Protocols, registry.Discovery},
-		{"GET /api/v1/search", f.limited(true, f.search), nil},
-		{"GET /api/v1/audit", f.handler(f.o.auditLog != nil, f.audit), nil},
+		{"GET /api/v1/search", f.limitedHandler(true, f.search), nil},
+		{"GET /api/v1/audit", f.handler(f.o.auditLog != nil, f.serveAudit), nil},
 		{"/v2/", f.handler(true, f.distribution), nil},
-		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.state), nil},
-		{"/state/{name}/{workspace}/lock", f.handler(f.states != nil, lockAddress(f.state)), nil},
+		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.serveState), nil},
+		{"/state/{name}/{workspace}/lock", f.handler(f.states != nil, lockAddress(f.serveState)), nil},
 		{"/api/v2/", f.tfe, f.tfeService}, // like /api/v1/
-		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
-		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.ToolLogins().Authorize), f.loginService},
-		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
-		{"GET /.well-known/terraform.json", f.limited(true, f.discovery), nil},
+		{"POST /depot/sync", f.limitedHandler(f.o.Depot != nil, f.depotSync), nil},
+		{"GET /login/authorize", f.limitedHandler(brokered, f.kit.Guard.ToolLogins().Authorize), f.loginService},
+		{"POST /login/token", f.limitedHandler(brokered, f.loginExchange), nil},
+		{"GET /.well-known/terraform.json", f.limitedHandler(true, f.serveDiscovery), nil},
 	}
 }
 
@@ -61,16 +61,16 @@ func (f *Front) pageRoutes() []serviceRoute {
 	return []serviceRoute{
 		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
 		{"/ui/", f.pages, nil},
-		{"GET /app/settings/tokens", f.limited(true, f.tokens), nil}, // tofu login sends users here
-		{"GET /app/{organization}/{workspace}/runs/{run}", f.limited(f.o.Pages && f.mounted.RunPages != nil, toRun), nil},
-		{"GET /login/callback", f.callback(), nil},
+		{"GET /app/settings/tokens", f.limitedHandler(true, f.tokens), nil}, // tofu login sends users here
+		{"GET /app/{organization}/{workspace}/runs/{run}", f.limitedHandler(f.o.Pages && f.mounted.RunPages != nil, toRun), nil},
+		{"GET /login/callback", f.callbackHandler(), nil},
 	}
 }
 
-// callback serves the address to which the issuer sends browsers back: for a login to the
+// callbackHandler serves the address to which the issuer sends browsers back: for a login to the
 // pages, or for a login that a tool waits for.
-func (f *Front) callback() http.Handler {
-	tools := f.limited(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.ToolLogins().Callback)
+func (f *Front) callbackHandler() http.Handler {
+	tools := f.limitedHandler(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.ToolLogins().Callback)
 	if f.pages == nil || f.o.Login == nil {
 		return tools
 	}
@@ -91,18 +91,18 @@ func (f *Front) handler(on bool, h service.Handler) http.Handler {
 	return f.kit.Handle(h, f.kit.Fail)
 }
 
-// limited is like handler, for answers that come from memory or take little time.
-func (f *Front) limited(on bool, h service.Handler) http.Handler {
+// limitedHandler is like handler, for answers that come from memory or take little time.
+func (f *Front) limitedHandler(on bool, h service.Handler) http.Handler {
 	return f.handler(on, f.kit.Limit(h))
 }
 
 // discoveryCache is the Cache-Control of the discovery document.
 const discoveryCache = "public, max-age=300"
 
-// discovery names the services. It needs no token: a refusal would make `login`
+// serveDiscovery names the services. It needs no token: a refusal would make `login`
 // impossible. If one service cannot tell its entries, the document has the others and is
 // not cached.
-func (f *Front) discovery(w http.ResponseWriter, r *http.Request) error {
+func (f *Front) serveDiscovery(w http.ResponseWriter, r *http.Request) error {
 	base := strings.TrimSuffix(f.o.BasePath, "/")
 	doc := map[string]any{}
 	cacheControl := discoveryCache
@@ -139,13 +139,13 @@ func (f *Front) loginExchange(w http.ResponseWriter, r *http.Request) error {
 
 // healthz answers that the process runs, and with which version of okara.
 func healthz(version string) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, _ *http.Request) error { return say(w, "ok "+version+"\n") }
+	return func(w http.ResponseWriter, _ *http.Request) error { return writeText(w, "ok "+version+"\n") }
 }
 
-// readyz reports whether the registry has answered once. A later outage does not take the
+// serveReady reports whether the registry has answered once. A later outage does not take the
 // front-end out of service, since its caches still answer. A full disk of the built-in
 // registry does: an administrator has to free space on it.
-func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
+func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) error {
 	if f.closing.Load() {
 		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}
 	}
@@ -167,10 +167,10 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the disk of the storage folder is full: only locks and small states are written"}
 		}
 	}
-	return say(w, "ready\n")
+	return writeText(w, "ready\n")
 }
 
-func say(w http.ResponseWriter, body string) error {
+func writeText(w http.ResponseWriter, body string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = fmt.Fprint(w, body) // an error means that the client is gone

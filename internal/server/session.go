@@ -49,7 +49,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 		return nil, nil
 	}
 	out := &access.Sessions{
-		TTL: s.UI.SessionTTL.Value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
+		TTL: s.UI.SessionTTL.Value(), Path: s.BasePath, Plain: s.isPlainHTTP(), ClientID: s.UI.ClientID,
 		Tokens: s.UI.TokenLogin, Portal: o.claim.Alone,
 	}
 	if file := s.UI.SecretFile; file != "" {
@@ -59,7 +59,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 		}
 		out.ClientSecret = strings.TrimSpace(string(b))
 	}
-	keys, err := s.UI.keys(s.Storage, archiveKey)
+	keys, err := s.UI.sessionKeys(s.Storage, archiveKey)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +74,9 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	return out, nil
 }
 
-// keys reads the keys of sessions: the first file seals, all are valid. If no file is
+// sessionKeys reads the keys of sessions: the first file seals, all are valid. If no file is
 // named, stored reads or makes one in the storage folder.
-func (u *UI) keys(storage string, stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
+func (u *UI) sessionKeys(storage string, stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if len(u.Keys) == 0 {
 		key, err := stored(filepath.Join(storage, "session.key"))
 		return []keyring.Key{key}, err
@@ -92,10 +92,10 @@ func (u *UI) keys(storage string, stored func(file string) (keyring.Key, error))
 	return keys, nil
 }
 
-// plain reports whether browsers connect without TLS: only on this machine, and not
+// isPlainHTTP reports whether browsers connect without TLS: only on this machine, and not
 // through a proxy with TLS. Elsewhere a cookie without TLS could be read by anyone on the
 // network.
-func (s *Settings) plain() bool {
+func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	withTLS := s.TLS.Cert != "" || s.TLS.SelfSigned || strings.HasPrefix(s.PublicURL, "https:")
 	return err == nil && netaddr.IsLoopback(host) && !withTLS

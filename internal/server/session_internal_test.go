@@ -33,7 +33,7 @@ func TestSessionSettings(t *testing.T) {
 			s := Defaults()
 			err := s.Read(file)
 			if err == nil {
-				_, err = s.options(Env{})
+				_, err = s.newOptions(Env{})
 			}
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
@@ -47,9 +47,9 @@ func TestSessionSettings(t *testing.T) {
 func TestSessionKeys(t *testing.T) {
 	s := Defaults()
 	s.Storage = t.TempDir()
-	first := must.Get(s.UI.keys(s.Storage, archiveKey))(t)
-	again, err := s.UI.keys(s.Storage, readArchiveKey)
-	links, err2 := s.keys(archiveKey)
+	first := must.Get(s.UI.sessionKeys(s.Storage, archiveKey))(t)
+	again, err := s.UI.sessionKeys(s.Storage, readArchiveKey)
+	links, err2 := s.linkKeys(archiveKey)
 	if err != nil || err2 != nil || string(first[0].Secret) != string(again[0].Secret) || string(first[0].Secret) == string(links[0].Secret) {
 		t.Errorf("%v, %v", err, err2)
 	}
@@ -57,7 +57,7 @@ func TestSessionKeys(t *testing.T) {
 		t.Errorf("the file: %v, %v", info, err)
 	}
 	s.UI.Keys = []string{filepath.Join(s.Storage, "session.key"), filepath.Join(s.Storage, "archive.key")}
-	if both, err := s.UI.keys(s.Storage, archiveKey); err != nil || len(both) != 2 {
+	if both, err := s.UI.sessionKeys(s.Storage, archiveKey); err != nil || len(both) != 2 {
 		t.Errorf("%d keys, %v", len(both), err)
 	}
 	o := &Options{Pages: true, claim: Claim{On: true}, portalKeys: []keyring.Key{first[0]}}
@@ -69,12 +69,12 @@ func TestSessionKeys(t *testing.T) {
 		t.Error("a key of servers and portals was taken")
 	}
 	for listen, plain := range map[string]bool{"127.0.0.1:8080": true, "[::1]:8080": true, ":8080": false, "10.0.0.1:8080": false} {
-		if s.Listen = listen; s.plain() != plain {
+		if s.Listen = listen; s.isPlainHTTP() != plain {
 			t.Errorf("%s: %v", listen, !plain)
 		}
 	}
 	s.Listen, s.PublicURL = "127.0.0.1:8080", "https://okara.example.com"
-	if s.plain() {
+	if s.isPlainHTTP() {
 		t.Error("behind a proxy with TLS cookies go without")
 	}
 }

@@ -141,8 +141,8 @@ type UIPages struct {
 	Audit     *bool `hcl:"audit,optional"`
 }
 
-// off returns the parts of the pages that are off.
-func (u *UI) off() web.Parts {
+// partsOff returns the parts of the pages that are off.
+func (u *UI) partsOff() web.Parts {
 	p := u.Pages
 	if p == nil {
 		return web.Parts{}
@@ -188,15 +188,15 @@ func (s *Settings) Read(file string) error {
 		return &syntax.SettingError{Err: err}
 	}
 	s.File = file
-	if err := syntax.Wrong(syntax.DecodeParts(src, file, s.parts()...)); err != nil {
+	if err := syntax.Wrong(syntax.DecodeParts(src, file, s.settingParts()...)); err != nil {
 		return err
 	}
-	s.fill()
+	s.fillDefaults()
 	return s.check()
 }
 
-// parts returns the structs that share the file.
-func (s *Settings) parts() []any {
+// settingParts returns the structs that share the file.
+func (s *Settings) settingParts() []any {
 	all := []any{s, &s.Access, &s.Origins, &s.Cloud}
 	if s.Extension != nil {
 		all = append(all, s.Extension.Blocks()...)
@@ -204,8 +204,8 @@ func (s *Settings) parts() []any {
 	return all
 }
 
-// fill sets defaults for empty fields.
-func (s *Settings) fill() {
+// fillDefaults sets defaults for empty fields.
+func (s *Settings) fillDefaults() {
 	d := Defaults()
 	s.Listen = cmp.Or(s.Listen, d.Listen)
 	s.Drain = cmp.Or(s.Drain, d.Drain)

@@ -40,8 +40,8 @@ func newStateStores(b backend, o statebackend.Options, log *slog.Logger) *stateS
 	return &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
 }
 
-// open returns the store of a name; a name that cannot be stored is not found.
-func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store, error) {
+// storeNamed returns the store of a name; a name that cannot be stored is not found.
+func (s *stateStores) storeNamed(_ context.Context, name string) (*statebackend.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.byName[name]; store != nil {
@@ -93,9 +93,9 @@ func lockAddress(state service.Handler) service.Handler {
 	}
 }
 
-// state passes an authorised request to the state server. Every method but GET and HEAD
+// serveState passes an authorised request to the state server. Every method but GET and HEAD
 // needs the right to write, locks included.
-func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
+func (f *Front) serveState(w http.ResponseWriter, r *http.Request) error {
 	action := rights.Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		action = rights.Read

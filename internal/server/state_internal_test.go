@@ -47,7 +47,7 @@ func TestStateEntry(t *testing.T) {
 			front := must.Get(New(Options{
 				Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 				Access: access.Policy{Anonymous: rights.AnonymousAll()}, States: states,
-				Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
+				Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).storeNamed,
 			}))(t)
 			name := fmt.Sprintf("shop-%v", refused)
 			for _, c := range []struct {

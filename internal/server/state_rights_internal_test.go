@@ -39,7 +39,7 @@ func doorsFront(t *testing.T) *Front {
 	front := must.Get(New(Options{
 		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		States: states, Pages: true, Embedded: h, TFE: &TFEOptions{Memory: 1 << 30},
-		Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
+		Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).storeNamed,
 	}))(t)
 	return front
 }

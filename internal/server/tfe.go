@@ -38,9 +38,9 @@ type TFEOptions struct {
 	Folder  string          // remembers that records of an older version were moved; "": nothing does beside the registry
 }
 
-// options returns the options of tfe.v2; nil: off.
-func (c *Cloud) options() *TFEOptions {
-	if !c.TFE.on() {
+// tfeOptions returns the options of tfe.v2; nil: off.
+func (c *Cloud) tfeOptions() *TFEOptions {
+	if !c.TFE.isOn() {
 		return nil
 	}
 	o := &TFEOptions{Interval: c.TFE.Interval.Value(), Memory: c.TFE.Memory.Value(), RunTime: c.TFE.RunTimeout.Value()}
@@ -71,7 +71,7 @@ func (f *Front) newTFE() http.Handler {
 	}
 	c := &clouds{&f.o, f.kit.Guard}
 	own := tfe.Options{
-		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: c.allow, Right: c.right, Organizations: c.organizations, Renew: c.renew, Wrote: c.wrote,
+		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: c.allowWorkspace, Right: c.workspaceRight, Organizations: c.organizations, Renew: c.renew, Wrote: c.noteWritten,
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
@@ -113,21 +113,21 @@ func (f *Front) tfeService(_ context.Context, base string) (map[string]any, erro
 	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "tfe.v2.2": at, "state.v2": at}, nil
 }
 
-// right returns the right to a workspace of an organization, or to any workspace of it if
+// workspaceRight returns the right to a workspace of an organization, or to any workspace of it if
 // none is named.
-func (c *clouds) right(action rights.Action, organization, workspace string) rights.Right {
+func (c *clouds) workspaceRight(action rights.Action, organization, workspace string) rights.Right {
 	if workspace == "" {
 		return rights.AnyStateRight(c.o.Layout, action, organization)
 	}
 	return rights.StateRight(c.o.Layout, action, organization, workspace)
 }
 
-// allow decides about a request. A request about no organization needs any right; the
+// allowWorkspace decides about a request. A request about no organization needs any right; the
 // action run needs a right to run somewhere, since its body names the workspace, whose
 // right is checked after the body was read.
-func (c *clouds) allow(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) {
+func (c *clouds) allowWorkspace(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
-		return c.guard.Allow(r, c.right(action, organization, workspace))
+		return c.guard.Allow(r, c.workspaceRight(action, organization, workspace))
 	}
 	if action == rights.Run {
 		return c.guard.Allow(r, rights.Right{Action: rights.Run, Kind: addr.KindState, Address: rights.Somewhere})
@@ -140,7 +140,7 @@ func (c *clouds) allow(r *http.Request, action rights.Action, organization, work
 
 // organizations returns those in which the caller may read something.
 func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, error) {
-	all := slices.DeleteFunc(slices.Clone(c.o.TFE.Organizations), func(name string) bool { return !g.May(c.right(rights.Read, name, "")) })
+	all := slices.DeleteFunc(slices.Clone(c.o.TFE.Organizations), func(name string) bool { return !g.May(c.workspaceRight(rights.Read, name, "")) })
 	if c.o.States == nil {
 		return all, nil
 	}
@@ -154,7 +154,7 @@ func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, e
 		if of, _, split := c.o.Layout.SplitState(name); split {
 			organization = of
 			may = g.May(rights.StateRight(c.o.Layout, rights.Read, name, "default"))
-		} else if !may && g.May(c.right(rights.Read, name, "")) {
+		} else if !may && g.May(c.workspaceRight(rights.Read, name, "")) {
 			if may, err = c.readsSome(ctx, g, name); err != nil {
 				return nil, err
 			}
@@ -173,11 +173,11 @@ func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bo
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(sum.Heads, func(h statebackend.Head) bool { return g.May(c.right(rights.Read, name, h.Workspace)) }), nil
+	return slices.ContainsFunc(sum.Heads, func(h statebackend.Head) bool { return g.May(c.workspaceRight(rights.Read, name, h.Workspace)) }), nil
 }
 
-// wrote is called with the name of a state that was stored.
-func (c *clouds) wrote(ctx context.Context, name string) <-chan struct{} {
+// noteWritten is called with the name of a state that was stored.
+func (c *clouds) noteWritten(ctx context.Context, name string) <-chan struct{} {
 	if c.o.States == nil {
 		return nil
 	}
@@ -216,10 +216,10 @@ type TFE struct {
 const modeRemote = "remote"
 
 // Remote reports whether plans and applies of the tools run here.
-func (t *TFE) Remote() bool { return t.on() && t.Runs != "" }
+func (t *TFE) Remote() bool { return t.isOn() && t.Runs != "" }
 
-// on reports whether the API is served.
-func (t *TFE) on() bool { return t.Enabled == nil || *t.Enabled }
+// isOn reports whether the API is served.
+func (t *TFE) isOn() bool { return t.Enabled == nil || *t.Enabled }
 
 // Organization has settings for a state that `cloud` and backend "remote" call an
 // organization; organizations without a block exist too.
@@ -261,7 +261,7 @@ func (t *TFE) checkRuns() error {
 		return refused("allow_encryption is of runs on the server, and there are none\nhint: set runs = \"local\", or leave out allow_encryption")
 	case t.Runs == "":
 		return nil
-	case !t.on():
+	case !t.isOn():
 		return refused("runs = %q means nothing with enabled = false", t.Runs)
 	}
 	return syntax.CheckDuration(t.Range, "run_timeout", t.RunTimeout)

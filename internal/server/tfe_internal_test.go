@@ -36,7 +36,7 @@ func tfeFront(t *testing.T, change func(*Options)) *Front {
 	states := must.Get(states.New(states.Options{Client: client, Layout: layout}))(t)
 	o := Options{
 		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
-		States: states, Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
+		States: states, Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).storeNamed,
 		TFE: &TFEOptions{Organizations: []string{"acme", "quiet"}, Fresh: []string{"acme"}, Memory: 1 << 30},
 	}
 	change(&o)
@@ -183,7 +183,7 @@ func TestOrganizationList(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v2/organizations", nil)
 		r.Header.Set("Authorization", "Bearer "+rightsToken)
 		c := &clouds{&f.o, f.kit.Guard}
-		g := must.Get(c.allow(r, rights.Read, "", ""))(t)
+		g := must.Get(c.allowWorkspace(r, rights.Read, "", ""))(t)
 		got := must.Get(c.organizations(t.Context(), g))(t)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

@@ -40,7 +40,7 @@ const zipFrom = 1400
 
 // Encode returns v as JSON.
 func Encode(v any) (*Answer, error) {
-	b, err := marshal(v)
+	b, err := marshalPlain(v)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func newAnswer(contentType, vary string, b []byte) (*Answer, error) {
 	return a, nil
 }
 
-func marshal(v any) ([]byte, error) {
+func marshalPlain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -82,7 +82,7 @@ func marshal(v any) ([]byte, error) {
 // WriteJSON sends v as an answer that no client revalidates: without an ETag, and never
 // compressed.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
-	b, err := marshal(v)
+	b, err := marshalPlain(v)
 	if err != nil {
 		return err
 	}

@@ -33,10 +33,10 @@ func (b *shutBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// shut returns the request with its body closed. done releases the slot that reading it
+// closeBodyOf returns the request with its body closed. done releases the slot that reading it
 // took. The original request of net/http keeps its own body: by the type of that body
 // net/http decides whether to read what the handler left unread.
-func shut(r *http.Request) (_ *http.Request, done func()) {
+func closeBodyOf(r *http.Request) (_ *http.Request, done func()) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, func() {}
 	}

@@ -21,7 +21,7 @@ func TestBodyRoom(t *testing.T) {
 	k.bodies = NewClientLimiter(4) // of which one client gets two
 	var done []func()
 	for i := range 3 {
-		r, end := shut(httptest.NewRequest(http.MethodPut, "/", strings.NewReader("x")))
+		r, end := closeBodyOf(httptest.NewRequest(http.MethodPut, "/", strings.NewReader("x")))
 		done = append(done, end)
 		if _, err := r.Body.Read(make([]byte, 1)); err == nil {
 			t.Error("a shut body was read")

@@ -30,10 +30,10 @@ func (d *deadline) Deadline() (time.Time, bool) {
 }
 
 // Done implements [context.Context].
-func (d *deadline) Done() <-chan struct{} { return d.waited().Done() }
+func (d *deadline) Done() <-chan struct{} { return d.realContext().Done() }
 
-// waited returns the context that has a timer.
-func (d *deadline) waited() context.Context {
+// realContext returns the context that has a timer.
+func (d *deadline) realContext() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.real == nil {
@@ -58,7 +58,7 @@ func (d *deadline) Err() error {
 	case ended:
 		return context.Canceled
 	case !time.Now().Before(d.at):
-		return d.waited().Err()
+		return d.realContext().Err()
 	}
 	return d.Context.Err()
 }

@@ -72,18 +72,18 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := httpserve.NewResponse(w)
-		r, done := shut(r)
+		r, done := closeBodyOf(r)
 		defer done()
-		if err := k.contain(h, rec, r); err != nil {
+		if err := k.containPanic(h, rec, r); err != nil {
 			fail(rec, r, err)
 		}
 		k.o.Answered(r, rec.Status(), time.Since(start))
 	})
 }
 
-// contain turns a panic into an error of this one request. If the answer has begun, the
+// containPanic turns a panic into an error of this one request. If the answer has begun, the
 // connection is cut, as net/http does it.
-func (k *Kit) contain(h Handler, w *httpserve.Response, r *http.Request) (err error) {
+func (k *Kit) containPanic(h Handler, w *httpserve.Response, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
 		switch p {

@@ -37,7 +37,7 @@ func (k *Kit) Limit(h Handler) Handler {
 		defer release()
 		out := NewPaced(w, Timeout)
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = hurry(r.Body, http.NewResponseController(w), r.ContentLength)
+			r.Body = hurryBody(r.Body, http.NewResponseController(w), r.ContentLength)
 		}
 		return h(out, r)
 	}
@@ -52,9 +52,9 @@ func InTime(h Handler) Handler {
 	}
 }
 
-// hurry returns a body that must arrive in time: a small one within bodyTimeout, any
+// hurryBody returns a body that must arrive in time: a small one within bodyTimeout, any
 // other within the time of the whole answer.
-func hurry(body io.ReadCloser, control *http.ResponseController, length int64) io.ReadCloser {
+func hurryBody(body io.ReadCloser, control *http.ResponseController, length int64) io.ReadCloser {
 	within := Timeout
 	if Small(length) {
 		within = bodyTimeout

@@ -22,9 +22,9 @@ const garbage = 32 << 20
 // maxPercent bounds the value of GOGC: garbage as a percentage of live memory.
 const maxPercent = 800
 
-// percent returns the value of GOGC that lets the constant garbage pile up while live
+// gcPercent returns the value of GOGC that lets the constant garbage pile up while live
 // bytes are alive.
-func percent(live uint64) int {
+func gcPercent(live uint64) int {
 	if live == 0 {
 		return maxPercent
 	}
@@ -36,7 +36,7 @@ func percent(live uint64) int {
 // if GOGC or GOMEMLIMIT, respectively, is set. It returns attributes for the log.
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	debug.FreeOSMemory() // frees what the start needed, so that the live heap is known
-	live := read("/gc/heap/live:bytes")
+	live := readMetric("/gc/heap/live:bytes")
 	attrs := []slog.Attr{slog.Uint64("live_heap", live)}
 	if getenv("GOMEMLIMIT") == "" {
 		if limit, ok := groupLimit("/sys/fs/cgroup/memory.max"); ok {
@@ -47,14 +47,14 @@ func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 		attrs = append(attrs, slog.Int64("memory_limit", limit))
 	}
 	if getenv("GOGC") == "" {
-		new(tuner{ctx: ctx}).collected()
-		attrs = append(attrs, slog.Int("gc_percent", percent(live)))
+		new(tuner{ctx: ctx}).afterCollection()
+		attrs = append(attrs, slog.Int("gc_percent", gcPercent(live)))
 	}
 	return attrs
 }
 
-// read returns the value of one of the runtime's metrics.
-func read(name string) uint64 {
+// readMetric returns the value of one of the runtime's metrics.
+func readMetric(name string) uint64 {
 	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
@@ -73,17 +73,17 @@ func groupLimit(file string) (int64, bool) {
 // tuner sets the percentage again after each collection.
 type tuner struct{ ctx context.Context }
 
-// collected runs after each collection, as the cleanup of an object that was garbage.
+// afterCollection runs after each collection, as the cleanup of an object that was garbage.
 // Setting a percentage stops the process briefly, so it is only set if it differs by a
 // quarter.
-func (t *tuner) collected() {
+func (t *tuner) afterCollection() {
 	if t.ctx.Err() != nil {
 		return
 	}
-	now := percent(read("/gc/heap/live:bytes"))
-	before := int(read("/gc/gogc:percent"))
+	now := gcPercent(readMetric("/gc/heap/live:bytes"))
+	before := int(readMetric("/gc/gogc:percent"))
 	if 4*max(now-before, before-now) > before {
 		debug.SetGCPercent(now)
 	}
-	runtime.AddCleanup(new([16]byte), (*tuner).collected, t)
+	runtime.AddCleanup(new([16]byte), (*tuner).afterCollection, t)
 }

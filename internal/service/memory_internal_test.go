@@ -17,7 +17,7 @@ import (
 
 func TestPercent(t *testing.T) {
 	for live, want := range map[uint64]int{0: 800, 1 << 20: 800, 8 << 20: 400, 32 << 20: 100, 1 << 30: 100} {
-		if got := percent(live); got != want {
+		if got := gcPercent(live); got != want {
 			t.Errorf("%d bytes alive: %d, want %d", live, got, want)
 		}
 	}

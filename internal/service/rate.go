@@ -38,7 +38,7 @@ func (l *Rate) Allow(key string) (wait time.Duration, ok bool) {
 	entry := l.by[key]
 	if entry == nil {
 		if len(l.by) >= maxDone {
-			l.forget(now)
+			l.forgetIdle(now)
 		}
 		if len(l.by) >= maxDone {
 			key = ""
@@ -48,7 +48,7 @@ func (l *Rate) Allow(key string) (wait time.Duration, ok bool) {
 			l.by[key] = entry
 		}
 	}
-	entry.used = max(0, entry.used-l.gone(now.Sub(entry.at)))
+	entry.used = max(0, entry.used-l.decayedIn(now.Sub(entry.at)))
 	entry.at = now
 	if entry.used > float64(l.max)-1 {
 		return time.Duration((entry.used + 1 - float64(l.max)) / float64(l.max) * float64(time.Minute)), false
@@ -57,13 +57,13 @@ func (l *Rate) Allow(key string) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// gone returns by how many actions the use of a key decays in the time d.
-func (l *Rate) gone(d time.Duration) float64 { return d.Minutes() * float64(l.max) }
+// decayedIn returns by how many actions the use of a key decays in the time d.
+func (l *Rate) decayedIn(d time.Duration) float64 { return d.Minutes() * float64(l.max) }
 
-// forget drops keys whose use has decayed to zero.
-func (l *Rate) forget(now time.Time) {
+// forgetIdle drops keys whose use has decayed to zero.
+func (l *Rate) forgetIdle(now time.Time) {
 	for key, entry := range l.by {
-		if entry.used <= l.gone(now.Sub(entry.at)) {
+		if entry.used <= l.decayedIn(now.Sub(entry.at)) {
 			delete(l.by, key)
 		}
 	}

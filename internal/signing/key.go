@@ -40,7 +40,7 @@ func NewKey(o KeyOptions) (*Key, error) {
 	if o.Lifetime == 0 {
 		o.Lifetime = DefaultLifetime
 	}
-	c := config(o.Now)
+	c := packetConfig(o.Now)
 	c.KeyLifetimeSecs = uint32(o.Lifetime / time.Second)
 	if o.ECC {
 		c.Algorithm = packet.PubKeyAlgoEdDSA
@@ -126,7 +126,7 @@ func (k *Key) Armor(passphrase []byte) ([]byte, error) {
 			return nil, fmt.Errorf("write private key: %w", err)
 		}
 	}
-	return armored(openpgp.PrivateKeyType, plain.Bytes())
+	return encodeArmor(openpgp.PrivateKeyType, plain.Bytes())
 }
 
 // ID returns the key ID in the form of the provider protocol.
@@ -138,7 +138,7 @@ func (k *Key) Public() (PublicKey, error) {
 	if err := k.entity.Serialize(&b); err != nil {
 		return PublicKey{}, fmt.Errorf("write public key: %w", err)
 	}
-	text, err := armored(openpgp.PublicKeyType, b.Bytes())
+	text, err := encodeArmor(openpgp.PublicKeyType, b.Bytes())
 	if err != nil {
 		return PublicKey{}, err
 	}
@@ -161,7 +161,7 @@ func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("key %s has %d bits, at least %d are needed", k.ID(), bits, minimumBits)
 	}
 	var b bytes.Buffer
-	if err := openpgp.DetachSign(&b, k.entity, bytes.NewReader(message), config(func() time.Time { return now })); err != nil {
+	if err := openpgp.DetachSign(&b, k.entity, bytes.NewReader(message), packetConfig(func() time.Time { return now })); err != nil {
 		return nil, fmt.Errorf("sign with key %s: %w", k.ID(), err)
 	}
 	return b.Bytes(), nil
@@ -169,14 +169,14 @@ func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
 
 // Revoke marks the key as revoked. After that, Public returns a revoked key.
 func (k *Key) Revoke(now time.Time, reason string) error {
-	return k.entity.RevokeKey(packet.NoReason, reason, config(func() time.Time { return now }))
+	return k.entity.RevokeKey(packet.NoReason, reason, packetConfig(func() time.Time { return now }))
 }
 
-func config(now func() time.Time) *packet.Config {
+func packetConfig(now func() time.Time) *packet.Config {
 	return &packet.Config{Time: now, DefaultHash: crypto.SHA256, NonDeterministicSignaturesViaNotation: new(false)}
 }
 
-func armored(kind string, b []byte) ([]byte, error) {
+func encodeArmor(kind string, b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := armor.Encode(&out, kind, nil)
 	if err != nil {

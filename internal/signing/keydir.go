@@ -39,12 +39,12 @@ const (
 // Create creates the directory if it does not exist.
 func (d KeyDir) Create() error { return os.MkdirAll(string(d), 0o700) }
 
-func (d KeyDir) file(name string) string { return filepath.Join(string(d), name) }
+func (d KeyDir) keyFile(name string) string { return filepath.Join(string(d), name) }
 
 // SaveCosign writes both halves of a cosign key. Existing files are never
 // replaced.
 func (d KeyDir) SaveCosign(private, public []byte) (StoredKey, error) {
-	info := StoredKey{Private: d.file("okara-cosign.key"), Public: d.file("okara-cosign.pub")}
+	info := StoredKey{Private: d.keyFile("okara-cosign.key"), Public: d.keyFile("okara-cosign.pub")}
 	if err := writeNew(info.Private, private, 0o600); err != nil {
 		return StoredKey{}, err
 	}
@@ -64,8 +64,8 @@ func (d KeyDir) Save(key *Key, passphrase []byte) (StoredKey, error) {
 	if err := d.Create(); err != nil {
 		return StoredKey{}, err
 	}
-	info := newStoredKey(public, d.file(public.ID+publicSuffix))
-	info.Private = d.file(public.ID + privateSuffix)
+	info := newStoredKey(public, d.keyFile(public.ID+publicSuffix))
+	info.Private = d.keyFile(public.ID + privateSuffix)
 	if err := writeNew(info.Private, private, 0o600); err != nil {
 		return StoredKey{}, err
 	}
@@ -96,7 +96,7 @@ func (d KeyDir) List() ([]StoredKey, error) {
 		if !strings.HasSuffix(e.Name(), publicSuffix) {
 			continue
 		}
-		file := d.file(e.Name())
+		file := d.keyFile(e.Name())
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -159,9 +159,9 @@ func (d KeyDir) Import(b []byte) ([]StoredKey, error) {
 	}
 	var infos []StoredKey
 	for _, k := range public {
-		info := newStoredKey(k, d.file(k.ID+publicSuffix))
+		info := newStoredKey(k, d.keyFile(k.ID+publicSuffix))
 		if private {
-			info.Private = d.file(k.ID + privateSuffix)
+			info.Private = d.keyFile(k.ID + privateSuffix)
 			if err := writeNew(info.Private, b, 0o600); err != nil {
 				return nil, err
 			}
@@ -177,7 +177,7 @@ func (d KeyDir) Import(b []byte) ([]StoredKey, error) {
 // Revoke replaces both files of a key by revoked ones. The error is
 // fs.ErrNotExist if the directory has no such private key.
 func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) {
-	file := d.file(filepath.Base(id) + privateSuffix)
+	file := d.keyFile(filepath.Base(id) + privateSuffix)
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return StoredKey{}, err
@@ -197,7 +197,7 @@ func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) 
 	if err != nil {
 		return StoredKey{}, err
 	}
-	info := newStoredKey(public, d.file(public.ID+publicSuffix))
+	info := newStoredKey(public, d.keyFile(public.ID+publicSuffix))
 	info.Private = file
 	// The public key first, because others need it.
 	if err := files.Replace(info.Public, []byte(public.Armor), 0o644); err != nil {

@@ -94,7 +94,7 @@ func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 		Armor:       text,
 		Created:     primary.CreationTime.UTC(),
 		Revoked:     len(entity.Revocations) > 0,
-		Algorithm:   algorithm(primary),
+		Algorithm:   algorithmName(primary),
 		entity:      entity,
 	}
 	if id := entity.PrimaryIdentity(); id != nil {
@@ -106,9 +106,9 @@ func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 	return k
 }
 
-// algorithm returns the name of a key's algorithm, with the size where it
+// algorithmName returns the name of a key's algorithm, with the size where it
 // varies.
-func algorithm(k *packet.PublicKey) string {
+func algorithmName(k *packet.PublicKey) string {
 	switch k.PubKeyAlgo {
 	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoRSAEncryptOnly:
 		bits, err := k.BitLength()
@@ -164,7 +164,7 @@ func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (Publi
 	if len(signature) > maxSignature {
 		return PublicKey{}, fmt.Errorf("signature of %d bytes: %w", len(signature), ErrBadSignature)
 	}
-	issuers, err := issuers(signature)
+	issuers, err := issuersOf(signature)
 	if err != nil {
 		return PublicKey{}, err
 	}
@@ -172,7 +172,7 @@ func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (Publi
 	for _, k := range keys {
 		sig, err := k.verify(message, signature, o)
 		if err == nil {
-			k.Weak = weakness(sig)
+			k.Weak = weaknessOf(sig)
 			return k, nil
 		}
 		if !errors.Is(err, ErrUnknownKey) {
@@ -182,19 +182,19 @@ func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (Publi
 	if len(reasons) == 0 {
 		return PublicKey{}, fmt.Errorf("%w: %s", ErrUnknownKey, strings.Join(issuers, ", "))
 	}
-	return PublicKey{}, slices.MinFunc(reasons, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
+	return PublicKey{}, slices.MinFunc(reasons, func(a, b error) int { return cmp.Compare(errorRank(a), errorRank(b)) })
 }
 
-func rank(err error) int {
+func errorRank(err error) int {
 	return slices.IndexFunc([]error{ErrBadSignature, ErrRevokedKey, ErrExpiredKey, ErrEarlyKey}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // verify checks all packets that k may have made.
 func (k PublicKey) verify(message, signature []byte, o VerifyOptions) (*packet.Signature, error) {
-	c := config(func() time.Time { return o.Now })
+	c := packetConfig(func() time.Time { return o.Now })
 	sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(message), bytes.NewReader(signature), c)
 	switch {
-	case sig != nil && k.revoked(sig):
+	case sig != nil && k.hasRevocation(sig):
 		return sig, ErrRevokedKey
 	case err == nil:
 		return sig, nil
@@ -206,24 +206,24 @@ func (k PublicKey) verify(message, signature []byte, o VerifyOptions) (*packet.S
 		if o.AllowExpired {
 			return sig, nil
 		}
-		return sig, k.outside(sig, o.Now)
+		return sig, k.outsidePeriod(sig, o.Now)
 	}
 	return sig, fmt.Errorf("%w (%v)", ErrBadSignature, err)
 }
 
-// weakness returns the words of [PublicKey.Weak]. No recent signature may depend
+// weaknessOf returns the words of [PublicKey.Weak]. No recent signature may depend
 // on SHA-1 (RFC 9580, 9.5); recent is, as for GnuPG 2.2.18, one made after 19
 // January 2019.
-func weakness(sig *packet.Signature) string {
+func weaknessOf(sig *packet.Signature) string {
 	if sig == nil || sig.Hash != crypto.SHA1 || sig.CreationTime.Before(time.Date(2019, 1, 19, 0, 0, 0, 0, time.UTC)) {
 		return ""
 	}
 	return fmt.Sprintf("the signature of %s depends on SHA-1, which proves nothing any more: sign it again", sig.CreationTime.UTC().Format(time.DateOnly))
 }
 
-// outside returns why now is not in the validity period of a key or a
+// outsidePeriod returns why now is not in the validity period of a key or a
 // signature. The library reports a period that has not begun as expired, too.
-func (k PublicKey) outside(sig *packet.Signature, now time.Time) error {
+func (k PublicKey) outsidePeriod(sig *packet.Signature, now time.Time) error {
 	from := k.Created
 	if sig != nil && sig.CreationTime.After(from) {
 		from = sig.CreationTime.UTC()
@@ -237,17 +237,17 @@ func (k PublicKey) outside(sig *packet.Signature, now time.Time) error {
 	return fmt.Errorf("%w on %s", ErrExpiredKey, k.Expires.Format(time.DateOnly))
 }
 
-// revoked reports whether the key, or the subkey that made a signature, has a
+// hasRevocation reports whether the key, or the subkey that made a signature, has a
 // revocation. The library compares the time of the revocation, and so ignores
 // it if the clock is behind.
-func (k PublicKey) revoked(sig *packet.Signature) bool {
+func (k PublicKey) hasRevocation(sig *packet.Signature) bool {
 	return k.Revoked || slices.ContainsFunc(k.entity.Subkeys, func(sub openpgp.Subkey) bool {
 		return len(sub.Revocations) > 0 && sig.IssuerKeyId != nil && sub.PublicKey.KeyId == *sig.IssuerKeyId
 	})
 }
 
-// issuers returns the key IDs in the packets of a signature file.
-func issuers(signature []byte) ([]string, error) {
+// issuersOf returns the key IDs in the packets of a signature file.
+func issuersOf(signature []byte) ([]string, error) {
 	var ids []string
 	packets := packet.NewReader(bytes.NewReader(signature))
 	for {

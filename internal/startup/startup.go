@@ -16,29 +16,29 @@ const percent = 400
 // usual is Go's default for GOGC, which applies after that.
 const usual = 100
 
-var _ = postpone(os.Getenv)
+var _ = postponeGC(os.Getenv)
 
-// postpone delays the first collection. If GOGC is set, it changes nothing and
+// postponeGC delays the first collection. If GOGC is set, it changes nothing and
 // returns false.
-func postpone(getenv func(string) string) bool {
+func postponeGC(getenv func(string) string) bool {
 	if getenv("GOGC") != "" {
 		return false
 	}
 	debug.SetGCPercent(percent)
-	runtime.AddCleanup(new([16]byte), func(int) { restore() }, 0) // runs at the first collection
+	runtime.AddCleanup(new([16]byte), func(int) { restoreGOGC() }, 0) // runs at the first collection
 	return true
 }
 
-// restore sets GOGC to its default, unless it has been changed since, as okara
+// restoreGOGC sets GOGC to its default, unless it has been changed since, as okara
 // serve does.
-func restore() {
-	if current() == percent {
+func restoreGOGC() {
+	if currentGOGC() == percent {
 		debug.SetGCPercent(usual)
 	}
 }
 
-// current returns the value of GOGC.
-func current() int {
+// currentGOGC returns the value of GOGC.
+func currentGOGC() int {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return int(sample[0].Value.Uint64())

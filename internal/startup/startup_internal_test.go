@@ -13,19 +13,19 @@ import (
 func TestPostpone(t *testing.T) {
 	before := debug.SetGCPercent(usual)
 	defer debug.SetGCPercent(before)
-	if postpone(func(string) string { return "50" }) || current() != usual {
-		t.Errorf("with GOGC in the environment it is %d", current())
+	if postponeGC(func(string) string { return "50" }) || currentGOGC() != usual {
+		t.Errorf("with GOGC in the environment it is %d", currentGOGC())
 	}
-	if !postpone(func(string) string { return "" }) || current() != percent {
-		t.Errorf("without it, it is %d", current())
+	if !postponeGC(func(string) string { return "" }) || currentGOGC() != percent {
+		t.Errorf("without it, it is %d", currentGOGC())
 	}
 	debug.SetGCPercent(300)
-	restore()
-	if current() != 300 {
-		t.Errorf("a server's own value became %d", current())
+	restoreGOGC()
+	if currentGOGC() != 300 {
+		t.Errorf("a server's own value became %d", currentGOGC())
 	}
 	debug.SetGCPercent(percent)
-	for current() != usual && t.Context().Err() == nil {
+	for currentGOGC() != usual && t.Context().Err() == nil {
 		runtime.GC()
 		runtime.Gosched() // the cleanup runs beside this
 	}

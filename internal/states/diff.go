@@ -40,7 +40,7 @@ func (c Change) String() string {
 	sign := map[string]string{Add: "+", Remove: "-", Modify: "~"}[c.Action]
 	lines := []string{sign + " " + c.Address}
 	for _, at := range c.Attributes {
-		lines = append(lines, fmt.Sprintf("    %s: %s -> %s", at.Path, at.text(at.Before), at.text(at.After)))
+		lines = append(lines, fmt.Sprintf("    %s: %s -> %s", at.Path, at.valueText(at.Before), at.valueText(at.After)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -48,7 +48,7 @@ func (c Change) String() string {
 // maxValueText bounds a value in such a line; the JSON has the whole value.
 const maxValueText = 120
 
-func (c AttributeChange) text(value []byte) string {
+func (c AttributeChange) valueText(value []byte) string {
 	switch {
 	case c.Sensitive:
 		return "(sensitive)"

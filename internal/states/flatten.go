@@ -35,11 +35,11 @@ type value struct {
 	sensitive bool
 }
 
-// check refuses a file whose values cannot be flattened within the bounds.
-func (d *Document) check() error {
+// checkFlattened refuses a file whose values cannot be flattened within the bounds.
+func (d *Document) checkFlattened() error {
 	left := maxPaths
 	for _, e := range d.entries {
-		depth, paths := weigh(e.json)
+		depth, paths := weighJSON(e.json)
 		left -= paths
 		switch {
 		case depth > maxDepth+2: // the object itself, and its attributes
@@ -51,9 +51,9 @@ func (d *Document) check() error {
 	return nil
 }
 
-// weigh returns how deep a valid JSON text nests, and the bytes of all paths in it, with
+// weighJSON returns how deep a valid JSON text nests, and the bytes of all paths in it, with
 // names as they are written. It looks at each byte once and allocates by depth alone.
-func weigh(text []byte) (deepest, total int) {
+func weighJSON(text []byte) (deepest, total int) {
 	type level struct{ above, n int } // length of the path of the value; n counts the elements of a list, -1: an object
 	var levels []level
 	here := 0 // length of the path of the next value
@@ -75,7 +75,7 @@ func weigh(text []byte) (deepest, total int) {
 		case ',':
 			if l := &levels[len(levels)-1]; l.n >= 0 {
 				l.n++
-				here = l.above + len("[]") + digits(l.n)
+				here = l.above + len("[]") + countDigits(l.n)
 			}
 		case '"':
 			start := i
@@ -112,7 +112,7 @@ func isName(text []byte) bool {
 	return false
 }
 
-func digits(n int) int { return len(strconv.Itoa(n)) }
+func countDigits(n int) int { return len(strconv.Itoa(n)) }
 
 // flattener collects the leaves below a JSON value.
 type flattener struct {
@@ -126,25 +126,25 @@ type flattener struct {
 func (e entry) flatten() (leaves map[string]value, left members) {
 	f := flattener{values: map[string]value{}}
 	if e.of.Mode == ModeOutput && (len(e.json) == 0 || e.json[0] != '{') { // until version 2
-		f.add(e.json, "value", deniedName(e.of.Name))
+		f.addLeaves(e.json, "value", deniedName(e.of.Name))
 		return f.values, nil
 	}
 	m, _ := membersOf(newDecoder(orNull(e.json))) // it was read before, so that it is an object
 	switch e.of.Mode {
 	case ModeOutput:
-		f.add(m["value"], "value", string(m["sensitive"]) == "true" || deniedName(e.of.Name))
+		f.addLeaves(m["value"], "value", string(m["sensitive"]) == "true" || deniedName(e.of.Name))
 		delete(m, "value")
 	case modeCheck:
-		f.add(m["objects"], "objects", false)
+		f.addLeaves(m["objects"], "objects", false)
 		delete(m, "objects")
 	default:
 		f.marks = marksOf(m["sensitive_attributes"])
 		m["sensitive_attributes"], _ = json.Marshal(slices.Sorted(maps.Keys(f.marks))) // strings
-		f.add(m["id"], "id", false)                                                    // until version 3, beside the attributes
-		f.add(m["attributes"], "", false)
-		f.add(m["attributes_flat"], "", false) // by providers before protocol 5
+		f.addLeaves(m["id"], "id", false)                                              // until version 3, beside the attributes
+		f.addLeaves(m["attributes"], "", false)
+		f.addLeaves(m["attributes_flat"], "", false) // by providers before protocol 5
 		f.marks = nil
-		f.add(m["identity"], "(identity)", false)
+		f.addLeaves(m["identity"], "(identity)", false)
 		left = members{}
 		for _, name := range []string{"private", "schema_version", "identity_schema_version", "meta"} {
 			left[name] = m[name]
@@ -192,22 +192,22 @@ func orNull(v []byte) []byte {
 	return v
 }
 
-// add adds the leaves of a value that is valid and within the bounds.
-func (f *flattener) add(src []byte, path string, sensitive bool) {
+// addLeaves adds the leaves of a value that is valid and within the bounds.
+func (f *flattener) addLeaves(src []byte, path string, sensitive bool) {
 	if len(src) == 0 || string(src) == "null" && path == "" {
 		return
 	}
 	f.dec = newDecoder(src)
-	f.next(path, sensitive)
+	f.readValue(path, sensitive)
 }
 
-// next reads one value, whose path is given.
-func (f *flattener) next(path string, sensitive bool) {
+// readValue reads one value, whose path is given.
+func (f *flattener) readValue(path string, sensitive bool) {
 	sensitive = sensitive || f.marks[path]
 	empty := true
 	deeper := func(path string, sensitive bool) error {
 		empty = false
-		f.next(path, sensitive)
+		f.readValue(path, sensitive)
 		return nil
 	}
 	var raw []byte

@@ -30,9 +30,9 @@ type Document struct {
 // Parse reads a state file, which must not be changed afterwards. If OpenTofu encrypted it,
 // the error is [ErrEncrypted].
 func Parse(state []byte) (*Document, error) {
-	d, err := index(state)
+	d, err := indexState(state)
 	if err == nil {
-		err = d.check()
+		err = d.checkFlattened()
 	}
 	if err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ func membersOf(dec *jsontext.Decoder) (members, error) {
 	return all, err
 }
 
-// text returns a member that is a string, else "".
-func (m members) text(name string) string {
+// textMember returns a member that is a string, else "".
+func (m members) textMember(name string) string {
 	b, err := jsontext.AppendUnquote(nil, m[name])
 	if err != nil {
 		return ""
@@ -127,9 +127,9 @@ func (m members) text(name string) string {
 	return string(b)
 }
 
-// index reads a state file of format version 1 to 4. If OpenTofu encrypted it, the error is
+// indexState reads a state file of format version 1 to 4. If OpenTofu encrypted it, the error is
 // [ErrEncrypted].
-func index(state []byte) (*Document, error) {
+func indexState(state []byte) (*Document, error) {
 	d := &Document{state: state, rest: members{}}
 	dec := newDecoder(state)
 	version := int64(4)
@@ -182,14 +182,14 @@ func notState(err error) error {
 	return fmt.Errorf("not a state file: %w", err)
 }
 
-func (d *Document) add(address string, of *block, json []byte) {
+func (d *Document) addEntry(address string, of *block, json []byte) {
 	d.entries = append(d.entries, entry{address, of, json})
 }
 
 func (d *Document) indexOutputs(dec *jsontext.Decoder) error {
 	return eachMember(dec, func(name string) error {
 		v, err := dec.ReadValue()
-		d.add("output."+name, &block{Resource: Resource{Mode: ModeOutput, Name: name}}, v)
+		d.addEntry("output."+name, &block{Resource: Resource{Mode: ModeOutput, Name: name}}, v)
 		return err
 	})
 }
@@ -201,7 +201,7 @@ func (d *Document) indexCheck(dec *jsontext.Decoder) error {
 	}
 	m, err := membersOf(newDecoder(v))
 	if err == nil {
-		d.add("check_results "+m.text("config_addr"), &block{Resource: Resource{Mode: modeCheck}}, v)
+		d.addEntry("check_results "+m.textMember("config_addr"), &block{Resource: Resource{Mode: modeCheck}}, v)
 	}
 	return err
 }
@@ -225,7 +225,7 @@ func (d *Document) indexResource(dec *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	of.Resource = Resource{Mode: m.text("mode"), Type: m.text("type"), Name: m.text("name"), Module: m.text("module"), Provider: m.text("provider")}
+	of.Resource = Resource{Mode: m.textMember("mode"), Type: m.textMember("type"), Name: m.textMember("name"), Module: m.textMember("module"), Provider: m.textMember("provider")}
 	for name, v := range m {
 		if !slices.Contains([]string{"mode", "type", "name", "module", "each"}, name) {
 			of.facts[name] = v
@@ -233,7 +233,7 @@ func (d *Document) indexResource(dec *jsontext.Decoder) error {
 	}
 	address := of.address()
 	for _, i := range instances {
-		d.add(address+i.suffix, of, i.json)
+		d.addEntry(address+i.suffix, of, i.json)
 	}
 	return nil
 }
@@ -271,7 +271,7 @@ func (d *Document) indexInstance(dec *jsontext.Decoder) (i indexed, err error) {
 			return err
 		case "deposed":
 			v, err := dec.ReadValue()
-			deposed = members{"": v}.text("")
+			deposed = members{"": v}.textMember("")
 			return err
 		}
 		return dec.SkipValue()
@@ -300,7 +300,7 @@ func (d *Document) indexModule(dec *jsontext.Decoder) error {
 	steps := newDecoder(orNull(m["path"]))
 	if err := eachElement(steps, func(int) error {
 		v, err := steps.ReadValue()
-		module = append(module, members{"": v}.text(""))
+		module = append(module, members{"": v}.textMember(""))
 		return err
 	}); err != nil {
 		return err
@@ -323,7 +323,7 @@ func (d *Document) indexModule(dec *jsontext.Decoder) error {
 
 func (d *Document) indexOldResource(module, key string, m members) error {
 	of := &block{facts: members{"provider": m["provider"], "depends_on": m["depends_on"]}}
-	of.Resource = Resource{Mode: ModeManaged, Module: module, Provider: m.text("provider")}
+	of.Resource = Resource{Mode: ModeManaged, Module: module, Provider: m.textMember("provider")}
 	if rest, data := strings.CutPrefix(key, "data."); data {
 		of.Mode = ModeData
 		key = rest
@@ -339,12 +339,12 @@ func (d *Document) indexOldResource(module, key string, m members) error {
 	}
 	address := of.address() + suffix
 	if v := m["primary"]; len(v) > 0 && v[0] == '{' {
-		d.add(address, of, v)
+		d.addEntry(address, of, v)
 	}
 	dec := newDecoder(orNull(m["deposed"]))
 	return eachElement(dec, func(i int) error {
 		v, err := dec.ReadValue()
-		d.add(fmt.Sprintf("%s (deposed %d)", address, i), of, v)
+		d.addEntry(fmt.Sprintf("%s (deposed %d)", address, i), of, v)
 		return err
 	})
 }

@@ -54,7 +54,7 @@ func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 	v.mu.Lock()
 	if v.round == nil && !s.o.Now().Before(v.next) {
 		v.round = make(chan struct{})
-		go s.lookThrough(context.WithoutCancel(ctx), v.round)
+		go s.surveyOnce(context.WithoutCancel(ctx), v.round)
 	}
 	round := v.round
 	known := v.whole
@@ -74,8 +74,8 @@ func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 	return marks, v.whole
 }
 
-// lookThrough runs one round.
-func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
+// surveyOnce runs one round.
+func (s *States) surveyOnce(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	ctx, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
@@ -96,7 +96,7 @@ func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
 			if ctx.Err() != nil {
 				break
 			}
-			g.Go(func() error { s.look(ctx, name); return nil })
+			g.Go(func() error { s.readMarks(ctx, name); return nil })
 		}
 		err = errors.Join(g.Wait(), ctx.Err())
 	}
@@ -118,8 +118,8 @@ func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
 	}
 }
 
-// look reads the marks of one repository. If that fails, the earlier marks stay.
-func (s *States) look(ctx context.Context, name string) {
+// readMarks reads the marks of one repository. If that fails, the earlier marks stay.
+func (s *States) readMarks(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, surveyOne)
 	defer cancel()
 	m, err := s.marksOf(ctx, name)
@@ -140,7 +140,7 @@ func (s *States) marksOf(ctx context.Context, name string) (Marks, error) {
 	store := statebackend.New(s.queue, statebackend.Options{Logger: s.o.Logger})
 	if name != "" {
 		var err error
-		if store, err = s.store(name); err != nil {
+		if store, err = s.storeByName(name); err != nil {
 			return Marks{}, err
 		}
 	}
@@ -150,19 +150,19 @@ func (s *States) marksOf(ctx context.Context, name string) (Marks, error) {
 		return m, err
 	}
 	v, err := l.Verdict(ctx)
-	if err = unreadable(err); err != nil {
+	if err = dropUnreadable(err); err != nil {
 		return m, err
 	}
 	if v.Locking != "" {
 		m.Verdict = &v
 	}
 	m.Replica, err = replicaOf(ctx, store, l)
-	return m, unreadable(err)
+	return m, dropUnreadable(err)
 }
 
-// unreadable drops the error for a mark that is gone or is not okara's, since another
+// dropUnreadable drops the error for a mark that is gone or is not okara's, since another
 // client may have put it there.
-func unreadable(err error) error {
+func dropUnreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string
 // Numbers returns the version numbers of a workspace, newest first; none if the
 // workspace does not exist.
 func (s *States) Numbers(ctx context.Context, name, workspace string) ([]int64, error) {
-	l, err := s.list(ctx, name)
+	l, err := s.listVersions(ctx, name)
 	if err != nil {
 		return nil, err
 	}

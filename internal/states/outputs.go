@@ -17,7 +17,7 @@ type Output struct {
 // Outputs reads the outputs of a state file, by name. If OpenTofu encrypted it, the error
 // is [ErrEncrypted].
 func Outputs(state []byte) (map[string]Output, error) {
-	d, err := index(state)
+	d, err := indexState(state)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func Outputs(state []byte) (map[string]Output, error) {
 // HasResources reports whether a state file has instances of managed resources. If
 // OpenTofu encrypted it, the error is [ErrEncrypted].
 func HasResources(state []byte) (bool, error) {
-	d, err := index(state)
+	d, err := indexState(state)
 	if err != nil {
 		return false, err
 	}

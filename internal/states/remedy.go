@@ -13,39 +13,39 @@ import (
 
 // Remedy returns the message of err with the hints of all errors in it.
 func Remedy(err error) string {
-	return insert(err.Error(), err)
+	return insertHints(err.Error(), err)
 }
 
-// insert puts the hints of err and of what it wraps into text.
-func insert(text string, err error) string {
-	if hint := hint(err); hint != "" {
+// insertHints puts the hints of err and of what it wraps into text.
+func insertHints(text string, err error) string {
+	if hint := hintOf(err); hint != "" {
 		return strings.Replace(text, err.Error(), err.Error()+"\nhint: "+hint, 1)
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
 		if e.Unwrap() != nil {
-			return insert(text, e.Unwrap())
+			return insertHints(text, e.Unwrap())
 		}
 	case interface{ Unwrap() []error }:
 		for _, err := range e.Unwrap() {
-			text = insert(text, err)
+			text = insertHints(text, err)
 		}
 	}
 	return text
 }
 
-// hint returns the hint for err itself, not for errors that it wraps.
-func hint(err error) string {
+// hintOf returns the hint for err itself, not for errors that it wraps.
+func hintOf(err error) string {
 	switch e := err.(type) {
 	case *statebackend.LockedError:
-		return locked(e)
+		return lockedHint(e)
 	case *statebackend.RemediedError:
-		return remedied(e.Remedy)
+		return remedyHint(e.Remedy)
 	}
 	return ""
 }
 
-func locked(e *statebackend.LockedError) string {
+func lockedHint(e *statebackend.LockedError) string {
 	switch {
 	case e.Unreadable:
 		return fmt.Sprintf("if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
@@ -56,7 +56,7 @@ func locked(e *statebackend.LockedError) string {
 	return ""
 }
 
-func remedied(r statebackend.Remedy) string {
+func remedyHint(r statebackend.Remedy) string {
 	const decrypt = "`okara state decrypt` opens a version wherever it was found"
 	repo := r.Repository
 	ws := text.ShellWord(r.Workspace)
@@ -81,7 +81,7 @@ func remedied(r statebackend.Remedy) string {
 	case statebackend.RemedyUnlock:
 		how = "once the registry is back: " + UnlockCommand(repo, r.Workspace, r.Lock)
 	case statebackend.RemedyKey:
-		how = key(r)
+		how = keyHint(r)
 	case statebackend.RemedyPrimary:
 		how = "if this is a copy, name the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; " + decrypt
 	}
@@ -94,7 +94,7 @@ func remedied(r statebackend.Remedy) string {
 // KeyOptions are the settings that name a key of a sealed state.
 const KeyOptions = "encryption in the backend block, --key or OKARA_STATE_KEYS, of age --identity or OKARA_STATE_IDENTITIES"
 
-func key(r statebackend.Remedy) string {
+func keyHint(r statebackend.Remedy) string {
 	if r.Repository == "" {
 		return "name its key: " + KeyOptions
 	}

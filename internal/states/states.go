@@ -125,8 +125,8 @@ func Open(c *oci.Client, l addr.Layout, name string, o statebackend.Options) (*s
 	return statebackend.New(r, o), nil
 }
 
-// store opens the store of a name once and keeps it.
-func (s *States) store(name string) (*statebackend.Store, error) {
+// storeByName opens the store of a name once and keeps it.
+func (s *States) storeByName(name string) (*statebackend.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.stores[name]; store != nil {
@@ -145,7 +145,7 @@ func (s *States) store(name string) (*statebackend.Store, error) {
 
 // Repository returns the repository of a state, without host.
 func (s *States) Repository(name string) (string, error) {
-	store, err := s.store(name)
+	store, err := s.storeByName(name)
 	if err != nil {
 		return "", err
 	}
@@ -159,10 +159,10 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 		for _, name := range s.o.Names {
 			known[name] = true
 		}
-		for _, name := range s.listed(ctx) {
+		for _, name := range s.listedNames(ctx) {
 			known[name] = true
 		}
-		entered, err := s.entered(ctx)
+		entered, err := s.enteredNames(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -174,8 +174,8 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 	})
 }
 
-// listed returns the states that the registry lists. Most registries have no such list.
-func (s *States) listed(ctx context.Context) []string {
+// listedNames returns the states that the registry lists. Most registries have no such list.
+func (s *States) listedNames(ctx context.Context) []string {
 	repositories, err := s.o.Client.Repositories(ctx)
 	if err != nil {
 		return nil
@@ -189,8 +189,8 @@ func (s *States) listed(ctx context.Context) []string {
 	return names
 }
 
-// entered returns the states that have an entry in the queue.
-func (s *States) entered(ctx context.Context) ([]string, error) {
+// enteredNames returns the states that have an entry in the queue.
+func (s *States) enteredNames(ctx context.Context) ([]string, error) {
 	list, err := s.queue.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -260,7 +260,7 @@ func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 		defer close(tried)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), entryTime)
 		defer cancel()
-		if err := s.enter(ctx, name); err != nil {
+		if err := s.enterName(ctx, name); err != nil {
 			s.o.Logger.Warn("a state is not listed yet", "state", name, "error", err)
 			s.mu.Lock()
 			delete(s.wrote, name)
@@ -273,7 +273,7 @@ func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 // Renew makes the next call of [States.Names] read the entries of other servers again.
 func (s *States) Renew() { s.names.Forget("") }
 
-func (s *States) enter(ctx context.Context, name string) error {
+func (s *States) enterName(ctx context.Context, name string) error {
 	repository, err := s.Repository(name)
 	if err != nil {
 		return err

@@ -34,13 +34,13 @@ func (d *VersionView) size() int {
 
 // Document reads a version and its content.
 func (s *States) Document(ctx context.Context, name, workspace string, n int64) (*VersionView, error) {
-	store, err := s.store(name)
+	store, err := s.storeByName(name)
 	if err != nil {
 		return nil, err
 	}
 	key := versionKey(name, workspace, n)
 	load := func(ctx context.Context, _ *VersionView, _ bool) (*VersionView, error) {
-		d, err := read(ctx, store, workspace, n)
+		d, err := readVersionView(ctx, store, workspace, n)
 		if err == nil {
 			s.versions.Put(key, d.Version)
 		}
@@ -64,7 +64,7 @@ func (s *States) Has(name, workspace string, n int64) bool {
 	return ok
 }
 
-func read(ctx context.Context, store *statebackend.Store, workspace string, n int64) (*VersionView, error) {
+func readVersionView(ctx context.Context, store *statebackend.Store, workspace string, n int64) (*VersionView, error) {
 	var d VersionView
 	v, err := store.ViewVersion(ctx, workspace, n, func(state []byte, _ statebackend.Version) error {
 		d.Bytes = len(state)
@@ -83,16 +83,16 @@ func read(ctx context.Context, store *statebackend.Store, workspace string, n in
 	if v.N == 0 {
 		return nil, err
 	}
-	if why := closed(v, err); why != "" {
+	if why := whyClosed(v, err); why != "" {
 		d.Why = why
 		err = nil
 	}
 	return &d, err
 }
 
-// closed returns a sentence that says why a state cannot be displayed; "" if it can, or
+// whyClosed returns a sentence that says why a state cannot be displayed; "" if it can, or
 // if the error may pass.
-func closed(v statebackend.Version, err error) string {
+func whyClosed(v statebackend.Version, err error) string {
 	switch {
 	case err == nil:
 		return ""

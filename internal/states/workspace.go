@@ -36,8 +36,8 @@ func (s *Summary) Held(workspace string) *statebackend.Held {
 	return nil
 }
 
-func (s *States) list(ctx context.Context, name string) (*statebackend.Listing, error) {
-	store, err := s.store(name)
+func (s *States) listVersions(ctx context.Context, name string) (*statebackend.Listing, error) {
+	store, err := s.storeByName(name)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *States) Summary(ctx context.Context, name string) (*Summary, error) {
 
 func (s *States) summary(ctx context.Context, name string, p cache.Policy) (*Summary, error) {
 	return s.heads.Get(ctx, name, p, func(ctx context.Context, _ *Summary, _ bool) (*Summary, error) {
-		l, err := s.list(ctx, name)
+		l, err := s.listVersions(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -139,11 +139,11 @@ func (s *States) Workspace(ctx context.Context, name, workspace string) (*Worksp
 }
 
 func (s *States) readWorkspace(ctx context.Context, name, workspace string) (*Workspace, error) {
-	store, err := s.store(name)
+	store, err := s.storeByName(name)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.list(ctx, name)
+	l, err := s.listVersions(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *States) readWorkspace(ctx context.Context, name, workspace string) (*Wo
 
 // Version reads the manifest of a version.
 func (s *States) Version(ctx context.Context, name, workspace string, n int64) (statebackend.Version, error) {
-	store, err := s.store(name)
+	store, err := s.storeByName(name)
 	if err != nil {
 		return statebackend.Version{}, err
 	}

@@ -129,7 +129,7 @@ func parseToken(field []string) (Token, error) {
 		err error
 	)
 	rest := field[1:]
-	if hash, ok := strings.CutPrefix(first(rest), "sha256:"); ok {
+	if hash, ok := strings.CutPrefix(firstString(rest), "sha256:"); ok {
 		b, err := hex.DecodeString(hash)
 		if err != nil || len(b) != sha256.Size {
 			return t, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
@@ -140,7 +140,7 @@ func parseToken(field []string) (Token, error) {
 	} else if t.ID, t.Hash, err = Hash(field[0]); err != nil {
 		return t, err
 	}
-	if end, ok := strings.CutPrefix(first(rest), expiresField); ok {
+	if end, ok := strings.CutPrefix(firstString(rest), expiresField); ok {
 		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
 			return t, fmt.Errorf("%s%s is not a time such as 2027-01-31T00:00:00Z", expiresField, end)
 		}
@@ -162,7 +162,7 @@ func parseToken(field []string) (Token, error) {
 	return t, nil
 }
 
-func first(s []string) string {
+func firstString(s []string) string {
 	if len(s) == 0 {
 		return ""
 	}

@@ -18,8 +18,8 @@ type Difference struct {
 	Reason  string `json:"reason"`
 }
 
-// kept returns the versions in the registry for which there is no step.
-func (it item) kept(l *depot.Listing, offers []offer, steps []Step) []Difference {
+// withoutStep returns the versions in the registry for which there is no step.
+func (it item) withoutStep(l *depot.Listing, offers []offer, steps []Step) []Difference {
 	var kept []Difference
 	for _, v := range l.Versions {
 		if v.Edition() || slices.ContainsFunc(steps, func(st Step) bool { return st.version == v }) {
@@ -67,8 +67,8 @@ func (s *Set) byKey() map[string]item {
 	return all
 }
 
-// unlisted returns the entries of a record that the set does not have.
-func (s *Set) unlisted(rec *Record) []Difference {
+// unlistedEntries returns the entries of a record that the set does not have.
+func (s *Set) unlistedEntries(rec *Record) []Difference {
 	listed := s.byKey()
 	var out []Difference
 	for _, entry := range rec.Names() {
@@ -82,7 +82,7 @@ func (s *Set) unlisted(rec *Record) []Difference {
 // Differences compares the set with the record of earlier runs. Which versions
 // an origin has is not in the record: a plan names those that are missing.
 func (s *Set) Differences(rec *Record) []Difference {
-	out := s.unlisted(rec)
+	out := s.unlistedEntries(rec)
 	listed := s.byKey()
 	for _, e := range slices.Sorted(maps.Keys(listed)) {
 		it := listed[e]
@@ -97,10 +97,10 @@ func (s *Set) Differences(rec *Record) []Difference {
 				continue
 			}
 			switch {
-			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.pinned(v):
+			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.isPinned(v):
 				out = append(out, Difference{e, version, "not allowed by " + constraintText(it.Entry)})
-			case !vr.covers(it.asked()):
-				out = append(out, Difference{e, version, "published without all of " + strings.Join(it.asked(), ", ") + ", as far as is recorded; the next run looks"})
+			case !vr.coversPlatforms(it.askedPlatforms()):
+				out = append(out, Difference{e, version, "published without all of " + strings.Join(it.askedPlatforms(), ", ") + ", as far as is recorded; the next run looks"})
 			case len(vr.Absent) > 0:
 				out = append(out, Difference{e, version, absentText(vr.Absent)})
 			}

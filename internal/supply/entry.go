@@ -145,13 +145,13 @@ func (e FieldErrors) Unwrap() []error {
 	return errs
 }
 
-func (e *FieldErrors) add(field string, err error) {
+func (e *FieldErrors) addField(field string, err error) {
 	if err != nil {
 		*e = append(*e, fieldError{field, err})
 	}
 }
 
-func (e FieldErrors) err() error {
+func (e FieldErrors) asError() error {
 	if len(e) == 0 {
 		return nil
 	}
@@ -165,25 +165,25 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: s.Policy, Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
 	var err error
 	e.Address, err = addr.ParseModule(s.Address)
-	bad.add("address", err)
-	e.Entry = s.entry(where, &bad)
+	bad.addField("address", err)
+	e.Entry = s.specEntry(where, &bad)
 	if e.Policy == "" {
 		e.Policy = "immutable"
 	}
 	if e.Policy != "immutable" && e.Policy != "editions" {
-		bad.add("policy", fmt.Errorf("policy %q is neither immutable nor editions", e.Policy))
+		bad.addField("policy", fmt.Errorf("policy %q is neither immutable nor editions", e.Policy))
 	}
 	e.Source, err = parseModuleSource(s.Source)
-	bad.add("source", err)
+	bad.addField("source", err)
 	e.Source.TagPrefix = s.TagPrefix
 	e.Source.Releases = s.Releases
 	if s.Releases && e.Source.Kind != sourceGitHub && err == nil {
-		bad.add("releases", fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
+		bad.addField("releases", fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
 	}
 	if e.Subdir == "" {
 		e.Subdir = e.Source.Location.Subdir
 	}
-	return e, bad.err()
+	return e, bad.asError()
 }
 
 // Entry checks the entry, as [ModuleSpec.Entry] does.
@@ -192,17 +192,17 @@ func (s ProviderSpec) Entry(where string) (ProviderEntry, error) {
 	e := ProviderEntry{Origin: s.Origin, AllowUnsigned: s.AllowUnsigned}
 	var err error
 	e.Address, err = addr.ParseProvider(s.Address)
-	bad.add("address", err)
+	bad.addField("address", err)
 	if e.Address.Hostname == "" {
 		e.Address.Hostname = defaultOrigin
 	}
-	e.Entry = s.entry(where, &bad)
+	e.Entry = s.specEntry(where, &bad)
 	for i, p := range s.Platforms {
 		t, err := addr.ParsePlatform(p)
-		bad.add(fmt.Sprintf("platforms[%d]", i), err)
+		bad.addField(fmt.Sprintf("platforms[%d]", i), err)
 		e.Platforms = append(e.Platforms, t)
 	}
-	return e, bad.err()
+	return e, bad.asError()
 }
 
 // defaultOrigin is the registry of a provider address without a host name.
@@ -210,28 +210,28 @@ const defaultOrigin = "registry.opentofu.org"
 
 var errCount = errors.New("limit and keep are counts of versions, 0 or more")
 
-func (s EntrySpec) entry(where string, bad *FieldErrors) Entry {
+func (s EntrySpec) specEntry(where string, bad *FieldErrors) Entry {
 	e := Entry{Where: where, Limit: s.Limit, Keep: s.Keep, Pin: s.Pin, Auth: s.Auth, Scan: s.Scan, Approval: s.Approval}
 	var err error
 	e.Versions, err = addr.ParseConstraint(s.Versions)
-	bad.add("versions", err)
+	bad.addField("versions", err)
 	switch {
 	case e.Limit < 0:
-		bad.add("limit", errCount)
+		bad.addField("limit", errCount)
 	case e.Keep < 0:
-		bad.add("keep", errCount)
+		bad.addField("keep", errCount)
 	}
 	for i, v := range e.Pin {
 		_, err := addr.ParseVersion(v)
-		bad.add(fmt.Sprintf("pin[%d]", i), err)
+		bad.addField(fmt.Sprintf("pin[%d]", i), err)
 	}
-	bad.add("scan.block", scan.CheckLevel(s.Scan.Block))
-	bad.add("scan.maxAge", checkAge(s.Scan.MaxAge))
+	bad.addField("scan.block", scan.CheckLevel(s.Scan.Block))
+	bad.addField("scan.maxAge", checkAge(s.Scan.MaxAge))
 	if s.Scan.SourceRepository != "" {
 		_, err := s.Scan.sourceRepository()
-		bad.add("scan.sourceRepository", err)
+		bad.addField("scan.sourceRepository", err)
 	}
-	bad.add("approval.olderThan", checkAge(s.Approval.OlderAge))
+	bad.addField("approval.olderThan", checkAge(s.Approval.OlderAge))
 	return e
 }
 

@@ -28,9 +28,9 @@ type stored struct {
 // action returns what is to be done with an existing version, and why.
 func (x stored) action() (Action, string) {
 	if len(x.lacking.Offered) > 0 {
-		return ActionExtend, "lacks " + strings.Join(names(x.lacking.Offered), ", ")
+		return ActionExtend, "lacks " + strings.Join(platformNames(x.lacking.Offered), ", ")
 	}
-	return ActionPresent, absentText(names(x.lacking.Absent))
+	return ActionPresent, absentText(platformNames(x.lacking.Absent))
 }
 
 func absentText(platforms []string) string {
@@ -40,7 +40,7 @@ func absentText(platforms []string) string {
 	return "the origin has no package for " + strings.Join(platforms, ", ")
 }
 
-func names(platforms []addr.Platform) []string {
+func platformNames(platforms []addr.Platform) []string {
 	var out []string
 	for _, t := range platforms {
 		out = append(out, t.String())
@@ -52,27 +52,27 @@ func names(platforms []addr.Platform) []string {
 // none.
 const allPlatforms = "*"
 
-// asked returns the platforms of an entry as a record has them.
-func (it item) asked() []string {
+// askedPlatforms returns the platforms of an entry as a record has them.
+func (it item) askedPlatforms() []string {
 	switch {
 	case !it.mirrors:
 		return nil
 	case len(it.platforms) == 0:
 		return []string{allPlatforms}
 	}
-	return names(it.platforms)
+	return platformNames(it.platforms)
 }
 
-// covers reports whether a version was published with all platforms that are
+// coversPlatforms reports whether a version was published with all platforms that are
 // asked for, as far as the origin had them.
-func (vr VersionRecord) covers(asked []string) bool {
+func (vr VersionRecord) coversPlatforms(asked []string) bool {
 	return !slices.ContainsFunc(asked, func(t string) bool {
 		return !slices.Contains(vr.Platforms, t) && !slices.Contains(vr.Platforms, allPlatforms)
 	})
 }
 
-// look returns a version in the registry.
-func (it item) look(ctx context.Context, v addr.Version) (stored, error) {
+// findStored returns a version in the registry.
+func (it item) findStored(ctx context.Context, v addr.Version) (stored, error) {
 	if !it.mirrors {
 		d, err := it.repo.Resolve(ctx, v.Tag())
 		return stored{digest: d.Digest.String()}, err
@@ -94,8 +94,8 @@ func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, erro
 // examined now is as recorded.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (stored, error) {
 	switch {
-	case !known.covers(it.asked()):
-		return it.look(ctx, v)
+	case !known.coversPlatforms(it.askedPlatforms()):
+		return it.findStored(ctx, v)
 	case known.State == StatePublished && !newest && !shouldExamine(it.key, v, s.o.Examined, s.o.Now()):
 		return stored{digest: known.Digest}, nil
 	}

@@ -37,7 +37,7 @@ const maxFollowed = 5
 // fetch writes the whole tree at l below dir, which must be empty.
 func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (depot.Fetched, error) {
 	for range maxFollowed {
-		got, next, err := f.follow(ctx, l, dir)
+		got, next, err := f.followOnce(ctx, l, dir)
 		if next == nil {
 			return got, err
 		}
@@ -46,8 +46,8 @@ func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (de
 	return depot.Fetched{}, fmt.Errorf("%s: more than %d addresses that name another one: %w", publicURL(l), maxFollowed, oci.ErrCorrupt)
 }
 
-// follow is fetch unless the address answers with the next one.
-func (f fetcher) follow(ctx context.Context, l upstream.Location, dir string) (got depot.Fetched, next *upstream.Location, err error) {
+// followOnce is fetch unless the address answers with the next one.
+func (f fetcher) followOnce(ctx context.Context, l upstream.Location, dir string) (got depot.Fetched, next *upstream.Location, err error) {
 	if f.Permit != nil {
 		if err := f.Permit(l); err != nil {
 			return got, nil, err
@@ -58,7 +58,7 @@ func (f fetcher) follow(ctx context.Context, l upstream.Location, dir string) (g
 	case upstream.KindGit:
 		source[artifact.AnnRevision], err = f.Git.Checkout(ctx, l, dir)
 	case upstream.KindOCI:
-		l.Subdir, err = f.oci(ctx, l, dir)
+		l.Subdir, err = f.fetchOCI(ctx, l, dir)
 	default:
 		var body io.ReadCloser
 		if body, next, err = f.Client.Archive(ctx, l); body != nil {
@@ -68,7 +68,7 @@ func (f fetcher) follow(ctx context.Context, l upstream.Location, dir string) (g
 	if err != nil || next != nil {
 		return got, next, err
 	}
-	got, err = fetched(dir, l.Subdir, source)
+	got, err = describeFetched(dir, l.Subdir, source)
 	return got, nil, err
 }
 
@@ -80,8 +80,8 @@ func publicURL(l upstream.Location) string {
 	return u.String()
 }
 
-// fetched describes a package below dir whose module is in the directory sub.
-func fetched(dir, sub string, source map[string]string) (f depot.Fetched, err error) {
+// describeFetched describes a package below dir whose module is in the directory sub.
+func describeFetched(dir, sub string, source map[string]string) (f depot.Fetched, err error) {
 	f = depot.Fetched{Package: dir, Annotations: source}
 	switch sub {
 	case "":
@@ -136,8 +136,8 @@ func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, d
 	return archive.UnpackForeign(ctx, file, n, folder, dir, f.Limits)
 }
 
-// oci also returns the directory of the module.
-func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) (sub string, err error) {
+// fetchOCI also returns the directory of the module.
+func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) (sub string, err error) {
 	r, err := f.Open(l.URL.Host + l.URL.Path)
 	if err != nil {
 		return "", err

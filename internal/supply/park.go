@@ -17,10 +17,10 @@ const (
 	maxPark   = 24 * time.Hour
 )
 
-// park records that an origin sent too much, or crashed the process that
+// parkVersion records that an origin sent too much, or crashed the process that
 // unpacked its content. The record prevents a restarted server from repeating
 // the same fetch at once.
-func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
+func (vr VersionRecord) parkVersion(before VersionRecord, why error) VersionRecord {
 	parked := VersionRecord{State: StateParked, Origin: vr.Origin, Since: vr.Since, Reason: text.Excerpt(why.Error())}
 	if before.State == StateParked && before.Origin == vr.Origin {
 		parked.Tries = before.Tries
@@ -34,14 +34,14 @@ func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
 	return parked
 }
 
-// rests reports whether a parked version is skipped for now. A tag that names
+// isResting reports whether a parked version is skipped for now. A tag that names
 // another commit is tried at once.
-func (vr VersionRecord) rests(o offer, now time.Time) bool {
+func (vr VersionRecord) isResting(o offer, now time.Time) bool {
 	return vr.State == StateParked && vr.Origin == o.commit && now.Before(vr.Retry)
 }
 
-// parked returns the step for a version that is skipped for now.
-func (st Step) parked() Step {
+// parkedStep returns the step for a version that is skipped for now.
+func (st Step) parkedStep() Step {
 	st.Action = actionParked
 	st.Reason = fmt.Sprintf("not tried before %s, after %d tries: %s", st.known.Retry.Format(time.DateTime+"Z"), st.known.Tries, st.known.Reason)
 	st.err = errors.New(st.Reason)

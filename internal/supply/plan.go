@@ -143,7 +143,7 @@ type offer struct {
 // Plan compares the origins with the registry and changes nothing. An entry
 // that cannot be read becomes a step of ActionFailed.
 func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
-	common, err := s.common(ctx)
+	common, err := s.commonRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 			rec, err := s.record(gctx, it.key, common)
 			if err == nil {
 				records[i] = rec
-				found[i], err = s.plan(gctx, it, rec)
+				found[i], err = s.planEntry(gctx, it, rec)
 			}
 			if err != nil && gctx.Err() == nil {
 				found[i].steps = []Step{failedStep(err)}
@@ -185,14 +185,14 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 		p.listings[it.key] = found[i].listing
 	}
 	if common != nil { // not that of a single entry
-		p.Kept = append(p.Kept, s.o.Set.unlisted(common)...)
+		p.Kept = append(p.Kept, s.o.Set.unlistedEntries(common)...)
 	}
 	return p, nil
 }
 
-// common returns the common record of earlier runs; nil if each entry has a
+// commonRecord returns the common record of earlier runs; nil if each entry has a
 // separate record.
-func (s *Syncer) common(ctx context.Context) (*Record, error) {
+func (s *Syncer) commonRecord(ctx context.Context) (*Record, error) {
 	switch {
 	case s.o.Once:
 		return newRecord(""), nil
@@ -219,8 +219,8 @@ type entryPlan struct {
 	listing    *depot.Listing // of the registry
 }
 
-// plan decides on every version of one entry.
-func (s *Syncer) plan(ctx context.Context, it item, rec *Record) (p entryPlan, err error) {
+// planEntry decides on every version of one entry.
+func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPlan, err error) {
 	var offers []offer
 	for _, v := range it.Exact {
 		offers = append(offers, offer{version: v})
@@ -237,7 +237,7 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) (p entryPlan, e
 		return p, err
 	}
 	keep := s.retention(it, rec)
-	wanted, twice := it.wanted(offers, p.listing, keep)
+	wanted, twice := it.wantedOffers(offers, p.listing, keep)
 	p.left = append(p.left, twice...)
 	if s.o.Once && len(wanted) == 0 {
 		address, versions, _ := strings.Cut(it.Where, "@")
@@ -248,7 +248,7 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) (p entryPlan, e
 	g.SetLimit(s.o.Jobs)
 	for i, o := range wanted {
 		g.Go(func() (err error) {
-			p.steps[i], err = s.step(gctx, it, o, p.listing, rec)
+			p.steps[i], err = s.decideStep(gctx, it, o, p.listing, rec)
 			p.steps[i].version = o.version
 			p.steps[i].Version = o.version.String()
 			return err
@@ -257,20 +257,20 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) (p entryPlan, e
 	if err := g.Wait(); err != nil {
 		return p, err
 	}
-	p.steps = append(p.steps, s.prunable(it, with(p.listing, s.coming(it, p.listing, p.steps)), keep)...)
+	p.steps = append(p.steps, s.prunableSteps(it, withPublished(p.listing, s.comingVersions(it, p.listing, p.steps)), keep)...)
 	if !s.o.Once {
-		p.kept = it.kept(p.listing, offers, p.steps)
+		p.kept = it.withoutStep(p.listing, offers, p.steps)
 	}
 	return p, nil
 }
 
-// wanted returns the offers that the entry's constraint and limit select and
+// wantedOffers returns the offers that the entry's constraint and limit select and
 // that retention would not remove again at once, highest first. Versions that
 // were removed from l are included but do not count towards the limit. twice are
 // selected offers with the number of another one.
-func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) (wanted []offer, twice []Difference) {
+func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retention) (wanted []offer, twice []Difference) {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
-		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.pinned(o.version)
+		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.isPinned(o.version)
 	})
 	offers, twice = it.withoutPairs(offers, l)
 	slices.SortFunc(offers, func(a, b offer) int { return b.version.Compare(a.version) })
@@ -290,8 +290,8 @@ func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) (w
 	for i, o := range offers {
 		coming[i] = o.version
 	}
-	keep.Pinned = it.pinned
-	removed := with(l, coming).Prunable(keep)
+	keep.Pinned = it.isPinned
+	removed := withPublished(l, coming).Prunable(keep)
 	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) }), twice
 }
 
@@ -319,13 +319,13 @@ func (it item) withoutPairs(offers []offer, l *depot.Listing) (kept []offer, twi
 	return kept, twice
 }
 
-// step decides on one wanted version.
-func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, rec *Record) (Step, error) {
+// decideStep decides on one wanted version.
+func (s *Syncer) decideStep(ctx context.Context, it item, o offer, l *depot.Listing, rec *Record) (Step, error) {
 	if err := depot.WithoutNext(l.Taken(o.version)); err != nil {
-		return it.gone(o, err), nil
+		return it.removedStep(o, err), nil
 	}
 	if s.o.Once {
-		return s.once(ctx, it, o, l), nil
+		return s.decideOnce(ctx, it, o, l), nil
 	}
 	have := slices.DeleteFunc(slices.Clone(l.Versions), addr.Version.Edition)
 	known, recorded := rec.get(it.key, o.version)
@@ -336,11 +336,11 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 		if err != nil {
 			return st, err
 		}
-		return s.present(ctx, it, o, st, recorded, found, have)
+		return s.comparePresent(ctx, it, o, st, recorded, found, have)
 	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
-		return s.candidate(it, o, st, have), nil
-	case recorded && known.rests(o, s.o.Now()):
-		return st.parked(), nil
+		return s.decideCandidate(it, o, st, have), nil
+	case recorded && known.isResting(o, s.o.Now()):
+		return st.parkedStep(), nil
 	}
 	st.Action = ActionPublish
 	st.Reason = "allowed by " + constraintText(it.Entry)
@@ -348,20 +348,20 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 	return st, nil
 }
 
-// gone returns the step for a removed version. If the entry requests exactly
+// removedStep returns the step for a removed version. If the entry requests exactly
 // that version, the step is a failure.
-func (it item) gone(o offer, err error) Step {
+func (it item) removedStep(o offer, err error) Step {
 	if slices.Contains(it.Exact, o.version) || it.Versions.String() == o.version.String() {
 		return failedStep(err)
 	}
 	return Step{Action: ActionGone, Reason: err.Error()}
 }
 
-// once decides on one version without a record. Existing versions are examined
+// decideOnce decides on one version without a record. Existing versions are examined
 // too, since they may lack a platform.
-func (s *Syncer) once(ctx context.Context, it item, o offer, l *depot.Listing) Step {
+func (s *Syncer) decideOnce(ctx context.Context, it item, o offer, l *depot.Listing) Step {
 	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
-	switch found, err := it.look(ctx, o.version); {
+	switch found, err := it.findStored(ctx, o.version); {
 	case err == nil:
 		st.Action, st.Reason = found.action()
 	case !errors.Is(err, oci.ErrNotFound):
@@ -384,10 +384,10 @@ func constraintText(e Entry) string {
 	return "default: every release"
 }
 
-// present compares an existing version, by its digest, with the record and with
+// comparePresent compares an existing version, by its digest, with the record and with
 // the origin. Drift is reported, never repaired: published content does not
 // change. Platforms that the version lacks are added.
-func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
+func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
 	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second), Subdir: it.subdir}
 	adopt := func(reason string) (Step, error) {
 		st.Action = actionAdopt
@@ -399,7 +399,7 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		return adopt("published by another process or user")
 	case it.subdir != nil && st.known.Subdir != nil && *st.known.Subdir != *it.subdir:
-		return st.drift(fmt.Sprintf("the entry names the directory %q, and %q was published", *it.subdir, *st.known.Subdir), now.Since), nil
+		return st.markDrift(fmt.Sprintf("the entry names the directory %q, and %q was published", *it.subdir, *st.known.Subdir), now.Since), nil
 	case it.editions && st.known.Digest != now.Digest:
 		st.Action = actionAdopt
 		st.Reason = "another process or user published an edition"
@@ -416,9 +416,9 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 		if grown {
 			return adopt("platforms were added by another process or user")
 		}
-		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since), nil
+		return st.markDrift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since), nil
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
-		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since), nil
+		return st.markDrift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since), nil
 	case st.known.State == StateDrift:
 		now.Since = st.known.Since
 		now.Scanned = st.known.Scanned
@@ -428,7 +428,7 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 	case len(found.lacking.Offered) > 0:
 		st.Action, st.Reason = found.action()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.extend(ctx, it, o, st.known) }
-	case it.Scan.expired(st.known.Scanned, s.o.Now()):
+	case it.Scan.isExpired(st.known.Scanned, s.o.Now()):
 		st.Action = actionScan
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
@@ -436,8 +436,8 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 		st.learned = found.looked || it.subdir != nil && st.known.Subdir == nil
 		st.known.Subdir = it.subdir
 		if found.looked {
-			st.known.Platforms = it.asked()
-			st.known.Absent = names(found.lacking.Absent)
+			st.known.Platforms = it.askedPlatforms()
+			st.known.Absent = platformNames(found.lacking.Absent)
 		}
 		st.Action = ActionPresent
 		st.Reason = absentText(st.known.Absent)
@@ -445,8 +445,8 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 	return st, nil
 }
 
-// drift marks a step as drift and records it.
-func (st Step) drift(reason string, now time.Time) Step {
+// markDrift marks a step as drift and records it.
+func (st Step) markDrift(reason string, now time.Time) Step {
 	st.Action = ActionDrift
 	st.Reason = reason
 	if st.known.State != StateDrift || st.known.Reason != reason {
@@ -459,17 +459,17 @@ func (st Step) drift(reason string, now time.Time) Step {
 	return st
 }
 
-// candidate decides on a version that a check held back in an earlier run.
-func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step {
+// decideCandidate decides on a version that a check held back in an earlier run.
+func (s *Syncer) decideCandidate(it item, o offer, st Step, have []addr.Version) Step {
 	st.Reason = st.known.Reason
 	switch {
-	case st.known.State == StateWaiting && it.Approval.automatic(o.version, have, nil, st.known.Since, s.o.Now()):
+	case st.known.State == StateWaiting && it.Approval.isAutomatic(o.version, have, nil, st.known.Since, s.o.Now()):
 		st.Action = ActionApprove
 		st.Reason = "the approval rules hold"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }
 	case st.known.State == StateWaiting:
 		st.Action = actionWaiting
-	case it.Scan.expired(st.known.Scanned, s.o.Now()):
+	case it.Scan.isExpired(st.known.Scanned, s.o.Now()):
 		st.Action = actionScan
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	default:
@@ -478,14 +478,14 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 	return st
 }
 
-// expired reports whether a policy requires a new report.
-func (p ScanPolicy) expired(scanned, now time.Time) bool {
+// isExpired reports whether a policy requires a new report.
+func (p ScanPolicy) isExpired(scanned, now time.Time) bool {
 	return p.Scanner != "" && p.MaxAge > 0 && now.Sub(scanned) > p.MaxAge
 }
 
-// automatic reports whether a new version needs no approval by a person. signers
+// isAutomatic reports whether a new version needs no approval by a person. signers
 // are the keys that signed it.
-func (p ApprovalPolicy) automatic(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
+func (p ApprovalPolicy) isAutomatic(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
 	if !p.Required {
 		return true
 	}

@@ -25,27 +25,27 @@ func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 	}
 	return depot.Retention{
 		Keep:   it.Keep,
-		Pinned: func(v addr.Version) bool { return it.pinned(v) || s.o.Used != nil && s.o.Used(it.key, v) },
+		Pinned: func(v addr.Version) bool { return it.isPinned(v) || s.o.Used != nil && s.o.Used(it.key, v) },
 		Usable: func(v addr.Version) bool { return !blocked[v.String()] },
 	}
 }
 
-func (it item) pinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }
+func (it item) isPinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }
 
-// coming returns the versions that the steps will publish without approval by a
+// comingVersions returns the versions that the steps will publish without approval by a
 // person.
-func (s *Syncer) coming(it item, l *depot.Listing, steps []Step) []addr.Version {
+func (s *Syncer) comingVersions(it item, l *depot.Listing, steps []Step) []addr.Version {
 	var out []addr.Version
 	for _, st := range steps {
-		if st.Action == ActionApprove || st.Action == ActionPublish && it.Approval.automatic(st.version, l.Versions, nil, time.Time{}, s.o.Now()) {
+		if st.Action == ActionApprove || st.Action == ActionPublish && it.Approval.isAutomatic(st.version, l.Versions, nil, time.Time{}, s.o.Now()) {
 			out = append(out, st.version)
 		}
 	}
 	return out
 }
 
-// with returns the list as it will be when the versions have been published.
-func with(l *depot.Listing, versions []addr.Version) *depot.Listing {
+// withPublished returns the list as it will be when the versions have been published.
+func withPublished(l *depot.Listing, versions []addr.Version) *depot.Listing {
 	all := map[addr.Version]bool{}
 	for _, v := range slices.Concat(l.Versions, versions) {
 		all[v] = true
@@ -55,10 +55,10 @@ func with(l *depot.Listing, versions []addr.Version) *depot.Listing {
 	return &next
 }
 
-// prunable returns a step for each version of l that retention removes. The
+// prunableSteps returns a step for each version of l that retention removes. The
 // decision is repeated after the other steps, because a replacing version may
 // have failed or may be waiting.
-func (s *Syncer) prunable(it item, l *depot.Listing, keep depot.Retention) []Step {
+func (s *Syncer) prunableSteps(it item, l *depot.Listing, keep depot.Retention) []Step {
 	if it.Keep == 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *Syncer) prunable(it item, l *depot.Listing, keep depot.Retention) []Ste
 	for _, v := range l.Prunable(keep) {
 		steps = append(steps, Step{
 			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
-			run: func(ctx context.Context) (VersionRecord, error) { return VersionRecord{}, p.remove(ctx, v) },
+			run: func(ctx context.Context) (VersionRecord, error) { return VersionRecord{}, p.pruneVersion(ctx, v) },
 		})
 	}
 	return steps
@@ -86,7 +86,7 @@ type pruning struct {
 // errStays means that a version is still needed.
 var errStays = errors.New("kept: the newer version that replaces it is missing")
 
-func (p *pruning) remove(ctx context.Context, v addr.Version) error {
+func (p *pruning) pruneVersion(ctx context.Context, v addr.Version) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now == nil {

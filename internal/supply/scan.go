@@ -50,7 +50,7 @@ func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy
 	if err != nil {
 		return scan.Counts{}, err
 	}
-	return counts, blocked(counts, p)
+	return counts, checkBlocked(counts, p)
 }
 
 // scanProvider scans every platform and returns the counts of the worst.
@@ -67,14 +67,14 @@ func scanProvider(ctx context.Context, r *oci.Repo, index artifact.ProviderIndex
 			return worst, fmt.Errorf("%s: %w", t.Platform, err)
 		}
 		worst = worst.Max(counts)
-		if err := blocked(counts, p); err != nil && held == nil {
+		if err := checkBlocked(counts, p); err != nil && held == nil {
 			held = fmt.Errorf("%s: %w", t.Platform, err)
 		}
 	}
 	return worst, held
 }
 
-func blocked(c scan.Counts, p ScanPolicy) error {
+func checkBlocked(c scan.Counts, p ScanPolicy) error {
 	if !c.Blocks(p.Block) {
 		return nil
 	}

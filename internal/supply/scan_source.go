@@ -69,7 +69,7 @@ func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Ve
 	}
 	counts, err := scanTree(ctx, it.repo, subject, dir, scan.Source, it.Scan, evidence.ScanSummary{Time: o.Now(), Source: where})
 	if err == nil {
-		err = blocked(counts, it.Scan)
+		err = checkBlocked(counts, it.Scan)
 	}
 	if err != nil {
 		return fmt.Errorf("the source repository: %w", err)

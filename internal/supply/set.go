@@ -175,7 +175,7 @@ func ParseSet(name string, src []byte) (*Set, error) {
 		return nil, diags
 	}
 	b := setBuilder{file: file, set: &Set{Auth: map[string]Auth{}, Interval: time.Hour}}
-	b.build(name)
+	b.buildSet(name)
 	if b.diags.HasErrors() {
 		return nil, b.diags
 	}
@@ -188,7 +188,7 @@ type setBuilder struct {
 	diags hcl.Diagnostics
 }
 
-func (b *setBuilder) fail(at hcl.Range, err error) {
+func (b *setBuilder) addError(at hcl.Range, err error) {
 	if err != nil {
 		b.diags = append(b.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: err.Error(), Subject: &at})
 	}
@@ -198,16 +198,16 @@ func (b *setBuilder) fail(at hcl.Range, err error) {
 func (b *setBuilder) failFields(at hcl.Range, err error) {
 	fields, _ := errors.AsType[FieldErrors](err)
 	for _, f := range fields {
-		b.fail(at, f.Err)
+		b.addError(at, f.Err)
 	}
 }
 
-func (b *setBuilder) build(name string) {
+func (b *setBuilder) buildSet(name string) {
 	top := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	b.set.Registry = deref(b.file.Registry)
 	if b.set.Registry != "" {
 		_, _, err := addr.SplitRegistry(b.set.Registry)
-		b.fail(top, err)
+		b.addError(top, err)
 	}
 	if b.file.Interval != nil {
 		b.set.Interval = b.duration(top, "interval", *b.file.Interval)
@@ -218,62 +218,62 @@ func (b *setBuilder) build(name string) {
 	for _, a := range b.file.Auth {
 		auth := Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File, APIURL: a.APIURL, AppID: a.AppID, Installation: a.Install, KeyFile: a.KeyFile}
 		if err := auth.Validate(); err != nil {
-			b.fail(a.Range, fmt.Errorf("auth %q: %w", a.Name, err))
+			b.addError(a.Range, fmt.Errorf("auth %q: %w", a.Name, err))
 		}
 		if _, ok := b.set.Auth[a.Name]; ok {
-			b.fail(a.Range, fmt.Errorf("auth %q appears twice", a.Name))
+			b.addError(a.Range, fmt.Errorf("auth %q appears twice", a.Name))
 		}
 		b.set.Auth[a.Name] = auth
 	}
 	for _, m := range b.file.Modules {
-		b.module(m)
+		b.buildModule(m)
 	}
 	for _, p := range b.file.Providers {
-		b.provider(p)
+		b.buildProvider(p)
 	}
 }
 
-func (b *setBuilder) module(m moduleBlock) {
+func (b *setBuilder) buildModule(m moduleBlock) {
 	d := b.file.Defaults
 	spec := ModuleSpec{
 		Address: m.Name, Source: m.Source, Subdir: m.Subdir, TagPrefix: m.TagPrefix, Releases: m.Releases,
-		Policy: deref(or(m.Policy, d.Policy)), Ignore: deref(or(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid,
-		EntrySpec: b.common(m.Range, common{
-			m.Versions, or(m.Limit, d.Limit), or(m.Keep, d.Keep), m.Pin, or(m.Auth, d.Auth), or(m.Scan, d.Scan), or(m.Approval, d.Approval),
+		Policy: deref(orElse(m.Policy, d.Policy)), Ignore: deref(orElse(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid,
+		EntrySpec: b.commonSpec(m.Range, common{
+			m.Versions, orElse(m.Limit, d.Limit), orElse(m.Keep, d.Keep), m.Pin, orElse(m.Auth, d.Auth), orElse(m.Scan, d.Scan), orElse(m.Approval, d.Approval),
 		}),
 	}
-	e, err := spec.Entry(where(m.Range))
+	e, err := spec.Entry(fileLine(m.Range))
 	b.failFields(m.Range, err)
 	if slices.ContainsFunc(b.set.Modules, func(have ModuleEntry) bool { return have.Address == e.Address }) {
-		b.fail(m.Range, fmt.Errorf("module %s appears twice", e.Address))
+		b.addError(m.Range, fmt.Errorf("module %s appears twice", e.Address))
 	}
 	b.set.Modules = append(b.set.Modules, e)
 }
 
-func (b *setBuilder) provider(p providerBlock) {
+func (b *setBuilder) buildProvider(p providerBlock) {
 	d := b.file.Defaults
 	spec := ProviderSpec{
-		Address: p.Name, Origin: p.Origin, Platforms: deref(or(p.Platforms, d.Platforms)), AllowUnsigned: p.AllowUnsigned,
-		EntrySpec: b.common(p.Range, common{
-			p.Versions, or(p.Limit, d.Limit), or(p.Keep, d.Keep), p.Pin, or(p.Auth, d.Auth), or(p.Scan, d.Scan), or(p.Approval, d.Approval),
+		Address: p.Name, Origin: p.Origin, Platforms: deref(orElse(p.Platforms, d.Platforms)), AllowUnsigned: p.AllowUnsigned,
+		EntrySpec: b.commonSpec(p.Range, common{
+			p.Versions, orElse(p.Limit, d.Limit), orElse(p.Keep, d.Keep), p.Pin, orElse(p.Auth, d.Auth), orElse(p.Scan, d.Scan), orElse(p.Approval, d.Approval),
 		}),
 	}
-	e, err := spec.Entry(where(p.Range))
+	e, err := spec.Entry(fileLine(p.Range))
 	b.failFields(p.Range, err)
 	if slices.ContainsFunc(b.set.Providers, func(have ProviderEntry) bool { return have.Address == e.Address }) {
-		b.fail(p.Range, fmt.Errorf("provider %s appears twice", e.Address))
+		b.addError(p.Range, fmt.Errorf("provider %s appears twice", e.Address))
 	}
 	b.set.Providers = append(b.set.Providers, e)
 }
 
-func where(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
+func fileLine(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
-// common returns the fields common to both kinds of blocks, and checks those
+// commonSpec returns the fields common to both kinds of blocks, and checks those
 // that depend on the file.
-func (b *setBuilder) common(at hcl.Range, c common) EntrySpec {
+func (b *setBuilder) commonSpec(at hcl.Range, c common) EntrySpec {
 	e := EntrySpec{Versions: deref(c.versions), Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth)}
 	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {
-		b.fail(at, fmt.Errorf("there is no auth block %q", e.Auth))
+		b.addError(at, fmt.Errorf("there is no auth block %q", e.Auth))
 	}
 	if s := c.scan; s != nil {
 		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge), SourceRepository: s.Source}
@@ -292,12 +292,12 @@ func (b *setBuilder) duration(at hcl.Range, name, s string) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		b.fail(at, fmt.Errorf("%s: %q is not a duration such as 30m or 72h", name, s))
+		b.addError(at, fmt.Errorf("%s: %q is not a duration such as 30m or 72h", name, s))
 	}
 	return d
 }
 
-func or[T any](a, b *T) *T {
+func orElse[T any](a, b *T) *T {
 	if a != nil {
 		return a
 	}

@@ -52,7 +52,7 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 				vr, err := st.do(ctx)
 				mu.Lock()
 				defer mu.Unlock()
-				results[i] = p.records[st.Entry].apply(st, vr, err)
+				results[i] = p.records[st.Entry].applyStep(st, vr, err)
 				if st.Changes() {
 					delete(p.listings, st.Entry)
 				}
@@ -114,9 +114,9 @@ func (st Step) do(ctx context.Context) (VersionRecord, error) {
 	return st.run(ctx)
 }
 
-// apply records the outcome of a step. A candidate that a check held back is not
+// applyStep records the outcome of a step. A candidate that a check held back is not
 // a failure, because the depot file requested the check.
-func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
+func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	switch {
 	case errors.Is(err, errStays):
@@ -127,7 +127,7 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 		res.Error = err.Error()
 		res.err = err
 		if st.Action == ActionPublish && errors.Is(err, oci.ErrTooLarge) {
-			rec.set(st.Entry, st.version, vr.park(st.known, err))
+			rec.set(st.Entry, st.version, vr.parkVersion(st.known, err))
 		}
 	case st.Action == actionFailed || st.Action == actionParked:
 		res.Error = st.Reason
@@ -157,13 +157,13 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 				return err
 			}
 		}
-		if !it.Approval.automatic(o.version, have, x.Signers, time.Time{}, s.o.Now()) {
+		if !it.Approval.isAutomatic(o.version, have, x.Signers, time.Time{}, s.o.Now()) {
 			return errWaiting
 		}
 		return nil
 	}
 	out, err := it.publish(ctx, o, check)
-	vr.took(it, out)
+	vr.recordStored(it, out)
 	if held, ok := errors.AsType[*depot.HeldError](err); ok {
 		vr.Digest = held.Digest
 		switch {
@@ -180,12 +180,12 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	return vr, err
 }
 
-// took records what a publication stored.
-func (vr *VersionRecord) took(it item, out depot.Published) {
+// recordStored records what a publication stored.
+func (vr *VersionRecord) recordStored(it item, out depot.Published) {
 	vr.Digest = out.Digest
-	vr.Platforms = it.asked()
+	vr.Platforms = it.askedPlatforms()
 	vr.Subdir = it.subdir
-	vr.Absent = names(out.Absent)
+	vr.Absent = platformNames(out.Absent)
 	vr.published = out
 }
 
@@ -203,7 +203,7 @@ func (s *Syncer) extend(ctx context.Context, it item, o offer, known VersionReco
 	if err != nil {
 		return known, err
 	}
-	vr.took(it, out)
+	vr.recordStored(it, out)
 	return vr, nil
 }
 
@@ -448,7 +448,7 @@ func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, 
 	if err != nil {
 		return depot.Fetched{}, err
 	}
-	got, err := fetched(top, folder, nil)
+	got, err := describeFetched(top, folder, nil)
 	if err != nil {
 		return got, fmt.Errorf("%w: %w", depot.ErrNoModule, err)
 	}

@@ -96,72 +96,72 @@ func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Ite
 	}
 	e := tenant{t, s, may}
 	return Origins{
-		Client: e.client(t.outside),
-		Git:    &upstream.Git{Token: e.token, Guard: t.o.Guard, SSH: s.SSH, MaxBytes: tenantBytes, Timeout: tenantTime},
-		GitHub: upstream.NewGitHub(t.asking(t.outside), nil, e.token),
-		Permit: e.permit, Provider: e.provider, Open: e.open, Registry: e.registry,
+		Client: e.upstreamClient(t.outside),
+		Git:    &upstream.Git{Token: e.hostToken, Guard: t.o.Guard, SSH: s.SSH, MaxBytes: tenantBytes, Timeout: tenantTime},
+		GitHub: upstream.NewGitHub(t.conditionalClient(t.outside), nil, e.hostToken),
+		Permit: e.permitLocation, Provider: e.providerSource, Open: e.openRepo, Registry: e.moduleRegistry,
 	}, nil
 }
 
-// asking returns a client that sends conditional requests for known lists.
-func (t *Tenants) asking(h *http.Client) *http.Client {
+// conditionalClient returns a client that sends conditional requests for known lists.
+func (t *Tenants) conditionalClient(h *http.Client) *http.Client {
 	out := *h
 	out.Transport = t.lists.Transport(h.Transport)
 	return &out
 }
 
-func (e tenant) client(h *http.Client) *upstream.Client {
-	return &upstream.Client{HTTP: h, Token: e.token, UserAgent: e.o.UserAgent}
+func (e tenant) upstreamClient(h *http.Client) *upstream.Client {
+	return &upstream.Client{HTTP: h, Token: e.hostToken, UserAgent: e.o.UserAgent}
 }
 
-// token implements [upstream.TokenFunc]; key is HOST or HOST/OWNER.
-func (e tenant) token(key string) string {
-	if host, _, _ := strings.Cut(key, "/"); e.agrees(host) || e.agrees(key) {
+// hostToken implements [upstream.TokenFunc]; key is HOST or HOST/OWNER.
+func (e tenant) hostToken(key string) string {
+	if host, _, _ := strings.Cut(key, "/"); e.agreesToHost(host) || e.agreesToHost(key) {
 		return e.secret.Token
 	}
 	return ""
 }
 
-func (e tenant) agrees(host string) bool {
+func (e tenant) agreesToHost(host string) bool {
 	return slices.ContainsFunc(e.secret.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-func refuse(format string, args ...any) error {
+func deniedError(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, oci.ErrDenied)...)
 }
 
-// permit decides whether the tree of a module may be read from a location.
-func (e tenant) permit(l upstream.Location) error {
+// permitLocation decides whether the tree of a module may be read from a location.
+func (e tenant) permitLocation(l upstream.Location) error {
 	host := withPort(l.URL)
 	switch {
 	case l.Local || l.URL.Scheme == "file":
-		return refuse("a local path is not allowed as a source")
+		return deniedError("a local path is not allowed as a source")
 	case l.Kind == upstream.KindOCI:
-		return nil // see open
+		return nil // see openRepo
 	case slices.Contains(e.own, host):
-		return refuse("%s is okara's own: name the module by its address", l.URL.Host)
+		return deniedError("%s is okara's own: name the module by its address", l.URL.Host)
 	case l.URL.Scheme == "ssh" && e.secret.SSH == nil:
-		return refuse("a source over ssh needs a secret with a key and known hosts")
-	case l.URL.Scheme == "ssh" && !e.agrees(l.URL.Host) && !e.agrees(l.URL.Hostname()):
-		return refuse("the secret does not agree to be used for %s", l.URL.Host)
+		return deniedError("a source over ssh needs a secret with a key and known hosts")
+	case l.URL.Scheme == "ssh" && !e.agreesToHost(l.URL.Host) && !e.agreesToHost(l.URL.Hostname()):
+		return deniedError("the secret does not agree to be used for %s", l.URL.Host)
 	case l.URL.Scheme == "ssh":
 		return nil
 	}
-	return secure(l.URL)
+	return requireHTTPS(l.URL)
 }
 
-// secure requires https. Loopback addresses, which the guard checks, may use
+// requireHTTPS requires https. Loopback addresses, which the guard checks, may use
 // http.
-func secure(u *url.URL) error {
+func requireHTTPS(u *url.URL) error {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-		return refuse("sources are read over https, oci or ssh, not over %s", u.Scheme)
+		return deniedError("sources are read over https, oci or ssh, not over %s", u.Scheme)
 	}
 	return nil
 }
 
-// open opens a repository of any registry, or one of okara's own if its address
+// openRepo opens a repository of any registry, or one of okara's own if its address
 // may be used.
-func (e tenant) open(reference string) (*oci.Repo, error) {
+func (e tenant) openRepo(reference string) (*oci.Repo, error) {
 	host, name, _ := strings.Cut(reference, "/")
 	h, err := e.toRegistry(host, func(own addr.Layout) bool {
 		it, ok := own.Parse(name)
@@ -183,14 +183,14 @@ func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.C
 	case address == e.own[0] && allowed(e.o.Layout):
 		return e.inside, nil
 	}
-	return nil, refuse("%s is okara's own, and the namespace may not use the address", host)
+	return nil, deniedError("%s is okara's own, and the namespace may not use the address", host)
 }
 
 func (e tenant) ociOptions(h *http.Client) oci.Options {
 	return oci.Options{
 		Transport: h.Transport, UserAgent: e.o.UserAgent,
 		Credential: func(_ context.Context, host, _ string) (oci.Credential, error) {
-			switch token := e.token(host); {
+			switch token := e.hostToken(host); {
 			case token == "":
 				return oci.Credential{}, nil
 			case e.secret.Username != "":
@@ -202,37 +202,37 @@ func (e tenant) ociOptions(h *http.Client) oci.Options {
 	}
 }
 
-// registry returns the registry for one module.
-func (e tenant) registry(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
+// moduleRegistry returns the registry for one module.
+func (e tenant) moduleRegistry(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
 	h, err := e.toFrontEnd(host, addr.Item{Kind: addr.KindModule, Module: m})
 	if err != nil {
 		return nil, err
 	}
-	return &upstream.ModuleRegistry{Client: e.client(e.asking(h)), Host: host}, nil
+	return &upstream.ModuleRegistry{Client: e.upstreamClient(e.conditionalClient(h)), Host: host}, nil
 }
 
 // toFrontEnd returns the client for a host that serves an item by its address.
 func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	switch {
 	case strings.ContainsAny(host, `/\@ `) || strings.HasPrefix(host, "-") || host == "":
-		return nil, refuse("%q is not a host", host)
+		return nil, deniedError("%q is not a host", host)
 	case !slices.Contains(e.own, withPort(&url.URL{Scheme: "https", Host: host})):
 		return e.outside, nil
 	case !e.may(it):
-		return nil, refuse("%s is okara's own, and the namespace may not use the address", host)
+		return nil, deniedError("%s is okara's own, and the namespace may not use the address", host)
 	}
 	return e.inside, nil
 }
 
-// provider returns the source of a provider: its own registry, another one, a
+// providerSource returns the source of a provider: its own registry, another one, a
 // network mirror or an OCI registry.
-func (e tenant) provider(origin string, p addr.Provider) (depot.Source, error) {
+func (e tenant) providerSource(origin string, p addr.Provider) (depot.Source, error) {
 	if !strings.Contains(origin, "://") {
 		h, err := e.toFrontEnd(cmp.Or(origin, p.Hostname), p.Item())
 		if err != nil {
 			return nil, err
 		}
-		return &upstream.Registry{Client: e.client(e.asking(h)), Host: origin}, nil
+		return &upstream.Registry{Client: e.upstreamClient(e.conditionalClient(h)), Host: origin}, nil
 	}
 	if where, ok := strings.CutPrefix(origin, "oci://"); ok {
 		return e.mirror(where, p)
@@ -241,14 +241,14 @@ func (e tenant) provider(origin string, p addr.Provider) (depot.Source, error) {
 	if err != nil || u.Host == "" || u.User != nil {
 		return nil, &SourceError{From: origin, URL: true}
 	}
-	if err := secure(u); err != nil {
+	if err := requireHTTPS(u); err != nil {
 		return nil, err
 	}
 	h, err := e.toFrontEnd(u.Host, p.Item())
 	if err != nil {
 		return nil, err
 	}
-	return HTTPSource(e.client(h), u), nil
+	return HTTPSource(e.upstreamClient(h), u), nil
 }
 
 // mirror reads a provider from the mirror repositories at HOST[/PREFIX].
@@ -286,11 +286,11 @@ type tenantTransport struct {
 }
 
 func (t tenantTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := secure(r.URL); err != nil {
+	if err := requireHTTPS(r.URL); err != nil {
 		return nil, err
 	}
 	if slices.Contains(t.refused, withPort(r.URL)) {
-		return nil, refuse("%s belongs to okara: use the address of the module or provider", r.URL.Host)
+		return nil, deniedError("%s belongs to okara: use the address of the module or provider", r.URL.Host)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), tenantTime)
 	resp, err := t.next.RoundTrip(r.WithContext(ctx))

@@ -18,7 +18,7 @@ import (
 // templates, so those are bounded too.
 func checkJSON(src []byte, name string) ([]byte, error) {
 	if atLeastTokens(src) > maxTokens {
-		return nil, refused(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
+		return nil, refusedAt(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
 	// Unmarshal checks all of the text before it starts, and returns the
 	// position of an error.
@@ -36,7 +36,7 @@ func checkJSON(src []byte, name string) ([]byte, error) {
 	for {
 		t, err := dec.Token()
 		if err == io.EOF {
-			return ascii(src), nil
+			return escapeNonASCII(src), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: not valid JSON: %w", name, err)
@@ -58,11 +58,11 @@ func checkJSONToken(t json.Token, name string, depth int) (int, error) {
 			return depth - 1, nil
 		}
 		if depth++; depth > MaxDepth {
-			return depth, refused(hcl.Range{}, "nested more than %d deep", MaxDepth)
+			return depth, refusedAt(hcl.Range{}, "nested more than %d deep", MaxDepth)
 		}
 	case json.Number:
 		if !plainNumber(v.String()) {
-			return depth, refused(hcl.Range{}, "a number of more than %d digits or over 1e%d", maxDigits, maxExponent)
+			return depth, refusedAt(hcl.Range{}, "a number of more than %d digits or over 1e%d", maxDigits, maxExponent)
 		}
 	case string:
 		return depth, checkTokens([]byte(v), name, hclsyntax.LexTemplate)
@@ -104,9 +104,9 @@ func CheckData(src []byte, depth int) error {
 	}
 }
 
-// ascii returns valid JSON with escapes for all non-ASCII characters, which can
+// escapeNonASCII returns valid JSON with escapes for all non-ASCII characters, which can
 // only occur in strings.
-func ascii(src []byte) []byte {
+func escapeNonASCII(src []byte) []byte {
 	if !bytes.ContainsFunc(src, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return src
 	}

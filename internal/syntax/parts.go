@@ -22,7 +22,7 @@ func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	}
 	if native, ok := file.Body.(*hclsyntax.Body); ok {
 		if err := checkBody(native); err != nil {
-			return diagnostics(err, name)
+			return errorDiagnostics(err, name)
 		}
 	}
 	all := &hcl.BodySchema{}
@@ -34,7 +34,7 @@ func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	_, diags = file.Body.Content(all)
 	for _, part := range parts {
 		diags = append(diags, gohcl.DecodeBody(shared{file.Body}, nil, part)...)
-		anchor(name, reflect.ValueOf(part))
+		anchorPaths(name, reflect.ValueOf(part))
 	}
 	return diags
 }

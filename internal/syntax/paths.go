@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// anchor makes the paths in a file absolute, relative to the directory of the
+// anchorPaths makes the paths in a file absolute, relative to the directory of the
 // file, because a program may be started in any directory. A field with the tag
 // path:"file" is a path; with path:"program" it is a path if it has a slash,
 // and otherwise the name of a program; with path:"place" it is a path if it has
 // a slash and is no URL, and otherwise a host. Fields may be strings, and lists
 // and maps of strings; "" and "-" are kept.
-func anchor(name string, v reflect.Value) {
+func anchorPaths(name string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			anchor(name, v.Elem())
+			anchorPaths(name, v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			anchor(name, v.Index(i))
+			anchorPaths(name, v.Index(i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -32,7 +32,7 @@ func anchor(name string, v reflect.Value) {
 			case kind != "":
 				anchorField(folderOf(name), kind, v.Field(i))
 			case decoded:
-				anchor(name, v.Field(i))
+				anchorPaths(name, v.Field(i))
 			}
 		}
 	}
@@ -41,19 +41,19 @@ func anchor(name string, v reflect.Value) {
 func anchorField(dir, kind string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(below(dir, kind, v.String()))
+		v.SetString(absolutePath(dir, kind, v.String()))
 	case reflect.Slice:
 		for i := range v.Len() {
-			v.Index(i).SetString(below(dir, kind, v.Index(i).String()))
+			v.Index(i).SetString(absolutePath(dir, kind, v.Index(i).String()))
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			v.SetMapIndex(key, reflect.ValueOf(below(dir, kind, v.MapIndex(key).String())))
+			v.SetMapIndex(key, reflect.ValueOf(absolutePath(dir, kind, v.MapIndex(key).String())))
 		}
 	}
 }
 
-func below(dir, kind, path string) string {
+func absolutePath(dir, kind, path string) string {
 	named := kind != "file" && !strings.ContainsAny(path, `/\`)
 	url := kind == "place" && strings.Contains(path, "://")
 	noFile := path == "" || path == "-"

@@ -26,7 +26,7 @@ func (e *SettingError) Unwrap() error { return e.Err }
 // WrongAt returns a [SettingError] for a position in a file, with the file and
 // the line.
 func WrongAt(at hcl.Range, err error) error {
-	return &SettingError{fmt.Errorf("%s: %w", position(&at), err)}
+	return &SettingError{fmt.Errorf("%s: %w", positionText(&at), err)}
 }
 
 // Wrong returns a [SettingError] with all errors among the diagnostics of a
@@ -35,7 +35,7 @@ func Wrong(diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			all = append(all, fmt.Errorf("%s: %s", position(d.Subject), strings.TrimSuffix(d.Detail, ".")))
+			all = append(all, fmt.Errorf("%s: %s", positionText(d.Subject), strings.TrimSuffix(d.Detail, ".")))
 		}
 	}
 	if len(all) == 0 {
@@ -44,7 +44,7 @@ func Wrong(diags hcl.Diagnostics) error {
 	return &SettingError{errors.Join(all...)}
 }
 
-func position(r *hcl.Range) string {
+func positionText(r *hcl.Range) string {
 	if r == nil {
 		return "configuration"
 	}

@@ -41,7 +41,7 @@ func Parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 func ParseSource(src []byte, name string) (*hcl.File, hcl.Diagnostics, error) {
 	src, err := checkSource(src, name)
 	if err != nil {
-		return nil, diagnostics(err, name), err
+		return nil, errorDiagnostics(err, name), err
 	}
 	if path.Ext(name) == ".json" {
 		file, diags := hcljson.Parse(src, name)
@@ -54,12 +54,12 @@ func ParseSource(src []byte, name string) (*hcl.File, hcl.Diagnostics, error) {
 // ParseBody parses a file in HCL whose values are computed while it is read.
 func ParseBody(src []byte, name string) (*hclsyntax.Body, hcl.Diagnostics) {
 	if err := checkTokens(src, name, hclsyntax.LexConfig); err != nil {
-		return nil, diagnostics(err, name)
+		return nil, errorDiagnostics(err, name)
 	}
 	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	body := file.Body.(*hclsyntax.Body)
 	if err := checkBody(body); err != nil {
-		return nil, diagnostics(err, name)
+		return nil, errorDiagnostics(err, name)
 	}
 	return body, diags
 }
@@ -79,18 +79,18 @@ func Decode(src []byte, name string, to any) hcl.Diagnostics {
 func DecodeBody(body hcl.Body, name string, to any) hcl.Diagnostics {
 	if native, ok := body.(*hclsyntax.Body); ok {
 		if err := checkBody(native); err != nil {
-			return diagnostics(err, name)
+			return errorDiagnostics(err, name)
 		}
 	}
 	diags := gohcl.DecodeBody(body, nil, to)
-	anchor(name, reflect.ValueOf(to))
+	anchorPaths(name, reflect.ValueOf(to))
 	return diags
 }
 
 // ParseExpression parses one expression in HCL.
 func ParseExpression(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	if err := checkTokens([]byte(src), name, hclsyntax.LexExpression); err != nil {
-		return nil, diagnostics(err, name)
+		return nil, errorDiagnostics(err, name)
 	}
 	return hclsyntax.ParseExpression([]byte(src), name, hcl.InitialPos)
 }
@@ -99,7 +99,7 @@ func ParseExpression(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 // JSON file.
 func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	if err := checkTokens([]byte(src), name, hclsyntax.LexTemplate); err != nil {
-		return nil, diagnostics(err, name)
+		return nil, errorDiagnostics(err, name)
 	}
 	return hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 }
@@ -125,11 +125,11 @@ func (e *boundError) Error() string {
 }
 func (e *boundError) Unwrap() error { return e.err }
 
-func refused(at hcl.Range, format string, args ...any) error {
+func refusedAt(at hcl.Range, format string, args ...any) error {
 	return &boundError{at: at, what: fmt.Sprintf(format, args...), err: ErrTooComplex}
 }
 
-func diagnostics(err error, name string) hcl.Diagnostics {
+func errorDiagnostics(err error, name string) hcl.Diagnostics {
 	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot be read", Detail: err.Error(), Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}}
 	if e, ok := errors.AsType[*boundError](err); ok {
 		d.Subject = &e.at

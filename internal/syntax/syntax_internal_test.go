@@ -167,7 +167,7 @@ func FuzzParse(f *testing.F) {
 		tokens, _ := hclsyntax.LexConfig([]byte(text), "a", hcl.InitialPos)
 		n, deepest := nesting{frames: []frame{{lines: true}}}, 0
 		for i, token := range tokens {
-			n.token(token.Type, tokens[i+1:])
+			n.addToken(token.Type, tokens[i+1:])
 			deepest = max(deepest, n.depth)
 		}
 		if deepest > MaxDepth {

@@ -16,17 +16,17 @@ type lexer func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.D
 // checkTokens checks the tokens that the parser will see.
 func checkTokens(src []byte, name string, lex lexer) error {
 	if atLeastTokens(src) > maxTokens {
-		return refused(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
+		return refusedAt(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
 	tokens, _ := lex(src, name, hcl.InitialPos) // the parser reports errors
 	n := nesting{frames: []frame{{lines: true}}}
 	for i, t := range tokens {
 		if t.Type == hclsyntax.TokenNumberLit && !plainNumber(string(t.Bytes)) {
-			return refused(t.Range, "a number of more than %d digits or over 1e%d", maxDigits, maxExponent)
+			return refusedAt(t.Range, "a number of more than %d digits or over 1e%d", maxDigits, maxExponent)
 		}
-		n.token(t.Type, tokens[i+1:])
+		n.addToken(t.Type, tokens[i+1:])
 		if n.depth > MaxDepth {
-			return refused(t.Range, "nested more than %d deep", MaxDepth)
+			return refusedAt(t.Range, "nested more than %d deep", MaxDepth)
 		}
 	}
 	return nil
@@ -38,7 +38,7 @@ func atLeastTokens(src []byte) int {
 	n := 0
 	var before byte
 	for _, b := range src {
-		kind := class(b)
+		kind := byteClass(b)
 		if kind != ' ' && (kind != before || kind == 0) {
 			n++
 		}
@@ -47,9 +47,9 @@ func atLeastTokens(src []byte) int {
 	return n
 }
 
-// class returns ' ' for blanks, 'a' for letters, '0' for digits, and otherwise
+// byteClass returns ' ' for blanks, 'a' for letters, '0' for digits, and otherwise
 // 0.
-func class(b byte) byte {
+func byteClass(b byte) byte {
 	switch {
 	case b == ' ', b == '\t':
 		return ' '
@@ -92,29 +92,29 @@ type frame struct {
 	chain  int
 }
 
-func (n *nesting) token(t hclsyntax.TokenType, rest hclsyntax.Tokens) {
+func (n *nesting) addToken(t hclsyntax.TokenType, rest hclsyntax.Tokens) {
 	top := &n.frames[len(n.frames)-1]
 	switch t {
 	case hclsyntax.TokenOBrace:
-		n.open(frame{closes: hclsyntax.TokenCBrace, lines: !startsFor(rest)})
+		n.openFrame(frame{closes: hclsyntax.TokenCBrace, lines: !startsFor(rest)})
 	case hclsyntax.TokenOParen:
-		n.open(frame{closes: hclsyntax.TokenCParen})
+		n.openFrame(frame{closes: hclsyntax.TokenCParen})
 	case hclsyntax.TokenOBrack:
-		n.count(top)
-		n.open(frame{closes: hclsyntax.TokenCBrack})
+		n.countChain(top)
+		n.openFrame(frame{closes: hclsyntax.TokenCBrack})
 	case hclsyntax.TokenOQuote:
-		n.open(frame{closes: hclsyntax.TokenCQuote})
+		n.openFrame(frame{closes: hclsyntax.TokenCQuote})
 	case hclsyntax.TokenOHeredoc:
-		n.open(frame{closes: hclsyntax.TokenCHeredoc})
+		n.openFrame(frame{closes: hclsyntax.TokenCHeredoc})
 	case hclsyntax.TokenTemplateControl:
-		n.count(top)
-		n.open(frame{closes: hclsyntax.TokenTemplateSeqEnd})
+		n.countChain(top)
+		n.openFrame(frame{closes: hclsyntax.TokenTemplateSeqEnd})
 	case hclsyntax.TokenTemplateInterp:
-		n.open(frame{closes: hclsyntax.TokenTemplateSeqEnd})
+		n.openFrame(frame{closes: hclsyntax.TokenTemplateSeqEnd})
 	case hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenPercent,
 		hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq,
 		hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenBang, hclsyntax.TokenQuestion:
-		n.count(top)
+		n.countChain(top)
 	case hclsyntax.TokenComma:
 		n.depth = n.depth - top.chain
 		top.chain = 0
@@ -131,12 +131,12 @@ func (n *nesting) token(t hclsyntax.TokenType, rest hclsyntax.Tokens) {
 	}
 }
 
-func (n *nesting) open(f frame) {
+func (n *nesting) openFrame(f frame) {
 	n.frames = append(n.frames, f)
 	n.depth++
 }
 
-func (n *nesting) count(f *frame) {
+func (n *nesting) countChain(f *frame) {
 	f.chain++
 	n.depth++
 }

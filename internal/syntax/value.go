@@ -50,10 +50,10 @@ func CheckValue(node hclsyntax.Expression) error {
 	at := node.Range()
 	size := float64(at.End.Byte - at.Start.Byte)
 	if arithmetic > maxArithmetic {
-		return refused(at, "a value computed with more than %d operators", maxArithmetic)
+		return refusedAt(at, "a value computed with more than %d operators", maxArithmetic)
 	}
 	if loops > 0 && math.Pow(size, float64(loops+1)) > maxSteps {
-		return refused(at, "a value computed with %d loops over so much text", loops)
+		return refusedAt(at, "a value computed with %d loops over so much text", loops)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func Line(s string) string {
 		if unicode.IsSpace(r) {
 			return ' '
 		}
-		return visible(r)
+		return visibleRune(r)
 	}, s)
 }
 
@@ -32,11 +32,11 @@ func Block(s string) string {
 		case r == '\n' || r == '\t' || strings.ContainsRune(joiners, r):
 			return r
 		}
-		return visible(r)
+		return visibleRune(r)
 	}, s)
 }
 
-func visible(r rune) rune {
+func visibleRune(r rune) rune {
 	if Hidden(r) {
 		return unicode.ReplacementChar
 	}

@@ -66,7 +66,7 @@ func (c *Client) metadata(ctx context.Context, u string, strict bool, v any) (*u
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if err := status(resp, http.StatusOK); err != nil {
+	if err := checkStatus(resp, http.StatusOK); err != nil {
 		return nil, err
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); strict && (err != nil || kind != "application/json") {
@@ -82,9 +82,9 @@ func (c *Client) metadata(ctx context.Context, u string, strict bool, v any) (*u
 	return resp.Request.URL, nil
 }
 
-// archive fetches a file as the tools do: without credentials, and for some kinds of
+// fetchArchive fetches a file as the tools do: without credentials, and for some kinds of
 // archives after a HEAD whose length must match.
-func (c *Client) archive(ctx context.Context, u *url.URL, agent string, head bool) ([]byte, error) {
+func (c *Client) fetchArchive(ctx context.Context, u *url.URL, agent string, head bool) ([]byte, error) {
 	if strings.Contains(strings.TrimPrefix(u.Path, "/"), "//") {
 		return nil, fmt.Errorf("%s: the module fetcher takes what follows // for a subdirectory", u)
 	}
@@ -95,7 +95,7 @@ func (c *Client) archive(ctx context.Context, u *url.URL, agent string, head boo
 			return nil, err
 		}
 		_ = resp.Body.Close() // HEAD has no body
-		if err := status(resp, http.StatusOK); err != nil {
+		if err := checkStatus(resp, http.StatusOK); err != nil {
 			return nil, fmt.Errorf("HEAD: %w", err)
 		}
 		length = resp.ContentLength
@@ -105,7 +105,7 @@ func (c *Client) archive(ctx context.Context, u *url.URL, agent string, head boo
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if err := status(resp, http.StatusOK); err != nil {
+	if err := checkStatus(resp, http.StatusOK); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(resp.Body)
@@ -141,7 +141,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%s: %d %s", e.URL, e.Status, e.Body) }
 
-func status(resp *http.Response, want ...int) error {
+func checkStatus(resp *http.Response, want ...int) error {
 	if slices.Contains(want, resp.StatusCode) {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (c *Client) Mirror(ctx context.Context, base *url.URL, provider, version, p
 	if err != nil {
 		return a, err
 	}
-	if a.Zip, err = c.archive(ctx, u, c.Tool.UserAgent, c.Tool.HeadsProvider); err != nil {
+	if a.Zip, err = c.fetchArchive(ctx, u, c.Tool.UserAgent, c.Tool.HeadsProvider); err != nil {
 		return a, err
 	}
 	got := sha256.Sum256(a.Zip)

@@ -50,7 +50,7 @@ func (c *Client) Module(ctx context.Context, service *url.URL, module, version s
 	q.Del("archive")
 	q.Del("checksum")
 	location.RawQuery = q.Encode()
-	b, err := c.archive(ctx, location, c.Tool.ArchiveAgent, true)
+	b, err := c.fetchArchive(ctx, location, c.Tool.ArchiveAgent, true)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (c *Client) ModuleLocation(ctx context.Context, service *url.URL, module, v
 	}
 	defer resp.Body.Close()
 	if !moduleStatus(resp.StatusCode) {
-		return nil, status(resp)
+		return nil, checkStatus(resp)
 	}
 	location := resp.Header.Get("X-Terraform-Get")
 	if c.Tool.ReadsLocation && resp.StatusCode == http.StatusOK {

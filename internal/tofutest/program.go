@@ -24,7 +24,7 @@ func Find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	built, _ := filepath.Glob(filepath.Join(root(), ".cache", name, "*", name)) // the pattern is well formed
+	built, _ := filepath.Glob(filepath.Join(repositoryRoot(), ".cache", name, "*", name)) // the pattern is well formed
 	if len(built) > 0 {
 		return built[len(built)-1]
 	}
@@ -35,10 +35,10 @@ func Find(name string) string {
 // until make has built it.
 func Tofu(t testing.TB) string {
 	t.Helper()
-	if path := Find("tofu"); path != "" && !strings.HasPrefix(path, root()) {
+	if path := Find("tofu"); path != "" && !strings.HasPrefix(path, repositoryRoot()) {
 		return mustAbs(t, path)
 	}
-	return built(t, "tofu", func() string { return Find("tofu") })
+	return builtPath(t, "tofu", func() string { return Find("tofu") })
 }
 
 // TimeVersion is the version of [TimeProvider].
@@ -48,8 +48,8 @@ const TimeVersion = "0.14.2"
 // platform.
 func TimeProvider(t testing.TB) string {
 	t.Helper()
-	name := filepath.Join(root(), ".cache", "provider", "time", TimeVersion, "terraform-provider-time_"+TimeVersion+"_"+Platform()+".zip")
-	return built(t, "the provider", func() string {
+	name := filepath.Join(repositoryRoot(), ".cache", "provider", "time", TimeVersion, "terraform-provider-time_"+TimeVersion+"_"+Platform()+".zip")
+	return builtPath(t, "the provider", func() string {
 		if _, err := os.Stat(name); err != nil {
 			return ""
 		}
@@ -57,17 +57,17 @@ func TimeProvider(t testing.TB) string {
 	})
 }
 
-// built returns the absolute path that find returns once make has built it.
-func built(t testing.TB, what string, find func() string) string {
+// builtPath returns the absolute path that find returns once make has built it.
+func builtPath(t testing.TB, what string, find func() string) string {
 	t.Helper()
-	cache := filepath.Join(root(), ".cache")
+	cache := filepath.Join(repositoryRoot(), ".cache")
 	must.Succeed(t, os.MkdirAll(cache, 0o755))
 	unlock := must.Get(lockedfile.MutexAt(filepath.Join(cache, "lock")).Lock())(t) // tests of several packages run at the same time
 	defer unlock()
 	if path := find(); path != "" {
 		return mustAbs(t, path)
 	}
-	if out, err := exec.Command("make", "-s", "-C", root(), "tools").CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-C", repositoryRoot(), "tools").CombinedOutput(); err != nil {
 		t.Fatalf("%s is missing, and make tools: %v\n%s", what, err, out)
 	}
 	return mustAbs(t, find())
@@ -91,8 +91,8 @@ func Bubblewrap(t testing.TB) string {
 	return path
 }
 
-// root returns the folder of the repository: the nearest parent with a Makefile.
-func root() string {
+// repositoryRoot returns the folder of the repository: the nearest parent with a Makefile.
+func repositoryRoot() string {
 	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "Makefile")); err == nil {
 			return dir

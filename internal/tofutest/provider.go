@@ -92,11 +92,11 @@ func (c *Client) Provider(ctx context.Context, service *url.URL, host, provider,
 	if err := in.checkAnswer(os, arch); err != nil {
 		return in, fmt.Errorf("%s: %w", at, err)
 	}
-	sums, err := c.reference(ctx, at, in.ShasumsURL, false)
+	sums, err := c.fetchReference(ctx, at, in.ShasumsURL, false)
 	if err != nil {
 		return in, fmt.Errorf("SHA256SUMS: %w", err)
 	}
-	signature, err := c.reference(ctx, at, in.ShasumsSignatureURL, false)
+	signature, err := c.fetchReference(ctx, at, in.ShasumsSignatureURL, false)
 	if err != nil {
 		return in, fmt.Errorf("SHA256SUMS.sig: %w", err)
 	}
@@ -105,7 +105,7 @@ func (c *Client) Provider(ctx context.Context, service *url.URL, host, provider,
 			return in, err
 		}
 	}
-	if in.Zip, err = c.reference(ctx, at, in.DownloadURL, c.Tool.HeadsProvider); err != nil {
+	if in.Zip, err = c.fetchReference(ctx, at, in.DownloadURL, c.Tool.HeadsProvider); err != nil {
 		return in, fmt.Errorf("archive: %w", err)
 	}
 	if in.Hashes, err = in.checkSums(sums); err != nil {
@@ -117,8 +117,8 @@ func (c *Client) Provider(ctx context.Context, service *url.URL, host, provider,
 	return in, in.checkSignature(sums, signature)
 }
 
-// reference fetches a URL from a response, without credentials.
-func (c *Client) reference(ctx context.Context, at *url.URL, ref string, head bool) ([]byte, error) {
+// fetchReference fetches a URL from a response, without credentials.
+func (c *Client) fetchReference(ctx context.Context, at *url.URL, ref string, head bool) ([]byte, error) {
 	u, err := at.Parse(ref)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (c *Client) reference(ctx context.Context, at *url.URL, ref string, head bo
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%s is not http", u)
 	}
-	return c.archive(ctx, u, c.Tool.UserAgent, head)
+	return c.fetchArchive(ctx, u, c.Tool.UserAgent, head)
 }
 
 // checkAnswer checks the description before any file is fetched.

@@ -47,13 +47,13 @@ func UseProvider(source string) map[string]string {
 // is added to the environment.
 func (s Stock) Run(t testing.TB, dir, config string, env []string, args ...string) (string, error) {
 	t.Helper()
-	cmd := s.command(t, config, env, args...)
+	cmd := s.stockCommand(t, config, env, args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (s Stock) command(t testing.TB, config string, env []string, args ...string) *exec.Cmd {
+func (s Stock) stockCommand(t testing.TB, config string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	if s.Home == "" {
 		s.Home = t.TempDir()
@@ -85,7 +85,7 @@ func (s Stock) Init(t testing.TB, files map[string]string, config string, env ..
 // that the tool prints, and does what a browser would do.
 func (s Stock) Login(t testing.TB, host string, env []string, browse func(url string)) (out string, err error) {
 	t.Helper()
-	cmd := s.command(t, "", append(env, "PATH="), "login", "-no-color", host)
+	cmd := s.stockCommand(t, "", append(env, "PATH="), "login", "-no-color", host)
 	cmd.Dir = t.TempDir()
 	cmd.Stdin = strings.NewReader("yes\n")
 	r, w := io.Pipe()

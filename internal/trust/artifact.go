@@ -22,19 +22,19 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// module checks the manifest, and with Deep that both archives contain the
+// verifyModule checks the manifest, and with Deep that both archives contain the
 // content that the manifest names.
-func (x *verifier) module(ctx context.Context) error {
+func (x *verifier) verifyModule(ctx context.Context) error {
 	m, err := artifact.ParseModule(x.Manifest)
 	if err != nil {
-		return x.fail("manifest", err)
+		return x.failCheck("manifest", err)
 	}
 	if m.Version.String() != "" && m.Version != x.Version {
-		return x.fail("manifest", fmt.Errorf("it says version %s", m.Version))
+		return x.failCheck("manifest", fmt.Errorf("it says version %s", m.Version))
 	}
-	x.add("manifest", "ok", "module")
-	if x.demands(RequireOpenPGP) {
-		return x.fail("openpgp", errors.New("modules have no OpenPGP signature"))
+	x.addCheck("manifest", "ok", "module")
+	if x.isRequired(RequireOpenPGP) {
+		return x.failCheck("openpgp", errors.New("modules have no OpenPGP signature"))
 	}
 	if !x.o.Deep {
 		return nil
@@ -48,13 +48,13 @@ func (x *verifier) module(ctx context.Context) error {
 			err = fmt.Errorf("holds %s, the manifest says %s", got, m.ContentDigest)
 		}
 		if err != nil {
-			return x.fail("content of "+layer.MediaType, err)
+			return x.failCheck("content of "+layer.MediaType, err)
 		}
-		x.add("content of "+layer.MediaType, "ok", "%s", got)
+		x.addCheck("content of "+layer.MediaType, "ok", "%s", got)
 	}
 	if m.Description != nil {
 		if _, err := x.Repository.ReadBlob(ctx, *m.Description, description.MaxDescription); err != nil {
-			return x.fail("description", err)
+			return x.failCheck("description", err)
 		}
 	}
 	return nil
@@ -102,36 +102,36 @@ func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.
 	return file, done, nil
 }
 
-// provider checks the index, SHA256SUMS and its signature, and every platform.
-func (x *verifier) provider(ctx context.Context) error {
+// verifyProvider checks the index, SHA256SUMS and its signature, and every platform.
+func (x *verifier) verifyProvider(ctx context.Context) error {
 	index, err := artifact.ParseProviderIndex(x.Manifest)
 	if err != nil {
-		return x.fail("index", err)
+		return x.failCheck("index", err)
 	}
 	if index.Version.String() != "" && index.Version != x.Version {
-		return x.fail("index", fmt.Errorf("it says version %s", index.Version))
+		return x.failCheck("index", fmt.Errorf("it says version %s", index.Version))
 	}
-	x.add("index", "ok", "provider for %d platforms", len(index.Platforms))
+	x.addCheck("index", "ok", "provider for %d platforms", len(index.Platforms))
 	md, err := evidence.Resigned(ctx, x.Repository, index, x.Status())
 	if err == nil && x.o.Deep && index.Metadata != nil { // the index repeats it
 		_, err = x.Repository.Resolve(ctx, index.Metadata.Digest.String())
 	}
 	if errors.Is(err, oci.ErrNotFound) && index.Metadata == nil && x.Status().Resigned == nil {
-		if x.demands(RequireOpenPGP) {
-			return x.fail("openpgp", ErrUnsigned)
+		if x.isRequired(RequireOpenPGP) {
+			return x.failCheck("openpgp", ErrUnsigned)
 		}
-		x.add("openpgp", "absent", "no SHA256SUMS: made by another tool")
+		x.addCheck("openpgp", "absent", "no SHA256SUMS: made by another tool")
 		return x.platforms(ctx, index, nil)
 	}
 	if err != nil {
-		return x.fail("metadata", err)
+		return x.failCheck("metadata", err)
 	}
-	if err := x.openpgp(md); err != nil {
+	if err := x.checkOpenPGP(md); err != nil {
 		return err
 	}
 	sums, err := signing.ParseSums(md.ShasumsBytes)
 	if err != nil {
-		return x.fail("sums", err)
+		return x.failCheck("sums", err)
 	}
 	if err := x.platforms(ctx, index, sums); err != nil {
 		return err
@@ -139,40 +139,40 @@ func (x *verifier) provider(ctx context.Context) error {
 	return x.protocols(index, md)
 }
 
-func (x *verifier) openpgp(md artifact.ProviderMetadata) error {
+func (x *verifier) checkOpenPGP(md artifact.ProviderMetadata) error {
 	if len(md.SignatureBytes) == 0 {
-		if x.demands(RequireOpenPGP) || len(x.o.OpenPGP) > 0 {
-			return x.fail("openpgp", ErrUnsigned)
+		if x.isRequired(RequireOpenPGP) || len(x.o.OpenPGP) > 0 {
+			return x.failCheck("openpgp", ErrUnsigned)
 		}
-		x.add("openpgp", "absent", "the origin publishes no key")
+		x.addCheck("openpgp", "absent", "the origin publishes no key")
 		return nil
 	}
 	o := signing.VerifyOptions{Now: x.o.Now, AllowExpired: x.o.AllowExpired}
-	if len(x.o.OpenPGP) > 0 || x.demands(RequireOpenPGP) {
+	if len(x.o.OpenPGP) > 0 || x.isRequired(RequireOpenPGP) {
 		key, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, x.o.OpenPGP, o)
-		if err == nil && key.Weak != "" && x.demands(RequireOpenPGP) {
+		if err == nil && key.Weak != "" && x.isRequired(RequireOpenPGP) {
 			err = fmt.Errorf("key %s: %s", key.ID, key.Weak)
 		}
 		if err != nil {
-			return x.fail("openpgp", err)
+			return x.failCheck("openpgp", err)
 		}
-		x.add("openpgp", "trusted", "key %s %s%s", key.ID, key.UserID, warned(key))
+		x.addCheck("openpgp", "trusted", "key %s %s%s", key.ID, key.UserID, weakWarning(key))
 		return nil
 	}
 	served, err := PublicKeys(md.Keys)
 	if err != nil {
-		return x.fail("openpgp", err)
+		return x.failCheck("openpgp", err)
 	}
 	key, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, served, o)
 	if err != nil {
-		return x.fail("openpgp", err)
+		return x.failCheck("openpgp", err)
 	}
-	x.add("openpgp", "consistent", "key %s %s, no trusted key given%s", key.ID, key.UserID, warned(key))
+	x.addCheck("openpgp", "consistent", "key %s %s, no trusted key given%s", key.ID, key.UserID, weakWarning(key))
 	return nil
 }
 
-// warned is the warning about a signature behind the words about its key.
-func warned(key signing.PublicKey) string {
+// weakWarning is the warning about a signature behind the words about its key.
+func weakWarning(key signing.PublicKey) string {
 	if key.Weak == "" {
 		return ""
 	}
@@ -192,12 +192,12 @@ func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, 
 			err = signing.CheckListed(sums, p, zip)
 		}
 		if err == nil && x.o.Deep {
-			err = x.deep(ctx, p, zip)
+			err = x.verifyDeep(ctx, p, zip)
 		}
 		if err != nil {
-			return x.fail(name, err)
+			return x.failCheck(name, err)
 		}
-		x.add(name, "ok", "zh:%s", zip.Digest.Encoded())
+		x.addCheck(name, "ok", "zh:%s", zip.Digest.Encoded())
 	}
 	return nil
 }
@@ -214,8 +214,8 @@ func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.De
 	return artifact.ResolveProviderZip(ctx, x.Repository, p)
 }
 
-// deep reads the zip and recomputes its h1 hash.
-func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oci.Descriptor) error {
+// verifyDeep reads the zip and recomputes its h1 hash.
+func (x *verifier) verifyDeep(ctx context.Context, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	file, done, err := fetchTemp(ctx, x.Repository, zip)
 	if err != nil {
 		return err
@@ -237,21 +237,21 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 		err = fmt.Errorf("the index says %v, the registry manifest %v", index.Protocols, want)
 	}
 	if err != nil {
-		return x.fail("protocols", err)
+		return x.failCheck("protocols", err)
 	}
-	x.add("protocols", "ok", "%s", strings.Join(index.Protocols, ", "))
+	x.addCheck("protocols", "ok", "%s", strings.Join(index.Protocols, ", "))
 	return nil
 }
 
-// template accepts a valid template manifest. The reader of the template checks
+// verifyTemplate accepts a valid template manifest. The reader of the template checks
 // its content.
-func (x *verifier) template(context.Context) error {
+func (x *verifier) verifyTemplate(context.Context) error {
 	t, err := artifact.ParseTemplate(x.Manifest)
 	if err == nil && (t.Name != x.Item.Template || t.Version != x.Version) {
 		err = fmt.Errorf("it is version %s of %s: %w", t.Version, t.Name, oci.ErrCorrupt)
 	}
 	if err != nil {
-		return x.fail("template", err)
+		return x.failCheck("template", err)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestWeakSignature(t *testing.T) {
 			if tt.required {
 				x.o.Require = []string{RequireOpenPGP}
 			}
-			err := x.openpgp(artifact.ProviderMetadata{ShasumsBytes: []byte("sums"), SignatureBytes: signature.Bytes()})
+			err := x.checkOpenPGP(artifact.ProviderMetadata{ShasumsBytes: []byte("sums"), SignatureBytes: signature.Bytes()})
 			got := x.checks[0]
 			if failed := err != nil; got.Result != tt.result || failed != (tt.result == "failed") || strings.Contains(got.Detail, "depends on SHA-1") != tt.warns {
 				t.Errorf("%+v, %v", got, err)

@@ -95,14 +95,14 @@ func Verify(ctx context.Context, s Subject, o Policy) ([]Check, error) {
 	}
 	s.Referrers = s.referrers()
 	x := &verifier{Subject: s, o: o}
-	artifact := x.provider
+	artifact := x.verifyProvider
 	switch s.Item.Kind {
 	case addr.KindModule:
-		artifact = x.module
+		artifact = x.verifyModule
 	case addr.KindTemplate:
-		artifact = x.template
+		artifact = x.verifyTemplate
 	}
-	for _, check := range []func(context.Context) error{x.digest, artifact, x.cosign, x.scan, x.yanked} {
+	for _, check := range []func(context.Context) error{x.digest, artifact, x.checkCosign, x.scan, x.checkYanked} {
 		if err := check(ctx); err != nil {
 			return x.checks, err
 		}
@@ -135,56 +135,56 @@ func (o Policy) Validate() error {
 	return nil
 }
 
-func (x *verifier) add(name, result, format string, args ...any) {
+func (x *verifier) addCheck(name, result, format string, args ...any) {
 	x.checks = append(x.checks, Check{name, result, fmt.Sprintf(format, args...)})
 }
 
-// fail records a failure. An error of the registry is returned as such, because
+// failCheck records a failure. An error of the registry is returned as such, because
 // it is not a failure of the artifact.
-func (x *verifier) fail(name string, err error) error {
+func (x *verifier) failCheck(name string, err error) error {
 	if errors.Is(err, oci.ErrUnavailable) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	x.add(name, "failed", "%v", err)
+	x.addCheck(name, "failed", "%v", err)
 	return fmt.Errorf("%s: %w: %w", name, ErrUntrusted, err)
 }
 
 func (x *verifier) digest(context.Context) error {
 	if x.o.Digest != "" && x.o.Digest != x.Manifest.Digest {
-		return x.fail("digest", fmt.Errorf("the tag points to %s, not to %s", x.Manifest.Digest, x.o.Digest))
+		return x.failCheck("digest", fmt.Errorf("the tag points to %s, not to %s", x.Manifest.Digest, x.o.Digest))
 	}
-	x.add("digest", "ok", "%s", x.Manifest.Digest)
+	x.addCheck("digest", "ok", "%s", x.Manifest.Digest)
 	return nil
 }
 
-func (x *verifier) demands(name string) bool { return slices.Contains(x.o.Require, name) }
+func (x *verifier) isRequired(name string) bool { return slices.Contains(x.o.Require, name) }
 
-func (x *verifier) cosign(ctx context.Context) error {
-	if x.o.Lean && len(x.o.Cosign) == 0 && !x.demands(RequireCosign) {
+func (x *verifier) checkCosign(ctx context.Context) error {
+	if x.o.Lean && len(x.o.Cosign) == 0 && !x.isRequired(RequireCosign) {
 		return nil
 	}
 	var reasons []error
 	for s, err := range x.Referrers.Signatures(ctx) {
 		if err != nil {
-			return x.fail("cosign", err)
+			return x.failCheck("cosign", err)
 		}
 		_, err := signedBy(x.Subject, s, x.o.Cosign)
 		if err == nil {
-			x.add("cosign", "trusted", "")
+			x.addCheck("cosign", "trusted", "")
 			return nil
 		}
 		reasons = append(reasons, err)
 	}
 	switch {
-	case x.demands(RequireCosign), len(x.o.Cosign) > 0:
+	case x.isRequired(RequireCosign), len(x.o.Cosign) > 0:
 		if len(reasons) == 0 {
 			reasons = []error{errors.New("no signature")}
 		}
-		return x.fail("cosign", errors.Join(reasons...))
+		return x.failCheck("cosign", errors.Join(reasons...))
 	case len(reasons) == 0:
-		x.add("cosign", "absent", "no signature")
+		x.addCheck("cosign", "absent", "no signature")
 	default:
-		x.add("cosign", "consistent", "%d signatures, no trusted key given", len(reasons))
+		x.addCheck("cosign", "consistent", "%d signatures, no trusted key given", len(reasons))
 	}
 	return nil
 }
@@ -215,40 +215,40 @@ func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*
 var errKeyless = errors.New("a sigstore bundle with a certificate, which is not checked: only keys are")
 
 func (x *verifier) scan(ctx context.Context) error {
-	if x.o.Lean && x.o.Block == "" && !x.demands(RequireScan) {
+	if x.o.Lean && x.o.Block == "" && !x.isRequired(RequireScan) {
 		return nil
 	}
 	s, ok, err := evidence.NewestScan(ctx, x.Referrers)
 	if err != nil {
-		return x.fail("scan", err)
+		return x.failCheck("scan", err)
 	}
 	if !ok {
-		if x.demands(RequireScan) || x.o.Block != "" {
-			return x.fail("scan", errors.New("no report"))
+		if x.isRequired(RequireScan) || x.o.Block != "" {
+			return x.failCheck("scan", errors.New("no report"))
 		}
-		x.add("scan", "absent", "no report")
+		x.addCheck("scan", "absent", "no report")
 		return nil
 	}
 	counts := scan.Counts{Critical: s.Critical, High: s.High, Medium: s.Medium, Low: s.Low}
 	text := fmt.Sprintf("%s, by %s on %s", counts, s.Tool, s.Time.Format(time.DateOnly))
 	if counts.Blocks(x.o.Block) {
-		return x.fail("scan", errors.New(text))
+		return x.failCheck("scan", errors.New(text))
 	}
-	x.add("scan", "ok", "%s", text)
+	x.addCheck("scan", "ok", "%s", text)
 	return nil
 }
 
-func (x *verifier) yanked(context.Context) error {
+func (x *verifier) checkYanked(context.Context) error {
 	s := x.Status()
 	switch {
 	case s.Yanked != nil && !x.o.AllowYanked:
-		return x.fail("status", errors.New(strings.TrimSpace("yanked "+s.Yanked.Message)))
+		return x.failCheck("status", errors.New(strings.TrimSpace("yanked "+s.Yanked.Message)))
 	case s.Yanked != nil:
-		x.add("status", "ok", "yanked, which is allowed: %s", s.Yanked.Message)
+		x.addCheck("status", "ok", "yanked, which is allowed: %s", s.Yanked.Message)
 	case s.Deprecated != nil:
-		x.add("status", "ok", "deprecated: %s", s.Deprecated.Message)
+		x.addCheck("status", "ok", "deprecated: %s", s.Deprecated.Message)
 	default:
-		x.add("status", "ok", "")
+		x.addCheck("status", "ok", "")
 	}
 	return nil
 }

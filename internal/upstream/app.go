@@ -54,7 +54,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 		now = a.Now
 	}
 	if a.token == "" && a.Tokens != nil {
-		a.token, a.expires = a.Tokens.of(a)
+		a.token, a.expires = a.Tokens.tokenOf(a)
 	}
 	if a.token != "" && now().Add(renewalMargin).Before(a.expires) {
 		return a.token, nil
@@ -70,7 +70,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	a.token = answer.Token
 	a.expires = answer.ExpiresAt
 	if a.Tokens != nil {
-		a.Tokens.keep(a)
+		a.Tokens.keepToken(a)
 	}
 	return a.token, nil
 }
@@ -88,24 +88,24 @@ const maxAppTokens = 1000
 // NewAppTokens returns an empty cache.
 func NewAppTokens() *AppTokens { return &AppTokens{kept: map[[sha256.Size]byte]installationToken{}} }
 
-func (t *AppTokens) of(a *App) (string, time.Time) {
+func (t *AppTokens) tokenOf(a *App) (string, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	have := t.kept[a.identity()]
+	have := t.kept[a.identityHash()]
 	return have.Token, have.ExpiresAt
 }
 
-func (t *AppTokens) keep(a *App) {
+func (t *AppTokens) keepToken(a *App) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.kept) >= maxAppTokens {
 		clear(t.kept)
 	}
-	t.kept[a.identity()] = installationToken{a.token, a.expires}
+	t.kept[a.identityHash()] = installationToken{a.token, a.expires}
 }
 
-// identity returns a hash of everything that a token depends on.
-func (a *App) identity() [sha256.Size]byte {
+// identityHash returns a hash of everything that a token depends on.
+func (a *App) identityHash() [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintln(h, a.ID, a.Installation, a.API)
 	_, _ = h.Write(x509.MarshalPKCS1PrivateKey(a.Key)) // a hash never fails
@@ -139,7 +139,7 @@ func (a *App) exchange(ctx context.Context, signed string) (installationToken, e
 	}
 	req.Header.Set("Authorization", "Bearer "+signed)
 	req.Header.Set("Accept", "application/vnd.github+json")
-	resp, err := careful(a.HTTP).Do(req)
+	resp, err := carefulClient(a.HTTP).Do(req)
 	if err != nil {
 		return installationToken{}, fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
 	}

@@ -44,28 +44,28 @@ func (c *Client) Archive(ctx context.Context, l Location) (body io.ReadCloser, n
 		q.Set("terraform-get", "1")
 		u.RawQuery = q.Encode()
 	}
-	resp, err := c.get(ctx, &u, false)
+	resp, err := c.sendGet(ctx, &u, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	if l.Asked {
-		next, err = l.answered(resp)
+		next, err = l.nextLocation(resp)
 	}
 	if next != nil || err != nil {
 		return nil, next, errors.Join(err, resp.Body.Close())
 	}
-	if body, err = sized(resp); err == nil && l.Checksum != "" {
+	if body, err = limitBody(resp); err == nil && l.Checksum != "" {
 		body = &verified{body, l.Checksum.Verifier()}
 	}
 	return body, nil, err
 }
 
-// answered returns the location in an answer; nil: it is the archive.
-func (l Location) answered(resp *http.Response) (*Location, error) {
+// nextLocation returns the location in an answer; nil: it is the archive.
+func (l Location) nextLocation(resp *http.Response) (*Location, error) {
 	ref := resp.Header.Get(getHeader)
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); ref == "" && t == "text/html" {
 		if ref = metaLocation(io.LimitReader(resp.Body, maxSums)); ref == "" {
-			return nil, fmt.Errorf("%s answered with a page, which names no module: %w", where(l.URL), oci.ErrCorrupt)
+			return nil, fmt.Errorf("%s answered with a page, which names no module: %w", formatURL(l.URL), oci.ErrCorrupt)
 		}
 	}
 	if ref == "" {
@@ -73,10 +73,10 @@ func (l Location) answered(resp *http.Response) (*Location, error) {
 	}
 	next, err := parseAnswer(resp, ref)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where(l.URL), err)
+		return nil, fmt.Errorf("%s: %w", formatURL(l.URL), err)
 	}
 	if l.Checksum != "" && next.Kind != KindArchive {
-		return nil, oci.Unsupported("%s has a checksum and names %s, which is no archive", where(l.URL), where(next.URL))
+		return nil, oci.Unsupported("%s has a checksum and names %s, which is no archive", formatURL(l.URL), formatURL(next.URL))
 	}
 	next.Checksum = cmp.Or(next.Checksum, l.Checksum)
 	next.Subdir = strings.Trim(path.Join(next.Subdir, l.Subdir), "/")

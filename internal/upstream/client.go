@@ -66,10 +66,10 @@ func takeVersion(ctx context.Context, listed string, parse func(string) (addr.Ve
 	return v, err == nil
 }
 
-func (c *Client) http() *http.Client { return careful(c.HTTP) }
+func (c *Client) httpClient() *http.Client { return carefulClient(c.HTTP) }
 
-// careful returns a client that follows redirects according to checkRedirect.
-func careful(h *http.Client) *http.Client {
+// carefulClient returns a client that follows redirects according to checkRedirect.
+func carefulClient(h *http.Client) *http.Client {
 	if h == nil {
 		h = http.DefaultClient
 	}
@@ -78,10 +78,10 @@ func careful(h *http.Client) *http.Client {
 	return &out
 }
 
-// get sends one GET. The host's token is sent only if auth is set: no client of
+// sendGet sends one GET. The host's token is sent only if auth is set: no client of
 // these protocols sends it to archive and checksum URLs. If the error is nil,
 // the status is 200 or 204 and the caller must close the body.
-func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
+func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return nil, oci.Unsupported("%s: origins are read over https", u.Redacted())
 	}
@@ -97,12 +97,12 @@ func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response
 			req.Header.Set("Authorization", "Bearer "+t)
 		}
 	}
-	resp, err := c.http().Do(req)
+	resp, err := c.httpClient().Do(req)
 	if err != nil {
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // its text repeats the URL including the query
 		}
-		return nil, fmt.Errorf("asking %s: %w: %w", where(u), err, oci.ErrUnavailable)
+		return nil, fmt.Errorf("asking %s: %w: %w", formatURL(u), err, oci.ErrUnavailable)
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
 		return resp, nil
@@ -111,15 +111,15 @@ func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response
 	if resp.StatusCode == http.StatusBadRequest {
 		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // optional, so an error is ignored
 		if bytes.Contains(answer, []byte("HTTPS")) {                  // the server expects HTTPS
-			return nil, fmt.Errorf("asking %s: %s: %w", where(u), text.Excerpt(string(bytes.TrimSpace(answer))), oci.ErrUnavailable)
+			return nil, fmt.Errorf("asking %s: %s: %w", formatURL(u), text.Excerpt(string(bytes.TrimSpace(answer))), oci.ErrUnavailable)
 		}
 	}
-	return nil, fmt.Errorf("asking %s: %s: %w", where(u), resp.Status, statusError(resp.StatusCode))
+	return nil, fmt.Errorf("asking %s: %s: %w", formatURL(u), resp.Status, statusError(resp.StatusCode))
 }
 
-// where formats a URL without user, password and query: a signed URL is a
+// formatURL formats a URL without user, password and query: a signed URL is a
 // secret.
-func where(u *url.URL) string {
+func formatURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
@@ -139,56 +139,56 @@ func statusError(code int) error {
 	return oci.ErrCorrupt
 }
 
-// json decodes one JSON document into v and returns its final URL, against
+// getJSON decodes one JSON document into v and returns its final URL, against
 // which relative references in it are resolved.
-func (c *Client) json(ctx context.Context, u *url.URL, v any) (*url.URL, error) {
-	resp, err := c.get(ctx, u, true)
+func (c *Client) getJSON(ctx context.Context, u *url.URL, v any) (*url.URL, error) {
+	resp, err := c.sendGet(ctx, u, true)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, fmt.Errorf("%s answered with %q instead of application/json: %w",
-			where(u), resp.Header.Get("Content-Type"), oci.ErrCorrupt)
+			formatURL(u), resp.Header.Get("Content-Type"), oci.ErrCorrupt)
 	}
 	b, err := readAll(resp.Body, maxJSON)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", where(u), err)
+		return nil, fmt.Errorf("reading %s: %w", formatURL(u), err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return nil, fmt.Errorf("reading %s: %w: %w", where(u), err, oci.ErrCorrupt)
+		return nil, fmt.Errorf("reading %s: %w: %w", formatURL(u), err, oci.ErrCorrupt)
 	}
 	return resp.Request.URL, nil
 }
 
 // bytes reads a small file without credentials.
 func (c *Client) bytes(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
-	resp, err := c.get(ctx, u, false)
+	resp, err := c.sendGet(ctx, u, false)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	b, err := readAll(resp.Body, limit)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", where(u), err)
+		return nil, fmt.Errorf("reading %s: %w", formatURL(u), err)
 	}
 	return b, nil
 }
 
-// open starts a download without credentials. The caller must close the body.
-func (c *Client) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	resp, err := c.get(ctx, u, false)
+// openDownload starts a download without credentials. The caller must close the body.
+func (c *Client) openDownload(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	resp, err := c.sendGet(ctx, u, false)
 	if err != nil {
 		return nil, err
 	}
-	return sized(resp)
+	return limitBody(resp)
 }
 
-// sized bounds the body of a download.
-func sized(resp *http.Response) (io.ReadCloser, error) {
+// limitBody bounds the body of a download.
+func limitBody(resp *http.Response) (io.ReadCloser, error) {
 	if resp.ContentLength > maxPackage {
 		resp.Body.Close()
-		return nil, fmt.Errorf("%s has %d bytes: %w", where(resp.Request.URL), resp.ContentLength, oci.ErrTooLarge)
+		return nil, fmt.Errorf("%s has %d bytes: %w", formatURL(resp.Request.URL), resp.ContentLength, oci.ErrTooLarge)
 	}
 	return limitedBody{io.LimitReader(resp.Body, maxPackage), resp.Body, resp.ContentLength}, nil
 }
@@ -213,14 +213,14 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// service reads the discovery document of a host and returns the base URL of
+// discoverService reads the discovery document of a host and returns the base URL of
 // one service, with a trailing slash.
-func (c *Client) service(ctx context.Context, host, id string) (*url.URL, error) {
+func (c *Client) discoverService(ctx context.Context, host, id string) (*url.URL, error) {
 	scheme := "https"
 	doc := map[string]json.RawMessage{}
-	base, err := c.json(ctx, &url.URL{Scheme: scheme, Host: host, Path: "/.well-known/terraform.json"}, &doc)
+	base, err := c.getJSON(ctx, &url.URL{Scheme: scheme, Host: host, Path: "/.well-known/terraform.json"}, &doc)
 	if err != nil && netaddr.IsLoopback(host) && errors.Is(err, oci.ErrUnavailable) {
-		base, err = c.json(ctx, &url.URL{Scheme: "http", Host: host, Path: "/.well-known/terraform.json"}, &doc)
+		base, err = c.getJSON(ctx, &url.URL{Scheme: "http", Host: host, Path: "/.well-known/terraform.json"}, &doc)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("discovering the services of %s: %w", host, err)

@@ -88,14 +88,14 @@ func (t conditionalTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		return nil, err
 	}
 	if ok && resp.StatusCode == http.StatusNotModified {
-		return have.answer(resp)
+		return have.cachedAnswer(resp)
 	}
 	return t.lists.keep(key, resp)
 }
 
-// answer turns a 304 into the cached 200; headers of the new answer, such as
+// cachedAnswer turns a 304 into the cached 200; headers of the new answer, such as
 // the rate limit, take precedence.
-func (k keptList) answer(resp *http.Response) (*http.Response, error) {
+func (k keptList) cachedAnswer(resp *http.Response) (*http.Response, error) {
 	resp.Body.Close()
 	z, err := gzip.NewReader(bytes.NewReader(k.body))
 	if err != nil {

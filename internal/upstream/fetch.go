@@ -64,7 +64,7 @@ func (g *Git) fetch(ctx context.Context, where string, auth transport.AuthMethod
 	}
 	defer func() { err = errors.Join(err, answer.Close()) }()
 	file := filepath.Join(dir, "pack")
-	return fetched{file, hash}, g.savePack(file, demultiplexed(req.Capabilities, answer))
+	return fetched{file, hash}, g.savePack(file, demultiplex(req.Capabilities, answer))
 }
 
 // packRequest requests one commit, or the whole history if a commit is named
@@ -81,7 +81,7 @@ func packRequest(refs *packp.AdvRefs, ref string) (*packp.UploadPackRequest, plu
 	byHash := plumbing.IsHash(ref)
 	hash := plumbing.NewHash(ref)
 	if !byHash {
-		if hash, err = resolve(all, ref); err != nil {
+		if hash, err = resolveRef(all, ref); err != nil {
 			return nil, plumbing.ZeroHash, err
 		}
 	}
@@ -96,8 +96,8 @@ func packRequest(refs *packp.AdvRefs, ref string) (*packp.UploadPackRequest, plu
 	return req, hash, wantAll(req, all)
 }
 
-// resolve returns the hash of the first reference that a name can mean.
-func resolve(all storer.ReferenceStorer, ref string) (plumbing.Hash, error) {
+// resolveRef returns the hash of the first reference that a name can mean.
+func resolveRef(all storer.ReferenceStorer, ref string) (plumbing.Hash, error) {
 	for _, name := range refNames(ref) {
 		if found, err := storer.ResolveReference(all, name); err == nil {
 			return found.Hash(), nil
@@ -122,7 +122,7 @@ func wantAll(req *packp.UploadPackRequest, all storer.ReferenceStorer) error {
 	})
 }
 
-func demultiplexed(l *capability.List, r io.Reader) io.Reader {
+func demultiplex(l *capability.List, r io.Reader) io.Reader {
 	switch {
 	case l.Supports(capability.Sideband64k):
 		return sideband.NewDemuxer(sideband.Sideband64k, r)

@@ -45,8 +45,8 @@ type Git struct {
 
 func (g *Git) maxBytes() int64 { return cmp.Or(g.MaxBytes, maxCheckoutSize) }
 
-// within bounds the duration of an exchange.
-func (g *Git) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout bounds the duration of an exchange.
+func (g *Git) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, cmp.Or(g.Timeout, maxGitTime))
 }
 
@@ -63,8 +63,8 @@ func InstallGit(h *http.Client) {
 	client.InstallProtocol("git", nil)
 }
 
-// check refuses other schemes and internal hosts.
-func (g *Git) check(ctx context.Context, l Location) error {
+// checkLocation refuses other schemes and internal hosts.
+func (g *Git) checkLocation(ctx context.Context, l Location) error {
 	switch {
 	case l.Local && l.URL.Scheme == "file":
 		return nil
@@ -83,7 +83,7 @@ type Tag struct {
 	Commit string // 40 hex digits; for an annotated tag the commit that it leads to
 }
 
-func (g *Git) auth(l Location) transport.AuthMethod {
+func (g *Git) basicAuth(l Location) transport.AuthMethod {
 	if g.Token == nil || l.URL.Scheme != "https" {
 		return nil
 	}
@@ -95,12 +95,12 @@ func (g *Git) auth(l Location) transport.AuthMethod {
 
 // Tags lists the tags of a repository in one exchange, in name order.
 func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
-	if err := g.check(ctx, l); err != nil {
+	if err := g.checkLocation(ctx, l); err != nil {
 		return nil, fmt.Errorf("listing the tags of %s: %w", Redact(l.URL.String()), err)
 	}
-	ctx, cancel := g.within(ctx)
+	ctx, cancel := g.withTimeout(ctx)
 	defer cancel()
-	where, auth, done, err := g.reach(ctx, l)
+	where, auth, done, err := g.reachRepository(ctx, l)
 	if err != nil {
 		return nil, fmt.Errorf("listing the tags of %s: %w", Redact(l.URL.String()), err)
 	}
@@ -135,20 +135,20 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 // does not serve commits by hash. A child process unpacks the received pack,
 // see [Child]. Submodules and LFS content are not fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
-	if err := g.check(ctx, l); err != nil {
+	if err := g.checkLocation(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", Redact(l.URL.String()), err)
 	}
-	ctx, cancel := g.within(ctx)
+	ctx, cancel := g.withTimeout(ctx)
 	defer cancel()
-	commit, err := g.checkout(ctx, l, dir)
+	commit, err := g.checkOut(ctx, l, dir)
 	if err != nil {
 		return "", fmt.Errorf("fetching %s: %w", Redact(l.URL.String()), err)
 	}
 	return commit, nil
 }
 
-func (g *Git) checkout(ctx context.Context, l Location, dir string) (_ string, err error) {
-	where, auth, done, err := g.reach(ctx, l)
+func (g *Git) checkOut(ctx context.Context, l Location, dir string) (_ string, err error) {
+	where, auth, done, err := g.reachRepository(ctx, l)
 	if err != nil {
 		return "", err
 	}

@@ -63,7 +63,7 @@ type pause struct {
 // Requests are sent with h, nil for the default client. Its transport may be
 // one of [Lists], which keeps lists from one reader to the next.
 func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
-	conditional := careful(h)
+	conditional := carefulClient(h)
 	if _, ok := conditional.Transport.(conditionalTransport); !ok {
 		conditional.Transport = NewLists().Transport(conditional.Transport)
 	}
@@ -126,13 +126,13 @@ func eachOf[T any](ctx context.Context, g *GitHub, owner, name, list string, f f
 			return fmt.Errorf("more than %d pages: %w", maxPages, oci.ErrTooLarge)
 		}
 		u.RawQuery = url.Values{"per_page": {"100"}, "page": {strconv.Itoa(page)}}.Encode()
-		body, header, err := g.read(ctx, question{owner: owner, url: u, accept: jsonOfGitHub})
+		body, header, err := g.readAnswer(ctx, question{owner: owner, url: u, accept: jsonOfGitHub})
 		if err != nil {
 			return err
 		}
 		var entries []T
 		if err := json.Unmarshal(body, &entries); err != nil {
-			return fmt.Errorf("reading %s: %w: %w", where(u), err, oci.ErrCorrupt)
+			return fmt.Errorf("reading %s: %w: %w", formatURL(u), err, oci.ErrCorrupt)
 		}
 		for _, e := range entries {
 			f(e)
@@ -165,7 +165,7 @@ func followingPage(h http.Header, page int) int {
 // TagCommit returns the commit that a tag names, also for an annotated tag.
 func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string, error) {
 	u := g.repository(owner, name, "commits/tags/"+tag)
-	body, _, err := g.read(ctx, question{owner: owner, url: u, accept: "application/vnd.github.sha"})
+	body, _, err := g.readAnswer(ctx, question{owner: owner, url: u, accept: "application/vnd.github.sha"})
 	if err == nil && !plumbing.IsHash(string(body)) {
 		err = fmt.Errorf("the answer is not a commit: %w", oci.ErrCorrupt)
 	}
@@ -180,7 +180,7 @@ func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string
 func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadCloser, error) {
 	var link *url.URL
 	q := question{owner: owner, url: g.repository(owner, name, "tarball/"+ref), accept: jsonOfGitHub, link: true}
-	err := g.ask(ctx, q, func(resp *http.Response) (err error) {
+	err := g.askGitHub(ctx, q, func(resp *http.Response) (err error) {
 		link, err = resp.Location()
 		if err != nil {
 			return fmt.Errorf("the answer is not a link to an archive: %w", oci.ErrCorrupt)
@@ -191,7 +191,7 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 		return nil, fmt.Errorf("fetching %s of %s/%s: %w", ref, owner, name, err)
 	}
 	plain := &Client{HTTP: g.http} // the link carries its own signature, so the token is not sent
-	return plain.open(ctx, link)
+	return plain.openDownload(ctx, link)
 }
 
 // repository returns the URL of a resource of a repository in the API.
@@ -209,9 +209,9 @@ type question struct {
 	link   bool   // the answer is a redirect (302), whose target must not get the token
 }
 
-// read returns an answer of at most [maxGitHubPage] bytes and its header.
-func (g *GitHub) read(ctx context.Context, q question) (body []byte, h http.Header, err error) {
-	err = g.ask(ctx, q, func(resp *http.Response) (err error) {
+// readAnswer returns an answer of at most [maxGitHubPage] bytes and its header.
+func (g *GitHub) readAnswer(ctx context.Context, q question) (body []byte, h http.Header, err error) {
+	err = g.askGitHub(ctx, q, func(resp *http.Response) (err error) {
 		body, err = readAll(resp.Body, maxGitHubPage)
 		h = resp.Header
 		return err
@@ -219,29 +219,29 @@ func (g *GitHub) read(ctx context.Context, q question) (body []byte, h http.Head
 	return body, h, err
 }
 
-// ask calls answered with the answer to q and closes its body. If GitHub
+// askGitHub calls answered with the answer to q and closes its body. If GitHub
 // requires a pause first, ask waits and tries once more.
-func (g *GitHub) ask(ctx context.Context, q question, answered func(*http.Response) error) error {
+func (g *GitHub) askGitHub(ctx context.Context, q question, answered func(*http.Response) error) error {
 	token := ""
 	if g.token != nil {
 		token = g.token(strings.TrimPrefix(g.api.Hostname(), "api.") + "/" + q.owner)
 	}
-	err := g.paused(q.owner, token)
+	err := g.requiredPause(q.owner, token)
 	if err == nil {
-		err = g.once(ctx, q, token, answered)
+		err = g.askOnce(ctx, q, token, answered)
 	}
 	pause, limited := RateLimitPause(err)
-	if !limited || pause > maxWait || !ends(ctx, pause) {
+	if !limited || pause > maxWait || !endsBefore(ctx, pause) {
 		return err
 	}
 	if err := g.wait(ctx, pause); err != nil {
 		return err
 	}
-	return g.once(ctx, q, token, answered)
+	return g.askOnce(ctx, q, token, answered)
 }
 
-// once sends one request.
-func (g *GitHub) once(ctx context.Context, q question, token string, answered func(*http.Response) error) error {
+// askOnce sends one request.
+func (g *GitHub) askOnce(ctx context.Context, q question, token string, answered func(*http.Response) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url.String(), nil)
 	if err != nil {
 		return err
@@ -263,13 +263,13 @@ func (g *GitHub) once(ctx context.Context, q question, token string, answered fu
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // its text repeats the URL
 		}
-		return fmt.Errorf("asking %s: %w: %w", where(q.url), err, oci.ErrUnavailable)
+		return fmt.Errorf("asking %s: %w: %w", formatURL(q.url), err, oci.ErrUnavailable)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusFound {
 		return answered(resp)
 	}
-	err = refusal(resp)
+	err = refusalError(resp)
 	if limit, ok := errors.AsType[*rateLimitError](err); ok {
 		g.mu.Lock()
 		g.pauses[q.owner] = pause{token, limit.until}
@@ -278,9 +278,9 @@ func (g *GitHub) once(ctx context.Context, q question, token string, answered fu
 	return err
 }
 
-// paused returns the pause that GitHub required when it last refused an owner's
+// requiredPause returns the pause that GitHub required when it last refused an owner's
 // requests.
-func (g *GitHub) paused(owner, token string) error {
+func (g *GitHub) requiredPause(owner, token string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p, ok := g.pauses[owner]; ok && p.token == token && time.Now().Before(p.until) {
@@ -290,8 +290,8 @@ func (g *GitHub) paused(owner, token string) error {
 	return nil
 }
 
-// ends reports whether a pause ends before ctx does.
-func ends(ctx context.Context, pause time.Duration) bool {
+// endsBefore reports whether a pause ends before ctx does.
+func endsBefore(ctx context.Context, pause time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > pause
 }
@@ -318,9 +318,9 @@ func RateLimitPause(err error) (time.Duration, bool) {
 	return max(time.Until(e.until), 0), true
 }
 
-// refusal returns the error for a refusal, with GitHub's message and a
+// refusalError returns the error for a refusal, with GitHub's message and a
 // sentinel.
-func refusal(resp *http.Response) error {
+func refusalError(resp *http.Response) error {
 	answer := struct {
 		Message       string `json:"message"`
 		Documentation string `json:"documentation_url"`

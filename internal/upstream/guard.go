@@ -59,7 +59,7 @@ func (g *Guard) Named(hosts ...string) {
 // Dial connects as a net.Dialer does. A refusal is oci.ErrDenied.
 func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	if !g.exempt(address) {
+	if !g.isExempt(address) {
 		d.Control = func(_, address string, _ syscall.RawConn) error { return publicAddress(address) }
 	}
 	return d.DialContext(ctx, network, address)
@@ -78,7 +78,7 @@ func (g *Guard) Transport(next http.RoundTripper) http.RoundTripper { return gua
 // Check refuses a host that resolves to a non-public address. It is for
 // connections that are not made with Dial.
 func (g *Guard) Check(ctx context.Context, host, port string) error {
-	if g.exempt(net.JoinHostPort(host, port)) {
+	if g.isExempt(net.JoinHostPort(host, port)) {
 		return nil
 	}
 	if netaddr.IsInternal(host) {
@@ -96,7 +96,7 @@ func (g *Guard) Check(ctx context.Context, host, port string) error {
 	return nil
 }
 
-func (g *Guard) exempt(address string) bool {
+func (g *Guard) isExempt(address string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	host, _, err := net.SplitHostPort(address)
@@ -111,7 +111,7 @@ type guarded struct {
 
 func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := r.URL.Hostname()
-	if netaddr.IsInternal(host) && !t.g.exempt(net.JoinHostPort(host, cmp.Or(r.URL.Port(), "443"))) {
+	if netaddr.IsInternal(host) && !t.g.isExempt(net.JoinHostPort(host, cmp.Or(r.URL.Port(), "443"))) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: notPublic(host)}
 	}
 	return t.next.RoundTrip(r)
@@ -125,7 +125,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 		return errors.New("too many redirects")
 	}
 	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !netaddr.IsLoopback(r.URL.Hostname())) {
-		return oci.Unsupported("redirected to %s: origins are read over https", where(r.URL))
+		return oci.Unsupported("redirected to %s: origins are read over https", formatURL(r.URL))
 	}
 	for _, hop := range slices.Concat(via[1:], []*http.Request{r}) {
 		if !sameOrigin(hop.URL, via[0].URL) {

@@ -27,7 +27,7 @@ type NetworkMirror struct {
 // first. The tools leave out 1.0 there.
 func (m *NetworkMirror) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
 	var doc struct{ Versions map[string]struct{} }
-	if _, err := m.Client.json(ctx, m.url(p, "index.json"), &doc); err != nil {
+	if _, err := m.Client.getJSON(ctx, m.url(p, "index.json"), &doc); err != nil {
 		return nil, fmt.Errorf("listing the versions of %s: %w", p, err)
 	}
 	var out []addr.Version
@@ -52,7 +52,7 @@ type archivesDoc struct {
 
 func (m *NetworkMirror) archives(ctx context.Context, p addr.Provider, v addr.Version) (archivesDoc, *url.URL, error) {
 	var doc archivesDoc
-	from, err := m.Client.json(ctx, m.url(p, v.String()+".json"), &doc)
+	from, err := m.Client.getJSON(ctx, m.url(p, v.String()+".json"), &doc)
 	if err != nil {
 		return archivesDoc{}, nil, fmt.Errorf("asking for %s %s: %w", p, v, err)
 	}
@@ -96,7 +96,7 @@ func (m *NetworkMirror) Package(ctx context.Context, p addr.Provider, v addr.Ver
 			pkg.H1 = h
 		}
 	}
-	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return m.Client.open(ctx, u) }
+	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return m.Client.openDownload(ctx, u) }
 	return pkg, nil
 }
 
@@ -108,13 +108,13 @@ type FilesystemMirror struct {
 	FS fs.FS
 }
 
-func (m *FilesystemMirror) dir(p addr.Provider) string {
+func (m *FilesystemMirror) providerDir(p addr.Provider) string {
 	return path.Join(p.Hostname, p.Namespace, p.Type)
 }
 
-// each calls f for each packed provider of p.
-func (m *FilesystemMirror) each(p addr.Provider, f func(v addr.Version, t addr.Platform)) error {
-	entries, err := fs.ReadDir(m.FS, m.dir(p))
+// eachPacked calls f for each packed provider of p.
+func (m *FilesystemMirror) eachPacked(p addr.Provider, f func(v addr.Version, t addr.Platform)) error {
+	entries, err := fs.ReadDir(m.FS, m.providerDir(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the mirror has no provider %s: %w", p, oci.ErrNotFound)
 	}
@@ -132,14 +132,14 @@ func (m *FilesystemMirror) each(p addr.Provider, f func(v addr.Version, t addr.P
 // Versions lists the versions that have a packed zip, highest first.
 func (m *FilesystemMirror) Versions(_ context.Context, p addr.Provider) ([]addr.Version, error) {
 	var out []addr.Version
-	err := m.each(p, func(v addr.Version, _ addr.Platform) { out = append(out, v) })
+	err := m.eachPacked(p, func(v addr.Version, _ addr.Platform) { out = append(out, v) })
 	return sortVersions(out), err
 }
 
 // Platforms lists the platforms of v that have a packed zip.
 func (m *FilesystemMirror) Platforms(_ context.Context, p addr.Provider, want addr.Version) ([]addr.Platform, error) {
 	var out []addr.Platform
-	err := m.each(p, func(v addr.Version, t addr.Platform) {
+	err := m.eachPacked(p, func(v addr.Version, t addr.Platform) {
 		if v == want {
 			out = append(out, t)
 		}
@@ -149,7 +149,7 @@ func (m *FilesystemMirror) Platforms(_ context.Context, p addr.Provider, want ad
 
 // Package returns the zip of one platform, without hashes or signatures.
 func (m *FilesystemMirror) Package(_ context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
-	name := path.Join(m.dir(p), signing.PackageName(p, v, t))
+	name := path.Join(m.providerDir(p), signing.PackageName(p, v, t))
 	if _, err := fs.Stat(m.FS, name); err != nil {
 		return Package{}, fmt.Errorf("the mirror has no package of %s %s for %s: %w", p, v, t, oci.ErrNotFound)
 	}

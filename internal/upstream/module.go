@@ -28,18 +28,18 @@ type ModuleRegistry struct {
 	Base   *url.URL // if set, it replaces discovery
 }
 
-func (r *ModuleRegistry) base(ctx context.Context) (*url.URL, error) {
+func (r *ModuleRegistry) modulesURL(ctx context.Context) (*url.URL, error) {
 	if r.Base != nil {
 		return r.Base, nil
 	}
-	return r.Client.service(ctx, r.Host, "modules.v1")
+	return r.Client.discoverService(ctx, r.Host, "modules.v1")
 }
 
 // Versions lists the versions that okara can store, highest first; those that
 // differ only after "+" in the origin's order. An unknown module gives
 // oci.ErrNotFound.
 func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Version, error) {
-	base, err := r.base(ctx)
+	base, err := r.modulesURL(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Ve
 			Versions []struct{ Version string }
 		}
 	}
-	if _, err := r.Client.json(ctx, base.JoinPath(m.Namespace, m.Name, m.System, "versions"), &doc); err != nil {
+	if _, err := r.Client.getJSON(ctx, base.JoinPath(m.Namespace, m.Name, m.System, "versions"), &doc); err != nil {
 		return nil, fmt.Errorf("listing the versions of %s: %w", m, err)
 	}
 	if len(doc.Modules) == 0 {
@@ -67,12 +67,12 @@ func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Ve
 // Location returns the location of the tree of one version. It accepts both
 // forms of the answer: the X-Terraform-Get header, and OpenTofu's JSON body.
 func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Version) (Location, error) {
-	base, err := r.base(ctx)
+	base, err := r.modulesURL(ctx)
 	if err != nil {
 		return Location{}, err
 	}
 	u := base.JoinPath(m.Namespace, m.Name, m.System, v.String(), "download")
-	resp, err := r.Client.get(ctx, u, true)
+	resp, err := r.Client.sendGet(ctx, u, true)
 	if err != nil {
 		return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
 	}
@@ -98,7 +98,7 @@ func parseAnswer(resp *http.Response, ref string) (Location, error) {
 	if strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") {
 		abs, err := resp.Request.URL.Parse(ref)
 		if err != nil {
-			return Location{}, fmt.Errorf("%s names a bad address: %w", where(resp.Request.URL), oci.ErrCorrupt)
+			return Location{}, fmt.Errorf("%s names a bad address: %w", formatURL(resp.Request.URL), oci.ErrCorrupt)
 		}
 		ref = abs.String()
 	}
@@ -147,7 +147,7 @@ type Location struct {
 // s3::, gcs::, local paths) wrap oci.ErrUnsupported.
 func ParseLocation(s string) (Location, error) {
 	forced, rest, _ := cutForced(s)
-	rest = expand(rest)
+	rest = expandShorthand(rest)
 	if forced == "" && strings.HasPrefix(rest, "git::") {
 		forced = "git"
 		rest = strings.TrimPrefix(rest, "git::")
@@ -240,9 +240,9 @@ func cutForced(s string) (forced, rest string, ok bool) {
 	return "", s, false
 }
 
-// expand expands the shorthands github.com/…, bitbucket.org/… and
+// expandShorthand expands the shorthands github.com/…, bitbucket.org/… and
 // git@host:path.
-func expand(s string) string {
+func expandShorthand(s string) string {
 	if host, rest, ok := strings.Cut(s, "/"); ok && (host == "github.com" || host == "gitlab.com" || host == "bitbucket.org") {
 		parts := strings.SplitN(rest, "/", 3)
 		if len(parts) < 2 {
@@ -300,7 +300,7 @@ const maxPages = 1000
 // List returns the modules of a registry, or of one of its namespaces. A
 // registry without lists gives oci.ErrNotFound.
 func (r *ModuleRegistry) List(ctx context.Context, namespace string) ([]addr.Module, error) {
-	base, err := r.base(ctx)
+	base, err := r.modulesURL(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func (r *ModuleRegistry) List(ctx context.Context, namespace string) ([]addr.Mod
 			}
 			Modules []struct{ Namespace, Name, Provider string }
 		}
-		if _, err := r.Client.json(ctx, &page, &doc); err != nil {
+		if _, err := r.Client.getJSON(ctx, &page, &doc); err != nil {
 			return nil, fmt.Errorf("listing the modules of %s: %w", r.Host, err)
 		}
 		for _, m := range doc.Modules {

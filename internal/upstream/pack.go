@@ -56,7 +56,7 @@ const (
 )
 
 func (s *packSum) object() error {
-	kind, size, err := s.header()
+	kind, size, err := s.readHeader()
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (s *packSum) object() error {
 	if err != nil {
 		return badPack("it ends within an object")
 	}
-	if err := s.take(size); err != nil {
+	if err := s.takeBytes(size); err != nil {
 		return err
 	}
 	return s.content(kind, size)
 }
 
-// header reads the type and the size at the start of an object.
-func (s *packSum) header() (kind byte, size uint64, err error) {
+// readHeader reads the type and the size at the start of an object.
+func (s *packSum) readHeader() (kind byte, size uint64, err error) {
 	b, err := s.r.ReadByte()
 	if err != nil {
 		return 0, 0, badPack("it ends before its last object")
@@ -92,7 +92,7 @@ func (s *packSum) header() (kind byte, size uint64, err error) {
 	return kind, size, nil
 }
 
-func (s *packSum) take(n uint64) error {
+func (s *packSum) takeBytes(n uint64) error {
 	if n > uint64(s.left) {
 		return fmt.Errorf("the repository is larger than it may be when it is unpacked: %w", oci.ErrTooLarge)
 	}
@@ -113,7 +113,7 @@ func (s *packSum) content(kind byte, size uint64) error {
 		if err != nil {
 			return badPack("a delta has no sizes")
 		}
-		if err := s.take(target); err != nil {
+		if err := s.takeBytes(target); err != nil {
 			return err
 		}
 		n = head

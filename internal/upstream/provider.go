@@ -64,7 +64,7 @@ type versionsDoc struct {
 	}
 }
 
-func (r *Registry) base(ctx context.Context, p addr.Provider) (*url.URL, error) {
+func (r *Registry) providersURL(ctx context.Context, p addr.Provider) (*url.URL, error) {
 	if r.Base != nil {
 		return r.Base, nil
 	}
@@ -75,16 +75,16 @@ func (r *Registry) base(ctx context.Context, p addr.Provider) (*url.URL, error) 
 	if host == "" {
 		return nil, fmt.Errorf("the address of provider %s has no registry host: %w", p, oci.ErrNotFound)
 	}
-	return r.Client.service(ctx, host, "providers.v1")
+	return r.Client.discoverService(ctx, host, "providers.v1")
 }
 
-func (r *Registry) versions(ctx context.Context, p addr.Provider) (versionsDoc, error) {
-	base, err := r.base(ctx, p)
+func (r *Registry) readVersions(ctx context.Context, p addr.Provider) (versionsDoc, error) {
+	base, err := r.providersURL(ctx, p)
 	if err != nil {
 		return versionsDoc{}, err
 	}
 	var doc versionsDoc
-	if _, err := r.Client.json(ctx, base.JoinPath(p.Namespace, p.Type, "versions"), &doc); err != nil {
+	if _, err := r.Client.getJSON(ctx, base.JoinPath(p.Namespace, p.Type, "versions"), &doc); err != nil {
 		return versionsDoc{}, fmt.Errorf("listing the versions of %s: %w", p, err)
 	}
 	return doc, nil
@@ -94,7 +94,7 @@ func (r *Registry) versions(ctx context.Context, p addr.Provider) (versionsDoc, 
 // 1.0.0, as to the tools. An unknown provider gives
 // oci.ErrNotFound.
 func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
-	doc, err := r.versions(ctx, p)
+	doc, err := r.readVersions(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -112,17 +112,17 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 // yet: then packages are requested until one exists, whose answer names the
 // other platforms.
 func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
-	out, err := r.listed(ctx, p, v)
+	out, err := r.listedPlatforms(ctx, p, v)
 	if err == nil && len(out) == 0 {
-		out, err = r.packaged(ctx, p, v)
+		out, err = r.packagedPlatforms(ctx, p, v)
 	}
 	return sortPlatforms(out), err
 }
 
-// listed returns the platforms of v in the list of versions, which may have
+// listedPlatforms returns the platforms of v in the list of versions, which may have
 // none.
-func (r *Registry) listed(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
-	doc, err := r.versions(ctx, p)
+func (r *Registry) listedPlatforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+	doc, err := r.readVersions(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func (r *Registry) listed(ctx context.Context, p addr.Provider, v addr.Version) 
 	return nil, fmt.Errorf("%s has no version %s: %w", p, v, oci.ErrNotFound)
 }
 
-// packaged finds the platforms of a version by requesting common ones. The
+// packagedPlatforms finds the platforms of a version by requesting common ones. The
 // answer, or its SHA256SUMS, lists all packages.
-func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+func (r *Registry) packagedPlatforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	for _, name := range [...]string{"linux_amd64", "darwin_arm64", "windows_amd64", "linux_arm64", "darwin_amd64", "linux_arm", "windows_arm64", "freebsd_amd64"} {
 		t, err := addr.ParsePlatform(name)
 		if err != nil {
@@ -156,7 +156,7 @@ func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version
 		if err != nil {
 			return nil, err
 		}
-		out, err := r.others(ctx, p, v, doc, from)
+		out, err := r.otherPlatforms(ctx, p, v, doc, from)
 		if err != nil {
 			return nil, err
 		}
@@ -165,9 +165,9 @@ func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version
 	return nil, fmt.Errorf("%s %s: the registry announces no platform: %w", p, v, oci.ErrNotFound)
 }
 
-// others returns the platforms in the answer for one of them, or those in the
+// otherPlatforms returns the platforms in the answer for one of them, or those in the
 // list of versions after that answer.
-func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, doc packageDoc, from *url.URL) (out []addr.Platform, err error) {
+func (r *Registry) otherPlatforms(ctx context.Context, p addr.Provider, v addr.Version, doc packageDoc, from *url.URL) (out []addr.Platform, err error) {
 	for s := range doc.Packages {
 		if t, err := addr.ParsePlatform(s); err == nil {
 			out = append(out, t)
@@ -176,10 +176,10 @@ func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, 
 	if len(out) > 0 {
 		return out, nil
 	}
-	if out, err = r.listed(ctx, p, v); err != nil || len(out) > 0 {
+	if out, err = r.listedPlatforms(ctx, p, v); err != nil || len(out) > 0 {
 		return out, err
 	}
-	text, err := r.sibling(ctx, from, doc.ShasumsURL)
+	text, err := r.getSibling(ctx, from, doc.ShasumsURL)
 	for name := range strings.FieldsSeq(string(text)) {
 		if listed, t, ok := signing.ParsePackageName(p, name); ok && listed == v {
 			out = append(out, t)
@@ -201,8 +201,8 @@ type packageDoc struct {
 	Packages map[string]struct{ Hashes []string }
 }
 
-// h1 returns the h1: hash of each platform that has one.
-func (d packageDoc) h1() map[string]string {
+// h1Hashes returns the h1: hash of each platform that has one.
+func (d packageDoc) h1Hashes() map[string]string {
 	out := map[string]string{}
 	for platform, p := range d.Packages {
 		for _, h := range p.Hashes {
@@ -228,34 +228,34 @@ func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version,
 		Platform: t, Filename: doc.Filename, Zh: strings.ToLower(doc.Shasum),
 		Keys: doc.SigningKeys.GPGPublicKeys, Protocols: doc.Protocols,
 	}
-	pkg.Others = doc.h1()
+	pkg.Others = doc.h1Hashes()
 	pkg.H1 = pkg.Others[t.String()]
 	zip, err := from.Parse(doc.DownloadURL)
 	if err != nil || doc.DownloadURL == "" || doc.Filename != path.Base(doc.Filename) {
 		return Package{}, fmt.Errorf("%s %s: the origin's answer has no package: %w", p, v, oci.ErrCorrupt)
 	}
-	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Client.open(ctx, zip) }
-	if pkg.Shasums, err = r.sibling(ctx, from, doc.ShasumsURL); err != nil {
+	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Client.openDownload(ctx, zip) }
+	if pkg.Shasums, err = r.getSibling(ctx, from, doc.ShasumsURL); err != nil {
 		return Package{}, err
 	}
-	if pkg.Signature, err = r.sibling(ctx, from, doc.ShasumsSignatureURL); err != nil {
+	if pkg.Signature, err = r.getSibling(ctx, from, doc.ShasumsSignatureURL); err != nil {
 		return Package{}, err
 	}
 	return pkg, nil
 }
 
 func (r *Registry) packageDoc(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (doc packageDoc, from *url.URL, err error) {
-	base, err := r.base(ctx, p)
+	base, err := r.providersURL(ctx, p)
 	if err != nil {
 		return doc, nil, err
 	}
-	if from, err = r.Client.json(ctx, base.JoinPath(p.Namespace, p.Type, v.String(), "download", t.OS, t.Arch), &doc); err != nil {
+	if from, err = r.Client.getJSON(ctx, base.JoinPath(p.Namespace, p.Type, v.String(), "download", t.OS, t.Arch), &doc); err != nil {
 		return doc, nil, fmt.Errorf("asking for %s %s on %s: %w", p, v, t, err)
 	}
 	return doc, from, nil
 }
 
-func (r *Registry) sibling(ctx context.Context, from *url.URL, ref string) ([]byte, error) {
+func (r *Registry) getSibling(ctx context.Context, from *url.URL, ref string) ([]byte, error) {
 	if ref == "" {
 		return nil, nil
 	}

@@ -50,7 +50,7 @@ func (s *Repository) Versions(ctx context.Context, p addr.Provider) ([]addr.Vers
 	return sortVersions(out), nil
 }
 
-func (s *Repository) index(ctx context.Context, p addr.Provider, v addr.Version) (*oci.Repo, artifact.ProviderIndex, error) {
+func (s *Repository) fetchIndex(ctx context.Context, p addr.Provider, v addr.Version) (*oci.Repo, artifact.ProviderIndex, error) {
 	r, err := s.repo(p)
 	if err != nil {
 		return nil, artifact.ProviderIndex{}, err
@@ -75,7 +75,7 @@ func (s *Repository) index(ctx context.Context, p addr.Provider, v addr.Version)
 
 // Platforms lists the platforms of the version's index.
 func (s *Repository) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
-	_, idx, err := s.index(ctx, p, v)
+	_, idx, err := s.fetchIndex(ctx, p, v)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Repository) Platforms(ctx context.Context, p addr.Provider, v addr.Vers
 // Package returns the zip of one platform, with SHA256SUMS, signature and keys
 // if the index has a metadata child.
 func (s *Repository) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
-	r, idx, err := s.index(ctx, p, v)
+	r, idx, err := s.fetchIndex(ctx, p, v)
 	if err != nil {
 		return Package{}, err
 	}
@@ -113,7 +113,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	if pkg.Filename == "" {
 		pkg.Filename = signing.PackageName(p, v, t.Platform)
 	}
-	status, err := s.status(ctx, r, v, idx)
+	status, err := s.readStatus(ctx, r, v, idx)
 	if err != nil {
 		return Package{}, fmt.Errorf("reading the status of %s: %w", p, err)
 	}
@@ -141,9 +141,9 @@ func openSized(ctx context.Context, r *oci.Repo, d oci.Descriptor) (io.ReadClose
 	return limitedBody{body, body, d.Size}, nil
 }
 
-// status returns the changes of a version's status since its publication, such
+// readStatus returns the changes of a version's status since its publication, such
 // as a new signature.
-func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx artifact.ProviderIndex) (evidence.Status, error) {
+func (s *Repository) readStatus(ctx context.Context, r *oci.Repo, v addr.Version, idx artifact.ProviderIndex) (evidence.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events, ok := s.events[r.Name()]

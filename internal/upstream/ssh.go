@@ -58,7 +58,7 @@ func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
 	return &SSHKey{signer: signer, callback: known.HostKeyCallback(), algorithms: known.HostKeyAlgorithms}, nil
 }
 
-func (k *SSHKey) auth(user, address string) transport.AuthMethod {
+func (k *SSHKey) publicKeyAuth(user, address string) transport.AuthMethod {
 	verify := func(_ string, _ net.Addr, key ssh.PublicKey) error { return k.callback(address, &net.TCPAddr{}, key) }
 	return &gitssh.PublicKeys{
 		User: cmp.Or(user, "git"), Signer: k.signer,
@@ -66,26 +66,26 @@ func (k *SSHKey) auth(user, address string) transport.AuthMethod {
 	}
 }
 
-// reach returns the address and the authentication for a repository. For ssh
+// reachRepository returns the address and the authentication for a repository. For ssh
 // with a key, the address is a local port that is forwarded through the guard,
 // because the library offers no control over its connections.
-func (g *Git) reach(ctx context.Context, l Location) (where string, auth transport.AuthMethod, done func(), err error) {
+func (g *Git) reachRepository(ctx context.Context, l Location) (where string, auth transport.AuthMethod, done func(), err error) {
 	if g.SSH == nil || l.URL.Scheme != "ssh" {
-		return l.URL.String(), g.auth(l), func() {}, nil
+		return l.URL.String(), g.basicAuth(l), func() {}, nil
 	}
 	address := net.JoinHostPort(l.URL.Hostname(), cmp.Or(l.URL.Port(), "22"))
-	local, done, err := g.tunnel(ctx, address)
+	local, done, err := g.openTunnel(ctx, address)
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
 	}
 	user := l.URL.User.Username()
 	u := &url.URL{Scheme: "ssh", User: url.User(cmp.Or(user, "git")), Host: local, Path: l.URL.Path}
-	return u.String(), g.SSH.auth(user, address), done, nil
+	return u.String(), g.SSH.publicKeyAuth(user, address), done, nil
 }
 
-// tunnel forwards connections to address through the guard, until done is
+// openTunnel forwards connections to address through the guard, until done is
 // called or ctx ends.
-func (g *Git) tunnel(ctx context.Context, address string) (local string, done func(), err error) {
+func (g *Git) openTunnel(ctx context.Context, address string) (local string, done func(), err error) {
 	dial := (&net.Dialer{}).DialContext
 	if g.Guard != nil {
 		dial = g.Guard.Dial

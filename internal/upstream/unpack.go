@@ -112,7 +112,7 @@ func Child(args []string, in io.Reader, out io.Writer) (code int, ok bool) {
 		return 1, true
 	}
 	var answer unpackAnswer
-	commit, err := order.do()
+	commit, err := order.writeTree()
 	if answer.Commit = commit; err != nil {
 		answer = unpackAnswer{Error: err.Error()}
 		for kind, known := range unpackKinds() {
@@ -127,19 +127,19 @@ func Child(args []string, in io.Reader, out io.Writer) (code int, ok bool) {
 	return 0, true
 }
 
-// do indexes the pack, which resolves its deltas, and writes the tree.
-func (o unpackOrder) do() (string, error) {
-	if err := o.check(); err != nil {
+// writeTree indexes the pack, which resolves its deltas, and writes the tree.
+func (o unpackOrder) writeTree() (string, error) {
+	if err := o.checkPackFile(); err != nil {
 		return "", err
 	}
 	repo, err := git.PlainInit(o.Dir, false)
 	if err != nil {
 		return "", err
 	}
-	if err := o.index(repo); err != nil {
+	if err := o.indexPack(repo); err != nil {
 		return "", fmt.Errorf("a pack: %w: %w", err, oci.ErrCorrupt)
 	}
-	commit, err := peel(repo, plumbing.NewHash(o.Hash))
+	commit, err := peelTags(repo, plumbing.NewHash(o.Hash))
 	if err == nil {
 		err = boundTree(repo, commit, o.MaxBytes)
 	}
@@ -156,7 +156,7 @@ func (o unpackOrder) do() (string, error) {
 	return commit.String(), err
 }
 
-func (o unpackOrder) check() error {
+func (o unpackOrder) checkPackFile() error {
 	f, err := os.Open(o.Pack)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (o unpackOrder) check() error {
 	return checkPack(f, o.MaxBytes)
 }
 
-func (o unpackOrder) index(repo *git.Repository) (err error) {
+func (o unpackOrder) indexPack(repo *git.Repository) (err error) {
 	f, err := os.Open(o.Pack)
 	if err != nil {
 		return err
@@ -187,8 +187,8 @@ func (o unpackOrder) index(repo *git.Repository) (err error) {
 // maxTags bounds a chain of tags that refer to each other.
 const maxTags = 10
 
-// peel follows annotated tags to a commit.
-func peel(repo *git.Repository, hash plumbing.Hash) (plumbing.Hash, error) {
+// peelTags follows annotated tags to a commit.
+func peelTags(repo *git.Repository, hash plumbing.Hash) (plumbing.Hash, error) {
 	for range maxTags {
 		tag, err := object.GetTag(repo.Storer, hash)
 		if errors.Is(err, plumbing.ErrObjectNotFound) {

@@ -66,7 +66,7 @@ type audits struct {
 	clock    site.Clock
 }
 
-func (a *audits) routes(r *site.Routes) { r.Show("GET /ui/audit", site.Administer, a.show) }
+func (a *audits) addRoutes(r *site.Routes) { r.Show("GET /ui/audit", site.Administer, a.show) }
 
 // show shows the changes by all replicas, or the decisions of this one.
 func (a *audits) show(r *site.Request) (*site.Page, error) {
@@ -81,7 +81,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 		Kinds: site.Choose(auditKinds(), q.Kind), Total: found.Total,
 	}
 	body.Results = site.Choose([]site.Choice{{Text: "Any decision"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
-	body.Outcomes = site.Choose(outcomes(q.Decisions), q.Outcome)
+	body.Outcomes = site.Choose(outcomeChoices(q.Decisions), q.Outcome)
 	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
 	first, last, before, after := site.Cut(r, found.Total)
 	body.First = first + 1
@@ -155,9 +155,9 @@ func resultMark(result string) site.Mark {
 	return m
 }
 
-// outcomes returns the possible results of changes, or of decisions: a request that was
+// outcomeChoices returns the possible results of changes, or of decisions: a request that was
 // allowed but refused later is listed there.
-func outcomes(decisions bool) []site.Choice {
+func outcomeChoices(decisions bool) []site.Choice {
 	all := []site.Choice{{Text: "Any result"}}
 	of := []string{access.Done, access.Failed}
 	if decisions {

@@ -130,7 +130,7 @@ type depots struct {
 	clock site.Clock
 }
 
-func (d *depots) routes(r *site.Routes) {
+func (d *depots) addRoutes(r *site.Routes) {
 	r.Show("GET /ui/depot", site.Administer, d.show)
 	r.Post("POST /ui/depot/sync", site.Holds(site.Administer), d.sync)
 	r.Post("POST /ui/depot/approve", site.Holds(site.Administer), d.approve)

@@ -37,7 +37,7 @@ const (
 	Act                 // something does not work, or soon will not
 )
 
-func (v Verdict) mark() site.Mark {
+func (v Verdict) verdictMark() site.Mark {
 	switch v {
 	case Fine:
 		return site.Mark{Text: "fine", Kind: "good"}
@@ -68,21 +68,21 @@ type doctors struct {
 	now    func() time.Time
 }
 
-func (d *doctors) routes(r *site.Routes) { r.Show("GET /ui/doctor", site.Administer, d.show) }
+func (d *doctors) addRoutes(r *site.Routes) { r.Show("GET /ui/doctor", site.Administer, d.show) }
 
 // show shows the findings, worst first.
 func (d *doctors) show(r *site.Request) (*site.Page, error) {
 	all := slices.Clone(d.doctor.Findings(r.Context(), d.now()))
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
-	body := doctorBody{Summary: summary(all), More: max(0, len(all)-maxFindings)}
+	body := doctorBody{Summary: summarizeFindings(all), More: max(0, len(all)-maxFindings)}
 	for _, f := range all[:min(len(all), maxFindings)] {
-		body.Rows = append(body.Rows, doctorRow{f.Verdict.mark(), text.Block(f.About), text.Block(f.State), text.Block(f.Meaning), text.Block(f.Do)})
+		body.Rows = append(body.Rows, doctorRow{f.Verdict.verdictMark(), text.Block(f.About), text.Block(f.State), text.Block(f.Meaning), text.Block(f.Do)})
 	}
 	return &site.Page{Template: "doctor.html", Title: "Doctor", Body: body}, nil
 }
 
-// summary says in one sentence whether action is needed.
-func summary(all []Finding) string {
+// summarizeFindings says in one sentence whether action is needed.
+func summarizeFindings(all []Finding) string {
 	bad := 0
 	for _, f := range all {
 		if f.Verdict != Fine {

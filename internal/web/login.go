@@ -32,12 +32,12 @@ type logins struct {
 	hosts site.Hosts
 }
 
-func (l *logins) routes(r *site.Routes) {
+func (l *logins) addRoutes(r *site.Routes) {
 	r.Raw("GET /ui/login", l.show)
-	r.Form("POST /ui/login", l.may, l.logIn) // limited to ten per minute
-	r.Raw("GET /login/callback", l.callback) // the issuer redirects browsers to it
+	r.Form("POST /ui/login", l.limitTries, l.logIn) // limited to ten per minute
+	r.Raw("GET /login/callback", l.completeLogin)   // the issuer redirects browsers to it
 	r.Form("POST /ui/logout", site.NoRight, l.logOut)
-	r.Open("GET /ui/me", l.me)
+	r.Open("GET /ui/me", l.showMe)
 }
 
 // show redirects a browser to the issuer, or shows the form for a token. With ?stay it
@@ -46,11 +46,11 @@ func (l *logins) routes(r *site.Routes) {
 func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
 	if l.guard.BrowserLogins().Way() != access.ByIssuer || r.URL.Query().Has("stay") {
-		return r.Answer(w, l.page(to, ""))
+		return r.Answer(w, l.loginPage(to, ""))
 	}
 	at, cookie, err := l.guard.BrowserLogins().Begin(r.Request, "/ui/"+to)
 	if status, text, own := service.Own(err); own && status == http.StatusServiceUnavailable && l.guard.BrowserLogins().TakeTokens() {
-		return r.Answer(w, l.page(to, text))
+		return r.Answer(w, l.loginPage(to, text))
 	}
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	return nil
 }
 
-func (l *logins) page(to, wrong string) *site.Page {
+func (l *logins) loginPage(to, wrong string) *site.Page {
 	body := loginBody{Return: "/ui/" + to, Wrong: wrong}
 	body.Token = l.guard.BrowserLogins().TakeTokens()
 	if l.guard.BrowserLogins().Way() == access.ByIssuer {
@@ -73,8 +73,8 @@ func (l *logins) page(to, wrong string) *site.Page {
 	return &site.Page{Template: "login.html", Title: "Log in", NoStore: true, Body: body}
 }
 
-// may limits the rate at which tokens can be tried.
-func (l *logins) may(r *site.Request) error {
+// limitTries limits the rate at which tokens can be tried.
+func (l *logins) limitTries(r *site.Request) error {
 	wait, ok := l.rate.Allow(l.kit.Client(r.Request).String())
 	if ok {
 		return nil
@@ -88,7 +88,7 @@ func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
 	to := site.Back(f.Get("return"))
 	in, err := l.guard.BrowserLogins().ByToken(r.Request, strings.TrimSpace(f.Get("token")))
 	if status, text, ok := service.Own(err); ok && status == http.StatusUnauthorized {
-		p := l.page(to, text)
+		p := l.loginPage(to, text)
 		p.Status = http.StatusUnauthorized
 		r.Reply.Set("WWW-Authenticate", access.Challenge(r.Request))
 		return &site.Answer{Page: p}, nil
@@ -96,17 +96,17 @@ func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	begun(r, in)
+	beginSession(r, in)
 	return &site.Answer{To: to}, nil
 }
 
-// callback completes a login after the issuer redirected the browser here.
-func (l *logins) callback(r *site.Request, w http.ResponseWriter) error {
+// completeLogin completes a login after the issuer redirected the browser here.
+func (l *logins) completeLogin(r *site.Request, w http.ResponseWriter) error {
 	in, err := l.guard.BrowserLogins().Callback(r.Request)
 	if err != nil {
 		return err
 	}
-	begun(r, in)
+	beginSession(r, in)
 	site.Secure(w.Header())
 	w.Header().Set("Referrer-Policy", "no-referrer") // the address contains the issuer's code
 	w.Header().Set("Cache-Control", "no-store")
@@ -115,7 +115,7 @@ func (l *logins) callback(r *site.Request, w http.ResponseWriter) error {
 	return nil
 }
 
-func begun(r *site.Request, in access.LoggedIn) {
+func beginSession(r *site.Request, in access.LoggedIn) {
 	r.Grant = access.Grant{Caller: in.Caller}
 	for _, c := range in.Cookies {
 		r.SetCookie(c)

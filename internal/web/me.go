@@ -34,8 +34,8 @@ func tokenVariable(host string) string {
 	return strings.NewReplacer(".", "_", "-", "__").Replace(host)
 }
 
-// me explains most 403 answers. It shows only data of the caller.
-func (l *logins) me(r *site.Request) (*site.Page, error) {
+// showMe explains most 403 answers. It shows only data of the caller.
+func (l *logins) showMe(r *site.Request) (*site.Page, error) {
 	c, err := l.guard.CallerOf(r.Request)
 	if err != nil {
 		return nil, err

@@ -58,12 +58,12 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	return site.New(site.Options{
-		Kit: o.Kit, Sets: sets(o), Version: o.Version, Replica: o.Replica, Search: !o.Off.Catalog, Images: markdown.ImageHosts(o.ImageHosts).Policy(), Now: o.Now,
+		Kit: o.Kit, Sets: pageSets(o), Version: o.Version, Replica: o.Replica, Search: !o.Off.Catalog, Images: markdown.ImageHosts(o.ImageHosts).Policy(), Now: o.Now,
 	})
 }
 
-// sets returns the sets of pages that are on, in the order of the menu.
-func sets(o Options) []site.Set {
+// pageSets returns the sets of pages that are on, in the order of the menu.
+func pageSets(o Options) []site.Set {
 	renders := site.NewRenderLimiter()
 	if o.Off.Instances {
 		o.Instances = site.Set{}
@@ -82,23 +82,23 @@ func sets(o Options) []site.Set {
 	all = append(all, o.Instances)
 	if o.Depot != nil && !o.Off.Depot {
 		d := &depots{depot: o.Depot, hosts: hostsOf(o), clock: o.Now}
-		all = append(all, site.Set{Menu: administrators("Depot", "depot"), Routes: d.routes})
+		all = append(all, site.Set{Menu: adminEntries("Depot", "depot"), Routes: d.addRoutes})
 	}
 	if o.Doctor != nil && !o.Off.Doctor {
 		d := &doctors{doctor: o.Doctor, now: o.Now}
-		all = append(all, site.Set{Menu: administrators("Doctor", "doctor"), Routes: d.routes})
+		all = append(all, site.Set{Menu: adminEntries("Doctor", "doctor"), Routes: d.addRoutes})
 	}
 	if o.Audit != nil && !o.Off.Audit {
 		a := &audits{auditLog: o.Audit, clock: o.Now}
-		all = append(all, site.Set{Menu: administrators("Audit", "audit"), Routes: a.routes})
+		all = append(all, site.Set{Menu: adminEntries("Audit", "audit"), Routes: a.addRoutes})
 	}
-	return append(all, site.Set{Templates: templateFiles, Routes: (&logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}).routes})
+	return append(all, site.Set{Templates: templateFiles, Routes: (&logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}).addRoutes})
 }
 
 func hostsOf(o Options) site.Hosts { return site.Hosts{Server: o.Hostname, Registry: o.Registry} }
 
-// administrators returns a menu entry for administrators only.
-func administrators(text, path string) func(*site.Request) []site.Entry {
+// adminEntries returns a menu entry for administrators only.
+func adminEntries(text, path string) func(*site.Request) []site.Entry {
 	return func(r *site.Request) []site.Entry {
 		if !r.Grant.May(rights.Server()) {
 			return nil

@@ -58,12 +58,12 @@ type Look struct {
 	Hosts  []string // hosts that pages may send requests to, beside their own
 }
 
-// apply configures a new tab, and makes w listen to its events.
-func (l Look) apply(ctx context.Context, w *watcher) error {
+// configureTab configures a new tab, and makes w listen to its events.
+func (l Look) configureTab(ctx context.Context, w *watcher) error {
 	if err := chromedp.Do(ctx); err != nil {
 		return err
 	}
-	if err := chromedp.Listen(ctx, w.hear); err != nil {
+	if err := chromedp.Listen(ctx, w.recordEvent); err != nil {
 		return err
 	}
 	_, enabled := chromedp.Call(ctx, audits.Enable, cdp.Empty{})
@@ -72,7 +72,7 @@ func (l Look) apply(ctx context.Context, w *watcher) error {
 	if l.Token != "" {
 		_, known = chromedp.Call(ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Bearer " + l.Token}})
 	}
-	return errors.Join(enabled, scripted, known, View{l.Width, l.Theme}.apply(ctx))
+	return errors.Join(enabled, scripted, known, View{l.Width, l.Theme}.setView(ctx))
 }
 
 func hostOf(at string) string {
@@ -88,7 +88,7 @@ func (b *Browser) Picture(t *testing.T, at, file string, look Look) {
 	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx)
 	defer end()
-	must.Succeed(t, look.apply(ctx, newWatcher(hostOf(at))))
+	must.Succeed(t, look.configureTab(ctx, newWatcher(hostOf(at))))
 	must.Succeed(t, chromedp.Do(ctx, chromedp.Navigate(at)))
 	png := must.Get(chromedp.Run(ctx, chromedp.FullScreenshot(100)))(t)
 	must.Succeed(t, os.WriteFile(file, png, 0o600))

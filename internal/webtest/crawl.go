@@ -52,7 +52,7 @@ func (p *Tab) Crawl(below string, limit int) []Page {
 	root := must.Get(url.Parse(below))(p.t)
 	seen := map[string]int{below: 1}
 	queue := []string{below}
-	p.report(p.w.take()) // of the pages before
+	p.report(p.w.takeRecorded()) // of the pages before
 	var pages []Page
 	for len(queue) > 0 {
 		at := queue[0]
@@ -61,7 +61,7 @@ func (p *Tab) Crawl(below string, limit int) []Page {
 			p.t.Errorf("more than %d pages", limit)
 			break
 		}
-		page, links := p.look(at)
+		page, links := p.loadPage(at)
 		pages = append(pages, page)
 		for _, l := range links {
 			u, err := url.Parse(l)
@@ -90,8 +90,8 @@ type found struct {
 	Links    []string `json:"links"`
 }
 
-// look loads a page and reports its problems.
-func (p *Tab) look(at string) (Page, []string) {
+// loadPage loads a page and reports its problems.
+func (p *Tab) loadPage(at string) (Page, []string) {
 	p.t.Helper()
 	u := must.Get(url.Parse(at))(p.t)
 	ctx, late := context.WithTimeout(p.ctx, patience)
@@ -100,7 +100,7 @@ func (p *Tab) look(at string) (Page, []string) {
 	if err != nil {
 		p.t.Errorf("%s: %v", u.RequestURI(), err)
 	}
-	page, problems := p.w.take()
+	page, problems := p.w.takeRecorded()
 	page.URL = u.RequestURI()
 	if page.Loaded > maxLoaded {
 		problems = append(problems, fmt.Sprintf("it loads %d files, more than %d", page.Loaded, maxLoaded))
@@ -138,12 +138,12 @@ func (p *Tab) examine(ctx context.Context, at string) (found, error) {
 	if err != nil {
 		return all, err
 	}
-	all.Problems = append(all.Problems, heard(tree.Nodes)...)
+	all.Problems = append(all.Problems, readerProblems(tree.Nodes)...)
 	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab)); err != nil { // from here on the keyboard moves the focus
 		return all, err
 	}
 	for _, v := range Views() {
-		if err := v.apply(ctx); err != nil {
+		if err := v.setView(ctx); err != nil {
 			return all, err
 		}
 		f, err := chromedp.Run(ctx, chromedp.Evaluate[found](audit+".look()"))
@@ -154,13 +154,13 @@ func (p *Tab) examine(ctx context.Context, at string) (found, error) {
 			all.Problems = append(all.Problems, fmt.Sprintf("at %d px, %s: %s", v.Width, v.Theme, problem))
 		}
 	}
-	return all, Views()[0].apply(ctx)
+	return all, Views()[0].setView(ctx)
 }
 
 // height is that of the window, in CSS pixels.
 const height = 900
 
-func (v View) apply(ctx context.Context) error {
+func (v View) setView(ctx context.Context) error {
 	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.Theme}},
 	})

@@ -42,9 +42,9 @@ func hardText() (evil, plain, long string) {
 	return evil + long, strings.Repeat("x", len(evil)) + long, long
 }
 
-// fill sets every field that a template can show: texts to the result of text for the
+// fillValue sets every field that a template can show: texts to the result of text for the
 // field name, numbers to 3, lists to limit elements. Trusted HTML gets harmless markup.
-func fill(v reflect.Value, name string, text func(string) string, limit, deep int) {
+func fillValue(v reflect.Value, name string, text func(string) string, limit, deep int) {
 	if deep > 9 || !v.CanSet() && v.Kind() != reflect.Struct {
 		return
 	}
@@ -69,19 +69,19 @@ func fill(v reflect.Value, name string, text func(string) string, limit, deep in
 		v.SetFloat(0.5)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), name, text, limit, deep+1)
+		fillValue(v.Elem(), name, text, limit, deep+1)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), limit, limit))
 		for i := range limit {
-			fill(v.Index(i), name, text, limit, deep+1)
+			fillValue(v.Index(i), name, text, limit, deep+1)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
-				fill(v.Field(i), f.Name, text, limit, deep+1)
+				fillValue(v.Field(i), f.Name, text, limit, deep+1)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text fu
 	if text == nil {
 		text = func(string) string { return "" }
 	} else {
-		fill(body.Elem(), "Body", text, limit, 0)
+		fillValue(body.Elem(), "Body", text, limit, 0)
 	}
 	if s.Set != nil {
 		s.Set(body.Interface())
@@ -105,16 +105,16 @@ func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text fu
 	return b.String()
 }
 
-// acts reports whether an attribute holds a script or a style.
-func acts(a html.Attribute) bool {
+// holdsScript reports whether an attribute holds a script or a style.
+func holdsScript(a html.Attribute) bool {
 	address := a.Key == "href" || a.Key == "src" || a.Key == "action"
 	script := strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "javascript:")
 	return address && script || strings.HasPrefix(a.Key, "on") || a.Key == "style"
 }
 
-// shape returns the elements of a page with the names of their attributes, in order. It
+// elementShape returns the elements of a page with the names of their attributes, in order. It
 // fails the test for an attribute that acts.
-func shape(t *testing.T, text string) []string {
+func elementShape(t *testing.T, text string) []string {
 	t.Helper()
 	root := must.Get(html.Parse(strings.NewReader(text)))(t)
 	var all []string
@@ -129,7 +129,7 @@ func shape(t *testing.T, text string) []string {
 		names.WriteString(n.Data)
 		for _, a := range n.Attr {
 			names.WriteString(" " + a.Key)
-			if acts(a) {
+			if holdsScript(a) {
 				t.Errorf("%s acts by %s=%.60q", n.Data, a.Key, a.Val)
 			}
 		}
@@ -167,10 +167,10 @@ func Golden(t *testing.T, files map[string]func() (*template.Template, error), a
 			full := s.render(t, file, page, func(field string) string { return "a " + field }, 2)
 			evil := s.render(t, file, page, func(string) string { return evilText }, 1)
 			plain := s.render(t, file, page, func(string) string { return plainText }, 1)
-			if diff := cmp.Diff(shape(t, plain), shape(t, evil)); diff != "" {
+			if diff := cmp.Diff(elementShape(t, plain), elementShape(t, evil)); diff != "" {
 				t.Errorf("what is hostile gets out of its place: %s", diff)
 			}
-			shape(t, full)
+			elementShape(t, full)
 			got := fmt.Sprintf("<!-- empty -->\n%s\n<!-- full -->\n%s\n<!-- hostile -->\n%s\n", s.render(t, file, page, nil, 0), full, strings.ReplaceAll(evil, longWord, "[long]"))
 			got = strings.NewReplacer("\u202e", "[U+202E]", "\u2066", "[U+2066]").Replace(got)
 			Compare(t, filepath.Join("testdata", "golden", name+".html"), got)

@@ -42,7 +42,7 @@ func NewIssuer(t testing.TB) *Issuer {
 		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/a", "token_endpoint": i.URL + "/t"})
 	})
 	mux.HandleFunc("/a", i.authorize)
-	mux.HandleFunc("/t", func(w http.ResponseWriter, r *http.Request) { i.token(t, w, r) })
+	mux.HandleFunc("/t", func(w http.ResponseWriter, r *http.Request) { i.sendToken(t, w, r) })
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
 	})

@@ -29,8 +29,8 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
 }
 
-// token answers with an ID token for a code, once, if the verifier is right.
-func (i *Issuer) token(t testing.TB, w http.ResponseWriter, r *http.Request) {
+// sendToken answers with an ID token for a code, once, if the verifier is right.
+func (i *Issuer) sendToken(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))

@@ -23,34 +23,34 @@ func needsName(role string) bool {
 	return false
 }
 
-// landmark reports whether a page may have several landmarks of this role, which need
+// isLandmark reports whether a page may have several landmarks of this role, which need
 // different names.
-func landmark(role string) bool {
+func isLandmark(role string) bool {
 	return slices.Contains([]string{"navigation", "region", "search", "form", "complementary"}, role)
 }
 
-// single returns the landmarks that each page has once.
-func single() []string { return []string{"banner", "main", "contentinfo"} }
+// singleLandmarks returns the landmarks that each page has once.
+func singleLandmarks() []string { return []string{"banner", "main", "contentinfo"} }
 
-// heard returns the problems of a page for a user of a screen reader: controls without a
+// readerProblems returns the problems of a page for a user of a screen reader: controls without a
 // name, skipped heading levels, landmarks that are missing or have the same name.
-func heard(tree []*accessibility.Node) []string {
+func readerProblems(tree []*accessibility.Node) []string {
 	v := &hearing{nodes: map[accessibility.NodeID]*accessibility.Node{}, seen: map[string]int{}}
 	for _, n := range tree {
 		v.nodes[n.NodeID] = n
 	}
 	for _, n := range tree {
 		if n.ParentID == "" {
-			v.walk(n)
+			v.walkNodes(n)
 		}
 	}
-	for _, role := range single() {
+	for _, role := range singleLandmarks() {
 		if n := v.seen[role]; n != 1 {
-			v.say("%d landmarks %s", n, role)
+			v.addProblem("%d landmarks %s", n, role)
 		}
 	}
 	if v.tops != 1 {
-		v.say("%d headings of level one", v.tops)
+		v.addProblem("%d headings of level one", v.tops)
 	}
 	return v.problems
 }
@@ -64,41 +64,41 @@ type hearing struct {
 	problems []string
 }
 
-func (v *hearing) say(format string, args ...any) {
+func (v *hearing) addProblem(format string, args ...any) {
 	v.problems = append(v.problems, fmt.Sprintf(format, args...))
 }
 
-func (v *hearing) walk(n *accessibility.Node) {
+func (v *hearing) walkNodes(n *accessibility.Node) {
 	if !n.Ignored {
-		v.hear(n)
+		v.checkNode(n)
 	}
 	for _, id := range n.ChildIDs {
 		if child := v.nodes[id]; child != nil {
-			v.walk(child)
+			v.walkNodes(child)
 		}
 	}
 }
 
-func (v *hearing) hear(n *accessibility.Node) {
-	role := text(n.Role)
-	name := strings.TrimSpace(text(n.Name))
+func (v *hearing) checkNode(n *accessibility.Node) {
+	role := textOf(n.Role)
+	name := strings.TrimSpace(textOf(n.Name))
 	switch {
-	case slices.Contains(single(), role):
+	case slices.Contains(singleLandmarks(), role):
 		v.seen[role]++
 	case role == "form" && name == "": // not a landmark
-	case landmark(role):
+	case isLandmark(role):
 		if v.seen[role+" "+name]++; v.seen[role+" "+name] == 2 {
-			v.say("two landmarks %s are called %q", role, name)
+			v.addProblem("two landmarks %s are called %q", role, name)
 		}
 	case name == "" && needsName(role):
-		v.say("nothing names a %s: %s", role, text(n.Value))
+		v.addProblem("nothing names a %s: %s", role, textOf(n.Value))
 	}
 	if role == "heading" {
-		v.heading(n, name)
+		v.checkHeading(n, name)
 	}
 }
 
-func (v *hearing) heading(n *accessibility.Node, name string) {
+func (v *hearing) checkHeading(n *accessibility.Node, name string) {
 	level := 0
 	for _, p := range n.Properties {
 		if p.Name == accessibility.PropertyNameLevel {
@@ -109,13 +109,13 @@ func (v *hearing) heading(n *accessibility.Node, name string) {
 		v.tops++
 	}
 	if level == 0 || level > v.level+1 {
-		v.say("heading %q of level %d below one of level %d", name, level, v.level)
+		v.addProblem("heading %q of level %d below one of level %d", name, level, v.level)
 	}
 	v.level = level
 }
 
-// text returns the string in a value; "" if it has another type.
-func text(v *accessibility.Value) string {
+// textOf returns the string in a value; "" if it has another type.
+func textOf(v *accessibility.Value) string {
 	var s string
 	if v != nil {
 		_ = json.Unmarshal(v.Value, &s)

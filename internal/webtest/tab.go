@@ -34,9 +34,9 @@ func (b *Browser) Tab(t *testing.T, at string, look Look) *Tab {
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	p := &Tab{t: t, ctx: ctx, script: look.Script, w: newWatcher(append(look.Hosts, hostOf(at))...)}
-	must.Succeed(t, look.apply(ctx, p.w))
+	must.Succeed(t, look.configureTab(ctx, p.w))
 	p.Go(at)
-	t.Cleanup(func() { p.report(p.w.take()) })
+	t.Cleanup(func() { p.report(p.w.takeRecorded()) })
 	return p
 }
 
@@ -55,8 +55,8 @@ func (p *Tab) do(what string, action chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// ask evaluates an expression in the page.
-func (p *Tab) ask(expression string) string {
+// evalText evaluates an expression in the page.
+func (p *Tab) evalText(expression string) string {
 	p.t.Helper()
 	ctx, late := context.WithTimeout(p.ctx, patience)
 	defer late()
@@ -96,23 +96,23 @@ func (p *Tab) Focused(name string) {
 	p.t.Helper()
 	var at string
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if at = strings.TrimPrefix(p.focus(), "unseen: "); at != "" && strings.HasPrefix(at, name) {
+		if at = strings.TrimPrefix(p.focusedLabel(), "unseen: "); at != "" && strings.HasPrefix(at, name) {
 			return
 		}
 	}
 	p.t.Fatalf("%q has the focus, not %q", at, name)
 }
 
-// focus returns the label of the focused element; "": none.
-func (p *Tab) focus() string {
+// focusedLabel returns the label of the focused element; "": none.
+func (p *Tab) focusedLabel() string {
 	p.t.Helper()
-	return p.ask(focused)
+	return p.evalText(focused)
 }
 
 // Element returns the name of the focused element, in lower case.
 func (p *Tab) Element() string {
 	p.t.Helper()
-	return p.ask(`document.activeElement.localName`)
+	return p.evalText(`document.activeElement.localName`)
 }
 
 // To moves the focus with the Tab key to the element whose label begins with name. On the
@@ -121,7 +121,7 @@ func (p *Tab) To(name string) {
 	p.t.Helper()
 	var seen []string
 	for range 300 {
-		at := p.focus()
+		at := p.focusedLabel()
 		if after, ok := strings.CutPrefix(at, "unseen: "); ok {
 			p.t.Fatalf("the focus on %q cannot be seen", after)
 		}
@@ -140,11 +140,11 @@ func (p *Tab) Offered(value string) {
 	quoted := must.Get(json.Marshal(value))(p.t)
 	const all = `[...(document.activeElement.list?.options ?? [])].map((o) => o.value)`
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if p.ask(all+`.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
+		if p.evalText(all+`.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
 			return
 		}
 	}
-	p.t.Fatalf("it never offered %q, but %s", value, p.ask(all+`.join(", ")`))
+	p.t.Fatalf("it never offered %q, but %s", value, p.evalText(all+`.join(", ")`))
 }
 
 // Wait waits until the page shows a text.
@@ -152,7 +152,7 @@ func (p *Tab) Wait(text string) {
 	p.t.Helper()
 	quoted := must.Get(json.Marshal(text))(p.t)
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if p.ask(`document.readyState !== "loading" && document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
+		if p.evalText(`document.readyState !== "loading" && document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
 			return
 		}
 	}
@@ -163,13 +163,13 @@ func (p *Tab) Wait(text string) {
 // text that the page copies.
 func (p *Tab) Clipboard() func() string {
 	p.t.Helper()
-	if p.ask(`navigator.clipboard.writeText = async (text) => { document.documentElement.dataset.copied = text }; "yes"`) != "yes" {
+	if p.evalText(`navigator.clipboard.writeText = async (text) => { document.documentElement.dataset.copied = text }; "yes"`) != "yes" {
 		p.t.Fatal("the page has no clipboard")
 	}
 	return func() string {
 		p.t.Helper()
 		for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-			if text := p.ask(`document.documentElement.dataset.copied || ""`); text != "" {
+			if text := p.evalText(`document.documentElement.dataset.copied || ""`); text != "" {
 				return text
 			}
 		}
@@ -181,11 +181,11 @@ func (p *Tab) Clipboard() func() string {
 // Text returns the text of the page.
 func (p *Tab) Text() string {
 	p.t.Helper()
-	return p.ask(`document.body.innerText`)
+	return p.evalText(`document.body.innerText`)
 }
 
 // Path returns the path of the page, with its query.
 func (p *Tab) Path() string {
 	p.t.Helper()
-	return p.ask(`location.pathname + location.search`)
+	return p.evalText(`location.pathname + location.search`)
 }

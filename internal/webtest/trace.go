@@ -27,7 +27,7 @@ func (p *Tab) Untraced(session bool, secrets ...string) {
 	if session != (len(got.Cookies) > 0) {
 		p.t.Errorf("there is a session: %v, with %d cookies", session, len(got.Cookies))
 	}
-	places := append(p.w.requested(), p.Text())
+	places := append(p.w.requestedURLs(), p.Text())
 	for _, c := range got.Cookies {
 		if !c.HTTPOnly || c.SameSite != network.CookieSameSiteLax || c.Session {
 			p.t.Errorf("%s: HttpOnly %v, SameSite %q, as long as the browser runs: %v", c.Name, c.HTTPOnly, c.SameSite, c.Session)

@@ -32,49 +32,49 @@ func newWatcher(hosts ...string) *watcher {
 	return &watcher{hosts: hosts, asked: map[network.RequestID]*network.Request{}}
 }
 
-func (w *watcher) hear(event any) {
+func (w *watcher) recordEvent(event any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		w.add("exception: %s", e.ExceptionDetails.Text)
+		w.addProblem("exception: %s", e.ExceptionDetails.Text)
 	case *runtime.EventConsoleAPICalled:
-		w.add("console: %s", e.Type)
+		w.addProblem("console: %s", e.Type)
 	case *log.EventEntryAdded:
 		if e.Entry.Source != log.EntrySourceNetwork { // network errors are reported below
-			w.add("console: %s: %s", e.Entry.Level, e.Entry.Text)
+			w.addProblem("console: %s: %s", e.Entry.Level, e.Entry.Text)
 		}
 	case *audits.EventIssueAdded:
-		w.add("issue: %s", issue(e.Issue))
+		w.addProblem("issue: %s", issueCode(e.Issue))
 	case *network.EventRequestWillBeSent:
-		w.request(e)
+		w.recordURL(e)
 	case *network.EventResponseReceived:
 		if e.Response.Status >= http.StatusBadRequest && !w.formWithMistake(e) {
-			w.add("%s is %d", e.Response.URL, e.Response.Status)
+			w.addProblem("%s is %d", e.Response.URL, e.Response.Status)
 		}
 	case *network.EventLoadingFailed:
 		if r := w.asked[e.RequestID]; r != nil && !e.Canceled {
-			w.add("%s: %s %s", r.URL, e.ErrorText, e.BlockedReason)
+			w.addProblem("%s: %s %s", r.URL, e.ErrorText, e.BlockedReason)
 		}
 	case *network.EventLoadingFinished:
 		w.page.Bytes += int(e.EncodedDataLength)
 	}
 }
 
-// issue returns the code of a browser issue, with the type of a generic one.
-func issue(i *audits.InspectorIssue) string {
+// issueCode returns the code of a browser issue, with the type of a generic one.
+func issueCode(i *audits.InspectorIssue) string {
 	if i.Details != nil && i.Details.GenericIssueDetails != nil {
 		return fmt.Sprintf("%s: %s", i.Code, i.Details.GenericIssueDetails.ErrorType)
 	}
 	return string(i.Code)
 }
 
-func (w *watcher) request(e *network.EventRequestWillBeSent) {
+func (w *watcher) recordURL(e *network.EventRequestWillBeSent) {
 	w.asked[e.RequestID] = e.Request
 	w.urls = append(w.urls, e.Request.URL+e.Request.URLFragment)
 	u, err := url.Parse(e.Request.URL)
 	if err != nil || !slices.Contains(w.hosts, u.Host) {
-		w.add("it asks another host: %s", e.Request.URL)
+		w.addProblem("it asks another host: %s", e.Request.URL)
 		return
 	}
 	asset := strings.Contains(u.Path, "/assets/")
@@ -92,12 +92,12 @@ func (w *watcher) formWithMistake(e *network.EventResponseReceived) bool {
 	return e.Response.Status == http.StatusUnprocessableEntity && e.Type == network.ResourceTypeDocument && r != nil && r.Method == http.MethodPost
 }
 
-func (w *watcher) add(format string, args ...any) {
+func (w *watcher) addProblem(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// take returns what was recorded since the last call.
-func (w *watcher) take() (Page, []string) {
+// takeRecorded returns what was recorded since the last call.
+func (w *watcher) takeRecorded() (Page, []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.page
@@ -107,7 +107,7 @@ func (w *watcher) take() (Page, []string) {
 	return p, problems
 }
 
-func (w *watcher) requested() []string {
+func (w *watcher) requestedURLs() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.urls)

@@ -60,7 +60,7 @@ var ErrName = errors.New("not a name")
 func ParseRef(s string) (Ref, error) {
 	organization, name, ok := strings.Cut(s, "/")
 	p := Ref{organization, name}
-	if !ok || !segment(organization) || !segment(name) || len(name) > maxName {
+	if !ok || !isSegment(organization) || !isSegment(name) || len(name) > maxName {
 		return p, fmt.Errorf("%q: want ORGANIZATION/WORKSPACE: %w", s, ErrName)
 	}
 	return p, nil
@@ -68,14 +68,14 @@ func ParseRef(s string) (Ref, error) {
 
 // ParseOrganization parses the name of an organization.
 func ParseOrganization(s string) (string, error) {
-	if !segment(s) || strings.Contains(s, "/") {
+	if !isSegment(s) || strings.Contains(s, "/") {
 		return "", fmt.Errorf("%q: want the name of an organization: %w", s, ErrName)
 	}
 	return s, nil
 }
 
-// segment reports whether a name is valid as part of an address.
-func segment(s string) bool {
+// isSegment reports whether a name is valid as part of an address.
+func isSegment(s string) bool {
 	dots := s == "." || s == ".."
 	legible := utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 	return s != "" && !dots && legible
@@ -83,8 +83,8 @@ func segment(s string) bool {
 
 func (p Ref) String() string { return p.Organization + "/" + p.Name }
 
-// path returns the path of the workspace, with more appended.
-func (p Ref) path(more string) string {
+// apiPath returns the path of the workspace, with more appended.
+func (p Ref) apiPath(more string) string {
 	return root + "organizations/" + url.PathEscape(p.Organization) + "/workspaces/" + url.PathEscape(p.Name) + more
 }
 
@@ -203,7 +203,7 @@ func (c *Client) Workspace(ctx context.Context, p Ref) (Workspace, error) {
 	var one struct {
 		Data resource `json:"data"`
 	}
-	_, err := c.Front.Call(ctx, http.MethodGet, p.path(""), nil, nil, nil, &one)
+	_, err := c.Front.Call(ctx, http.MethodGet, p.apiPath(""), nil, nil, nil, &one)
 	return one.Data.workspace(p.Organization), err
 }
 
@@ -258,10 +258,10 @@ func (c *Client) Create(ctx context.Context, p Ref, n New) (Workspace, error) {
 // server refuses while the state has resources ([oci.ErrExists]).
 func (c *Client) Delete(ctx context.Context, p Ref, force bool) error {
 	if force {
-		_, err := c.Front.Call(ctx, http.MethodDelete, p.path(""), nil, nil, nil, nil)
+		_, err := c.Front.Call(ctx, http.MethodDelete, p.apiPath(""), nil, nil, nil, nil)
 		return err
 	}
-	_, err := c.Front.Call(ctx, http.MethodPost, p.path("/actions/safe-delete"), nil, nil, nil, nil)
+	_, err := c.Front.Call(ctx, http.MethodPost, p.apiPath("/actions/safe-delete"), nil, nil, nil, nil)
 	return err
 }
 

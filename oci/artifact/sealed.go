@@ -44,22 +44,22 @@ func sealContext(mediaType string, r *oci.Repo, tag string) []byte {
 // Seal returns a layer for a tag. The content is compressed if the media type
 // says so, and then sealed if s is not nil.
 func Seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
-	blob, _, err := seal(ctx, r, s, tag, mediaType, plain)
+	blob, _, err := sealBlob(ctx, r, s, tag, mediaType, plain)
 	return blob, err
 }
 
 // SealInlined is [Seal] for a layer that is usually read alone: a small one is
 // repeated in its descriptor.
 func SealInlined(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
-	blob, stored, err := seal(ctx, r, s, tag, mediaType, plain)
+	blob, stored, err := sealBlob(ctx, r, s, tag, mediaType, plain)
 	if err != nil {
 		return oci.Blob{}, err
 	}
 	return Inlined(blob, stored), nil
 }
 
-// seal also returns the stored bytes.
-func seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, []byte, error) {
+// sealBlob also returns the stored bytes.
+func sealBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, []byte, error) {
 	stored := plain
 	if strings.HasSuffix(mediaType, suffixZstd) {
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))

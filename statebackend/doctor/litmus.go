@@ -26,9 +26,9 @@ func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error 
 	if err != nil {
 		return err
 	}
-	d.o.Note("litmus test: %s in %s", plural(rounds, "round"), a)
+	d.o.Note("litmus test: %s in %s", pluralize(rounds, "round"), a)
 	for i := range rounds {
-		r, err := d.round(ctx, a, b, i)
+		r, err := d.runRound(ctx, a, b, i)
 		if err != nil {
 			return fmt.Errorf("litmus test, round %d: %w", i+1, err)
 		}
@@ -37,13 +37,13 @@ func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error 
 			v.Conflicts++
 		}
 		v.Stale += r.stale
-		if err := d.clean(ctx, a, v, r); err != nil {
+		if err := d.cleanRound(ctx, a, v, r); err != nil {
 			return fmt.Errorf("litmus test, round %d: %w", i+1, err)
 		}
 	}
-	d.found(v.Conflicts == 0, "litmus: two writers see each other", fmt.Sprintf("%d of %d rounds failed", v.Conflicts, v.Rounds),
+	d.addFinding(v.Conflicts == 0, "litmus: two writers see each other", fmt.Sprintf("%d of %d rounds failed", v.Conflicts, v.Rounds),
 		ternary(v.Conflicts == 0, "no two runs can hold one lock", "two runs could hold one lock"))
-	d.found(v.Stale == 0, "litmus: writers see their own push", fmt.Sprintf("%d of %d lists did not show it", v.Stale, 2*v.Rounds),
+	d.addFinding(v.Stale == 0, "litmus: writers see their own push", fmt.Sprintf("%d of %d lists did not show it", v.Stale, 2*v.Rounds),
 		ternary(v.Stale == 0, "lists are not delayed", "lists are delayed, locks wait for them to settle"))
 	return nil
 }
@@ -60,7 +60,7 @@ func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b 
 		return nil, nil, 0, err
 	}
 	if _, err := a.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		d.o.Note("%s cannot be written, %s in the repository itself: %v", a, plural(keptRounds, "round"), err)
+		d.o.Note("%s cannot be written, %s in the repository itself: %v", a, pluralize(keptRounds, "round"), err)
 		return d.repo, d.other, keptRounds, nil
 	}
 	return a, b, d.o.Rounds, nil
@@ -74,7 +74,7 @@ type litmusRound struct {
 	stale     int
 }
 
-func (d *examination) round(ctx context.Context, a, b *oci.Repo, i int) (litmusRound, error) {
+func (d *examination) runRound(ctx context.Context, a, b *oci.Repo, i int) (litmusRound, error) {
 	var r litmusRound
 	var lists [2][]string
 	for side, name := range [2]string{"a", "b"} {
@@ -109,16 +109,16 @@ func (d *examination) round(ctx context.Context, a, b *oci.Repo, i int) (litmusR
 	return r, nil
 }
 
-// clean removes the tags and manifests of a round.
-func (d *examination) clean(ctx context.Context, repo *oci.Repo, v *format.Verdict, r litmusRound) error {
+// cleanRound removes the tags and manifests of a round.
+func (d *examination) cleanRound(ctx context.Context, repo *oci.Repo, v *format.Verdict, r litmusRound) error {
 	for side := range r.tags {
 		if v.DeleteTag {
-			if _, err := deletes(repo.Untag(ctx, r.tags[side])); err != nil {
+			if _, err := canDelete(repo.Untag(ctx, r.tags[side])); err != nil {
 				return err
 			}
 		}
 		if v.DeleteDigest {
-			if _, err := deletes(repo.Delete(ctx, r.manifests[side].Descriptor)); err != nil {
+			if _, err := canDelete(repo.Delete(ctx, r.manifests[side].Descriptor)); err != nil {
 				return err
 			}
 		}

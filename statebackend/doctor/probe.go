@@ -148,7 +148,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (w *watcher) header(name string) string {
+func (w *watcher) lastHeader(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last.Get(name)
@@ -160,7 +160,7 @@ func (w *watcher) onlyCreate(on bool) {
 	w.createOnly = on
 }
 
-func (d *examination) found(ok bool, check, seen, follows string) {
+func (d *examination) addFinding(ok bool, check, seen, follows string) {
 	d.report.Findings = append(d.report.Findings, Finding{Check: check, Seen: seen, Follows: follows, OK: ok})
 }
 
@@ -177,7 +177,7 @@ func (d *examination) run(ctx context.Context) error {
 			return fmt.Errorf("examining %s: %w", d.repo, err)
 		}
 	}
-	d.conclude(v)
+	d.drawVerdict(v)
 	return nil
 }
 
@@ -218,11 +218,11 @@ func (d *examination) checkPush(ctx context.Context, _ *format.Verdict) error {
 		return err
 	}
 	same := back.Digest == m.Digest
-	d.found(same, "push and pull", yesNo(same), ternary(same, "states can be stored", "the registry changes manifests, nothing can be stored safely"))
+	d.addFinding(same, "push and pull", yesNo(same), ternary(same, "states can be stored", "the registry changes manifests, nothing can be stored safely"))
 	if !same {
 		return fmt.Errorf("the manifest %s came back as %s: %w", m.Digest, back.Digest, oci.ErrCorrupt)
 	}
-	return d.remove(ctx, tag, m)
+	return d.removeScratch(ctx, tag, m)
 }
 
 // checkMove pushes a tag twice. The tag has the form of a current state's, because tag
@@ -240,7 +240,7 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	if err = d.repo.PutTag(ctx, tag, first); err == nil { // otherwise the tag is left from an earlier run
 		err = d.repo.PutTag(ctx, tag, second)
 	}
-	if err != nil && !kept(err) {
+	if err != nil && !keepsTag(err) {
 		return err
 	}
 	now, rerr := d.repo.Resolve(ctx, tag)
@@ -255,16 +255,16 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 		v.Pointer = format.PointerMoves
 	}
 	moves := v.Pointer == format.PointerMoves
-	d.found(moves, "move a tag", yesNo(moves), ternary(moves, "state-W follows the newest version",
+	d.addFinding(moves, "move a tag", yesNo(moves), ternary(moves, "state-W follows the newest version",
 		"okara lists the versions before it reads; other tools always read the first state, unless the rule exempts state-*, locked-* and unlocked-* (not state-*-v*)"))
 	if err := d.removeDigest(ctx, first); err != nil {
 		return err
 	}
-	return d.remove(ctx, tag, second)
+	return d.removeScratch(ctx, tag, second)
 }
 
-// kept reports whether the registry refused to let this account move a tag.
-func kept(err error) bool {
+// keepsTag reports whether the registry refused to let this account move a tag.
+func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
 }
 
@@ -276,7 +276,7 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = d.remove(ctx, tag, m) }() // a scratch tag that stays does no harm
+		defer func() { _ = d.removeScratch(ctx, tag, m) }() // a scratch tag that stays does no harm
 		tags = append(tags, tag)
 	}
 	l, err := d.repo.Snapshot(ctx)
@@ -284,14 +284,14 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 		return err
 	}
 	own := !slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(l.Tags, t) })
-	d.found(own, "own pushes in the tag list", yesNo(own), ternary(own, "a lock sees its own claim at once", "locks wait until the list follows, at most 10 s"))
-	d.found(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), plural(l.Pages, "page")), "each lock reads it twice or three times")
-	d.found(true, "order of the tag list", ternary(slices.IsSorted(l.Tags), "sorted", "not sorted"), "none, locks do not depend on it")
-	d.found(!l.Cached, "cache before the registry", yesNo(l.Cached), ternary(l.Cached, "locking is refused, lists may be old", "lists are the registry's own"))
+	d.addFinding(own, "own pushes in the tag list", yesNo(own), ternary(own, "a lock sees its own claim at once", "locks wait until the list follows, at most 10 s"))
+	d.addFinding(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), pluralize(l.Pages, "page")), "each lock reads it twice or three times")
+	d.addFinding(true, "order of the tag list", ternary(slices.IsSorted(l.Tags), "sorted", "not sorted"), "none, locks do not depend on it")
+	d.addFinding(!l.Cached, "cache before the registry", yesNo(l.Cached), ternary(l.Cached, "locking is refused, lists may be old", "lists are the registry's own"))
 	if l.Cached {
 		d.report.Verdict.Reason = "a cache answers for the tag list"
 	}
-	d.found(!l.Date.IsZero(), "Date header", yesNo(!l.Date.IsZero()), ternary(l.Date.IsZero(), "lock_ttl cannot be used", "lock_ttl can be used"))
+	d.addFinding(!l.Date.IsZero(), "Date header", yesNo(!l.Date.IsZero()), ternary(l.Date.IsZero(), "lock_ttl cannot be used", "lock_ttl can be used"))
 	return nil
 }
 
@@ -311,7 +311,7 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) er
 	d.watch.onlyCreate(false)
 	seen := "honoured"
 	switch {
-	case kept(err) && v.Pointer == format.PointerStuck:
+	case keepsTag(err) && v.Pointer == format.PointerStuck:
 		seen = "not known, as every PUT of a tag that exists is refused"
 	case err == nil:
 		seen = "ignored"
@@ -320,8 +320,8 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) er
 	default:
 		seen = "refused"
 	}
-	d.found(true, "create-only PUT (If-None-Match)", seen, "none, locks do not rely on it")
-	if err := d.remove(ctx, tag, second); err != nil {
+	d.addFinding(true, "create-only PUT (If-None-Match)", seen, "none, locks do not rely on it")
+	if err := d.removeScratch(ctx, tag, second); err != nil {
 		return err
 	}
 	return d.removeDigest(ctx, m)
@@ -338,16 +338,16 @@ func (d *examination) checkReferrers(ctx context.Context, v *format.Verdict) err
 		return err
 	}
 	if err := d.repo.PutManifest(ctx, m); err != nil {
-		d.found(false, "referrers", "refused", "signatures are stored under fallback tags")
-		return d.remove(ctx, tag, subject)
+		d.addFinding(false, "referrers", "refused", "signatures are stored under fallback tags")
+		return d.removeScratch(ctx, tag, subject)
 	}
-	v.ReferrersAPI = d.watch.header("OCI-Subject") != ""
-	d.found(v.ReferrersAPI, "referrers API", yesNo(v.ReferrersAPI),
+	v.ReferrersAPI = d.watch.lastHeader("OCI-Subject") != ""
+	d.addFinding(v.ReferrersAPI, "referrers API", yesNo(v.ReferrersAPI),
 		ternary(v.ReferrersAPI, "signatures and reports are found by the API", "okara keeps a fallback tag for them"))
 	if err := d.removeDigest(ctx, m); err != nil {
 		return err
 	}
-	return d.remove(ctx, tag, subject)
+	return d.removeScratch(ctx, tag, subject)
 }
 
 // checkDelete finds out how a lock can be released and versions pruned.
@@ -356,14 +356,14 @@ func (d *examination) checkDelete(ctx context.Context, v *format.Verdict) error 
 	if err != nil {
 		return err
 	}
-	if v.DeleteTag, err = deletes(d.repo.Untag(ctx, tag)); err != nil {
+	if v.DeleteTag, err = canDelete(d.repo.Untag(ctx, tag)); err != nil {
 		return err
 	}
 	tag, second, err := d.push(ctx, d.repo, "delete-digest")
 	if err != nil {
 		return err
 	}
-	if v.DeleteDigest, err = deletes(d.repo.Delete(ctx, second.Descriptor)); err != nil {
+	if v.DeleteDigest, err = canDelete(d.repo.Delete(ctx, second.Descriptor)); err != nil {
 		return err
 	}
 	if v.DeleteDigest {
@@ -373,12 +373,12 @@ func (d *examination) checkDelete(ctx context.Context, v *format.Verdict) error 
 		}
 		v.DigestDropsTags = !slices.Contains(l.Tags, tag)
 	}
-	if _, err := deletes(d.repo.Untag(ctx, tag)); err != nil {
+	if _, err := canDelete(d.repo.Untag(ctx, tag)); err != nil {
 		return err
 	}
-	d.found(v.DeleteTag, "delete a tag", yesNo(v.DeleteTag), pruneFollows(*v))
-	d.found(v.DeleteDigest, "delete a manifest", yesNo(v.DeleteDigest), releaseFollows(*v))
-	return d.remove(ctx, "", m)
+	d.addFinding(v.DeleteTag, "delete a tag", yesNo(v.DeleteTag), pruneFollows(*v))
+	d.addFinding(v.DeleteDigest, "delete a manifest", yesNo(v.DeleteDigest), releaseFollows(*v))
+	return d.removeScratch(ctx, "", m)
 }
 
 func pruneFollows(v format.Verdict) string {
@@ -403,9 +403,9 @@ func releaseFollows(v format.Verdict) string {
 	return "each lock leaves two tags; a fresh replica resets the list"
 }
 
-// deletes distinguishes a refusal to delete from a failure. A missing manifest counts
+// canDelete distinguishes a refusal to delete from a failure. A missing manifest counts
 // as deleted.
-func deletes(err error) (bool, error) {
+func canDelete(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, oci.ErrNotFound):
 		return true, nil
@@ -415,23 +415,23 @@ func deletes(err error) (bool, error) {
 	return false, err
 }
 
-// remove deletes a scratch tag as far as the registry allows.
-func (d *examination) remove(ctx context.Context, tag string, m oci.Manifest) error {
+// removeScratch deletes a scratch tag as far as the registry allows.
+func (d *examination) removeScratch(ctx context.Context, tag string, m oci.Manifest) error {
 	if err := d.removeDigest(ctx, m); err != nil || tag == "" {
 		return err
 	}
-	_, err := deletes(d.repo.Untag(ctx, tag))
+	_, err := canDelete(d.repo.Untag(ctx, tag))
 	return err
 }
 
 func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
-	_, err := deletes(d.repo.Delete(ctx, m.Descriptor))
+	_, err := canDelete(d.repo.Delete(ctx, m.Descriptor))
 	return err
 }
 
-// conclude turns the observations into the verdict. What is known of a service by its
+// drawVerdict turns the observations into the verdict. What is known of a service by its
 // name takes precedence over a test that found no fault: a test can only refute.
-func (d *examination) conclude(v *format.Verdict) {
+func (d *examination) drawVerdict(v *format.Verdict) {
 	known := statebackend.HostVerdict(d.repo.Host())
 	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""
 	switch {
@@ -461,7 +461,7 @@ func ternary(b bool, yes, no string) string {
 	return no
 }
 
-func plural(n int, noun string) string {
+func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

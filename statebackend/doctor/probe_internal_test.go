@@ -34,7 +34,7 @@ func TestJudge(t *testing.T) {
 			r := must.Get(oci.OpenRepo(tt.host+"/infra/state", oci.Options{}))(t)
 			d := &examination{repo: r, report: Report{Peer: tt.peer}}
 			v := tt.seen
-			d.conclude(&v)
+			d.drawVerdict(&v)
 			if v.Locking != tt.want || v.Reason == "" {
 				t.Errorf("locking %q because %q, want %q", v.Locking, v.Reason, tt.want)
 			}

@@ -30,7 +30,7 @@ func Present(ctx context.Context, s *statebackend.Store, ws string, versions []V
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return 0, err
 	}
-	return continues(ctx, head, versions)
+	return countStored(ctx, head, versions)
 }
 
 // Import writes, under its lock, the versions that a workspace lacks. It returns
@@ -40,7 +40,7 @@ func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (pres
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return 0, 0, err
 	}
-	if present, err = continues(ctx, head, versions); err != nil {
+	if present, err = countStored(ctx, head, versions); err != nil {
 		return 0, 0, err
 	}
 	for _, v := range versions[present:] {
@@ -56,9 +56,9 @@ func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (pres
 	return present, written, nil
 }
 
-// continues returns how many of the versions a workspace with this current state
+// countStored returns how many of the versions a workspace with this current state
 // already has. The current state must be one of them, or nil.
-func continues(ctx context.Context, head []byte, versions []Version) (int, error) {
+func countStored(ctx context.Context, head []byte, versions []Version) (int, error) {
 	if head == nil {
 		return 0, nil
 	}

@@ -130,7 +130,7 @@ func orderedVersions(ctx context.Context, from *statebackend.Store, states []Sta
 	}
 	var versions []Version
 	for _, s := range states {
-		v, err := newVersion(ctx, "tag "+s.Tag, func(ctx context.Context) ([]byte, error) { return load(ctx, from, s, limit) })
+		v, err := newVersion(ctx, "tag "+s.Tag, func(ctx context.Context) ([]byte, error) { return loadForeign(ctx, from, s, limit) })
 		if err != nil {
 			return nil, err
 		}
@@ -147,8 +147,8 @@ func orderOf(s State) int64 {
 	return s.N
 }
 
-// load fetches and unpacks a state.
-func load(ctx context.Context, from *statebackend.Store, s State, limit int64) ([]byte, error) {
+// loadForeign fetches and unpacks a state.
+func loadForeign(ctx context.Context, from *statebackend.Store, s State, limit int64) ([]byte, error) {
 	if s.Ours {
 		state, _, err := from.GetTag(ctx, s.Workspace, s.Tag)
 		return state, err

@@ -65,7 +65,7 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 		return ConfigurationTag{}, err
 	}
 	t := ConfigurationTag{record, id, m.Digest}
-	if there, err := t.alone(ctx, r); err != nil || there {
+	if there, err := t.isStoredAlone(ctx, r); err != nil || there {
 		return t, err
 	}
 	if err := artifact.EnsureBlobs(ctx, r, layer); err != nil {
@@ -74,12 +74,12 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 	if err := r.PutTag(ctx, t.String(), m); err != nil {
 		return t, err
 	}
-	_, err = t.alone(ctx, r)
+	_, err = t.isStoredAlone(ctx, r)
 	return t, err
 }
 
-// alone reports whether this upload is stored, and fails if another one has its ID.
-func (t ConfigurationTag) alone(ctx context.Context, r *oci.Repo) (there bool, err error) {
+// isStoredAlone reports whether this upload is stored, and fails if another one has its ID.
+func (t ConfigurationTag) isStoredAlone(ctx context.Context, r *oci.Repo) (there bool, err error) {
 	list, err := Configurations(ctx, r, t.Record)
 	if err != nil {
 		return false, err

@@ -171,8 +171,8 @@ func ParseLockInfo(b []byte) (LockInfo, error) {
 	return info, nil
 }
 
-// shown returns untrusted lock information in a form that is safe to display.
-func (i LockInfo) shown() LockInfo {
+// shownInfo returns untrusted lock information in a form that is safe to display.
+func (i LockInfo) shownInfo() LockInfo {
 	i.ID = ShownID(i.ID)
 	for _, s := range [...]*string{&i.Operation, &i.Info, &i.Who, &i.Version, &i.Path} {
 		*s = text.Line(*s)
@@ -234,13 +234,13 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 		Manifest:  m.Descriptor,
 		Kind:      LockKind(ann[annLockKind]),
 		Workspace: ann[AnnStateWorkspace],
-		Fence:     r.int(annLockFence),
+		Fence:     r.readInt(annLockFence),
 		Nonce:     ann[annLockNonce],
 		Root:      ann[annLockRoot],
 		Beside:    ann[annLockBeside],
 		Reason:    LockReason(text.Line(ann[annLockReason])),
 		Who:       text.Line(ann[annLockWho]),
-		Created:   r.time(ocispec.AnnotationCreated),
+		Created:   r.readTime(ocispec.AnnotationCreated),
 	}
 	if r.err != nil {
 		return LockManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, r.err)
@@ -266,6 +266,6 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 		}
 	}
 	l.Info.Caller = ann[annLockCaller]
-	l.Info = l.Info.shown()
+	l.Info = l.Info.shownInfo()
 	return l, nil
 }

@@ -145,7 +145,7 @@ func ParseStateTag(tag string) (StateTag, bool) {
 // cutVersion splits W-v<N>.
 func cutVersion(s string) (w string, n int64, ok bool) {
 	i := strings.LastIndex(s, "-v")
-	if i < 1 || !digits(s[i+2:]) || s[i+2] == '0' {
+	if i < 1 || !isDigits(s[i+2:]) || s[i+2] == '0' {
 		return "", 0, false
 	}
 	n, err := strconv.ParseInt(s[i+2:], 10, 64)
@@ -158,14 +158,14 @@ func cutClaim(s string) (StateTag, bool) {
 	x := len(s) - xLen
 	f := x - 1 - numberLen
 	divided := f >= 2 && s[x-1] == '-' && s[f-1] == '-'
-	if !divided || !digits(s[f:x-1]) || strings.Trim(s[x:], "0123456789abcdef") != "" {
+	if !divided || !isDigits(s[f:x-1]) || strings.Trim(s[x:], "0123456789abcdef") != "" {
 		return StateTag{}, false
 	}
 	n, err := strconv.ParseInt(s[f:x-1], 10, 64)
 	return StateTag{Fragment: s[:f-1], N: n, X: s[x:]}, err == nil
 }
 
-func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func (t StateTag) String() string {
 	switch t.Kind {
@@ -294,26 +294,26 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 	s := StateManifest{
 		Manifest:  m.Descriptor,
 		Workspace: ann[AnnStateWorkspace],
-		N:         n.int(annStateVersion),
+		N:         n.readInt(annStateVersion),
 		Parent:    ann[annStateParent],
-		ParentN:   n.int(annStateParentVersion),
-		Fence:     n.int(annStateFence),
+		ParentN:   n.readInt(annStateParentVersion),
+		Fence:     n.readInt(annStateFence),
 		LockID:    ann[annStateLock],
 		Lineage:   ann[annStateLineage],
-		Serial:    uint64(n.int(annStateSerial)),
+		Serial:    uint64(n.readInt(annStateSerial)),
 		SHA256:    ann[annStateSHA256],
 		Tool:      ann[annStateTool],
 		Who:       text.Line(ann[annStateWho]),
 		Operation: text.Line(ann[annStateOperation]),
 		Run:       text.Line(ann[annStateRun]),
-		Created:   n.time(ocispec.AnnotationCreated),
+		Created:   n.readTime(ocispec.AnnotationCreated),
 		Empty:     ann[AnnStateEmpty] == "true",
 		Deleted:   ann[annStateDeleted] == "true",
 		Origin: StateOrigin{
 			Repository: ann[annOriginRepository],
 			Workspace:  ann[annOriginWorkspace],
-			Version:    n.int(annOriginVersion),
-			Fence:      n.int(annOriginFence),
+			Version:    n.readInt(annOriginVersion),
+			Fence:      n.readInt(annOriginFence),
 			Parent:     ann[annOriginParent],
 		},
 		Envelope: map[string]string{},
@@ -339,7 +339,7 @@ type annotationReader struct {
 	err error
 }
 
-func (r *annotationReader) int(key string) int64 {
+func (r *annotationReader) readInt(key string) int64 {
 	v, ok := r.ann[key]
 	if !ok {
 		return 0
@@ -351,7 +351,7 @@ func (r *annotationReader) int(key string) int64 {
 	return n
 }
 
-func (r *annotationReader) time(key string) time.Time {
+func (r *annotationReader) readTime(key string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, r.ann[key])
 	if err != nil {
 		return time.Time{} // informative only

@@ -99,7 +99,7 @@ func ParseWorkspaceTag(tag string) (WorkspaceTag, bool) {
 		return WorkspaceTag{}, false
 	}
 	t := WorkspaceTag{Fragment: rest[:seqAt-1], Hex: rest[hexAt:]}
-	if !digits(rest[seqAt:hexAt-1]) || strings.Trim(t.Hex, "0123456789abcdef") != "" || !fragmentPattern().MatchString(t.Fragment) {
+	if !isDigits(rest[seqAt:hexAt-1]) || strings.Trim(t.Hex, "0123456789abcdef") != "" || !fragmentPattern().MatchString(t.Fragment) {
 		return WorkspaceTag{}, false
 	}
 	t.Seq, _ = strconv.Atoi(rest[seqAt : hexAt-1]) // six digits

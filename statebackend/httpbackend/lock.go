@@ -25,10 +25,10 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if info.ID == "" {
 		return fmt.Errorf("%w: lock information has no ID", errBody)
 	}
-	if _, err := s.take(r.Context(), t, info); err != nil {
+	if _, err := s.takeLock(r.Context(), t, info); err != nil {
 		return err
 	}
-	s.changed(Change{Action: "lock", Lock: info.ID})
+	s.noteChange(Change{Action: "lock", Lock: info.ID})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -45,7 +45,7 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	case info.ID == "":
 		err = s.forceHeld(r.Context(), t)
 	case info.Who == "" && info.Operation == "" && info.Created.IsZero():
-		err = s.force(r.Context(), t, info.ID)
+		err = s.forceUnlock(r.Context(), t, info.ID)
 	default:
 		err = s.release(r.Context(), t, info.ID)
 	}
@@ -62,7 +62,7 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 func (s *Server) release(ctx context.Context, t target, id string) error {
 	err := t.store.Release(ctx, t.workspace, id)
 	if err == nil {
-		s.changed(Change{Action: "unlock", Lock: id})
+		s.noteChange(Change{Action: "unlock", Lock: id})
 	}
 	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && !errors.Is(err, statebackend.ErrAnother) && uuid.Validate(id) == nil {
 		return nil
@@ -78,9 +78,9 @@ const (
 	ownLockInfo = "http request without a lock"
 )
 
-// take locks for the server's owner. It also ends a temporary lock that a killed server
+// takeLock locks for the server's owner. It also ends a temporary lock that a killed server
 // left, which no client would release.
-func (s *Server) take(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
+func (s *Server) takeLock(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.tryLock(ctx, t, info)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
 	if !locked || e.Held.Info != ownLockInfo || e.Since < ownLockOver {
@@ -89,7 +89,7 @@ func (s *Server) take(ctx context.Context, t target, info statebackend.LockInfo)
 	if err := s.checkOwner(ctx, t, e.Held.ID); err != nil {
 		return nil, err
 	}
-	if err := s.force(ctx, t, e.Held.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
+	if err := s.forceUnlock(ctx, t, e.Held.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return nil, err
 	}
 	return s.tryLock(ctx, t, info)
@@ -110,11 +110,11 @@ func (s *Server) checkOwner(ctx context.Context, t target, id string) error {
 	return t.store.OwnedBy(s.owner).Check(ctx, t.workspace, id)
 }
 
-func (s *Server) force(ctx context.Context, t target, id string) error {
+func (s *Server) forceUnlock(ctx context.Context, t target, id string) error {
 	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
 	err := t.store.ForceUnlock(ctx, t.workspace, id)
 	if err == nil {
-		s.changed(Change{Action: "force-unlock", Lock: id})
+		s.noteChange(Change{Action: "force-unlock", Lock: id})
 	}
 	return err
 }
@@ -128,7 +128,7 @@ func (s *Server) forceHeld(ctx context.Context, t target) error {
 	if held == nil {
 		return fmt.Errorf("workspace %q is not locked: %w", t.workspace, oci.ErrNotFound)
 	}
-	return s.force(ctx, t, held.Info.ID)
+	return s.forceUnlock(ctx, t, held.Info.ID)
 }
 
 // readLockInfo reads the body of LOCK and UNLOCK, which may be empty.

@@ -77,8 +77,8 @@ func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} 
 // Noting returns a server that calls note with each change, before the answer is sent.
 func (s *Server) Noting(note func(Change)) *Server { return &Server{s.o, s.owner, note} }
 
-// changed reports a change to note.
-func (s *Server) changed(c Change) {
+// noteChange reports a change to note.
+func (s *Server) noteChange(c Change) {
 	if s.note != nil {
 		s.note(c)
 	}
@@ -92,12 +92,12 @@ type target struct {
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := s.serve(w, r); err != nil {
+	if err := s.serveState(w, r); err != nil {
 		s.writeError(w, r, err)
 	}
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) serveState(w http.ResponseWriter, r *http.Request) error {
 	name, workspace, err := parsePath(r.URL.EscapedPath())
 	if err != nil {
 		return err
@@ -109,9 +109,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	t := target{store: store, name: name, workspace: workspace}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		return s.get(w, r, t)
+		return s.getState(w, r, t)
 	case http.MethodPost, http.MethodPut: // update_method of the tools' backend
-		return s.post(w, r, t)
+		return s.postState(w, r, t)
 	case http.MethodDelete:
 		return s.delete(w, r, t)
 	case methodLock:
@@ -159,7 +159,7 @@ var (
 
 // writeError is the only place that decides the status of a failed request.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	status := status(err)
+	status := statusOf(err)
 	text := httpserve.NameRegistry(r, states.Remedy(err))
 	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(httpserve.RequestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
 	var body any = struct {
@@ -182,7 +182,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	writeBytes(w, r, status, append(b, '\n'))
 }
 
-func status(err error) int {
+func statusOf(err error) int {
 	if errors.Is(err, statebackend.ErrAnother) {
 		return http.StatusForbidden
 	}

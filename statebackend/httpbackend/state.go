@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
+func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) error {
 	show := func(state []byte, _ statebackend.Version) error {
 		w.Header().Set("Content-MD5", checksum(state))
 		writeBytes(w, r, http.StatusOK, state)
@@ -33,7 +33,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
 		v, err = t.store.OwnedBy(s.owner).View(r.Context(), t.workspace, show)
 	}
 	if errors.Is(err, oci.ErrNotFound) && v.Deleted {
-		return removed(t, v)
+		return removedError(t, v)
 	}
 	if errors.Is(err, oci.ErrNotFound) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -43,9 +43,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
 	return err
 }
 
-// removed says by whom and when a workspace was removed, which version v records. To the
+// removedError says by whom and when a workspace was removed, which version v records. To the
 // tools it is as if there was none.
-func removed(t target, v statebackend.Version) error {
+func removedError(t target, v statebackend.Version) error {
 	by := ""
 	if v.Who != "" {
 		by = " by " + v.Who
@@ -54,7 +54,7 @@ func removed(t target, v statebackend.Version) error {
 		t.workspace, t.name, by, v.Created.UTC().Format(time.RFC3339), v.N, oci.ErrNotFound)
 }
 
-func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
+func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) error {
 	id := r.URL.Query().Get("ID")
 	if err := s.checkPost(r, t, id); err != nil {
 		return err
@@ -73,17 +73,17 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
 	}
 	force := r.URL.Query().Get("force") == "true"
 	return s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
-		v, err := put(ctx, l, state, force)
+		v, err := putState(ctx, l, state, force)
 		if v.N > 0 {
-			s.changed(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
+			s.noteChange(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
 		}
 		return err
 	})
 }
 
-// put writes state if it may follow the current one. If the bytes are the same, the
+// putState writes state if it may follow the current one. If the bytes are the same, the
 // request repeats one whose answer was lost, and no version is written.
-func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
+func putState(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
 	_, same, err := l.Succeeds(ctx, state)
 	if same {
 		return statebackend.Version{}, nil
@@ -105,7 +105,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 		}
 		err := l.Delete(ctx)
 		if err == nil {
-			s.changed(Change{Action: "delete", Lock: id})
+			s.noteChange(Change{Action: "delete", Lock: id})
 		}
 		return err
 	})
@@ -127,7 +127,7 @@ func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 	if id == "" {
 		err = s.underOwnLock(r, t, operation, do)
 	} else {
-		err = overtaken(t.store.Resumed(r.Context(), t.workspace, id, func(l *statebackend.Lock) error { return do(r.Context(), l) }))
+		err = asLostLock(t.store.Resumed(r.Context(), t.workspace, id, func(l *statebackend.Lock) error { return do(r.Context(), l) }))
 	}
 	if err == nil {
 		w.WriteHeader(http.StatusOK)
@@ -138,7 +138,7 @@ func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 func (s *Server) underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	ctx, cancel := context.WithTimeout(r.Context(), ownLockTime)
 	defer cancel()
-	l, err := s.take(ctx, t, statebackend.LockInfo{
+	l, err := s.takeLock(ctx, t, statebackend.LockInfo{
 		ID: uuid.NewString(), Operation: operation, Info: ownLockInfo, Who: r.UserAgent(), Path: r.URL.EscapedPath(),
 	})
 	if err != nil {
@@ -152,9 +152,9 @@ func (s *Server) underOwnLock(r *http.Request, t target, operation string, do fu
 	return err
 }
 
-// overtaken turns a LockedError into a lost lock: the client believes that it holds
+// asLostLock turns a LockedError into a lost lock: the client believes that it holds
 // the lock itself.
-func overtaken(err error) error {
+func asLostLock(err error) error {
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
 		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)
 	}

@@ -32,10 +32,10 @@ type listResult struct {
 // and the tools read only the key.
 type listEntry struct{ Key, StorageClass string }
 
-// list answers ListObjectsV2. The continuation token is the last key returned.
-func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
+// listObjects answers ListObjectsV2. The continuation token is the last key returned.
+func (f *Facade) listObjects(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	keys, err := f.keys(r.Context(), q.Get("prefix"))
+	keys, err := f.keysUnder(r.Context(), q.Get("prefix"))
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// keys returns the sorted keys of all states under a prefix.
-func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
+// keysUnder returns the sorted keys of all states under a prefix.
+func (f *Facade) keysUnder(ctx context.Context, prefix string) ([]string, error) {
 	if f.o.Taken != nil {
 		return nil, nil // the tools always assume the default workspace
 	}
@@ -85,7 +85,7 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 		}
 		for _, ws := range names {
 			p.Workspace = ws
-			if k := p.key(); strings.HasPrefix(k, prefix) {
+			if k := p.objectKey(); strings.HasPrefix(k, prefix) {
 				keys = append(keys, k)
 			}
 		}
@@ -98,7 +98,7 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 // exist yet.
 func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	if strings.Contains(p.Repository, statebackend.WorkspaceVariable) {
-		return f.probe(ctx, p)
+		return f.probeWorkspaces(ctx, p)
 	}
 	s, err := f.store(ctx, p)
 	if err != nil {
@@ -117,8 +117,8 @@ func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	return names, nil
 }
 
-// probe checks the known workspaces one by one.
-func (f *Facade) probe(ctx context.Context, p Ref) ([]string, error) {
+// probeWorkspaces checks the known workspaces one by one.
+func (f *Facade) probeWorkspaces(ctx context.Context, p Ref) ([]string, error) {
 	var names []string
 	for _, ws := range f.o.Workspaces {
 		p.Workspace = ws

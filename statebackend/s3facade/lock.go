@@ -56,7 +56,7 @@ func (f *lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error 
 	delete(f.heldBy, p)
 	delete(f.shown, p)
 	f.mu.Unlock()
-	f.read.forget(p) // content that was read without the lock may be old
+	f.read.forgetHead(p) // content that was read without the lock may be old
 	w.Header().Set("ETag", etag(body))
 	return nil
 }
@@ -195,7 +195,7 @@ func (f *lockObjects) withLock(ctx context.Context, p Ref, operation string, do 
 	if err != nil {
 		return err
 	}
-	info := statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Created: time.Now().UTC(), Path: p.key()}
+	info := statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Created: time.Now().UTC(), Path: p.objectKey()}
 	f.annotate(&info)
 	l, err := f.acquire(ctx, s, p, info)
 	if err != nil {

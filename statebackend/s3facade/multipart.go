@@ -78,7 +78,7 @@ func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Ref) error {
 	}
 	switch r.Method {
 	case http.MethodPut:
-		return all.part(w, r, u, q.Get("partNumber"))
+		return all.storePart(w, r, u, q.Get("partNumber"))
 	case http.MethodPost:
 		return all.complete(w, r, id, u)
 	case http.MethodDelete:
@@ -105,7 +105,7 @@ func (all *uploads) create(w http.ResponseWriter, p Ref) error {
 	all.mu.Lock()
 	all.open[id] = &upload{ref: p, dir: dir, remove: remove, parts: make(map[int]part)}
 	all.mu.Unlock()
-	writeXML(w, http.StatusOK, createResult{Bucket: Bucket, Key: p.key(), UploadId: id})
+	writeXML(w, http.StatusOK, createResult{Bucket: Bucket, Key: p.objectKey(), UploadId: id})
 	return nil
 }
 
@@ -117,9 +117,9 @@ func (all *uploads) drop(id string, u *upload) error {
 	return u.remove()
 }
 
-// part stores one part. A part that is sent again replaces the earlier one, as in
+// storePart stores one part. A part that is sent again replaces the earlier one, as in
 // S3.
-func (all *uploads) part(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
+func (all *uploads) storePart(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxParts {
 		return &s3Error{http.StatusBadRequest, "InvalidArgument", fmt.Sprintf("part number %q is not between 1 and %d", number, maxParts)}
@@ -130,7 +130,7 @@ func (all *uploads) part(w http.ResponseWriter, r *http.Request, u *upload, numb
 	}
 	size, err := copyBody(file, r, all.o.MaxState)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = u.keep(n, part{file: file.Name(), size: size, etag: `"` + rand.Text() + `"`}, all.o.MaxState)
+		err = u.keepPart(n, part{file: file.Name(), size: size, etag: `"` + rand.Text() + `"`}, all.o.MaxState)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
@@ -145,7 +145,7 @@ func (u *upload) part(n int) part {
 	return u.parts[n]
 }
 
-func (u *upload) keep(n int, p part, limit int64) error {
+func (u *upload) keepPart(n int, p part, limit int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	old, again := u.parts[n]
@@ -193,7 +193,7 @@ func (all *uploads) complete(w http.ResponseWriter, r *http.Request, id string, 
 	if err := all.drop(id, u); err != nil {
 		all.o.Logger.WarnContext(r.Context(), "removing the parts of an upload", "error", err)
 	}
-	writeXML(w, http.StatusOK, completeResult{Location: r.URL.Path, Bucket: Bucket, Key: u.ref.key(), ETag: etag(data)})
+	writeXML(w, http.StatusOK, completeResult{Location: r.URL.Path, Bucket: Bucket, Key: u.ref.objectKey(), ETag: etag(data)})
 	return nil
 }
 

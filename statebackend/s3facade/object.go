@@ -86,8 +86,8 @@ func parseRemoteKey(o object, key string) (object, bool) {
 	return o, true
 }
 
-// key returns the object key under which the tools look for a workspace.
-func (p Ref) key() string {
+// objectKey returns the object key under which the tools look for a workspace.
+func (p Ref) objectKey() string {
 	switch {
 	case p.Remote && p.Workspace == defaultWorkspace:
 		return p.Repository + remoteSuffix

@@ -70,9 +70,9 @@ type checksum struct {
 
 type checksums []*checksum
 
-// algorithms are the payload hashes of S3, see
+// payloadHashes are the payload hashes of S3, see
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
-func algorithms() map[string]func() hash.Hash {
+func payloadHashes() map[string]func() hash.Hash {
 	return map[string]func() hash.Hash{
 		"Content-Md5":              md5.New,
 		"X-Amz-Content-Sha256":     sha256.New,
@@ -88,7 +88,7 @@ func algorithms() map[string]func() hash.Hash {
 func newSums(h http.Header) checksums {
 	var sums checksums
 	trailer := http.CanonicalHeaderKey(strings.TrimSpace(h.Get("X-Amz-Trailer")))
-	for name, algorithm := range algorithms() {
+	for name, algorithm := range payloadHashes() {
 		v := h.Get(name)
 		unsigned := name == contentSHA256 && (v == "UNSIGNED-PAYLOAD" || strings.HasPrefix(v, streaming))
 		if (v != "" && !unsigned) || name == trailer {
@@ -141,7 +141,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 		if c.done {
 			return 0, io.EOF
 		}
-		err := c.next()
+		err := c.nextChunk()
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
@@ -157,15 +157,15 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the line before a chunk or, after the last chunk, the trailer.
-func (c *chunkReader) next() error {
+// nextChunk reads the line before a chunk or, after the last chunk, the trailer.
+func (c *chunkReader) nextChunk() error {
 	if c.started {
-		if line, err := c.line(); err != nil || line != "" {
+		if line, err := c.readLine(); err != nil || line != "" {
 			return errors.Join(errors.New("a chunk does not end with a line end"), err)
 		}
 	}
 	c.started = true
-	line, err := c.line()
+	line, err := c.readLine()
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (c *chunkReader) next() error {
 	}
 	c.done = true
 	for {
-		line, err := c.line()
+		line, err := c.readLine()
 		if err == io.EOF || err == nil && line == "" {
 			return nil
 		}
@@ -191,8 +191,8 @@ func (c *chunkReader) next() error {
 	}
 }
 
-// line reads one line that fits into the reader's buffer.
-func (c *chunkReader) line() (string, error) {
+// readLine reads one line that fits into the reader's buffer.
+func (c *chunkReader) readLine() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	if err != nil && (err != io.EOF || len(line) == 0) {
 		return "", err

@@ -87,7 +87,7 @@ func TestParseKey(t *testing.T) {
 	} {
 		for _, lock := range []bool{false, true} {
 			want := object{Ref: p, lock: lock}
-			key := p.key()
+			key := p.objectKey()
 			if lock {
 				key += lockSuffix
 			}

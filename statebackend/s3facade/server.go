@@ -124,7 +124,7 @@ func New(o Options) *Facade {
 	if o.Taken != nil {
 		f.locks.own[o.takenRef()] = o.Taken
 	}
-	f.uploads = uploads{o: o, write: f.write, open: make(map[string]*upload)}
+	f.uploads = uploads{o: o, write: f.storeState, open: make(map[string]*upload)}
 	return f
 }
 
@@ -172,7 +172,7 @@ func (f *Facade) Written() []Ref {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	refs := slices.Collect(maps.Keys(f.written))
-	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.objectKey(), b.objectKey()) })
 	return refs
 }
 
@@ -237,7 +237,7 @@ func (f *Facade) serveBucket(w http.ResponseWriter, r *http.Request) error {
 	case http.MethodHead:
 		return nil
 	case http.MethodGet:
-		return f.list(w, r)
+		return f.listObjects(w, r)
 	}
 	return errMethod(r)
 }
@@ -282,7 +282,7 @@ type errorBody struct {
 // after several words of their own, so the details of a store error are left to Failed
 // and Refused.
 func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	status, code := classify(err)
+	status, code := classifyError(err)
 	message := "okara says why"
 	switch _, own := errors.AsType[*s3Error](err); {
 	case own || status == http.StatusNotFound:
@@ -295,7 +295,7 @@ func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	writeXML(w, status, errorBody{Code: code, Message: message, Resource: r.URL.Path})
 }
 
-func classify(err error) (status int, code string) {
+func classifyError(err error) (status int, code string) {
 	if e, ok := errors.AsType[*s3Error](err); ok {
 		return e.status, e.code
 	}

@@ -52,7 +52,7 @@ func (s *snapshots) recall(p Ref, final bool) ([]byte, bool) {
 	return seen.data, true
 }
 
-func (s *snapshots) forget(p Ref) {
+func (s *snapshots) forgetHead(p Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, p)
@@ -61,18 +61,18 @@ func (s *snapshots) forget(p Ref) {
 func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodHead, http.MethodGet:
-		return f.get(w, r, p)
+		return f.getObject(w, r, p)
 	case http.MethodPut:
-		return f.put(w, r, p)
+		return f.putObject(w, r, p)
 	case http.MethodDelete:
-		return f.remove(w, r, p)
+		return f.removeWorkspace(w, r, p)
 	}
 	return errMethod(r)
 }
 
-// get answers HEAD and GET. A HEAD always reads. A GET uses the bytes of the HEAD
+// getObject answers HEAD and GET. A HEAD always reads. A GET uses the bytes of the HEAD
 // before it: once, or any number of times for the later ranges of a download.
-func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Ref) error {
+func (f *Facade) getObject(w http.ResponseWriter, r *http.Request, p Ref) error {
 	rng := r.Header.Get("Range")
 	later := rng != "" && !strings.HasPrefix(rng, "bytes=0-")
 	if r.Method == http.MethodGet {
@@ -111,26 +111,26 @@ func (f *Facade) load(ctx context.Context, p Ref) ([]byte, error) {
 	return data, err
 }
 
-func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Ref) error {
+func (f *Facade) putObject(w http.ResponseWriter, r *http.Request, p Ref) error {
 	data, err := readBody(r, f.o.MaxState)
 	if err != nil {
 		return err
 	}
-	if err := f.write(r.Context(), p, data); err != nil {
+	if err := f.storeState(r.Context(), p, data); err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etag(data))
 	return nil
 }
 
-// write stores a state. It continues if the tool is gone: the bytes are complete, and
+// storeState stores a state. It continues if the tool is gone: the bytes are complete, and
 // the last state of a killed tool is worth keeping.
-func (f *Facade) write(ctx context.Context, p Ref, data []byte) error {
-	f.read.forget(p)
+func (f *Facade) storeState(ctx context.Context, p Ref, data []byte) error {
+	f.read.forgetHead(p)
 	ctx = context.WithoutCancel(ctx)
 	return f.locks.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
 		v, err := Persist(ctx, l, data, f.o.Persist)
-		f.wrote(p, err)
+		f.noteWritten(p, err)
 		if err == nil {
 			f.o.Stored(v, data)
 		}
@@ -138,7 +138,7 @@ func (f *Facade) write(ctx context.Context, p Ref, data []byte) error {
 	})
 }
 
-func (f *Facade) wrote(p Ref, err error) {
+func (f *Facade) noteWritten(p Ref, err error) {
 	if err != nil {
 		return
 	}
@@ -147,13 +147,13 @@ func (f *Facade) wrote(p Ref, err error) {
 	f.written[p] = true
 }
 
-// remove deletes a workspace; its versions stay.
-func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Ref) error {
-	f.read.forget(p)
+// removeWorkspace deletes a workspace; its versions stay.
+func (f *Facade) removeWorkspace(w http.ResponseWriter, r *http.Request, p Ref) error {
+	f.read.forgetHead(p)
 	ctx := context.WithoutCancel(r.Context())
 	err := f.locks.withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
 		err := l.Delete(ctx)
-		f.wrote(p, err)
+		f.noteWritten(p, err)
 		return err
 	})
 	if err != nil {

@@ -52,8 +52,8 @@ func (s *books) openRemote(ctx context.Context, p workspaceRef) (located, error)
 	if err != nil {
 		return located{}, err
 	}
-	if !s.runsHere(at.live()) {
-		return located{}, conflict("workspace runs nothing here", "workspace %q has execution mode local: its runs are executed where the tool is started\nhint: set its execution mode to remote", p)
+	if !s.runsHere(at.liveRecord()) {
+		return located{}, conflictError("workspace runs nothing here", "workspace %q has execution mode local: its runs are executed where the tool is started\nhint: set its execution mode to remote", p)
 	}
 	return at, nil
 }
@@ -77,10 +77,10 @@ const (
 	statusErrored     = "errored"
 )
 
-func (c configurationID) resource(a configurationAttributes) resource {
+func (c configurationID) asResource(a configurationAttributes) resource {
 	a.Source = "tfe-api"
-	a.Speculative = c.speculative()
-	a.Provisional = c.provisional()
+	a.Speculative = c.isSpeculative()
+	a.Provisional = c.isProvisional()
 	return resource{Type: configurationKind, ID: c.String(), Attributes: a}
 }
 
@@ -92,9 +92,9 @@ type configurations struct {
 	spooled *service.Limiter[string] // on disk: of received configurations
 }
 
-func (s configurations) addTo(t table) {
+func (s configurations) addRoutes(t table) {
 	t.onWorkspace("POST", "workspaces/{id}/configuration-versions", rights.Run, s.createConfiguration)
-	t.add("GET", "configuration-versions/{id}", s.showConfiguration)
+	t.addRoute("GET", "configuration-versions/{id}", s.showConfiguration)
 }
 
 // createConfiguration answers with the address to which a configuration is uploaded. It
@@ -109,7 +109,7 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 		return err
 	}
 	if s.signer.publicURL(r) == "" {
-		return invalid("this server does not know by which address it is reached, to which a configuration could be sent\nhint: set public_url")
+		return invalidError("this server does not know by which address it is reached, to which a configuration could be sent\nhint: set public_url")
 	}
 	if _, err := s.books.openRemote(r.Context(), p); err != nil {
 		return err
@@ -128,8 +128,8 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		return err
 	}
-	d := c.resource(configurationAttributes{Status: statusPending, Upload: s.signer.address(r, "uploads/"+token)})
-	return answer(w, http.StatusCreated, document{Data: d})
+	d := c.asResource(configurationAttributes{Status: statusPending, Upload: s.signer.address(r, "uploads/"+token)})
+	return sendDocument(w, http.StatusCreated, document{Data: d})
 }
 
 // uploadsOf lists the uploads of a configuration, which is valid only if there is exactly
@@ -162,7 +162,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	}
 	used := map[string]bool{} // by a run; true: a run that has not ended
 	for _, run := range view.Runs {
-		used[run.Configuration] = used[run.Configuration] || !run.Status.final()
+		used[run.Configuration] = used[run.Configuration] || !run.Status.isFinal()
 	}
 	unused := 0
 	cleaned := 0
@@ -180,7 +180,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 		}
 	}
 	if unused >= maxUnused {
-		return conflict("too many configuration versions", "workspace %q has %d unused uploads; each is deleted after a day", c.workspaceRef, unused)
+		return conflictError("too many configuration versions", "workspace %q has %d unused uploads; each is deleted after a day", c.workspaceRef, unused)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	if _, err := s.gate.allow(r, rights.Read, c.workspaceRef); err != nil {
+	if _, err := s.gate.allowRef(r, rights.Read, c.workspaceRef); err != nil {
 		return err
 	}
 	_, its, _, err := s.uploadsOf(r.Context(), c)
@@ -207,11 +207,11 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	case s.gate.now().After(c.createdAt().Add(configurationAge)):
 		return errAbsent("configuration version %s is not there any more", c)
 	}
-	return answer(w, http.StatusOK, document{Data: c.resource(a)})
+	return sendDocument(w, http.StatusOK, document{Data: c.asResource(a)})
 }
 
 func errTwice(c configurationID) error {
-	return conflict("already uploaded", "another upload came for configuration version %s: run the command again", c)
+	return conflictError("already uploaded", "another upload came for configuration version %s: run the command again", c)
 }
 
 // storeConfiguration accepts an upload, once: a later upload must have the same bytes,
@@ -228,7 +228,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 	if size < 0 {
 		size = format.MaxConfiguration
 	}
-	release, err := reserve(s.spooled, t.Caller(), size)
+	release, err := reserveMemory(s.spooled, t.Caller(), size)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 }
 
 func configurationTooLarge() error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(format.MaxConfiguration))
+	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(format.MaxConfiguration))
 }
 
 // spool writes the body to a file while it checks whether it can be unpacked.
@@ -283,9 +283,9 @@ func (s configurations) spool(w http.ResponseWriter, r *http.Request, f *os.File
 	case large:
 		return oci.Blob{}, configurationTooLarge()
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge):
-		return oci.Blob{}, invalid("the configuration: %w", err)
+		return oci.Blob{}, invalidError("the configuration: %w", err)
 	case err != nil:
-		return oci.Blob{}, malformed("the upload of the configuration is incomplete: %w", err)
+		return oci.Blob{}, malformedError("the upload of the configuration is incomplete: %w", err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -55,11 +55,11 @@ func (a announcement) check() error {
 	sum, err := hex.DecodeString(a.MD5)
 	switch {
 	case a.Serial == nil:
-		return invalid("serial is missing")
+		return invalidError("serial is missing")
 	case err != nil || len(sum) != md5.Size:
-		return invalid("md5 must be the 32 hex digits of the MD5 sum of the state")
+		return invalidError("md5 must be the 32 hex digits of the MD5 sum of the state")
 	case a.Lineage != "" && !validLabel(a.Lineage, maxLineage):
-		return invalid("lineage must have at most %d characters, and none that is invisible", maxLineage)
+		return invalidError("lineage must have at most %d characters, and none that is invisible", maxLineage)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ type versionWrites struct {
 	maxState int64
 }
 
-func (s versionWrites) addTo(t table) {
+func (s versionWrites) addRoutes(t table) {
 	t.addLong("POST", "workspaces/{id}/state-versions", t.sendSnapshots(t.gate.workspaceHandler(rights.Write, s.createVersion)))
 	t.onWorkspace("PATCH", "workspaces/{id}/state-versions", manage, s.rollback)
 }
@@ -93,42 +93,42 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 		return err
 	}
 	t := signedUpload{
-		Workspace: p.id(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
-		Tool: printable(r.Header.Get("Terraform-Version")),
+		Workspace: p.workspaceID(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
+		Tool: printableText(r.Header.Get("Terraform-Version")),
 	}
 	if len(a.State) > 0 {
-		v, err := s.writer.write(r, g, t, a.State)
+		v, err := s.writer.writeSigned(r, g, t, a.State)
 		if err != nil {
 			return err
 		}
-		return answer(w, http.StatusCreated, document{Data: s.signer.versionOf(r, p, h, v)})
+		return sendDocument(w, http.StatusCreated, document{Data: s.signer.versionOf(r, p, h, v)})
 	}
 	if s.signer.publicURL(r) == "" { // without it the tools send the state in the body
-		return refuse(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know by which address it is reached; set its public URL, or send the state in the body")
+		return newRefusal(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 	}
 	r, cancel := limitTime(r)
 	defer cancel()
 	if err := s.mayUpload(r.Context(), p, h, t); err != nil {
 		return err
 	}
-	data, err := s.pending(r, p, h, g, t)
+	data, err := s.pendingVersion(r, p, h, g, t)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusCreated, document{Data: data})
+	return sendDocument(w, http.StatusCreated, document{Data: data})
 }
 
 // readAnnouncement reads the body; the caller calls release to free its memory.
 func (s versionWrites) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
 	if r.ContentLength > maxInline {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
+		return nil, newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
 	}
 	release = func() {}
 	if size := r.ContentLength; size < 0 || size > smallBody {
 		if size < 0 {
 			size = maxInline
 		}
-		if release, err = reserve(s.memory, g.Caller, inlineCopies*size); err != nil {
+		if release, err = reserveMemory(s.memory, g.Caller, inlineCopies*size); err != nil {
 			return nil, err
 		}
 	}
@@ -139,8 +139,8 @@ func (s versionWrites) readAnnouncement(w http.ResponseWriter, r *http.Request, 
 	return release, nil
 }
 
-// pending returns the version that a signed upload is for, with its upload addresses.
-func (s versionWrites) pending(r *http.Request, p workspaceRef, h commandID, g access.Grant, t signedUpload) (resource, error) {
+// pendingVersion returns the version that a signed upload is for, with its upload addresses.
+func (s versionWrites) pendingVersion(r *http.Request, p workspaceRef, h commandID, g access.Grant, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {
 		t.Kind = kind
@@ -161,18 +161,18 @@ func (s versionWrites) mayUpload(ctx context.Context, p workspaceRef, h commandI
 			return err
 		}
 		if head, err := l.Head(ctx); !errors.Is(err, statebackend.ErrLockLost) {
-			return at.follows(ctx, head, err, t)
+			return at.followsHead(ctx, head, err, t)
 		}
 	}
-	at, states, err := s.writer.stores.look(ctx, p, h)
+	at, states, err := s.writer.stores.findForCommand(ctx, p, h)
 	if err != nil {
 		return err
 	}
 	if err := s.writer.mayWrite(states.Check(ctx, at.workspace, t.Lock), h, t); err != nil || t.Force {
 		return err
 	}
-	head, err := at.head(ctx, states)
-	return at.follows(ctx, head, err, t)
+	head, err := at.describeHead(ctx, states)
+	return at.followsHead(ctx, head, err, t)
 }
 
 // mayWrite interprets the result of checking the lock of a signed upload. nil: it is
@@ -183,11 +183,11 @@ func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 	case isLocked && h != "" && locked.Held.ID == lockOfWrite(t.Lock, t.Serial):
 		return nil // the lock of this same write, from a process that may be gone
 	case h == "" && (errors.Is(err, statebackend.ErrNotHeld) || errors.Is(err, statebackend.ErrLockEnded)):
-		return conflict("workspace not locked", "lock the workspace first")
+		return conflictError("workspace not locked", "lock the workspace first")
 	case !errors.Is(err, statebackend.ErrNotHeld):
 		return err
 	case s.gate.now().Sub(h.createdAt()) > maxCommandAge:
-		return conflict("lock lost", "this command began days ago and holds no lock: run it again")
+		return conflictError("lock lost", "this command began days ago and holds no lock: run it again")
 	}
 	return nil
 }
@@ -197,9 +197,9 @@ func lockOfWrite(lock string, serial uint64) string {
 	return lock + "-w" + strconv.FormatUint(serial, 10)
 }
 
-// follows decides from the manifests whether the state of a signed upload may follow the
+// followsHead decides from the manifests whether the state of a signed upload may follow the
 // head; err is the error of reading the head. An equal state is a repetition.
-func (at located) follows(ctx context.Context, head statebackend.Version, err error, t signedUpload) error {
+func (at located) followsHead(ctx context.Context, head statebackend.Version, err error, t signedUpload) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return nil
@@ -242,9 +242,9 @@ func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p worksp
 	}
 	to, err := parseVersionID(d.Data.Relationships.To.Data.ID, s.gate.now())
 	if err != nil || to.pending || to.workspaceRef != p {
-		return invalid("rollback-state-version must be a stored version of this workspace")
+		return invalidError("rollback-state-version must be a stored version of this workspace")
 	}
-	release, err := reserve(s.memory, g.Caller, s.maxState)
+	release, err := reserveMemory(s.memory, g.Caller, s.maxState)
 	if err != nil {
 		return err
 	}
@@ -253,12 +253,12 @@ func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p worksp
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: s.signer.versionOf(r, p, h, v)})
+	return sendDocument(w, http.StatusOK, document{Data: s.signer.versionOf(r, p, h, v)})
 }
 
 func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, h commandID, n int64) (v statebackend.Version, err error) {
 	ctx := r.Context()
-	at, _, err := s.writer.stores.look(ctx, p, h)
+	at, _, err := s.writer.stores.findForCommand(ctx, p, h)
 	if err != nil {
 		return v, err
 	}

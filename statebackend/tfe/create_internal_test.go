@@ -33,7 +33,7 @@ func FuzzAnnouncement(f *testing.F) {
 			t.Errorf("accepted %+v", a)
 		}
 		v := signedUpload{Serial: *a.Serial, Lineage: a.Lineage, MD5: a.MD5}
-		if v.matches(a.State) != nil {
+		if v.matchState(a.State) != nil {
 			return
 		}
 		if lineage, serial, ok := statebackend.Meta(a.State); !ok || serial != *a.Serial || a.Lineage != "" && lineage != a.Lineage || checksum(a.State) != a.MD5 {

@@ -25,7 +25,7 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	ok, err := at.exists(r.Context())
+	ok, err := at.isPresent(r.Context())
 	switch {
 	case err != nil:
 		return err
@@ -45,7 +45,7 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 	info := s.locker.lockInfo(r, p, h, g)
 	info.ID = uuid.NewString()
 	info.Operation = "delete"
-	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
+	if err := at.removeState(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
 		if strings.HasSuffix(r.URL.Path, "/actions/safe-delete") {
 			if err := checkManagesNothing(ctx, l); err != nil {
 				return err
@@ -59,7 +59,7 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 		return end(ctx)
 	}); err != nil {
 		if _, held := errors.AsType[*statebackend.LockedError](err); held {
-			return conflict("workspace is locked", "%w", err)
+			return conflictError("workspace is locked", "%w", err)
 		}
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *books) endVariables(r *http.Request, p workspaceRef, g access.Grant) (e
 		return nil, err
 	}
 	if own := settings[p.workspace]; len(some) > 0 || len(own.Options) > 0 {
-		_, err = s.gate.allow(r, rights.Run, p)
+		_, err = s.gate.allowRef(r, rights.Run, p)
 	} else if own.Project != "" {
 		err = s.allowProject(r, p, own.Project)
 	}
@@ -99,7 +99,7 @@ func (at located) deletedBy(g access.Grant, now time.Time) bool {
 	return r != nil && r.Deleted && r.By == authorOf(g.Caller) && now.Sub(r.Updated) <= repeated
 }
 
-func (at located) remove(ctx context.Context, info statebackend.LockInfo, by string, may func(context.Context, *statebackend.Lock) error) error {
+func (at located) removeState(ctx context.Context, info statebackend.LockInfo, by string, may func(context.Context, *statebackend.Lock) error) error {
 	records := at.records
 	if !at.split {
 		records = nil
@@ -124,11 +124,11 @@ func checkManagesNothing(ctx context.Context, l *statebackend.Lock) error {
 	some, err := states.HasResources(state)
 	switch {
 	case errors.Is(err, states.ErrEncrypted):
-		return conflict("workspace cannot be safely deleted", "the state is encrypted, so it is unknown here whether the workspace manages resources")
+		return conflictError("workspace cannot be safely deleted", "the state is encrypted, so it is unknown here whether the workspace manages resources")
 	case err != nil:
 		return err
 	case some:
-		return conflict("workspace cannot be safely deleted", "the workspace still manages resources: destroy them first, or delete it with -force")
+		return conflictError("workspace cannot be safely deleted", "the workspace still manages resources: destroy them first, or delete it with -force")
 	}
 	return nil
 }

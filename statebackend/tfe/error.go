@@ -29,35 +29,35 @@ type refusal struct {
 func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
-// refuse makes a refusal; the format is that of fmt.Errorf.
-func refuse(status int, title, format string, args ...any) error {
+// newRefusal makes a refusal; the format is that of fmt.Errorf.
+func newRefusal(status int, title, format string, args ...any) error {
 	return &refusal{status, title, fmt.Errorf(format, args...)}
 }
 
 // errAbsent is for a resource that certainly does not exist: the tools create a resource
 // that is reported missing, and plan from nothing. A failed lookup is another error.
 func errAbsent(format string, args ...any) error {
-	return refuse(http.StatusNotFound, "not found", format, args...)
+	return newRefusal(http.StatusNotFound, "not found", format, args...)
 }
 
 // errNoID says that no resource has the id.
 func errNoID() error { return errAbsent("no resource with this ID") }
 
-func malformed(format string, args ...any) error {
-	return refuse(http.StatusBadRequest, "bad request", format, args...)
+func malformedError(format string, args ...any) error {
+	return newRefusal(http.StatusBadRequest, "bad request", format, args...)
 }
 
-// invalid is for a document with values that are not accepted.
-func invalid(format string, args ...any) error {
-	return refuse(http.StatusUnprocessableEntity, "invalid attribute", format, args...)
+// invalidError is for a document with values that are not accepted.
+func invalidError(format string, args ...any) error {
+	return newRefusal(http.StatusUnprocessableEntity, "invalid attribute", format, args...)
 }
 
-func conflict(title, format string, args ...any) error {
-	return refuse(http.StatusConflict, title, format, args...)
+func conflictError(title, format string, args ...any) error {
+	return newRefusal(http.StatusConflict, title, format, args...)
 }
 
 func tooLarge(limit int64) error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", text.Size(limit))
+	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", text.Size(limit))
 }
 
 // answered is an error of a store or a registry, with its status. The tools repeat any
@@ -68,8 +68,8 @@ type answered struct {
 	title  string
 }
 
-// answers are all of these errors. The first match counts.
-func answers() []answered {
+// knownErrors are all of these errors. The first match counts.
+func knownErrors() []answered {
 	return []answered{
 		{statebackend.ErrAnother, http.StatusForbidden, "the lock is that of another caller"},
 		{statebackend.ErrLockLost, http.StatusConflict, "lock lost"},
@@ -92,9 +92,9 @@ func answers() []answered {
 	}
 }
 
-// classify returns the status of an error, its title, and the details that the client
+// classifyError returns the status of an error, its title, and the details that the client
 // may see.
-func classify(err error) (status int, title, detail string) {
+func classifyError(err error) (status int, title, detail string) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.title, states.Remedy(err)
 	}
@@ -104,7 +104,7 @@ func classify(err error) (status int, title, detail string) {
 	if _, ok := errors.AsType[*statebackend.VersionError](err); ok {
 		return http.StatusNotFound, "not found", states.Remedy(err)
 	}
-	for _, a := range answers() {
+	for _, a := range knownErrors() {
 		if errors.Is(err, a.err) {
 			return a.status, a.title, states.Remedy(err)
 		}
@@ -119,7 +119,7 @@ func orUnknown(name string) string {
 	if name == "" {
 		return "somebody else"
 	}
-	return printable(name)
+	return printableText(name)
 }
 
 // titleOf returns the title of a refusal by access control or by the server itself.
@@ -145,7 +145,7 @@ type problems struct {
 
 // writeError is the only place that turns an error into an answer.
 func (s *gate) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	status, title, detail := classify(err)
+	status, title, detail := classifyError(err)
 	if !s.kit.Failing(w, r, status, err) {
 		return
 	}
@@ -153,7 +153,7 @@ func (s *gate) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if id := service.RequestID(r); id != "" {
 		p.Meta = map[string]any{"request_id": id}
 	}
-	if err := answer(w, status, problems{[]problem{p}}); err != nil { // the document contains nothing that JSON cannot represent
+	if err := sendDocument(w, status, problems{[]problem{p}}); err != nil { // the document contains nothing that JSON cannot represent
 		w.WriteHeader(status)
 	}
 }

@@ -33,8 +33,8 @@ func (p workspaceRef) String() string {
 	return p.organization + "/" + p.workspace
 }
 
-// key is K: the workspaceRef in a form that is safe in URLs.
-func (p workspaceRef) key() string {
+// urlKey is K: the workspaceRef in a form that is safe in URLs.
+func (p workspaceRef) urlKey() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.organization + "\x00" + p.workspace))
 }
 
@@ -95,18 +95,18 @@ func lockIDOf(h commandID, c access.Caller) string {
 	return "tfs-" + hex.EncodeToString(sum[:13])
 }
 
-// id returns the id of a workspace.
-func (p workspaceRef) id(h commandID) string {
+// workspaceID returns the id of a workspace.
+func (p workspaceRef) workspaceID(h commandID) string {
 	if h == "" {
-		return "ws-" + p.key()
+		return "ws-" + p.urlKey()
 	}
-	return "ws-" + p.key() + "." + string(h)
+	return "ws-" + p.urlKey() + "." + string(h)
 }
 
-// short returns the id of a workspace for the provider hashicorp/tfe, which accepts 16
+// shortID returns the id of a workspace for the provider hashicorp/tfe, which accepts 16
 // letters and digits. The first ones are derived from the organization, so that the
 // workspace can be found through it. A short id is never a K.
-func (p workspaceRef) short() string {
+func (p workspaceRef) shortID() string {
 	for n := 0; ; n++ {
 		id := organizationLetters(p.organization) + variables.Letters(strconv.Itoa(n)+"\x00"+p.organization+"\x00"+p.workspace, variables.IDLength-lettersOfOrganization)
 		if _, ok := parseKey(id); !ok {
@@ -123,7 +123,7 @@ func organizationLetters(name string) string {
 
 var shortRE = text.Pattern(`^[0-9A-Za-z]{16}$`)
 
-// isShort reports whether rest, an id without its prefix, has the form of [workspaceRef.short].
+// isShort reports whether rest, an id without its prefix, has the form of [workspaceRef.shortID].
 func isShort(rest string) bool {
 	if !shortRE().MatchString(rest) {
 		return false
@@ -134,13 +134,13 @@ func isShort(rest string) bool {
 
 // versionID returns the id of a stored version.
 func (p workspaceRef) versionID(n int64) string {
-	return "sv-" + p.key() + "." + strconv.FormatInt(n, 10)
+	return "sv-" + p.urlKey() + "." + strconv.FormatInt(n, 10)
 }
 
 // pendingID returns the id of a version that is being uploaded, by a command or, for "",
 // by a script that named the workspace by its stable id.
 func (p workspaceRef) pendingID(serial uint64, h commandID) string {
-	id := "sv-" + p.key() + ".p" + strconv.FormatUint(serial, 10)
+	id := "sv-" + p.urlKey() + ".p" + strconv.FormatUint(serial, 10)
 	if h == "" {
 		return id
 	}
@@ -149,7 +149,7 @@ func (p workspaceRef) pendingID(serial uint64, h commandID) string {
 
 // outputID returns the id of an output of a version.
 func (p workspaceRef) outputID(n int64, name string) string {
-	return "wsout-" + p.key() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
+	return "wsout-" + p.urlKey() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
 // projectID returns the id of a project, which is only a label. Older ids without an
@@ -168,7 +168,7 @@ const (
 	maxID        = 2048
 )
 
-// parseWorkspaceID parses an id made by [workspaceRef.id]. Like all parsers of ids it
+// parseWorkspaceID parses an id made by [workspaceRef.workspaceID]. Like all parsers of ids it
 // accepts one spelling of each id; any other is not found.
 func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error) {
 	rest, ok := cutID(id, "ws-")

@@ -48,7 +48,7 @@ func TestWorkspaceID(t *testing.T) {
 		{"acme", "prod"}, {"a.b-c_d", "Ünïcode/with spaces"}, {"acme", strings.Repeat("w", maxWorkspace)}, {"acme", "?x=1#&"},
 	} {
 		for _, with := range []commandID{"", h} {
-			id := p.id(with)
+			id := p.workspaceID(with)
 			if strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
 				t.Errorf("%q has characters that URLs do not keep", id)
 			}
@@ -91,7 +91,7 @@ func TestOtherIDs(t *testing.T) {
 	for _, tail := range []string{
 		"", ".", ".01", ".-1", ".+1", ".1.1", ".9223372036854775808", ".p", ".p01", ".p1.", ".p1.x", ".p18446744073709551616", ".p1." + string(h) + ".x",
 	} {
-		if got, err := parseVersionID("sv-"+p.key()+tail, now); err == nil {
+		if got, err := parseVersionID("sv-"+p.urlKey()+tail, now); err == nil {
 			t.Errorf("%q is %+v", tail, got)
 		}
 	}
@@ -99,7 +99,7 @@ func TestOtherIDs(t *testing.T) {
 		t.Errorf("an output is %+v, %v", got, err)
 	}
 	for _, tail := range []string{"", ".3", ".3.", ".03.YQ", ".3.YQ.x", ".3.Y", ".3.YR"} {
-		if got, err := parseOutputID("wsout-" + p.key() + tail); err == nil {
+		if got, err := parseOutputID("wsout-" + p.urlKey() + tail); err == nil {
 			t.Errorf("%q is %+v", tail, got)
 		}
 	}
@@ -108,7 +108,7 @@ func TestOtherIDs(t *testing.T) {
 			t.Errorf("a project is %q of %q, %v", got, organization, err)
 		}
 	}
-	for _, id := range []string{"prj-", "prj-Y", projectID("", "a\nb"), projectID("acme", "a\u202eb"), projectID("", "a\u200bb"), projectID("", strings.Repeat("x", maxProject+1)), projectID("ac/me", "x"), projectID("acme", "x\x00y"), "ws-" + p.key()} {
+	for _, id := range []string{"prj-", "prj-Y", projectID("", "a\nb"), projectID("acme", "a\u202eb"), projectID("", "a\u200bb"), projectID("", strings.Repeat("x", maxProject+1)), projectID("ac/me", "x"), projectID("acme", "x\x00y"), "ws-" + p.urlKey()} {
 		if _, got, err := parseProjectID(id); err == nil {
 			t.Errorf("%q is %q", id, got)
 		}
@@ -142,12 +142,12 @@ func FuzzID(f *testing.F) {
 	now, p := testNow(), workspaceRef{"acme", "prod"}
 	h := newCommandID(now)
 	for _, s := range []string{
-		p.id(""), p.id(h), p.versionID(3), p.pendingID(3, h), p.pendingID(3, ""), p.outputID(3, "x"), projectID("acme", "x"), projectID("", "x"), "ws-", "sv-.p", "wsout-..",
+		p.workspaceID(""), p.workspaceID(h), p.versionID(3), p.pendingID(3, h), p.pendingID(3, ""), p.outputID(3, "x"), projectID("acme", "x"), projectID("", "x"), "ws-", "sv-.p", "wsout-..",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
-		if got, h, err := parseWorkspaceID(id, now); err == nil && (got.id(h) != id || strings.Contains(got.organization, "/")) {
+		if got, h, err := parseWorkspaceID(id, now); err == nil && (got.workspaceID(h) != id || strings.Contains(got.organization, "/")) {
 			t.Errorf("%q is %v, %q", id, got, h)
 		}
 		if got, err := parseVersionID(id, now); err == nil {
@@ -174,15 +174,15 @@ func FuzzRunID(f *testing.F) {
 	p := workspaceRef{"acme", "prod"}
 	r := runID{p, "abcdefgh23", 7}
 	c := newConfigurationID(p, r.record, testNow(), true, false)
-	if !c.speculative() || c.provisional() || !c.createdAt().Equal(testNow()) {
+	if !c.isSpeculative() || c.isProvisional() || !c.createdAt().Equal(testNow()) {
 		f.Fatalf("%s is %v", c, c.createdAt())
 	}
-	for _, id := range []string{r.String(), r.of(planPrefix), r.of(applyPrefix), c.String(), "run-.a.1", r.String() + ".1", "cv-" + p.key() + ".abcdefgh23.00000000ff000000"} {
+	for _, id := range []string{r.String(), r.withPrefix(planPrefix), r.withPrefix(applyPrefix), c.String(), "run-.a.1", r.String() + ".1", "cv-" + p.urlKey() + ".abcdefgh23.00000000ff000000"} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
 		for _, prefix := range []string{runPrefix, planPrefix, applyPrefix} {
-			if got, err := parseRunID(id, prefix); err == nil && (got.of(prefix) != id || !validOrganization(got.organization) || got.n < 1) {
+			if got, err := parseRunID(id, prefix); err == nil && (got.withPrefix(prefix) != id || !validOrganization(got.organization) || got.n < 1) {
 				t.Errorf("%q is %+v", id, got)
 			}
 		}
@@ -197,15 +197,15 @@ func FuzzRunID(f *testing.F) {
 func TestShortID(t *testing.T) {
 	form := regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`) // of tfe_variable
 	for _, p := range []workspaceRef{{"acme", "prod"}, {"acme", "prod123"}, {"a", strings.Repeat("b", 90)}} {
-		id := p.short()
-		if !form.MatchString(id) || !isShort(id[len("ws-"):]) || isShort(p.key()) || id != p.short() {
-			t.Errorf("%v is %s, and its key %s", p, id, p.key())
+		id := p.shortID()
+		if !form.MatchString(id) || !isShort(id[len("ws-"):]) || isShort(p.urlKey()) || id != p.shortID() {
+			t.Errorf("%v is %s, and its key %s", p, id, p.urlKey())
 		}
 	}
-	if long := (workspaceRef{"acme", "prod123"}).id(""); !form.MatchString(long) {
+	if long := (workspaceRef{"acme", "prod123"}).workspaceID(""); !form.MatchString(long) {
 		t.Errorf("%s is no longer the id that looks like a short one", long)
 	}
-	if (workspaceRef{"acme", "a"}).short()[:9] != (workspaceRef{"acme", "b"}).short()[:9] {
+	if (workspaceRef{"acme", "a"}).shortID()[:9] != (workspaceRef{"acme", "b"}).shortID()[:9] {
 		t.Error("two workspaces of one organization begin in two ways")
 	}
 }

@@ -47,7 +47,7 @@ type ref struct {
 	ID   string `json:"id"`
 }
 
-func to(kind, id string) relation { return relation{ref{kind, id}} }
+func relationTo(kind, id string) relation { return relation{ref{kind, id}} }
 
 func toAll(list []resource) relation {
 	refs := []ref{}
@@ -57,9 +57,9 @@ func toAll(list []resource) relation {
 	return relation{refs}
 }
 
-// answer sends a document. It is encoded before the status is written, and never cached,
+// sendDocument sends a document. It is encoded before the status is written, and never cached,
 // since tools act on its content.
-func answer(w http.ResponseWriter, status int, d any) error {
+func sendDocument(w http.ResponseWriter, status int, d any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -76,12 +76,12 @@ func answer(w http.ResponseWriter, status int, d any) error {
 
 // answerPage sends the part of a list that a request asks for.
 func answerPage[T any](w http.ResponseWriter, r *http.Request, all []T, show func(T) resource) error {
-	from, to, meta := readPage(r.URL.Query()).of(len(all))
+	from, to, meta := readPage(r.URL.Query()).rangeOf(len(all))
 	list := make([]resource, 0, to-from)
 	for _, one := range all[from:to] {
 		list = append(list, show(one))
 	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return sendDocument(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
 // noContent answers that a request succeeded, without a document.
@@ -102,7 +102,7 @@ const (
 func (s *gate) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength != 0 && (err != nil || media != mediaType && media != "application/json") {
-		return refuse(http.StatusUnsupportedMediaType, "unsupported media type", "send %s or application/json", mediaType)
+		return newRefusal(http.StatusUnsupportedMediaType, "unsupported media type", "send %s or application/json", mediaType)
 	}
 	if r.ContentLength > limit {
 		return tooLarge(limit)
@@ -117,7 +117,7 @@ func (s *gate) readBody(w http.ResponseWriter, r *http.Request, limit int64, v a
 		return tooLarge(limit)
 	}
 	if err != nil {
-		return malformed("the request body is incomplete: %w", err)
+		return malformedError("the request body is incomplete: %w", err)
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	return parseBody(b, v)
@@ -129,10 +129,10 @@ func parseBody(b []byte, v any) error {
 		return nil
 	}
 	if states.Levels(b) > bodyLevels {
-		return malformed("the body nests more than %d levels", bodyLevels)
+		return malformedError("the body nests more than %d levels", bodyLevels)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return malformed("the body is not the document that this takes: %w", err)
+		return malformedError("the body is not the document that this takes: %w", err)
 	}
 	return nil
 }
@@ -140,10 +140,10 @@ func parseBody(b []byte, v any) error {
 // maxClientText bounds, in characters, text of a client that is shown to others.
 const maxClientText = 256
 
-// printable makes text of a client safe to show to others.
-func printable(foreign string) string { return clip(text.Line(foreign), maxClientText) }
+// printableText makes text of a client safe to show to others.
+func printableText(foreign string) string { return clipText(text.Line(foreign), maxClientText) }
 
-func clip(s string, limit int) string {
+func clipText(s string, limit int) string {
 	n := 0
 	for i := range s {
 		if n == limit {
@@ -191,8 +191,8 @@ func readPage(q url.Values) page {
 	return p
 }
 
-// of returns the range of a page in a list of count items, and its meta object.
-func (p page) of(count int) (from, to int, m listMeta) {
+// rangeOf returns the range of a page in a list of count items, and its meta object.
+func (p page) rangeOf(count int) (from, to int, m listMeta) {
 	pages := max(1, (count+p.size-1)/p.size)
 	if p.number <= pages {
 		from = min((p.number-1)*p.size, count)

@@ -29,7 +29,7 @@ func TestPages(t *testing.T) {
 		{"page[size]=-1&page[number]=x", 1, 0, 1, `{"pagination":{"current-page":1,"page-size":20,"prev-page":null,"next-page":null,"total-pages":1,"total-count":1}}`},
 	} {
 		q := must.Get(url.ParseQuery(tt.query))(t)
-		from, to, meta := readPage(q).of(tt.count)
+		from, to, meta := readPage(q).rangeOf(tt.count)
 		got := must.Get(json.Marshal(meta))(t)
 		if diff := cmp.Diff(tt.want, string(got)); diff != "" || from != tt.from || to != tt.to {
 			t.Errorf("%s of %d: %d to %d (-want +got):\n%s", tt.query, tt.count, from, to, diff)
@@ -41,7 +41,7 @@ func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"ok": "ok", "a\x1b[31mb\nc": "a\ufffd[31mb c", "a\u202eb": "a\ufffdb", strings.Repeat("ä", 300): strings.Repeat("ä", maxClientText),
 	} {
-		if got := printable(in); got != want {
+		if got := printableText(in); got != want {
 			t.Errorf("%q is %q", in, got)
 		}
 	}
@@ -60,11 +60,11 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var w workspaceBody
 		if parseBody([]byte(text), &w) == nil {
-			_ = w.apply("acme", &statebackend.Record{})
+			_ = w.applyTo("acme", &statebackend.Record{})
 		}
 		var l tagList
 		if parseBody([]byte(text), &l) == nil {
-			_, _ = l.addTo(&statebackend.Record{}), l.removeFrom(&statebackend.Record{})
+			_, _ = l.addToRecord(&statebackend.Record{}), l.removeFrom(&statebackend.Record{})
 		}
 		var b lockBody
 		if err := parseBody([]byte(text), &b); err == nil && strings.Count(text, "[") > 0 && strings.HasPrefix(text, strings.Repeat("[", bodyLevels+1)) {
@@ -89,7 +89,7 @@ func FuzzFilter(f *testing.F) {
 			return
 		}
 		w := statebackend.Workspace{Name: name, Record: &statebackend.Record{Tags: map[string]string{"a": "b"}}}
-		if filter.takes(w) && !strings.Contains(name, q.Get("search[name]")) {
+		if filter.takesWorkspace(w) && !strings.Contains(name, q.Get("search[name]")) {
 			t.Errorf("%q takes %q", query, name)
 		}
 	})

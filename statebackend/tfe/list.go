@@ -17,10 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// readable lists the workspaces of an organization that a caller may read, sorted by
+// readableWorkspaces lists the workspaces of an organization that a caller may read, sorted by
 // name. For a split organization these are the workspaces with a record.
-func (s *stores) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
-	store, err := s.store(ctx, organization)
+func (s *stores) readableWorkspaces(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
+	store, err := s.openNamed(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *stores) readable(ctx context.Context, organization string, g access.Gra
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(w statebackend.Workspace) bool {
-		return !validWorkspace(w.Name) || !s.gate.may(g, rights.Read, organization, w.Name)
+		return !validWorkspace(w.Name) || !s.gate.mayAct(g, rights.Read, organization, w.Name)
 	}), nil
 }
 
@@ -43,17 +43,17 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request, organ
 	if err != nil {
 		return err
 	}
-	all, err := s.stores.readable(r.Context(), organization, g)
+	all, err := s.stores.readableWorkspaces(r.Context(), organization, g)
 	if err != nil {
 		return err
 	}
 	if err := s.docs.books.settleAll(r.Context(), organization, all); err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(w statebackend.Workspace) bool { return !f.takes(w) })
+	all = slices.DeleteFunc(all, func(w statebackend.Workspace) bool { return !f.takesWorkspace(w) })
 	reserved, _ := s.gate.split(organization)
 	return answerPage(w, r, all, func(w statebackend.Workspace) resource {
-		item := s.docs.resource(workspaceRef{organization, w.Name}, "", g, w.Live())
+		item := s.docs.workspaceResource(workspaceRef{organization, w.Name}, "", g, w.Live())
 		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // the lock of a split workspace is in another repository
 			item = item.withLock(w.Held)
 		}
@@ -61,7 +61,7 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request, organ
 	})
 }
 
-// settleAll is settle for the workspaces of an organization, if some may run something here.
+// settleAll is settleRecord for the workspaces of an organization, if some may run something here.
 func (s *books) settleAll(ctx context.Context, organization string, all []statebackend.Workspace) error {
 	if !slices.ContainsFunc(all, func(w statebackend.Workspace) bool { return s.runsHere(w.Live()) }) {
 		return nil
@@ -114,11 +114,11 @@ func newFilter(organization string, q url.Values) (filter, error) {
 		}
 	}
 	if len(f.tags)+len(f.without)+len(f.tagged) > maxFilters {
-		return filter{}, invalid("more than %d filters", maxFilters)
+		return filter{}, invalidError("more than %d filters", maxFilters)
 	}
 	for _, text := range []string{f.name, f.wildcard} {
 		if len(text) > maxWorkspace {
-			return filter{}, invalid("no name has more than %d bytes", maxWorkspace)
+			return filter{}, invalidError("no name has more than %d bytes", maxWorkspace)
 		}
 	}
 	return f, nil
@@ -129,7 +129,7 @@ func splitWords(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
 }
 
-func (f filter) takes(w statebackend.Workspace) bool {
+func (f filter) takesWorkspace(w statebackend.Workspace) bool {
 	r := w.Live()
 	if r == nil {
 		r = &statebackend.Record{}

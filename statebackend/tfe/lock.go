@@ -38,7 +38,7 @@ type locks struct {
 	runs   Runs
 }
 
-func (s locks) addTo(t table) {
+func (s locks) addRoutes(t table) {
 	t.onWorkspace("POST", "workspaces/{id}/actions/lock", rights.Write, s.lock)
 	t.onWorkspace("POST", "workspaces/{id}/actions/unlock", rights.Write, s.unlock)
 	t.onWorkspace("POST", "workspaces/{id}/actions/force-unlock", manage, s.forceUnlock)
@@ -60,12 +60,12 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h co
 		return err
 	}
 	info := s.locker.lockInfo(r, p, h, g)
-	info.Info = strings.TrimPrefix(printable(body.Reason+body.Data.Attributes.Reason)+", "+info.Info, ", ")
+	info.Info = strings.TrimPrefix(printableText(body.Reason+body.Data.Attributes.Reason)+", "+info.Info, ", ")
 	known := s.locker.recent.get(readerOf(r, p, g), s.gate.now()).list
 	if h == "" {
 		known = nil // another list, since the workspace must be checked for locks before the claim
 	}
-	if _, err := s.locker.take(r.Context(), p, h, info, known); err != nil {
+	if _, err := s.locker.takeExisting(r.Context(), p, h, info, known); err != nil {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK})
@@ -76,8 +76,8 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h co
 func (s locker) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
 		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.gate.now().UTC(), Who: s.holderName(r, g.Caller), Info: s.runPage(r, p, g),
-		Version: clip(printable(r.Header.Get("Terraform-Version")), maxShort),
-		Path:    clip(printable(p.String()), 2*maxShort),
+		Version: clipText(printableText(r.Header.Get("Terraform-Version")), maxShort),
+		Path:    clipText(printableText(p.String()), 2*maxShort),
 	}
 }
 
@@ -88,7 +88,7 @@ func (s locker) runPage(r *http.Request, p workspaceRef, g access.Grant) string 
 	if id, n, ok := runOf(g.Caller); ok && base != "" {
 		return strings.TrimSuffix(base, "/") + "/ui/runs/" + url.PathEscape(p.organization) + "/" + url.PathEscape(p.workspace) + "/" + id + "." + n
 	}
-	return printable(g.Origin["run"])
+	return printableText(g.Origin["run"])
 }
 
 // runOf returns the run whose token the caller has, whose subject is ID/NUMBER/ATTEMPT.
@@ -110,14 +110,14 @@ func (s locker) holderName(r *http.Request, c access.Caller) string {
 	if _, n, ok := runOf(c); ok {
 		name = "run " + n
 	}
-	return clip(name, 2*maxShort) + "@" + clip(printable(s.gate.kit.Guard.ClientIP(r)), maxShort)
+	return clipText(name, 2*maxShort) + "@" + clipText(printableText(s.gate.kit.Guard.ClientIP(r)), maxShort)
 }
 
-// take takes the lock of an existing workspace. known is a recent list to begin with, or
+// takeExisting takes the lock of an existing workspace. known is a recent list to begin with, or
 // nil.
-func (s locker) take(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
+func (s locker) takeExisting(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
 	s.recent.forget(p)
-	store, err := s.stores.store(ctx, p.organization)
+	store, err := s.stores.openNamed(ctx, p.organization)
 	if err != nil {
 		return nil, err
 	}
@@ -165,10 +165,10 @@ func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *st
 		return lockFree(ctx, l, workspace)
 	})
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
-		return nil, conflict("workspace already locked", "%w", err)
+		return nil, conflictError("workspace already locked", "%w", err)
 	}
 	if err == nil && h == "" && !looked {
-		return nil, conflict("workspace already locked", "workspace %q is locked by you already, maybe by another script: unlock it first", workspace)
+		return nil, conflictError("workspace already locked", "workspace %q is locked by you already, maybe by another script: unlock it first", workspace)
 	}
 	return l, err
 }
@@ -179,15 +179,15 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 	if err != nil || held == nil {
 		return err
 	}
-	return conflict("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), formatTime(held.Info.Created), held.Info.ID)
+	return conflictError("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), formatTime(held.Info.Created), held.Info.ID)
 }
 
 // answerLock answers with the workspace and its lock only. Clients that lock or unlock
 // need no more, and it sends no request.
 func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, held *statebackend.Held) error {
-	d := s.docs.resource(p, h, g, nil).withLock(held)
+	d := s.docs.workspaceResource(p, h, g, nil).withLock(held)
 	delete(d.Relationships, "project")
-	return answer(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
+	return sendDocument(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }
 
 // unlock ends the lock of the command, or of the subject for a stable id. A repeated
@@ -204,7 +204,7 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h 
 	err = at.store.Release(r.Context(), at.workspace, id)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
 		if h == "" {
-			return conflict("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
+			return conflictError("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
 		}
 		return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: e.Held})
 	}
@@ -221,7 +221,7 @@ func (s locker) findLocked(ctx context.Context, p workspaceRef) (located, error)
 	if reserved, _ := s.gate.split(p.organization); reserved {
 		return s.stores.locate(ctx, p)
 	}
-	store, err := s.stores.store(ctx, p.organization)
+	store, err := s.stores.openNamed(ctx, p.organization)
 	return located{workspaceRef: p, name: p.organization, store: store, workspace: p.workspace}, err
 }
 
@@ -235,9 +235,9 @@ func (s locks) checkNotExecuting(ctx context.Context, p workspaceRef) error {
 		return runError(err)
 	}
 	for _, run := range view.Runs {
-		if run.Status.executes() {
+		if run.Status.isExecuting() {
 			id := runID{p, view.Record, run.N}
-			return conflict(fmt.Sprintf("workspace is locked by Run %s", id), "run %s of workspace %q is %s\nhint: cancel the run instead", id, p, run.Status)
+			return conflictError(fmt.Sprintf("workspace is locked by Run %s", id), "run %s of workspace %q is %s\nhint: cancel the run instead", id, p, run.Status)
 		}
 	}
 	return nil
@@ -262,12 +262,12 @@ func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request, p workspaceRe
 		return err
 	}
 	if held == nil {
-		return conflict("workspace is not locked", "workspace %q is not locked", p)
+		return conflictError("workspace is not locked", "workspace %q is not locked", p)
 	}
 	defer s.locker.recent.forget(p)
 	err = at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID)
 	if errors.Is(err, oci.ErrNotFound) { // released meanwhile
-		return conflict("workspace is not locked", "workspace %q is not locked", p)
+		return conflictError("workspace is not locked", "workspace %q is not locked", p)
 	}
 	if err != nil {
 		return err

@@ -28,14 +28,14 @@ func Move(ctx context.Context, o Options, organizations []string, log *slog.Logg
 		if err != nil {
 			return err
 		}
-		if err := move(ctx, o, store, log.With("organization", name)); err != nil {
+		if err := moveRecords(ctx, o, store, log.With("organization", name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func move(ctx context.Context, o Options, store *statebackend.Store, log *slog.Logger) error {
+func moveRecords(ctx context.Context, o Options, store *statebackend.Store, log *slog.Logger) error {
 	book, err := variables.Open(store.Repo(), o.Sealer, o.Now, nil)
 	if err != nil {
 		return err
@@ -66,8 +66,8 @@ func move(ctx context.Context, o Options, store *statebackend.Store, log *slog.L
 	var settings []string
 	for _, w := range all {
 		r := w.Live()
-		if _, has := known[w.Name]; !has && r != nil && hasDecisions(decisions(*r)) {
-			if err := list.PutSettings(ctx, decisions(*r), r.By); err != nil {
+		if _, has := known[w.Name]; !has && r != nil && hasDecisions(runDecisions(*r)) {
+			if err := list.PutSettings(ctx, runDecisions(*r), r.By); err != nil {
 				return err
 			}
 			settings = append(settings, w.Name)

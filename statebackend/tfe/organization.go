@@ -19,12 +19,12 @@ type organizations struct {
 	operations bool // runs are executed here
 }
 
-func (s organizations) addTo(t table) {
-	t.add("GET", "ping", s.ping)
-	t.add("GET", "account/details", s.account)
-	t.add("GET", "organizations", s.listOrganizations)
+func (s organizations) addRoutes(t table) {
+	t.addRoute("GET", "ping", s.ping)
+	t.addRoute("GET", "account/details", s.account)
+	t.addRoute("GET", "organizations", s.listOrganizations)
 	t.onOrganization("GET", "organizations/{organization}", rights.Read, s.showOrganization)
-	t.onOrganization("GET", "organizations/{organization}/entitlement-set", rights.Read, s.entitlements)
+	t.onOrganization("GET", "organizations/{organization}/entitlement-set", rights.Read, s.showEntitlements)
 }
 
 type organizationAttributes struct {
@@ -33,17 +33,17 @@ type organizationAttributes struct {
 	Permissions map[string]bool `json:"permissions"`
 }
 
-func (s organizations) resource(name string, g access.Grant) resource {
+func (s organizations) organizationResource(name string, g access.Grant) resource {
 	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
 		Name: name, Mode: cmp.Or(s.mode(name), modeLocal),
 		// Which workspaces a caller may create depends on their names.
-		Permissions: map[string]bool{"can-create-workspace": s.gate.may(g, rights.Write, name, "")},
+		Permissions: map[string]bool{"can-create-workspace": s.gate.mayAct(g, rights.Write, name, "")},
 	}}
 }
 
 // listOrganizations lists the known organizations in which the caller may read something.
 func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.gate.allow(r, rights.Read, workspaceRef{})
+	g, err := s.gate.allowRef(r, rights.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}
@@ -51,28 +51,28 @@ func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return err
 	}
-	return answerPage(w, r, names, func(name string) resource { return s.resource(name, g) })
+	return answerPage(w, r, names, func(name string) resource { return s.organizationResource(name, g) })
 }
 
-// allowOrganization is allow for the routes with an organization in the path.
+// allowOrganization is allowRef for the routes with an organization in the path.
 func (s *gate) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
 	name := r.PathValue("organization")
 	if name == "" {
 		return "", access.Grant{}, errAbsent("no organization is named")
 	}
-	g, err := s.allow(r, action, workspaceRef{organization: name})
+	g, err := s.allowRef(r, action, workspaceRef{organization: name})
 	return name, g, err
 }
 
 // showOrganization answers for every name that a state can have: organizations are not
 // created before they are used.
 func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request, name string, g access.Grant) error {
-	return answer(w, http.StatusOK, document{Data: s.resource(name, g)})
+	return sendDocument(w, http.StatusOK, document{Data: s.organizationResource(name, g)})
 }
 
-// entitlements reports what an organization can do. Without operations the tools run
+// showEntitlements reports what an organization can do. Without operations the tools run
 // where they are started.
-func (s organizations) entitlements(w http.ResponseWriter, r *http.Request, name string, _ access.Grant) error {
+func (s organizations) showEntitlements(w http.ResponseWriter, r *http.Request, name string, _ access.Grant) error {
 	can := map[string]bool{"state-storage": true, "operations": s.operations}
 	for _, cannot := range []string{
 		"agents", "audit-logging", "cost-estimation", "global-run-tasks", "private-module-registry", "private-run-tasks",
@@ -80,7 +80,7 @@ func (s organizations) entitlements(w http.ResponseWriter, r *http.Request, name
 	} {
 		can[cannot] = false
 	}
-	return answer(w, http.StatusOK, document{Data: resource{Type: "entitlement-sets", ID: "org-" + name, Attributes: can}})
+	return sendDocument(w, http.StatusOK, document{Data: resource{Type: "entitlement-sets", ID: "org-" + name, Attributes: can}})
 }
 
 // ping identifies this API. It checks no right, since the tools call it before they have
@@ -94,12 +94,12 @@ type userAttributes struct {
 
 // account reports the caller of a token. The tools use it to test a pasted token.
 func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.gate.allow(r, rights.Read, workspaceRef{})
+	g, err := s.gate.allowRef(r, rights.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}
 	name := nameOf(g.Caller)
-	return answer(w, http.StatusOK, document{Data: resource{
+	return sendDocument(w, http.StatusOK, document{Data: resource{
 		Type: "users", ID: "user-" + name, Attributes: userAttributes{name, g.Mode != "login" && g.Mode != "session"},
 	}})
 }

@@ -66,10 +66,10 @@ type outputRoutes struct {
 	memory *service.Limiter[string]
 }
 
-func (s outputRoutes) addTo(t table) {
+func (s outputRoutes) addRoutes(t table) {
 	t.onWorkspace("GET", "workspaces/{id}/current-state-version-outputs", rights.Read, s.currentOutputs)
-	t.add("GET", "state-versions/{id}/outputs", on(s.gate.findVersion, rights.Read, s.versionOutputs))
-	t.add("GET", "state-version-outputs/{id}", s.showOutput)
+	t.addRoute("GET", "state-versions/{id}/outputs", handleOne(s.gate.findVersion, rights.Read, s.versionOutputs))
+	t.addRoute("GET", "state-version-outputs/{id}", s.showOutput)
 }
 
 // outputsOf reads the outputs of version n; the caller calls release to free their
@@ -93,7 +93,7 @@ func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located,
 func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
 	o, release, err := s.outputsOf(ctx, g, at, n)
 	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
-		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is no longer the newest: run the command again", n, at.workspaceRef)
+		err = newRefusal(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is no longer the newest: run the command again", n, at.workspaceRef)
 	}
 	return o, release, err
 }
@@ -114,7 +114,7 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := at.head(ctx, states)
+	v, err := at.describeHead(ctx, states)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, func() {}, nil
 	}
@@ -126,7 +126,7 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 		return nil, nil, err
 	}
 	for _, name := range o.names {
-		d := o.resource(name, false)
+		d := o.outputResource(name, false)
 		a := d.Attributes.(outputAttributes)
 		list = append(list, resource{Type: "workspace-outputs", ID: d.ID, Attributes: workspaceOutput{a.Name, a.Sensitive, a.Type, a.Value}})
 	}
@@ -137,9 +137,9 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 // the tools read only one. Without a state the list is empty: the tools would treat not
 // found as an error.
 func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
-	at, v, err := s.stores.current(r.Context(), p, h)
+	at, v, err := s.stores.currentVersion(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
-		return answer(w, http.StatusOK, document{Data: []resource{}})
+		return sendDocument(w, http.StatusOK, document{Data: []resource{}})
 	}
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request, p w
 		return err
 	}
 	defer release()
-	return answer(w, http.StatusOK, document{Data: o.list()})
+	return sendDocument(w, http.StatusOK, document{Data: o.list()})
 }
 
 // versionOutputs answers with the outputs of one version, in pages.
@@ -171,7 +171,7 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.gate.allow(r, rights.Read, id.workspaceRef)
+	g, err := s.gate.allowRef(r, rights.Read, id.workspaceRef)
 	if err != nil {
 		return err
 	}
@@ -180,11 +180,11 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	data, err := o.one(id.name)
+	data, err := o.oneOutput(id.name)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: data})
+	return sendDocument(w, http.StatusOK, document{Data: data})
 }
 
 // openOutputs reads the outputs of version n of an existing workspace.
@@ -215,20 +215,20 @@ func (o outputs) list() []resource {
 	}
 	list := make([]resource, len(o.names))
 	for i, name := range o.names {
-		list[i] = o.resource(name, false)
+		list[i] = o.outputResource(name, false)
 	}
 	return list
 }
 
-// one returns an output with its value, even if it is sensitive.
-func (o outputs) one(name string) (resource, error) {
+// oneOutput returns an output with its value, even if it is sensitive.
+func (o outputs) oneOutput(name string) (resource, error) {
 	if _, ok := o.all[name]; !ok {
 		return resource{}, errNoID()
 	}
-	return o.resource(name, true), nil
+	return o.outputResource(name, true), nil
 }
 
-func (o outputs) resource(name string, showSensitive bool) resource {
+func (o outputs) outputResource(name string, showSensitive bool) resource {
 	output := o.all[name]
 	a := outputAttributes{Name: name, Sensitive: output.Sensitive, Type: simpleType(output.Type)}
 	if !output.Sensitive || showSensitive {

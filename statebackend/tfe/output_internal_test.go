@@ -89,11 +89,11 @@ func TestOutputs(t *testing.T) {
 		})
 	}
 	o := must.Get(readOutputs(of, 3, []byte(plain)))(t)
-	r := must.Get(o.one("a"))(t)
+	r := must.Get(o.oneOutput("a"))(t)
 	if value := r.Attributes.(outputAttributes).Value; string(value) != `"s3cret"` {
 		t.Errorf("a sensitive output asked for by its id is %s", value)
 	}
-	if _, err := o.one("c"); refusedWith(err) != 404 {
+	if _, err := o.oneOutput("c"); refusedWith(err) != 404 {
 		t.Errorf("an output that there is not: %v", err)
 	}
 }

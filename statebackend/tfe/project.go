@@ -23,12 +23,12 @@ type projects struct {
 	stores *stores
 }
 
-func (p projects) addTo(t table) {
+func (p projects) addRoutes(t table) {
 	t.onOrganization("GET", "organizations/{organization}/projects", rights.Read, p.list)
 	t.onOrganization("POST", "organizations/{organization}/projects", manage, p.create)
-	t.add("GET", "projects/{id}", on(p.gate.findProject, rights.Read, p.show))
-	t.add("PATCH", "projects/{id}", on(p.gate.findProject, manage, p.update))
-	t.add("DELETE", "projects/{id}", on(p.gate.findProject, manage, p.delete))
+	t.addRoute("GET", "projects/{id}", handleOne(p.gate.findProject, rights.Read, p.show))
+	t.addRoute("PATCH", "projects/{id}", handleOne(p.gate.findProject, manage, p.update))
+	t.addRoute("DELETE", "projects/{id}", handleOne(p.gate.findProject, manage, p.delete))
 }
 
 // namedProject is a project that a request names.
@@ -37,27 +37,27 @@ type namedProject struct {
 	g                  access.Grant
 }
 
-// findProject is allow for the routes with the id of a project in the path.
+// findProject is allowRef for the routes with the id of a project in the path.
 func (s *gate) findProject(r *http.Request, action rights.Action) (p namedProject, err error) {
 	if p.organization, p.name, err = parseProjectID(r.PathValue("id")); err != nil {
 		return p, err
 	}
-	p.g, err = s.allow(r, action, workspaceRef{organization: p.organization})
+	p.g, err = s.allowRef(r, action, workspaceRef{organization: p.organization})
 	return p, err
 }
 
-// project returns a label as a resource; organization "" means that none was named.
-func project(organization, name string) resource {
+// projectResource returns a label as a resource; organization "" means that none was named.
+func projectResource(organization, name string) resource {
 	r := resource{Type: "projects", ID: projectID(organization, name), Attributes: map[string]string{"name": name}}
 	if organization != "" {
-		r.Relationships = map[string]relation{"organization": to("organizations", organization)}
+		r.Relationships = map[string]relation{"organization": relationTo("organizations", organization)}
 	}
 	return r
 }
 
 // list lists the labels of the workspaces that the caller may read.
 func (p projects) list(w http.ResponseWriter, r *http.Request, organization string, g access.Grant) error {
-	all, err := p.stores.readable(r.Context(), organization, g)
+	all, err := p.stores.readableWorkspaces(r.Context(), organization, g)
 	if err != nil {
 		return err
 	}
@@ -72,11 +72,11 @@ func (p projects) list(w http.ResponseWriter, r *http.Request, organization stri
 	if want := r.URL.Query().Get("filter[names]"); want != "" {
 		wanted := splitWords(want)
 		if len(wanted) > maxFilters {
-			return invalid("more than %d names", maxFilters)
+			return invalidError("more than %d names", maxFilters)
 		}
 		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(wanted, n) })
 	}
-	return answerPage(w, r, names, func(name string) resource { return project(organization, name) })
+	return answerPage(w, r, names, func(name string) resource { return projectResource(organization, name) })
 }
 
 // projectBody is the body of a request that creates or changes a project.
@@ -98,12 +98,12 @@ func (p projects) create(w http.ResponseWriter, r *http.Request, organization st
 	}
 	name := body.Data.Attributes.Name
 	if body.Data.Attributes.Description != "" {
-		return invalid("a project is a label of workspaces, and has no description")
+		return invalidError("a project is a label of workspaces, and has no description")
 	}
 	if !validProject(name) {
-		return invalid("a project has a name of at most %d characters", maxProject)
+		return invalidError("a project has a name of at most %d characters", maxProject)
 	}
-	return answer(w, http.StatusCreated, document{Data: project(organization, name)})
+	return sendDocument(w, http.StatusCreated, document{Data: projectResource(organization, name)})
 }
 
 func validProject(name string) bool {
@@ -112,19 +112,19 @@ func validProject(name string) bool {
 
 // show answers for every label, since there is no list of the labels in use.
 func (projects) show(w http.ResponseWriter, _ *http.Request, named namedProject) error {
-	return answer(w, http.StatusOK, document{Data: project(named.organization, named.name)})
+	return sendDocument(w, http.StatusOK, document{Data: projectResource(named.organization, named.name)})
 }
 
 // delete has nothing to delete: it refuses labels that workspaces still have.
 func (p projects) delete(w http.ResponseWriter, r *http.Request, named namedProject) error {
 	name := named.name
-	all, err := p.stores.readable(r.Context(), named.organization, named.g)
+	all, err := p.stores.readableWorkspaces(r.Context(), named.organization, named.g)
 	if err != nil {
 		return err
 	}
 	for _, ws := range all {
 		if live := ws.Live(); name == defaultProject || live != nil && live.Project == name {
-			return refuse(http.StatusUnprocessableEntity, "project is in use", "project %q has workspaces\nhint: give them another project first", name)
+			return newRefusal(http.StatusUnprocessableEntity, "project is in use", "project %q has workspaces\nhint: give them another project first", name)
 		}
 	}
 	return noContent(w)
@@ -137,7 +137,7 @@ func (p projects) update(w http.ResponseWriter, r *http.Request, named namedProj
 		return err
 	}
 	if a := body.Data.Attributes; a.Name != "" && a.Name != named.name || a.Description != "" {
-		return invalid("a project is a label of workspaces: it has no description, and no other name\nhint: make another project, and give it to the workspaces")
+		return invalidError("a project is a label of workspaces: it has no description, and no other name\nhint: make another project, and give it to the workspaces")
 	}
-	return answer(w, http.StatusOK, document{Data: project(named.organization, named.name)})
+	return sendDocument(w, http.StatusOK, document{Data: projectResource(named.organization, named.name)})
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// final reports whether the run has ended.
-func (s RunStatus) final() bool {
+// isFinal reports whether the run has ended.
+func (s RunStatus) isFinal() bool {
 	return slices.Contains([]RunStatus{RunPlannedAndFinished, RunApplied, RunErrored, RunDiscarded, RunCanceled}, s)
 }
 
-// executes reports whether the run is executing, so that only the run may end the lock of
+// isExecuting reports whether the run is executing, so that only the run may end the lock of
 // its workspace.
-func (s RunStatus) executes() bool {
+func (s RunStatus) isExecuting() bool {
 	return slices.Contains([]RunStatus{RunPlanning, RunConfirmed, RunApplying}, s)
 }
 
@@ -59,36 +59,36 @@ type runBody struct {
 	}
 }
 
-// options returns the options that the body requests, if they are supported.
-func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions, error) {
+// runOptions returns the options that the body requests, if they are supported.
+func (b runBody) runOptions(c configurationID, r *statebackend.Record) (RunOptions, error) {
 	a := b.Data.Attributes
 	o := RunOptions{
-		Speculative: a.PlanOnly || c.speculative(), AutoApply: isOn(r, settingAutoApply) && !a.SavePlan, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
-		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: printable(a.Message),
+		Speculative: a.PlanOnly || c.isSpeculative(), AutoApply: isOn(r, settingAutoApply) && !a.SavePlan, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
+		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: printableText(a.Message),
 	}
 	if a.AutoApply != nil {
 		o.AutoApply = *a.AutoApply
 	}
 	switch {
 	case o.Destroy && !o.Speculative && !isOn(r, settingAllowDestroy):
-		return o, invalid("allow-destroy-plan is off: this workspace cannot be destroyed")
+		return o, invalidError("allow-destroy-plan is off: this workspace cannot be destroyed")
 	case o.Speculative && !isOn(r, settingSpeculative):
-		return o, invalid("speculative-enabled is off: no run of this workspace only plans\nhint: save the plan by -out, or ask for a run that waits to be confirmed")
+		return o, invalidError("speculative-enabled is off: no run of this workspace only plans\nhint: save the plan by -out, or ask for a run that waits to be confirmed")
 	case a.AllowConfig:
-		return o, invalid("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
+		return o, invalidError("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
 	case a.AllowEmpty, len(a.InvokeActions) > 0, len(a.Policies) > 0:
-		return o, invalid("allow-empty-apply, invoke-action-addrs and policy-paths are not for runs of this server")
+		return o, invalidError("allow-empty-apply, invoke-action-addrs and policy-paths are not for runs of this server")
 	case o.Destroy && o.RefreshOnly, o.RefreshOnly && o.NoRefresh, o.RefreshOnly && len(o.Replace) > 0, o.Destroy && len(o.Replace) > 0:
-		return o, invalid("is-destroy, refresh-only, refresh and replace-addrs exclude each other")
+		return o, invalidError("is-destroy, refresh-only, refresh and replace-addrs exclude each other")
 	case o.SavePlan && o.AutoApply:
-		return o, invalid("save-plan and auto-apply exclude each other")
+		return o, invalidError("save-plan and auto-apply exclude each other")
 	}
 	if err := errors.Join(checkAddresses("target-addrs", o.Targets), checkAddresses("replace-addrs", o.Replace)); err != nil {
 		return o, err
 	}
 	var err error
 	if o.Variables, err = variables.Parse(a.Variables); err != nil {
-		return o, invalid("%w", err)
+		return o, invalidError("%w", err)
 	}
 	return o, nil
 }
@@ -103,22 +103,22 @@ type runRoutes struct {
 	phases         phases
 }
 
-func (s runRoutes) addTo(t table) {
-	t.add("POST", "runs", s.createRun)
-	t.add("GET", "runs/{id}", s.showRun)
-	t.add("GET", "runs/{id}/run-events", s.listRunEvents)
+func (s runRoutes) addRoutes(t table) {
+	t.addRoute("POST", "runs", s.createRun)
+	t.addRoute("GET", "runs/{id}", s.showRun)
+	t.addRoute("GET", "runs/{id}/run-events", s.listRunEvents)
 	for _, action := range []RunAction{RunConfirm, RunDiscard, RunCancel, RunForceCancel} {
-		t.add("POST", "runs/{id}/actions/"+string(action), s.act(action))
+		t.addRoute("POST", "runs/{id}/actions/"+string(action), s.actionHandler(action))
 	}
 	t.onWorkspace("GET", "workspaces/{id}/runs", rights.Read, s.listRuns)
-	t.add("GET", "organizations/{organization}/runs/queue", s.runQueue)
-	t.add("GET", "organizations/{organization}/capacity", s.capacity)
+	t.addRoute("GET", "organizations/{organization}/runs/queue", s.runQueue)
+	t.addRoute("GET", "organizations/{organization}/capacity", s.showCapacity)
 }
 
 // createRun queues a run of an uploaded configuration. The workspace is named in the body,
 // so the caller must first have the right to run anything.
 func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.gate.allow(r, rights.Run, workspaceRef{}); err != nil {
+	if _, err := s.gate.allowRef(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body runBody
@@ -129,12 +129,12 @@ func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.gate.allow(r, rights.Run, p)
+	g, err := s.gate.allowRef(r, rights.Run, p)
 	if err != nil {
 		return err
 	}
 	if body.Data.Relationships.Configuration.Data.ID == "" {
-		return invalid("configuration-version is missing: a run executes what was uploaded for it")
+		return invalidError("configuration-version is missing: a run executes what was uploaded for it")
 	}
 	c, err := parseConfigurationID(body.Data.Relationships.Configuration.Data.ID)
 	if err != nil {
@@ -147,11 +147,11 @@ func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	options, err := body.options(c, at.live())
+	options, err := body.runOptions(c, at.liveRecord())
 	if err != nil {
 		return err
 	}
-	given, err := at.given(r.Context(), options.Variables)
+	given, err := at.givenVariables(r.Context(), options.Variables)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := runID{p, c.record, run.N}
-	return answer(w, http.StatusCreated, document{Data: s.reader.resource(id, run, g)})
+	return sendDocument(w, http.StatusCreated, document{Data: s.reader.runResource(id, run, g)})
 }
 
 // largeBody bounds the body of a run, which may have many variables.
@@ -176,7 +176,7 @@ func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions
 	case len(its) > 1:
 		return Run{}, errTwice(c)
 	case len(its) == 0:
-		return Run{}, invalid("configuration version %s has not been uploaded", c)
+		return Run{}, invalidError("configuration version %s has not been uploaded", c)
 	}
 	layer, err := format.ReadConfiguration(ctx, repo, its[0])
 	if err != nil {
@@ -206,15 +206,15 @@ func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions
 func runError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoRun):
-		return refuse(http.StatusNotFound, "not found", "%w", err)
+		return newRefusal(http.StatusNotFound, "not found", "%w", err)
 	case errors.Is(err, ErrRunStatus):
-		return refuse(http.StatusConflict, "transition not allowed", "%w", err)
+		return newRefusal(http.StatusConflict, "transition not allowed", "%w", err)
 	case errors.Is(err, ErrRunPending):
-		return refuse(http.StatusConflict, "workspace has a run", "%w\nhint: discard or cancel it first", err)
+		return newRefusal(http.StatusConflict, "workspace has a run", "%w\nhint: discard or cancel it first", err)
 	case errors.Is(err, ErrTooManyRuns):
-		return refuse(http.StatusConflict, "too many runs", "%w\nhint: discard or cancel some", err)
+		return newRefusal(http.StatusConflict, "too many runs", "%w\nhint: discard or cancel some", err)
 	case errors.Is(err, oci.ErrTooLarge):
-		return invalid("%w\nhint: give large values to runs by files of the configuration", err)
+		return invalidError("%w\nhint: give large values to runs by files of the configuration", err)
 	}
 	return err
 }
@@ -231,12 +231,12 @@ func (s runReader) findRun(r *http.Request, prefix string, action rights.Action)
 	if err != nil {
 		return runID{}, access.Grant{}, err
 	}
-	g, err := s.gate.allow(r, action, id.workspaceRef)
+	g, err := s.gate.allowRef(r, action, id.workspaceRef)
 	return id, g, err
 }
 
-// open reads the run that the id in the path names.
-func (s runReader) open(r *http.Request, prefix string) (runID, Run, access.Grant, error) {
+// readNamed reads the run that the id in the path names.
+func (s runReader) readNamed(r *http.Request, prefix string) (runID, Run, access.Grant, error) {
 	id, g, err := s.findRun(r, prefix, rights.Read)
 	if err != nil {
 		return id, Run{}, g, err
@@ -278,37 +278,37 @@ type runAttributes struct {
 	ErrorMessage string          `json:"error-message,omitempty"`
 }
 
-// confirmable reports whether the plan of a run can be approved.
-func (r Run) confirmable() bool {
+// isConfirmable reports whether the plan of a run can be approved.
+func (r Run) isConfirmable() bool {
 	return r.Status == RunPlanned || r.Status == RunPlannedAndSaved
 }
 
-// resource returns a run as a resource. The tools skip missing parts (cost estimates,
+// runResource returns a run as a resource. The tools skip missing parts (cost estimates,
 // policies, task stages).
-func (s runReader) resource(id runID, run Run, g access.Grant) resource {
-	may := s.gate.may(g, rights.Run, id.organization, id.workspace)
+func (s runReader) runResource(id runID, run Run, g access.Grant) resource {
+	may := s.gate.mayAct(g, rights.Run, id.organization, id.workspace)
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
 	return resource{Type: "runs", ID: id.String(), Attributes: runAttributes{
 		Status: run.Status, Message: run.Message, Created: formatTime(run.Created), HasChanges: run.HasChanges,
 		AutoApply: run.AutoApply, IsDestroy: run.Destroy, PlanOnly: run.Speculative, Refresh: !run.NoRefresh, RefreshOnly: run.RefreshOnly,
 		SavePlan: run.SavePlan, Targets: run.Targets, Replace: run.Replace, Source: "tfe-api", ErrorMessage: run.Error,
 		Actions: map[string]bool{
-			"is-cancelable": stops && !run.Cancelled, "is-confirmable": run.confirmable(),
-			"is-discardable": run.confirmable() || run.Status == RunPending, "is-force-cancelable": stops && run.Cancelled,
+			"is-cancelable": stops && !run.Cancelled, "is-confirmable": run.isConfirmable(),
+			"is-discardable": run.isConfirmable() || run.Status == RunPending, "is-force-cancelable": stops && run.Cancelled,
 		},
 		Permissions: map[string]bool{"can-apply": may, "can-cancel": may, "can-discard": may, "can-force-cancel": may, "can-force-execute": false},
 	}, Relationships: map[string]relation{
-		"workspace": to("workspaces", id.id("")), "plan": to("plans", id.of(planPrefix)), "apply": to("applies", id.of(applyPrefix)),
-		"configuration-version": to(configurationKind, configurationID{id.workspaceRef, id.record, run.Configuration}.String()),
+		"workspace": relationTo("workspaces", id.workspaceID("")), "plan": relationTo("plans", id.withPrefix(planPrefix)), "apply": relationTo("applies", id.withPrefix(applyPrefix)),
+		"configuration-version": relationTo(configurationKind, configurationID{id.workspaceRef, id.record, run.Configuration}.String()),
 	}}
 }
 
 func (s runRoutes) showRun(w http.ResponseWriter, r *http.Request) error {
-	id, run, g, err := s.reader.open(r, runPrefix)
+	id, run, g, err := s.reader.readNamed(r, runPrefix)
 	if err != nil {
 		return err
 	}
-	doc := document{Data: s.reader.resource(id, run, g)}
+	doc := document{Data: s.reader.runResource(id, run, g)}
 	for include := range strings.SplitSeq(r.URL.Query().Get("include"), ",") {
 		switch include {
 		case "workspace":
@@ -319,29 +319,29 @@ func (s runRoutes) showRun(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			doc.Included = append(doc.Included, s.docs.resource(id.workspaceRef, "", g, at.live()), s.organizations.resource(id.organization, g))
+			doc.Included = append(doc.Included, s.docs.workspaceResource(id.workspaceRef, "", g, at.liveRecord()), s.organizations.organizationResource(id.organization, g))
 		case "plan", "apply":
-			d, err := s.phases.phase(r, id, run, g, Phase(include))
+			d, err := s.phases.phaseResource(r, id, run, g, Phase(include))
 			if err != nil {
 				return err
 			}
 			doc.Included = append(doc.Included, d)
 		}
 	}
-	return answer(w, http.StatusOK, doc)
+	return sendDocument(w, http.StatusOK, doc)
 }
 
 // listRunEvents answers with an empty list: the tools look for warnings in it.
 func (s runRoutes) listRunEvents(w http.ResponseWriter, r *http.Request) error {
-	if _, _, _, err := s.reader.open(r, runPrefix); err != nil {
+	if _, _, _, err := s.reader.readNamed(r, runPrefix); err != nil {
 		return err
 	}
 	return answerPage[resource](w, r, nil, nil)
 }
 
-// act returns the handler of an action. A caller that approves a plan has seen that plan,
+// actionHandler returns the handler of an action. A caller that approves a plan has seen that plan,
 // since a run has only one.
-func (s runRoutes) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
+func (s runRoutes) actionHandler(action RunAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, g, err := s.reader.findRun(r, runPrefix, rights.Run)
 		if err != nil {
@@ -357,7 +357,7 @@ func (s runRoutes) act(action RunAction) func(http.ResponseWriter, *http.Request
 		if err != nil {
 			return err
 		}
-		d := Decision{Action: action, By: g.Caller, Comment: printable(body.Comment)}
+		d := Decision{Action: action, By: g.Caller, Comment: printableText(body.Comment)}
 		if action == RunConfirm {
 			d.Plan = run.Plan
 		}
@@ -386,21 +386,21 @@ func (s runRoutes) listRuns(w http.ResponseWriter, r *http.Request, p workspaceR
 			return run.Status == RunPlannedAndFinished || run.Status == RunPlannedAndSaved
 		})
 	}
-	return answerPage(w, r, runs, func(run Run) resource { return s.reader.resource(runID{p, view.Record, run.N}, run, g) })
+	return answerPage(w, r, runs, func(run Run) resource { return s.reader.runResource(runID{p, view.Record, run.N}, run, g) })
 }
 
-// current returns the run that is executing or waits for approval, if there is one.
-func (v RunView) current(p workspaceRef) (runID, bool) {
+// currentRun returns the run that is executing or waits for approval, if there is one.
+func (v RunView) currentRun(p workspaceRef) (runID, bool) {
 	for _, run := range v.Runs {
-		if run.Status.executes() || run.Status == RunPlanned {
+		if run.Status.isExecuting() || run.Status == RunPlanned {
 			return runID{p, v.Record, run.N}, true
 		}
 	}
 	return runID{}, false
 }
 
-// waiting returns the queue of an organization, without runs that the caller may not see.
-func (s runRoutes) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
+// waitingQueue returns the queue of an organization, without runs that the caller may not see.
+func (s runRoutes) waitingQueue(r *http.Request) (string, access.Grant, RunQueue, error) {
 	organization, g, err := s.gate.allowOrganization(r, rights.Read)
 	if err != nil {
 		return "", g, RunQueue{}, err
@@ -410,7 +410,7 @@ func (s runRoutes) waiting(r *http.Request) (string, access.Grant, RunQueue, err
 		return "", g, RunQueue{}, runError(err)
 	}
 	q.Waiting = slices.DeleteFunc(slices.Clone(q.Waiting), func(run QueuedRun) bool {
-		return run.Organization != organization || !s.gate.may(g, rights.Read, organization, run.Name)
+		return run.Organization != organization || !s.gate.mayAct(g, rights.Read, organization, run.Name)
 	})
 	return organization, g, q, nil
 }
@@ -418,15 +418,15 @@ func (s runRoutes) waiting(r *http.Request) (string, access.Grant, RunQueue, err
 // runQueue lists the waiting runs. The tools subtract the running ones from the position,
 // and print how many must end first.
 func (s runRoutes) runQueue(w http.ResponseWriter, r *http.Request) error {
-	_, g, q, err := s.waiting(r)
+	_, g, q, err := s.waitingQueue(r)
 	if err != nil {
 		return err
 	}
-	from, end, meta := readPage(r.URL.Query()).of(len(q.Waiting))
+	from, end, meta := readPage(r.URL.Query()).rangeOf(len(q.Waiting))
 	list := make([]resource, 0, end-from)
 	for i, run := range q.Waiting[from:end] {
 		id := runID{workspaceRef{run.Organization, run.Name}, run.Record, run.N}
-		d := s.reader.resource(id, Run{N: run.N, Status: RunPending, Created: time.Time{}}, g)
+		d := s.reader.runResource(id, Run{N: run.N, Status: RunPending, Created: time.Time{}}, g)
 		if a, ok := d.Attributes.(runAttributes); ok && from+i+q.Running > 0 {
 			a.Position = q.Running + from + i + 1
 			d.Attributes = a
@@ -434,15 +434,15 @@ func (s runRoutes) runQueue(w http.ResponseWriter, r *http.Request) error {
 		delete(d.Relationships, "configuration-version") // the queue does not know it
 		list = append(list, d)
 	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return sendDocument(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-func (s runRoutes) capacity(w http.ResponseWriter, r *http.Request) error {
-	organization, _, q, err := s.waiting(r)
+func (s runRoutes) showCapacity(w http.ResponseWriter, r *http.Request) error {
+	organization, _, q, err := s.waitingQueue(r)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: resource{
+	return sendDocument(w, http.StatusOK, document{Data: resource{
 		Type: "organization-capacity", ID: organization, Attributes: map[string]int{"pending": len(q.Waiting), "running": q.Running},
 	}})
 }
@@ -466,15 +466,15 @@ func checkAddresses(name string, list []string) error {
 	return nil
 }
 
-// given returns what a run gets: the variables of its workspace and of the request.
-func (at located) given(ctx context.Context, requested map[string]json.RawMessage) (variables.Given, error) {
-	own, sets, err := at.book.Of(ctx, at.workspaceRef.workspace, projectName(at.live().Project))
+// givenVariables returns what a run gets: the variables of its workspace and of the request.
+func (at located) givenVariables(ctx context.Context, requested map[string]json.RawMessage) (variables.Given, error) {
+	own, sets, err := at.book.Of(ctx, at.workspaceRef.workspace, projectName(at.liveRecord().Project))
 	if err != nil {
 		return variables.Given{}, err
 	}
 	given, err := variables.Give(own, sets, requested)
 	if err != nil {
-		err = invalid("%w\nhint: give it another value", err)
+		err = invalidError("%w\nhint: give it another value", err)
 	}
 	return given, err
 }

@@ -29,12 +29,12 @@ const (
 	cvPrefix    = "cv-"
 )
 
-func (r runID) of(prefix string) string {
-	return prefix + r.key() + "." + r.record + "." + strconv.Itoa(r.n)
+func (r runID) withPrefix(prefix string) string {
+	return prefix + r.urlKey() + "." + r.record + "." + strconv.Itoa(r.n)
 }
 
 // String returns the id of the run.
-func (r runID) String() string { return r.of(runPrefix) }
+func (r runID) String() string { return r.withPrefix(runPrefix) }
 
 // prefixOf returns the prefix of the ids of a phase.
 func prefixOf(p Phase) string {
@@ -44,7 +44,7 @@ func prefixOf(p Phase) string {
 	return planPrefix
 }
 
-// parseRunID parses an id made by [runID.of].
+// parseRunID parses an id made by [runID.withPrefix].
 func parseRunID(id, prefix string) (runID, error) {
 	p, record, tail, err := parseRecordID(id, prefix)
 	if err != nil {
@@ -99,7 +99,7 @@ func newConfigurationID(p workspaceRef, record string, now time.Time, speculativ
 	return configurationID{p, record, fmt.Sprintf("%08x%x%s", uint32(now.Unix()), flags, hex.EncodeToString(b[:])[1:])}
 }
 
-func (c configurationID) String() string { return cvPrefix + c.key() + "." + c.record + "." + c.hex }
+func (c configurationID) String() string { return cvPrefix + c.urlKey() + "." + c.record + "." + c.hex }
 
 // parseConfigurationID parses an id made by String.
 func parseConfigurationID(id string) (configurationID, error) {
@@ -109,16 +109,16 @@ func parseConfigurationID(id string) (configurationID, error) {
 	}
 	c := configurationID{p, record, tail}
 	b, err := hex.DecodeString(tail)
-	if err != nil || len(b) != 8 || hex.EncodeToString(b) != tail || c.flags() > flagSpeculative|flagProvisional {
+	if err != nil || len(b) != 8 || hex.EncodeToString(b) != tail || c.flagBits() > flagSpeculative|flagProvisional {
 		return configurationID{}, errNoID()
 	}
 	return c, nil
 }
 
-func (c configurationID) flags() int64 { return hexDigits(c.hex[8:9]) }
+func (c configurationID) flagBits() int64 { return hexDigits(c.hex[8:9]) }
 
-func (c configurationID) speculative() bool { return c.flags()&flagSpeculative != 0 }
-func (c configurationID) provisional() bool { return c.flags()&flagProvisional != 0 }
+func (c configurationID) isSpeculative() bool { return c.flagBits()&flagSpeculative != 0 }
+func (c configurationID) isProvisional() bool { return c.flagBits()&flagProvisional != 0 }
 
 // createdAt returns when the upload was announced, to the second.
 func (c configurationID) createdAt() time.Time { return timeOfUpload(c.hex) }

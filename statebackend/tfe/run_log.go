@@ -48,7 +48,7 @@ func (r Run) phaseStatus(p Phase) string {
 		return "errored"
 	case r.Status == RunCanceled:
 		return "canceled"
-	case r.Status == RunDiscarded, p == PhaseApply && r.Status.final() && r.Status != RunApplied:
+	case r.Status == RunDiscarded, p == PhaseApply && r.Status.isFinal() && r.Status != RunApplied:
 		return "unreachable"
 	case p == PhasePlan && r.Status == RunPlanning, p == PhaseApply && r.Status == RunApplying:
 		return "running"
@@ -67,18 +67,18 @@ type phases struct {
 	time   time.Duration // Options.RunTime
 }
 
-func (s phases) addTo(t table) {
-	t.add("GET", "plans/{id}", s.showPhase(PhasePlan))
-	t.add("GET", "plans/{id}/json-output", s.showPlan(func(d PlanDocument) (any, error) { return d.Plan, nil }))
-	t.add("GET", "plans/{id}/json-output-redacted", s.showPlan(PlanDocument.forTool))
-	t.add("GET", "applies/{id}", s.showPhase(PhaseApply))
-	t.add("GET", "logs/{token}", s.readLog)
+func (s phases) addRoutes(t table) {
+	t.addRoute("GET", "plans/{id}", s.showPhase(PhasePlan))
+	t.addRoute("GET", "plans/{id}/json-output", s.showPlan(func(d PlanDocument) (any, error) { return d.Plan, nil }))
+	t.addRoute("GET", "plans/{id}/json-output-redacted", s.showPlan(PlanDocument.forTool))
+	t.addRoute("GET", "applies/{id}", s.showPhase(PhaseApply))
+	t.addRoute("GET", "logs/{token}", s.readLog)
 }
 
-// phase returns a plan or an apply as a resource, with a signed address for its log, since
+// phaseResource returns a plan or an apply as a resource, with a signed address for its log, since
 // readers of a log send no token.
-func (s phases) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
-	at := id.of(prefixOf(p))
+func (s phases) phaseResource(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
+	at := id.withPrefix(prefixOf(p))
 	token, err := s.signer.issue(signedUpload{Kind: signedLog, Workspace: at}, g.Caller, s.time+logTime)
 	if err != nil {
 		return resource{}, err
@@ -95,21 +95,21 @@ func (s phases) phase(r *http.Request, id runID, run Run, g access.Grant, p Phas
 // showPhase returns the handler of plans or of applies.
 func (s phases) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, run, g, err := s.reader.open(r, prefixOf(p))
+		id, run, g, err := s.reader.readNamed(r, prefixOf(p))
 		if err != nil {
 			return err
 		}
-		d, err := s.phase(r, id, run, g, p)
+		d, err := s.phaseResource(r, id, run, g, p)
 		if err != nil {
 			return err
 		}
-		return answer(w, http.StatusOK, document{Data: d})
+		return sendDocument(w, http.StatusOK, document{Data: d})
 	}
 }
 
-// header returns the text before the log of a phase. The tools drop the first three
+// logHeader returns the text before the log of a phase. The tools drop the first three
 // lines of an apply, which on other servers repeat those of the plan.
-func (r runID) header(p Phase) string {
+func (r runID) logHeader(p Phase) string {
 	if p == PhasePlan {
 		return string(rune(startOfText))
 	}
@@ -137,9 +137,9 @@ func (s phases) readLog(w http.ResponseWriter, r *http.Request) error {
 	offset := readNumber(r, "offset", 0)
 	limit := readNumber(r, "limit", defaultPart)
 	if offset < 0 || limit < 1 {
-		return malformed("offset and limit must be numbers, and limit not 0")
+		return malformedError("offset and limit must be numbers, and limit not 0")
 	}
-	part, err := s.part(r, id, p, offset, min(limit, maxPart))
+	part, err := s.readLogPart(r, id, p, offset, min(limit, maxPart))
 	if err != nil {
 		return runError(err)
 	}
@@ -164,9 +164,9 @@ func readNumber(r *http.Request, name string, without int64) int64 {
 	return n
 }
 
-// part returns the part of a log at an offset, including its header and its end.
-func (s phases) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
-	header := id.header(p)
+// readLogPart returns the part of a log at an offset, including its header and its end.
+func (s phases) readLogPart(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
+	header := id.logHeader(p)
 	var out []byte
 	if offset < int64(len(header)) {
 		out = append(out, header[offset:min(int64(len(header)), offset+limit)]...)
@@ -273,13 +273,13 @@ func redactChange(change map[string]any) {
 		if same {
 			other = "same"
 		}
-		change[side] = redact(change[side], change[side+"_sensitive"], other)
+		change[side] = redactMarked(change[side], change[side+"_sensitive"], other)
 	}
 }
 
-// redact replaces the values that marks call sensitive by text derived from by, so that
+// redactMarked replaces the values that marks call sensitive by text derived from by, so that
 // values which differ between the two sides still do.
-func redact(value, marks any, by string) any {
+func redactMarked(value, marks any, by string) any {
 	all, _ := marks.(bool)
 	switch v := value.(type) {
 	case map[string]any:
@@ -289,16 +289,16 @@ func redact(value, marks any, by string) any {
 			if all {
 				mark = true
 			}
-			v[key] = redact(v[key], mark, by)
+			v[key] = redactMarked(v[key], mark, by)
 		}
 	case []any:
 		under, _ := marks.([]any)
 		for i := range v {
 			switch {
 			case all:
-				v[i] = redact(v[i], true, by)
+				v[i] = redactMarked(v[i], true, by)
 			case i < len(under):
-				v[i] = redact(v[i], under[i], by)
+				v[i] = redactMarked(v[i], under[i], by)
 			}
 		}
 	case string:

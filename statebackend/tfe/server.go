@@ -111,24 +111,24 @@ func newTable(o Options) table {
 	sets := setRoutes{gate: g, finder: f, books: b, wrote: o.Wrote}
 
 	t := table{gate: g, mux: o.Kit.Mux(), methods: map[string][]string{}, snapshots: o.SnapshotInterval}
-	orgs.addTo(t)
-	projects{gate: g, stores: st}.addTo(t)
-	workspaces{gate: g, stores: st, docs: docs, recent: last, outputs: out}.addTo(t)
-	workspaceWrites{gate: g, docs: docs, records: records, locker: lock}.addTo(t)
-	tags{gate: g, stores: st, records: records}.addTo(t)
-	variableRoutes{gate: g, finder: f, books: b, sets: sets}.addTo(t)
-	sets.addTo(t)
-	locks{gate: g, docs: docs, locker: lock, runs: o.Runs}.addTo(t)
-	versions{gate: g, stores: st, signer: sign, outputs: out}.addTo(t)
-	versionWrites{gate: g, signer: sign, writer: write, memory: memory, maxState: o.MaxState}.addTo(t)
-	out.addTo(t)
-	uploads{gate: g, signer: sign, writer: write, configurations: configs, memory: memory, duplicates: newLimiter(o.Memory), maxState: o.MaxState}.addTo(t)
+	orgs.addRoutes(t)
+	projects{gate: g, stores: st}.addRoutes(t)
+	workspaces{gate: g, stores: st, docs: docs, recent: last, outputs: out}.addRoutes(t)
+	workspaceWrites{gate: g, docs: docs, records: records, locker: lock}.addRoutes(t)
+	tags{gate: g, stores: st, records: records}.addRoutes(t)
+	variableRoutes{gate: g, finder: f, books: b, sets: sets}.addRoutes(t)
+	sets.addRoutes(t)
+	locks{gate: g, docs: docs, locker: lock, runs: o.Runs}.addRoutes(t)
+	versions{gate: g, stores: st, signer: sign, outputs: out}.addRoutes(t)
+	versionWrites{gate: g, signer: sign, writer: write, memory: memory, maxState: o.MaxState}.addRoutes(t)
+	out.addRoutes(t)
+	uploads{gate: g, signer: sign, writer: write, configurations: configs, memory: memory, duplicates: newLimiter(o.Memory), maxState: o.MaxState}.addRoutes(t)
 	if o.Runs != nil {
 		found := runReader{gate: g, runs: o.Runs}
 		logs := phases{reader: found, signer: sign, time: o.RunTime}
-		configs.addTo(t)
-		runRoutes{gate: g, configurations: configs, reader: found, docs: docs, organizations: orgs, phases: logs}.addTo(t)
-		logs.addTo(t)
+		configs.addRoutes(t)
+		runRoutes{gate: g, configurations: configs, reader: found, docs: docs, organizations: orgs, phases: logs}.addRoutes(t)
+		logs.addRoutes(t)
 	}
 	return t
 }
@@ -141,8 +141,8 @@ type table struct {
 	snapshots time.Duration // Options.SnapshotInterval
 }
 
-// add adds a route whose work at the registry is bounded by requestTime.
-func (t table) add(method, path string, h service.Handler) {
+// addRoute adds a route whose work at the registry is bounded by requestTime.
+func (t table) addRoute(method, path string, h service.Handler) {
 	t.addLong(method, path, func(w http.ResponseWriter, r *http.Request) error {
 		r, cancel := limitTime(r)
 		defer cancel()
@@ -152,7 +152,7 @@ func (t table) add(method, path string, h service.Handler) {
 
 // addLong adds a route that sends or takes a state, which a slow client may do for longer.
 func (t table) addLong(method, path string, h service.Handler) {
-	t.mux.Handle(method+" "+prefix+path, t.gate.wrap(h))
+	t.mux.Handle(method+" "+prefix+path, t.gate.wrapErrors(h))
 	t.methods[path] = append(t.methods[path], method)
 	if method == http.MethodGet {
 		t.methods[path] = append(t.methods[path], http.MethodHead)
@@ -161,9 +161,9 @@ func (t table) addLong(method, path string, h service.Handler) {
 
 func (t table) handler() http.Handler {
 	for path, methods := range t.methods {
-		t.mux.Handle(prefix+path, t.gate.wrap(wrongMethod(methods)))
+		t.mux.Handle(prefix+path, t.gate.wrapErrors(wrongMethod(methods)))
 	}
-	unknown := t.gate.wrap(func(http.ResponseWriter, *http.Request) error { return errAbsent("there is no such route") })
+	unknown := t.gate.wrapErrors(func(http.ResponseWriter, *http.Request) error { return errAbsent("there is no such route") })
 	t.mux.Handle(prefix, unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeader(w.Header())
@@ -202,7 +202,7 @@ func isClean(path string) bool {
 func wrongMethod(allowed []string) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", strings.Join(slices.Sorted(slices.Values(allowed)), ", "))
-		return refuse(http.StatusMethodNotAllowed, "method not allowed", "%s is not one of the methods of this route", printable(r.Method))
+		return newRefusal(http.StatusMethodNotAllowed, "method not allowed", "%s is not one of the methods of this route", printableText(r.Method))
 	}
 }
 
@@ -223,16 +223,16 @@ type gate struct {
 	finder *finder // of the workspaces of short ids
 }
 
-// wrap makes an http.Handler of h, whose errors become documents. [gate.allow] fills in
+// wrapErrors makes an http.Handler of h, whose errors become documents. [gate.allowRef] fills in
 // the caller.
-func (s *gate) wrap(h service.Handler) http.Handler {
+func (s *gate) wrapErrors(h service.Handler) http.Handler {
 	return s.kit.Handle(func(w http.ResponseWriter, r *http.Request) error {
 		return h(w, r.WithContext(statebackend.WithCaller(r.Context(), "")))
 	}, s.writeError)
 }
 
-// may reports whether a caller has a right.
-func (s *gate) may(g access.Grant, action rights.Action, organization, workspace string) bool {
+// mayAct reports whether a caller has a right.
+func (s *gate) mayAct(g access.Grant, action rights.Action, organization, workspace string) bool {
 	return g.May(s.right(action, organization, workspace))
 }
 
@@ -248,10 +248,10 @@ func (s *gate) mayChangeSets(g access.Grant, organization string) bool {
 	return s.mayAll(g, rights.Write, organization) && s.mayAll(g, rights.Run, organization)
 }
 
-// allow decides whether a request may act on a workspaceRef, before anything is looked
+// allowRef decides whether a request may act on a workspaceRef, before anything is looked
 // up. A name that no organization can have is not found.
-func (s *gate) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
-	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
+func (s *gate) allowRef(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
+	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.isReserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
 	if noOrganization || noWorkspace {
 		return access.Grant{}, errAbsent("no organization or workspace can have this name")
@@ -265,7 +265,7 @@ func (s *gate) allow(r *http.Request, action rights.Action, p workspaceRef) (acc
 		statebackend.SetCaller(r.Context(), g.Identity())
 	}
 	if err == nil && manages && g.Mode == modeOfRuns {
-		return access.Grant{}, refuse(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")
+		return access.Grant{}, newRefusal(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")
 	}
 	return g, err
 }
@@ -278,9 +278,9 @@ const (
 	modeOfRuns = "run"
 )
 
-// reserved reports whether a NAME belongs to a workspace of a split organization, which
+// isReserved reports whether a NAME belongs to a workspace of a split organization, which
 // has only the address ORGANIZATION/WORKSPACE.
-func (s *gate) reserved(name string) bool {
+func (s *gate) isReserved(name string) bool {
 	for i, c := range name {
 		if c != '.' {
 			continue
@@ -292,8 +292,8 @@ func (s *gate) reserved(name string) bool {
 	return false
 }
 
-// on makes a handler of one for what resolve finds and allows.
-func on[T any](resolve func(*http.Request, rights.Action) (T, error), action rights.Action, do func(http.ResponseWriter, *http.Request, T) error) service.Handler {
+// handleOne makes a handler of one for what resolve finds and allows.
+func handleOne[T any](resolve func(*http.Request, rights.Action) (T, error), action rights.Action, do func(http.ResponseWriter, *http.Request, T) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		found, err := resolve(r, action)
 		if err != nil {
@@ -306,12 +306,12 @@ func on[T any](resolve func(*http.Request, rights.Action) (T, error), action rig
 // onWorkspace adds a route with a workspace in its path, for callers that have the right to
 // the action there.
 func (t table) onWorkspace(method, path string, action rights.Action, h workspaceHandler) {
-	t.add(method, path, t.gate.workspaceHandler(action, h))
+	t.addRoute(method, path, t.gate.workspaceHandler(action, h))
 }
 
 // onOrganization adds a route with an organization in its path.
 func (t table) onOrganization(method, path string, action rights.Action, h func(http.ResponseWriter, *http.Request, string, access.Grant) error) {
-	t.add(method, path, func(w http.ResponseWriter, r *http.Request) error {
+	t.addRoute(method, path, func(w http.ResponseWriter, r *http.Request) error {
 		name, g, err := t.gate.allowOrganization(r, action)
 		if err != nil {
 			return err
@@ -329,7 +329,7 @@ func (s *gate) workspaceHandler(action rights.Action, do workspaceHandler) servi
 		if err != nil {
 			return err
 		}
-		g, err := s.allow(r, action, p)
+		g, err := s.allowRef(r, action, p)
 		if err != nil {
 			return err
 		}

@@ -56,8 +56,8 @@ const (
 // deciding are the settings that decide about runs.
 var deciding = [...]string{settingAutoApply, settingAllowDestroy, settingSpeculative}
 
-// decisions returns what a record says about runs.
-func decisions(r statebackend.Record) variables.Settings {
+// runDecisions returns what a record says about runs.
+func runDecisions(r statebackend.Record) variables.Settings {
 	d := variables.Settings{Workspace: r.Workspace, Project: r.Project, Mode: r.Mode, Options: map[string]string{}}
 	for _, name := range deciding {
 		if value := r.Settings[name]; value != "" {
@@ -89,14 +89,14 @@ func applyDecisions(r statebackend.Record, d variables.Settings) statebackend.Re
 	return r
 }
 
-// settle reads what decides about the runs of a workspace, and replaces in its record what
+// settleRecord reads what decides about the runs of a workspace, and replaces in its record what
 // that says about them.
-func (s *books) settle(ctx context.Context, at *located) (err error) {
+func (s *books) settleRecord(ctx context.Context, at *located) (err error) {
 	if at.book, err = s.open(ctx, at.organization); err != nil {
 		return err
 	}
 	all, err := at.book.Settings(ctx, at.workspaceRef.workspace)
-	if err == nil && at.live() != nil {
+	if err == nil && at.liveRecord() != nil {
 		r := applyDecisions(*at.record, all[at.workspaceRef.workspace])
 		at.record = &r
 	}
@@ -105,45 +105,45 @@ func (s *books) settle(ctx context.Context, at *located) (err error) {
 
 // settleRemote is settle where the record does not say that nothing runs here.
 func (s *books) settleRemote(ctx context.Context, at *located) error {
-	if !s.runsHere(at.live()) {
+	if !s.runsHere(at.liveRecord()) {
 		return nil
 	}
-	return s.settle(ctx, at)
+	return s.settleRecord(ctx, at)
 }
 
-// usual returns the default of a setting.
-func usual(name string) bool { return name != settingAutoApply }
+// defaultSetting returns the default of a setting.
+func defaultSetting(name string) bool { return name != settingAutoApply }
 
 // isOn returns a setting of a workspace.
 func isOn(r *statebackend.Record, name string) bool {
 	if r != nil && r.Settings[name] != "" {
 		return r.Settings[name] == "true"
 	}
-	return usual(name)
+	return defaultSetting(name)
 }
 
-func empty(raw json.RawMessage) bool {
+func isEmptyJSON(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(raw, []byte("null")) || bytes.Equal(raw, []byte(`""`))
 }
 
-// refused returns the reason why a setting cannot be stored.
-func (a requestedSettings) refused() error {
+// whyRefused returns the reason why a setting cannot be stored.
+func (a requestedSettings) whyRefused() error {
 	given := func(b *bool) bool { return b != nil && *b }
 	switch {
-	case !empty(a.Repository):
-		return invalid("vcs-repo: no push starts a run on this server\nhint: leave out vcs_repo, and let CI of that repository plan and apply")
+	case !isEmptyJSON(a.Repository):
+		return invalidError("vcs-repo: no push starts a run on this server\nhint: leave out vcs_repo, and let CI of that repository plan and apply")
 	case len(a.Prefixes)+len(a.Patterns) > 0:
-		return invalid("trigger-prefixes and trigger-patterns: no push starts a run on this server\nhint: leave them out")
+		return invalidError("trigger-prefixes and trigger-patterns: no push starts a run on this server\nhint: leave them out")
 	case a.Global != nil && !*a.Global, given(a.InProject):
-		return invalid("global-remote-state false and project-remote-state: who may read a state is in the rights of callers here, and no setting of a workspace takes them away\nhint: set global_remote_state = true, also where the resource has it unset and sends false, and give the right to read to fewer callers")
+		return invalidError("global-remote-state false and project-remote-state: who may read a state is in the rights of callers here, and no setting of a workspace takes them away\nhint: set global_remote_state = true, also where the resource has it unset and sends false, and give the right to read to fewer callers")
 	case given(a.AutoTrigger):
-		return invalid("auto-apply-run-trigger: this server has no run triggers")
+		return invalidError("auto-apply-run-trigger: this server has no run triggers")
 	case given(a.Assessments):
-		return invalid("assessments-enabled: this server does not check workspaces for drift\nhint: let CI plan by schedule")
+		return invalidError("assessments-enabled: this server does not check workspaces for drift\nhint: let CI plan by schedule")
 	case a.AgentPool != nil && *a.AgentPool != "":
-		return invalid("agent-pool-id: there are no agents; runs are executed by the server or where the tool is started")
-	case !empty(a.DestroyAt), !empty(a.DestroyAfter):
-		return invalid("auto-destroy: this server does not destroy on a schedule")
+		return invalidError("agent-pool-id: there are no agents; runs are executed by the server or where the tool is started")
+	case !isEmptyJSON(a.DestroyAt), !isEmptyJSON(a.DestroyAfter):
+		return invalidError("auto-destroy: this server does not destroy on a schedule")
 	}
 	return a.checkTool()
 }
@@ -154,7 +154,7 @@ func (a requestedSettings) checkTool() error {
 		return nil
 	}
 	if _, err := addr.ParseConstraint(*a.Tool); err != nil || strings.TrimSpace(*a.Tool) == "" {
-		return invalid("terraform-version must be a version such as 1.12.6, a constraint such as ~> 1.12.0, or %s", anyTool)
+		return invalidError("terraform-version must be a version such as 1.12.6, a constraint such as ~> 1.12.0, or %s", anyTool)
 	}
 	return nil
 }
@@ -165,9 +165,9 @@ func sameRuns(a, b *statebackend.Record) bool {
 		isOn(a, settingSpeculative) == isOn(b, settingSpeculative)
 }
 
-// keep stores the settings in a record.
-func (a requestedSettings) keep(r *statebackend.Record) error {
-	if err := a.refused(); err != nil {
+// keepSettings stores the settings in a record.
+func (a requestedSettings) keepSettings(r *statebackend.Record) error {
+	if err := a.whyRefused(); err != nil {
 		return err
 	}
 	next := map[string]string{}
@@ -178,7 +178,7 @@ func (a requestedSettings) keep(r *statebackend.Record) error {
 	} {
 		switch {
 		case value == nil:
-		case *value == usual(name):
+		case *value == defaultSetting(name):
 			delete(next, name)
 		default:
 			next[name] = strconv.FormatBool(*value)
@@ -198,7 +198,7 @@ func (a requestedSettings) keep(r *statebackend.Record) error {
 		r.Settings = nil
 	}
 	if r.Mode == modeRemote && next[settingFolder] != "" {
-		return invalid("working-directory: a run on this server begins in the folder that is uploaded\nhint: leave it out, and start the tool in that folder")
+		return invalidError("working-directory: a run on this server begins in the folder that is uploaded\nhint: leave it out, and start the tool in that folder")
 	}
 	return nil
 }

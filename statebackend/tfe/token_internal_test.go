@@ -92,7 +92,7 @@ func TestSignedUpload(t *testing.T) {
 func TestLongSignedUpload(t *testing.T) {
 	long := strings.Repeat("<", maxLineage) // JSON encodes it with six characters
 	of := workspaceRef{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
-	want := signedUpload{Workspace: of.id(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Proof: access.Proof{Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}}
+	want := signedUpload{Workspace: of.workspaceID(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Proof: access.Proof{Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}}
 	k := signer{testKeyring(t, 1), time.Now, nil}
 	got, err := k.redeem(mustIssue(t, k, want))
 	got.Expires = 0

@@ -42,7 +42,7 @@ type uploads struct {
 	maxState       int64
 }
 
-func (s uploads) addTo(t table) { t.addLong("PUT", "uploads/{token}", s.upload) }
+func (s uploads) addRoutes(t table) { t.addLong("PUT", "uploads/{token}", s.receiveUpload) }
 
 // stateWriter writes received states.
 type stateWriter struct {
@@ -52,16 +52,16 @@ type stateWriter struct {
 	wrote  func(ctx context.Context, name string) <-chan struct{}
 }
 
-// upload receives the announced bytes. It answers 200 once they are stored, also for a
+// receiveUpload receives the announced bytes. It answers 200 once they are stored, also for a
 // repeated request, so that one whose answer was lost can be sent again.
-func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
+func (s uploads) receiveUpload(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
 		return err
 	}
 	switch t.Kind {
 	case signedJSON:
-		return s.drop(w, r, t)
+		return s.discardDuplicate(w, r, t)
 	case signedConfiguration:
 		return s.configurations.storeConfiguration(w, r, t)
 	}
@@ -76,7 +76,7 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	if size < 0 {
 		size = s.maxState
 	}
-	release, err := reserve(s.memory, t.Caller(), size)
+	release, err := reserveMemory(s.memory, t.Caller(), size)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.writer.write(r, g, t, state); err != nil {
+	if _, err := s.writer.writeSigned(r, g, t, state); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -97,7 +97,7 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 }
 
 func stateTooLarge(limit int64) error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the state has more than %s", text.Size(limit))
+	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the state has more than %s", text.Size(limit))
 }
 
 // readState reads the bytes of a state.
@@ -110,7 +110,7 @@ func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, erro
 		return nil, stateTooLarge(s.maxState)
 	}
 	if err != nil {
-		return nil, malformed("the upload of the state is incomplete: %w", err)
+		return nil, malformedError("the upload of the state is incomplete: %w", err)
 	}
 	return state, nil
 }
@@ -135,9 +135,9 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return b.Bytes(), err
 }
 
-// drop reads the duplicate of a state, which is in clear, and discards it.
-func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) error {
-	release, err := reserve(s.duplicates, t.Caller(), 0)
+// discardDuplicate reads the duplicate of a state, which is in clear, and discards it.
+func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t signedUpload) error {
+	release, err := reserveMemory(s.duplicates, t.Caller(), 0)
 	if err != nil {
 		return err
 	}
@@ -153,15 +153,15 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) er
 		return stateTooLarge(maxDuplicate)
 	}
 	if err != nil {
-		return malformed("the upload of the state is incomplete: %w", err)
+		return malformedError("the upload of the state is incomplete: %w", err)
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// write stores the state of a signed upload.
-func (s stateWriter) write(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
-	if err := t.matches(state); err != nil {
+// writeSigned stores the state of a signed upload.
+func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
+	if err := t.matchState(state); err != nil {
 		return statebackend.Version{}, err
 	}
 	p, h, err := parseWorkspaceID(t.Workspace, s.gate.now())
@@ -172,7 +172,7 @@ func (s stateWriter) write(r *http.Request, g access.Grant, t signedUpload, stat
 	defer cancel()
 	at, _, mine := s.stores.findHeld(ctx, p, t.Lock)
 	if !mine {
-		if at, _, err = s.stores.look(ctx, p, h); err != nil {
+		if at, _, err = s.stores.findForCommand(ctx, p, h); err != nil {
 			return statebackend.Version{}, err
 		}
 	}
@@ -184,7 +184,7 @@ func (s stateWriter) write(r *http.Request, g access.Grant, t signedUpload, stat
 	var v statebackend.Version
 	repeated := false
 	do := func(l *statebackend.Lock) (err error) {
-		v, repeated, err = put(ctx, l, state, t.Force)
+		v, repeated, err = putFollowing(ctx, l, state, t.Force)
 		return err
 	}
 	err = at.store.Resumed(ctx, at.workspace, t.Lock, do)
@@ -204,23 +204,23 @@ func (s stateWriter) write(r *http.Request, g access.Grant, t signedUpload, stat
 	return v, err
 }
 
-// matches reports whether a state is the announced one.
-func (t signedUpload) matches(state []byte) error {
+// matchState reports whether a state is the announced one.
+func (t signedUpload) matchState(state []byte) error {
 	if checksum(state) != t.MD5 {
-		return invalid("the state is not the one that was announced: its MD5 sum differs")
+		return invalidError("the state is not the one that was announced: its MD5 sum differs")
 	}
 	if err := statebackend.CheckState(state); err != nil {
 		return err
 	}
 	lineage, serial, _ := statebackend.Meta(state)
 	if serial != t.Serial || t.Lineage != "" && lineage != t.Lineage {
-		return invalid("the state has serial %d of lineage %q, and %d of %q was announced", serial, printable(lineage), t.Serial, t.Lineage)
+		return invalidError("the state has serial %d of lineage %q, and %d of %q was announced", serial, printableText(lineage), t.Serial, t.Lineage)
 	}
 	return nil
 }
 
-// put writes a state if it may follow the current one, or with force.
-func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, repeated bool, err error) {
+// putFollowing writes a state if it may follow the current one, or with force.
+func putFollowing(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, repeated bool, err error) {
 	v, repeated, err = l.Succeeds(ctx, state)
 	if repeated {
 		return v, true, nil
@@ -237,12 +237,12 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v
 func (s locker) withOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
-		l, lockErr := s.take(ctx, p, h, info, nil)
+		l, lockErr := s.takeExisting(ctx, p, h, info, nil)
 		if lockErr != nil {
 			return lockErr
 		}
 		err = do(l)
-		if unlockErr := unlock(ctx, l); err == nil {
+		if unlockErr := unlockAlways(ctx, l); err == nil {
 			err = unlockErr
 		}
 		if !errors.Is(err, statebackend.ErrLockLost) {
@@ -252,8 +252,8 @@ func (s locker) withOwnLock(ctx context.Context, p workspaceRef, h commandID, in
 	return err
 }
 
-// unlock ends a lock, even if the client has disconnected.
-func unlock(ctx context.Context, l *statebackend.Lock) error {
+// unlockAlways ends a lock, even if the client has disconnected.
+func unlockAlways(ctx context.Context, l *statebackend.Lock) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()
 	return l.Unlock(ctx)
@@ -272,12 +272,12 @@ func newLimiter(size int64) *service.Limiter[string] {
 	return service.NewLimiter[string](service.Limits{Total: size, Share: max(size/2, 1), Count: maxUploads})
 }
 
-// reserve reserves n bytes for a caller, at most the whole memory, until release is
+// reserveMemory reserves n bytes for a caller, at most the whole memory, until release is
 // called. It fails if they are not available.
-func reserve(l *service.Limiter[string], c access.Caller, n int64) (release func(), err error) {
+func reserveMemory(l *service.Limiter[string], c access.Caller, n int64) (release func(), err error) {
 	release, ok := l.Acquire(subjectOf(c), n)
 	if !ok {
-		return nil, refuse(http.StatusServiceUnavailable, "service unavailable", "too much is being uploaded; try again in a moment")
+		return nil, newRefusal(http.StatusServiceUnavailable, "service unavailable", "too much is being uploaded; try again in a moment")
 	}
 	return release, nil
 }
@@ -347,7 +347,7 @@ func (k signer) issue(t signedUpload, c access.Caller, life time.Duration) (stri
 
 // errUploadURL says that a token was not made by this server or one with its keys.
 func errUploadURL() error {
-	return refuse(http.StatusForbidden, "forbidden", "this upload address is not valid; run the command again for a new one")
+	return newRefusal(http.StatusForbidden, "forbidden", "this upload address is not valid; run the command again for a new one")
 }
 
 // redeem parses a token. The signature is checked before the time, so that only a token
@@ -363,7 +363,7 @@ func (k signer) redeem(token string) (signedUpload, error) {
 		return signedUpload{}, errUploadURL()
 	}
 	if k.now().Unix() >= t.Expires {
-		return signedUpload{}, refuse(http.StatusGone, "gone", "this upload address has expired; run the command again for a new one")
+		return signedUpload{}, newRefusal(http.StatusGone, "gone", "this upload address has expired; run the command again for a new one")
 	}
 	return t, nil
 }

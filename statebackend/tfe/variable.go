@@ -27,22 +27,22 @@ type variableRoutes struct {
 	sets   setRoutes
 }
 
-func (v variableRoutes) addTo(t table) {
+func (v variableRoutes) addRoutes(t table) {
 	for _, path := range []string{"workspaces/{id}/vars", "varsets/{set}/relationships/vars"} {
-		t.add("GET", path, on(v.holder, rights.Read, v.list))
-		t.add("POST", path, on(v.holder, manage, v.create))
-		t.add("GET", path+"/{variable}", on(v.find, rights.Read, v.show))
-		t.add("PATCH", path+"/{variable}", on(v.find, manage, v.update))
-		t.add("DELETE", path+"/{variable}", on(v.find, manage, v.delete))
+		t.addRoute("GET", path, handleOne(v.holderIn, rights.Read, v.list))
+		t.addRoute("POST", path, handleOne(v.holderIn, manage, v.create))
+		t.addRoute("GET", path+"/{variable}", handleOne(v.findVariable, rights.Read, v.show))
+		t.addRoute("PATCH", path+"/{variable}", handleOne(v.findVariable, manage, v.update))
+		t.addRoute("DELETE", path+"/{variable}", handleOne(v.findVariable, manage, v.delete))
 	}
-	t.add("GET", "workspaces/{id}/all-vars", on(v.holder, rights.Read, v.listAll))
+	t.addRoute("GET", "workspaces/{id}/all-vars", handleOne(v.holderIn, rights.Read, v.listAll))
 	// The routes of older clients: the workspace is in the filter, in the body, or is
 	// found by the variable.
-	t.add("GET", "vars", on(v.holder, rights.Read, v.list))
-	t.add("POST", "vars", v.createNamed)
-	t.add("GET", "vars/{variable}", on(v.find, rights.Read, v.show))
-	t.add("PATCH", "vars/{variable}", on(v.find, manage, v.update))
-	t.add("DELETE", "vars/{variable}", on(v.find, manage, v.delete))
+	t.addRoute("GET", "vars", handleOne(v.holderIn, rights.Read, v.list))
+	t.addRoute("POST", "vars", v.createNamed)
+	t.addRoute("GET", "vars/{variable}", handleOne(v.findVariable, rights.Read, v.show))
+	t.addRoute("PATCH", "vars/{variable}", handleOne(v.findVariable, manage, v.update))
+	t.addRoute("DELETE", "vars/{variable}", handleOne(v.findVariable, manage, v.delete))
 }
 
 // books read and write what decides about the runs of organizations.
@@ -62,7 +62,7 @@ func (s *books) open(ctx context.Context, organization string) (*variables.Listi
 			return nil, err
 		}
 	}
-	store, err := s.stores.store(ctx, organization)
+	store, err := s.stores.openNamed(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -90,21 +90,21 @@ func (h holder) String() string {
 	return h.workspaceRef.String()
 }
 
-// holder returns the holder that a request names.
-func (v variableRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
+// holderIn returns the holder that a request names.
+func (v variableRoutes) holderIn(r *http.Request, action rights.Action) (holder, error) {
 	switch {
 	case r.PathValue("set") != "":
-		return v.sets.holder(r, action)
+		return v.sets.holderOfSet(r, action)
 	case r.PathValue("id") != "":
 		return v.holderOf(r, r.PathValue("id"), action)
 	case r.PathValue("variable") != "":
 		return v.holderWith(r, action)
 	}
-	p, err := filtered(r)
+	p, err := filteredWorkspace(r)
 	if err != nil {
 		return holder{}, err
 	}
-	return v.ofWorkspace(r, p, v.finder.id(p), action)
+	return v.ofWorkspace(r, p, v.finder.issueID(p), action)
 }
 
 // holderOf returns the workspace of an id.
@@ -114,7 +114,7 @@ func (v variableRoutes) holderOf(r *http.Request, id string, action rights.Actio
 		return holder{}, err
 	}
 	if !isShort(strings.TrimPrefix(id, "ws-")) {
-		id = p.id("")
+		id = p.workspaceID("")
 	}
 	return v.ofWorkspace(r, p, id, action)
 }
@@ -130,7 +130,7 @@ func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holde
 		return holder{}, err
 	}
 	var found *workspaceRef
-	err = v.finder.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+	err = v.finder.eachOrganization(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
 		book, err := v.books.open(r.Context(), name)
 		if err != nil {
 			return err
@@ -147,18 +147,18 @@ func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holde
 	if found == nil {
 		return holder{}, errNoID()
 	}
-	return v.ofWorkspace(r, *found, v.finder.id(*found), action)
+	return v.ofWorkspace(r, *found, v.finder.issueID(*found), action)
 }
 
 // ofWorkspace decides about a request for the variables of a workspace. To change what a
 // run gets needs the right to run, even if this server executes no runs: another one may.
 func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action rights.Action) (h holder, err error) {
 	h = holder{workspaceRef: p, id: id}
-	if h.g, err = v.gate.allow(r, action, p); err != nil {
+	if h.g, err = v.gate.allowRef(r, action, p); err != nil {
 		return h, err
 	}
 	if action == manage {
-		if _, err := v.gate.allow(r, rights.Run, p); err != nil {
+		if _, err := v.gate.allowRef(r, rights.Run, p); err != nil {
 			return h, err
 		}
 	}
@@ -193,16 +193,16 @@ const (
 	variablePrefix = "var-"
 )
 
-func (h holder) resource(one variables.Variable) resource {
+func (h holder) variableResource(one variables.Variable) resource {
 	a := variableAttributes{Key: one.Key, Value: &one.Value, Description: one.Description, Category: one.Category, HCL: one.HCL, Sensitive: one.Sensitive}
 	if one.Sensitive {
 		a.Value = nil
 	}
 	d := resource{Type: variableKind, ID: variablePrefix + one.ID, Attributes: a}
 	if h.set != nil {
-		d.Relationships = map[string]relation{"varset": to(setKind, h.id)}
+		d.Relationships = map[string]relation{"varset": relationTo(setKind, h.id)}
 	} else {
-		d.Relationships = map[string]relation{"configurable": to("workspaces", h.id)}
+		d.Relationships = map[string]relation{"configurable": relationTo("workspaces", h.id)}
 	}
 	return d
 }
@@ -212,11 +212,11 @@ func (v variableRoutes) list(w http.ResponseWriter, r *http.Request, h holder) e
 	if err != nil {
 		return err
 	}
-	return h.answer(w, r, all)
+	return h.sendVariables(w, r, all)
 }
 
-func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.Variable) error {
-	return answerPage(w, r, all, h.resource)
+func (h holder) sendVariables(w http.ResponseWriter, r *http.Request, all []variables.Variable) error {
+	return answerPage(w, r, all, h.variableResource)
 }
 
 // listAll lists the variables in effect for a workspace: its own, and those of its sets.
@@ -225,7 +225,7 @@ func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request, h holder
 	if err != nil {
 		return err
 	}
-	return h.answer(w, r, variables.Counting(own, sets))
+	return h.sendVariables(w, r, variables.Counting(own, sets))
 }
 
 // listApplied returns the variables of a workspace and of the sets that it uses.
@@ -257,18 +257,18 @@ type variableBody struct {
 	} `json:"data"`
 }
 
-// apply writes a body into a variable. A sensitive variable stays sensitive; otherwise
+// applyTo writes a body into a variable. A sensitive variable stays sensitive; otherwise
 // its value could be read.
-func (b variableBody) apply(to *variables.Variable) error {
+func (b variableBody) applyTo(to *variables.Variable) error {
 	a := b.Data.Attributes
 	if to.Sensitive && a.Sensitive != nil && !*a.Sensitive {
-		return invalid("sensitive: a sensitive variable cannot be made readable\nhint: delete it and create a new one")
+		return invalidError("sensitive: a sensitive variable cannot be made readable\nhint: delete it and create a new one")
 	}
 	if a.Category != nil && to.Category != "" && *a.Category != to.Category {
-		return invalid("category: a variable keeps its category\nhint: delete it, and make another one")
+		return invalidError("category: a variable keeps its category\nhint: delete it, and make another one")
 	}
 	if to.Sensitive && a.Key != nil && *a.Key != to.Key && a.Value == nil {
-		return invalid("key: a sensitive variable gets another name only with another value")
+		return invalidError("key: a sensitive variable gets another name only with another value")
 	}
 	for value, to := range map[*string]*string{a.Key: &to.Key, a.Value: &to.Value, a.Description: &to.Description, a.Category: &to.Category} {
 		if value != nil {
@@ -280,25 +280,25 @@ func (b variableBody) apply(to *variables.Variable) error {
 			*to = *value
 		}
 	}
-	to.Description = printable(to.Description)
+	to.Description = printableText(to.Description)
 	return nil
 }
 
-// check refuses a variable that cannot be stored, or given to a run.
-func (v variableRoutes) check(one variables.Variable, others []variables.Variable) error {
+// checkVariable refuses a variable that cannot be stored, or given to a run.
+func (v variableRoutes) checkVariable(one variables.Variable, others []variables.Variable) error {
 	if err := one.Check(); err != nil {
-		return invalid("%w", err)
+		return invalidError("%w", err)
 	}
 	if one.Category == variables.Environment && v.books.runs != nil {
 		if err := v.books.runs.CheckEnvironment(one.Key); err != nil {
-			return invalid("key: %w", err)
+			return invalidError("key: %w", err)
 		}
 	}
 	if one.Sensitive && v.books.sealer == nil {
-		return invalid("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
+		return invalidError("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
 	}
 	if isTaken(one, others) {
-		return invalid("Key has already been taken")
+		return invalidError("Key has already been taken")
 	}
 	return nil
 }
@@ -320,13 +320,13 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request, h holder)
 	if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	return v.make(w, r, h, body)
+	return v.makeVariable(w, r, h, body)
 }
 
 // createNamed creates a variable of the workspace that the body names, so the caller must
 // first have the right to run anything.
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
-	if _, err := v.gate.allow(r, rights.Run, workspaceRef{}); err != nil {
+	if _, err := v.gate.allowRef(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body variableBody
@@ -337,34 +337,34 @@ func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	return v.make(w, r, h, body)
+	return v.makeVariable(w, r, h, body)
 }
 
-func (v variableRoutes) make(w http.ResponseWriter, r *http.Request, h holder, body variableBody) error {
+func (v variableRoutes) makeVariable(w http.ResponseWriter, r *http.Request, h holder, body variableBody) error {
 	one := variables.Variable{ID: newID(h.organization), Workspace: h.workspace}
 	if h.set != nil {
 		one.Set = h.set.ID
 		one.Workspace = ""
 	}
-	if err := body.apply(&one); err != nil {
+	if err := body.applyTo(&one); err != nil {
 		return err
 	}
-	if err := v.keep(r, h, one, "create"); err != nil {
+	if err := v.keepVariable(r, h, one, "create"); err != nil {
 		return err
 	}
 	if err := v.keepAlone(r, h, one); err != nil {
 		return err
 	}
-	return answer(w, http.StatusCreated, document{Data: h.resource(one)})
+	return sendDocument(w, http.StatusCreated, document{Data: h.variableResource(one)})
 }
 
-// keep stores a variable and records the change.
-func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, action string) error {
+// keepVariable stores a variable and records the change.
+func (v variableRoutes) keepVariable(r *http.Request, h holder, one variables.Variable, action string) error {
 	others, err := h.variables(r.Context())
 	if err != nil {
 		return err
 	}
-	if err := v.check(one, others); err != nil {
+	if err := v.checkVariable(one, others); err != nil {
 		return err
 	}
 	if slices.Contains(others, one) {
@@ -373,7 +373,7 @@ func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, 
 	if err := h.book.PutVariable(r.Context(), one, false, authorOf(h.g.Caller)); err != nil {
 		return explainFull(err)
 	}
-	h.record(one, action, http.StatusOK)
+	h.recordVariable(one, action, http.StatusOK)
 	return nil
 }
 
@@ -391,15 +391,15 @@ func (v variableRoutes) keepAlone(r *http.Request, h holder, one variables.Varia
 	if err := h.book.PutVariable(r.Context(), one, true, authorOf(h.g.Caller)); err != nil {
 		return err
 	}
-	h.record(one, "delete", http.StatusUnprocessableEntity)
-	return invalid("key: somebody else is creating a variable with this key\nhint: try again")
+	h.recordVariable(one, "delete", http.StatusUnprocessableEntity)
+	return invalidError("key: somebody else is creating a variable with this key\nhint: try again")
 }
 
-// record names the variable in the record of changes, but never its value.
-func (h holder) record(one variables.Variable, action string, status int) {
-	detail := fmt.Sprintf("%s %s", one.Category, printable(one.Key))
+// recordVariable names the variable in the record of changes, but never its value.
+func (h holder) recordVariable(one variables.Variable, action string, status int) {
+	detail := fmt.Sprintf("%s %s", one.Category, printableText(one.Key))
 	if h.set != nil {
-		detail += " of set " + printable(h.set.Name)
+		detail += " of set " + printableText(h.set.Name)
 	}
 	h.g.Record(h.String(), access.Change{Action: rights.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
 }
@@ -407,13 +407,13 @@ func (h holder) record(one variables.Variable, action string, status int) {
 // explainFull turns an error of a book into an answer.
 func explainFull(err error) error {
 	if errors.Is(err, variables.ErrFull) {
-		return invalid("%w", err)
+		return invalidError("%w", err)
 	}
 	return err
 }
 
-// has reports whether a variable belongs to the holder: its set, or else its workspace.
-func (h holder) has(one variables.Variable) bool {
+// holdsVariable reports whether a variable belongs to the holder: its set, or else its workspace.
+func (h holder) holdsVariable(one variables.Variable) bool {
 	if h.set != nil {
 		return one.Set == h.set.ID
 	}
@@ -426,9 +426,9 @@ type heldVariable struct {
 	one variables.Variable
 }
 
-// find returns the variable that a request names, which must belong to the holder.
-func (v variableRoutes) find(r *http.Request, action rights.Action) (heldVariable, error) {
-	h, err := v.holder(r, action)
+// findVariable returns the variable that a request names, which must belong to the holder.
+func (v variableRoutes) findVariable(r *http.Request, action rights.Action) (heldVariable, error) {
+	h, err := v.holderIn(r, action)
 	if err != nil {
 		return heldVariable{}, err
 	}
@@ -440,14 +440,14 @@ func (v variableRoutes) find(r *http.Request, action rights.Action) (heldVariabl
 	if err != nil {
 		return heldVariable{}, err
 	}
-	if one == nil || !h.has(*one) {
+	if one == nil || !h.holdsVariable(*one) {
 		return heldVariable{}, errNoID()
 	}
 	return heldVariable{h, *one}, nil
 }
 
 func (v variableRoutes) show(w http.ResponseWriter, _ *http.Request, h heldVariable) error {
-	return answer(w, http.StatusOK, document{Data: h.resource(h.one)})
+	return sendDocument(w, http.StatusOK, document{Data: h.variableResource(h.one)})
 }
 
 func (v variableRoutes) update(w http.ResponseWriter, r *http.Request, h heldVariable) error {
@@ -455,19 +455,19 @@ func (v variableRoutes) update(w http.ResponseWriter, r *http.Request, h heldVar
 	if err := v.gate.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	if err := body.apply(&h.one); err != nil {
+	if err := body.applyTo(&h.one); err != nil {
 		return err
 	}
-	if err := v.keep(r, h.holder, h.one, "update"); err != nil {
+	if err := v.keepVariable(r, h.holder, h.one, "update"); err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: h.resource(h.one)})
+	return sendDocument(w, http.StatusOK, document{Data: h.variableResource(h.one)})
 }
 
 func (v variableRoutes) delete(w http.ResponseWriter, r *http.Request, h heldVariable) error {
 	if err := h.book.PutVariable(r.Context(), h.one, true, authorOf(h.g.Caller)); err != nil {
 		return err
 	}
-	h.record(h.one, "delete", http.StatusNoContent)
+	h.recordVariable(h.one, "delete", http.StatusNoContent)
 	return noContent(w)
 }

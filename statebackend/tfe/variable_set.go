@@ -29,29 +29,29 @@ const (
 	maxUses   = 500 // in one body
 )
 
-func (s setRoutes) addTo(t table) {
+func (s setRoutes) addRoutes(t table) {
 	t.onOrganization("GET", "organizations/{organization}/varsets", rights.Read, s.list)
-	t.add("POST", "organizations/{organization}/varsets", s.create)
+	t.addRoute("POST", "organizations/{organization}/varsets", s.create)
 	t.onWorkspace("GET", "workspaces/{id}/varsets", rights.Read, s.listOfWorkspace)
-	t.add("GET", "projects/{id}/varsets", on(s.gate.findProject, rights.Read, s.listOfProject))
-	t.add("GET", "varsets/{set}", on(s.holder, rights.Read, s.show))
-	t.add("PATCH", "varsets/{set}", on(s.holder, manage, s.update))
-	t.add("DELETE", "varsets/{set}", on(s.holder, manage, s.delete))
+	t.addRoute("GET", "projects/{id}/varsets", handleOne(s.gate.findProject, rights.Read, s.listOfProject))
+	t.addRoute("GET", "varsets/{set}", handleOne(s.holderOfSet, rights.Read, s.show))
+	t.addRoute("PATCH", "varsets/{set}", handleOne(s.holderOfSet, manage, s.update))
+	t.addRoute("DELETE", "varsets/{set}", handleOne(s.holderOfSet, manage, s.delete))
 	for _, kind := range []string{"workspaces", "projects"} {
-		t.add("POST", "varsets/{set}/relationships/"+kind, on(s.holder, manage, s.use(false)))
-		t.add("DELETE", "varsets/{set}/relationships/"+kind, on(s.holder, manage, s.use(true)))
+		t.addRoute("POST", "varsets/{set}/relationships/"+kind, handleOne(s.holderOfSet, manage, s.useHandler(false)))
+		t.addRoute("DELETE", "varsets/{set}/relationships/"+kind, handleOne(s.holderOfSet, manage, s.useHandler(true)))
 	}
 }
 
 // allowAll decides about a request that concerns all of an organization. To change what
 // runs get needs the right to run, even if this server executes none: another one may.
 func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization string) (access.Grant, error) {
-	g, err := s.gate.allow(r, action, workspaceRef{organization: organization})
+	g, err := s.gate.allowRef(r, action, workspaceRef{organization: organization})
 	if err != nil || action != manage {
 		return g, err
 	}
 	if !s.gate.mayChangeSets(g, organization) {
-		return g, refuse(http.StatusForbidden, "forbidden", "a variable set applies to all workspaces of %q, and the caller may not write and run all of them", organization)
+		return g, newRefusal(http.StatusForbidden, "forbidden", "a variable set applies to all workspaces of %q, and the caller may not write and run all of them", organization)
 	}
 	return g, nil
 }
@@ -60,7 +60,7 @@ func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization 
 // project uses sets of variables, its workspaces get them as if they used each. "" is the
 // default project, which is open to all callers.
 func (s *books) allowProject(r *http.Request, p workspaceRef, project string) error {
-	g, err := s.gate.allow(r, manage, p)
+	g, err := s.gate.allowRef(r, manage, p)
 	if err != nil || project == "" || s.gate.mayChangeSets(g, p.organization) {
 		return err
 	}
@@ -70,13 +70,13 @@ func (s *books) allowProject(r *http.Request, p workspaceRef, project string) er
 	}
 	_, uses, err := book.Sets(r.Context())
 	if err == nil && slices.ContainsFunc(uses, func(u variables.Use) bool { return u.Project == project }) {
-		err = refuse(http.StatusForbidden, "forbidden", "project %q uses sets of variables, which its workspaces get, and the caller may not write and run all of %q\nhint: ask who may, or leave the workspace where it is", project, p.organization)
+		err = newRefusal(http.StatusForbidden, "forbidden", "project %q uses sets of variables, which its workspaces get, and the caller may not write and run all of %q\nhint: ask who may, or leave the workspace where it is", project, p.organization)
 	}
 	return err
 }
 
-// holder returns the set that a request names.
-func (s setRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
+// holderOfSet returns the set that a request names.
+func (s setRoutes) holderOfSet(r *http.Request, action rights.Action) (holder, error) {
 	id, ok := cutID(r.PathValue("set"), setPrefix)
 	if !ok || !shortRE().MatchString(id) {
 		return holder{}, errNoID()
@@ -86,7 +86,7 @@ func (s setRoutes) holder(r *http.Request, action rights.Action) (holder, error)
 		return holder{}, err
 	}
 	var h holder
-	err = s.finder.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+	err = s.finder.eachOrganization(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
 		book, err := s.books.open(r.Context(), name)
 		if err != nil {
 			return err
@@ -128,9 +128,9 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 	projects := []ref{}
 	for _, u := range uses {
 		switch {
-		case u.Set != set.ID, !s.gate.may(g, rights.Read, organization, u.Workspace):
+		case u.Set != set.ID, !s.gate.mayAct(g, rights.Read, organization, u.Workspace):
 		case u.Workspace != "":
-			workspaces = append(workspaces, ref{"workspaces", s.finder.id(workspaceRef{organization, u.Workspace})})
+			workspaces = append(workspaces, ref{"workspaces", s.finder.issueID(workspaceRef{organization, u.Workspace})})
 		default:
 			projects = append(projects, ref{"projects", projectID(organization, u.Project)})
 		}
@@ -138,7 +138,7 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 	return resource{Type: setKind, ID: setPrefix + set.ID, Attributes: setAttributes{
 		Name: set.Name, Description: set.Description, Global: set.Global, Priority: set.Priority, Workspaces: len(workspaces), Projects: len(projects),
 	}, Relationships: map[string]relation{
-		"organization": to("organizations", organization), "parent": to("organizations", organization),
+		"organization": relationTo("organizations", organization), "parent": relationTo("organizations", organization),
 		"workspaces": {workspaces}, "projects": {projects},
 	}}
 }
@@ -212,7 +212,7 @@ type setBody struct {
 	} `json:"data"`
 }
 
-func (b setBody) apply(to *variables.Set) error {
+func (b setBody) applyTo(to *variables.Set) error {
 	a := b.Data.Attributes
 	for value, to := range map[*string]*string{a.Name: &to.Name, a.Description: &to.Description} {
 		if value != nil {
@@ -224,22 +224,22 @@ func (b setBody) apply(to *variables.Set) error {
 			*to = *value
 		}
 	}
-	to.Description = printable(to.Description)
+	to.Description = printableText(to.Description)
 	switch rel := b.Data.Relationships; {
 	case !validLabel(to.Name, 4*maxSet) || len([]rune(to.Name)) > maxSet:
-		return invalid("a set has a name of at most %d characters", maxSet)
+		return invalidError("a set has a name of at most %d characters", maxSet)
 	case rel.Parent.Data != nil && rel.Parent.Data.Type == "projects":
-		return invalid("parent: a set is of its organization\nhint: leave parent_project_id out, and let the project use the set")
+		return invalidError("parent: a set is of its organization\nhint: leave parent_project_id out, and let the project use the set")
 	case rel.Variables != nil && len(rel.Variables.Data) > 0:
-		return invalid("vars: variables are added to a set one by one")
+		return invalidError("vars: variables are added to a set one by one")
 	}
 	return nil
 }
 
-// uses returns the uses that the relationships of a body name.
-func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []ref) ([]variables.Use, error) {
+// usesNamed returns the uses that the relationships of a body name.
+func (s setRoutes) usesNamed(r *http.Request, organization, set, kind string, list []ref) ([]variables.Use, error) {
 	if len(list) > maxUses {
-		return nil, invalid("more than %d %s at once", maxUses, kind)
+		return nil, invalidError("more than %d %s at once", maxUses, kind)
 	}
 	var uses []variables.Use
 	for _, one := range list {
@@ -247,7 +247,7 @@ func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []
 		case "workspaces":
 			p, _, err := s.gate.parseWorkspace(r, one.ID)
 			if err != nil || p.organization != organization {
-				return nil, invalid("%s: there is no such workspace in organization %q", kind, organization)
+				return nil, invalidError("%s: there is no such workspace in organization %q", kind, organization)
 			}
 			if _, err := s.books.stores.openWorkspace(r.Context(), p); err != nil {
 				return nil, err
@@ -256,7 +256,7 @@ func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []
 		default:
 			of, name, err := parseProjectID(one.ID)
 			if err != nil || of != "" && of != organization {
-				return nil, invalid("%s: there is no such project in organization %q", kind, organization)
+				return nil, invalidError("%s: there is no such project in organization %q", kind, organization)
 			}
 			uses = append(uses, variables.Use{Set: set, Project: name})
 		}
@@ -275,7 +275,7 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	set := variables.Set{ID: newID(organization)}
-	if err := body.apply(&set); err != nil {
+	if err := body.applyTo(&set); err != nil {
 		return err
 	}
 	book, err := s.books.open(r.Context(), organization)
@@ -283,8 +283,8 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h := holder{workspaceRef: workspaceRef{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
-	s.finder.know(organization)
-	announce(r.Context(), s.wrote, organization)
+	s.finder.knowOrganization(organization)
+	announceOrganization(r.Context(), s.wrote, organization)
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
 }
 
@@ -295,7 +295,7 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 		return err
 	}
 	if slices.ContainsFunc(sets, func(o variables.Set) bool { return o.ID != set.ID && o.Name == set.Name }) {
-		return invalid("Name has already been taken")
+		return invalidError("Name has already been taken")
 	}
 	wanted := map[string]*refs{"workspaces": body.Data.Relationships.Workspaces, "projects": body.Data.Relationships.Projects}
 	var next, gone []variables.Use
@@ -303,7 +303,7 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 		if list == nil {
 			continue
 		}
-		all, err := s.uses(r, h.organization, set.ID, kind, list.Data)
+		all, err := s.usesNamed(r, h.organization, set.ID, kind, list.Data)
 		if err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 	if err != nil {
 		return err
 	}
-	return answer(w, status, document{Data: s.setResource(h.g, h.organization, set, uses)})
+	return sendDocument(w, status, document{Data: s.setResource(h.g, h.organization, set, uses)})
 }
 
 func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error {
@@ -345,7 +345,7 @@ func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error 
 }
 
 func (h holder) recordSet(action string, status int) {
-	h.g.Record(h.String(), access.Change{Action: rights.Action("variables-" + action), Version: h.id, Detail: "set " + printable(h.set.Name), Status: status})
+	h.g.Record(h.String(), access.Change{Action: rights.Action("variables-" + action), Version: h.id, Detail: "set " + printableText(h.set.Name), Status: status})
 }
 
 func (s setRoutes) show(w http.ResponseWriter, r *http.Request, h holder) error {
@@ -363,7 +363,7 @@ func (s setRoutes) show(w http.ResponseWriter, r *http.Request, h holder) error 
 		list = append(list, ref{variableKind, variablePrefix + one.ID})
 	}
 	d.Relationships["vars"] = relation{list}
-	return answer(w, http.StatusOK, document{Data: d})
+	return sendDocument(w, http.StatusOK, document{Data: d})
 }
 
 func (s setRoutes) update(w http.ResponseWriter, r *http.Request, h holder) error {
@@ -372,7 +372,7 @@ func (s setRoutes) update(w http.ResponseWriter, r *http.Request, h holder) erro
 		return err
 	}
 	set := *h.set
-	if err := body.apply(&set); err != nil {
+	if err := body.applyTo(&set); err != nil {
 		return err
 	}
 	return s.keepSet(w, r, h, set, body, "update", http.StatusOK)
@@ -386,15 +386,15 @@ func (s setRoutes) delete(w http.ResponseWriter, r *http.Request, h holder) erro
 	return noContent(w)
 }
 
-// use returns the handler that adds a set to workspaces or projects, or removes it.
-func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request, holder) error {
+// useHandler returns the handler that adds a set to workspaces or projects, or removes it.
+func (s setRoutes) useHandler(gone bool) func(http.ResponseWriter, *http.Request, holder) error {
 	return func(w http.ResponseWriter, r *http.Request, h holder) error {
 		var body refs
 		if err := s.gate.readBody(w, r, largeBody, &body); err != nil {
 			return err
 		}
 		kind := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-		uses, err := s.uses(r, h.organization, h.set.ID, kind, body.Data)
+		uses, err := s.usesNamed(r, h.organization, h.set.ID, kind, body.Data)
 		if err != nil {
 			return err
 		}

@@ -51,11 +51,11 @@ type versions struct {
 	outputs outputRoutes
 }
 
-func (s versions) addTo(t table) {
-	t.add("GET", "workspaces/{id}/current-state-version", t.sendSnapshots(t.gate.workspaceHandler(rights.Read, s.currentVersion)))
-	t.add("GET", "state-versions", s.listVersions)
-	t.add("GET", "state-versions/{id}", on(s.gate.findVersion, rights.Read, s.showVersion))
-	t.addLong("GET", "state-versions/{id}/download", on(s.gate.findVersion, rights.Read, s.downloadVersion))
+func (s versions) addRoutes(t table) {
+	t.addRoute("GET", "workspaces/{id}/current-state-version", t.sendSnapshots(t.gate.workspaceHandler(rights.Read, s.currentVersion)))
+	t.addRoute("GET", "state-versions", s.listVersions)
+	t.addRoute("GET", "state-versions/{id}", handleOne(s.gate.findVersion, rights.Read, s.showVersion))
+	t.addLong("GET", "state-versions/{id}/download", handleOne(s.gate.findVersion, rights.Read, s.downloadVersion))
 }
 
 // versionOf returns a stored version as a resource. h is the command ID in the
@@ -73,7 +73,7 @@ func (k signer) versionOf(r *http.Request, p workspaceRef, h commandID, v stateb
 		a.Status = statusDiscarded
 		a.Download = ""
 	}
-	return resource{Type: versionKind, ID: id, Attributes: a, Relationships: map[string]relation{"workspace": to("workspaces", p.id(""))}}
+	return resource{Type: versionKind, ID: id, Attributes: a, Relationships: map[string]relation{"workspace": relationTo("workspaces", p.workspaceID(""))}}
 }
 
 // commandIDQuery carries the command ID in the address of a download, since the id of a
@@ -95,7 +95,7 @@ func toolVersion(tool string) string {
 	if name != "OpenTofu" && name != "Terraform" {
 		return ""
 	}
-	return printable(version)
+	return printableText(version)
 }
 
 // sendSnapshots tells the tools how often to store a state during an apply: without it
@@ -128,10 +128,10 @@ func (s *stores) findHeld(ctx context.Context, p workspaceRef, lock string) (loc
 	return located{}, nil, false
 }
 
-// current returns the newest version of a workspace, for a command. If there is no state
+// currentVersion returns the newest version of a workspace, for a command. If there is no state
 // the error is an oci.ErrNotFound, which must be certain: the tools would plan from
 // nothing.
-func (s *stores) current(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
+func (s *stores) currentVersion(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
 	if h != "" {
 		if at, l, ok := s.findHeld(ctx, p, h.lockID()); ok {
 			v, err := l.Latest(ctx)
@@ -141,12 +141,12 @@ func (s *stores) current(ctx context.Context, p workspaceRef, h commandID) (loca
 			// deleted while it was being locked, or before it was created again
 		}
 	}
-	at, states, err := s.look(ctx, p, h)
+	at, states, err := s.findForCommand(ctx, p, h)
 	if err != nil {
 		return at, statebackend.Version{}, err
 	}
-	v, err := at.head(ctx, states)
-	if live := at.live(); deletedSince(h, v, err) && (live == nil || !live.Created.After(v.Created)) {
+	v, err := at.describeHead(ctx, states)
+	if live := at.liveRecord(); deletedSince(h, v, err) && (live == nil || !live.Created.After(v.Created)) {
 		err = deletedUnder(p)
 	}
 	return at, v, err
@@ -160,13 +160,13 @@ func deletedSince(h commandID, v statebackend.Version, err error) bool {
 
 // deletedUnder is the error for a command whose workspace was deleted.
 func deletedUnder(p workspaceRef) error {
-	return conflict("workspace was deleted", "workspace %q was deleted after this command began: run it again", p)
+	return conflictError("workspace was deleted", "workspace %q was deleted after this command began: run it again", p)
 }
 
-// look finds a workspace for a command, and lists its states. For a command, which has
+// findForCommand finds a workspace for a command, and lists its states. For a command, which has
 // read the workspace before, a missing workspace is a conflict: it would take "not found"
 // for a workspace without a state.
-func (s *stores) look(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
+func (s *stores) findForCommand(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
 		return at, nil, err
@@ -193,9 +193,9 @@ func (s *stores) look(ctx context.Context, p workspaceRef, h commandID) (located
 	return at, states, nil
 }
 
-// head describes the newest version in a list. That there is no state is verified with
+// describeHead describes the newest version in a list. That there is no state is verified with
 // the keys, since a manifest can be forged.
-func (at located) head(ctx context.Context, states *statebackend.Listing) (statebackend.Version, error) {
+func (at located) describeHead(ctx context.Context, states *statebackend.Listing) (statebackend.Version, error) {
 	newest := statebackend.Version{}
 	if n := states.Numbers(at.workspace); len(n) > 0 {
 		var err error
@@ -214,7 +214,7 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 }
 
 func (s versions) currentVersion(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
-	at, v, err := s.stores.current(r.Context(), p, h)
+	at, v, err := s.stores.currentVersion(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return errAbsent("workspace %q has no state yet", p)
 	}
@@ -227,7 +227,7 @@ func (s versions) currentVersion(w http.ResponseWriter, r *http.Request, p works
 // answerVersion sends a version, with its outputs if the request includes them.
 func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access.Grant, at located, data resource, v statebackend.Version) error {
 	d := document{Data: data}
-	if includes(r, "outputs") && !v.Empty && !v.Deleted {
+	if includesRelated(r, "outputs") && !v.Empty && !v.Deleted {
 		o, release, err := s.outputs.newestOutputs(r.Context(), g, at, v.N)
 		if err != nil {
 			return err
@@ -236,11 +236,11 @@ func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access
 		d.Included = o.list()
 		data.Relationships["outputs"] = toAll(d.Included)
 	}
-	return answer(w, http.StatusOK, d)
+	return sendDocument(w, http.StatusOK, d)
 }
 
-// includes reports whether a request asks for related resources.
-func includes(r *http.Request, name string) bool {
+// includesRelated reports whether a request asks for related resources.
+func includesRelated(r *http.Request, name string) bool {
 	return slices.Contains(strings.Split(r.URL.Query().Get("include"), ","), name)
 }
 
@@ -252,13 +252,13 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request, id namedVe
 		if err != nil {
 			return err
 		}
-		return answer(w, http.StatusOK, document{Data: data})
+		return sendDocument(w, http.StatusOK, document{Data: data})
 	}
 	at, err := s.stores.openWorkspace(r.Context(), id.workspaceRef)
 	if err != nil {
 		return err
 	}
-	v, err := at.describe(r.Context(), id.n)
+	v, err := at.describeVersion(r.Context(), id.n)
 	if err != nil {
 		return err
 	}
@@ -271,17 +271,17 @@ type namedVersion struct {
 	g access.Grant
 }
 
-// findVersion is allow for the routes with the id of a version in the path.
+// findVersion is allowRef for the routes with the id of a version in the path.
 func (s *gate) findVersion(r *http.Request, action rights.Action) (v namedVersion, err error) {
 	if v.stateVersion, err = parseVersionID(r.PathValue("id"), s.now()); err != nil {
 		return v, err
 	}
-	v.g, err = s.allow(r, action, v.workspaceRef)
+	v.g, err = s.allowRef(r, action, v.workspaceRef)
 	return v, err
 }
 
-// describe reads version n without its state; 0 is the version of a tool without versions.
-func (at located) describe(ctx context.Context, n int64) (statebackend.Version, error) {
+// describeVersion reads version n without its state; 0 is the version of a tool without versions.
+func (at located) describeVersion(ctx context.Context, n int64) (statebackend.Version, error) {
 	if n == 0 {
 		return at.view(ctx, 0, func([]byte) error { return nil })
 	}
@@ -328,7 +328,7 @@ func (s versions) findUploaded(r *http.Request, g access.Grant, id stateVersion)
 			return data(v), nil
 		}
 	}
-	at, states, err := s.stores.look(ctx, id.workspaceRef, id.commandID)
+	at, states, err := s.stores.findForCommand(ctx, id.workspaceRef, id.commandID)
 	if err != nil {
 		return resource{}, err
 	}
@@ -348,31 +348,31 @@ func (s versions) findUploaded(r *http.Request, g access.Grant, id stateVersion)
 	return resource{Type: versionKind, ID: r.PathValue("id"), Attributes: versionAttributes{Serial: id.serial, Status: statusPending}}, nil
 }
 
-// filtered returns the workspace that a request names by a filter.
-func filtered(r *http.Request) (workspaceRef, error) {
+// filteredWorkspace returns the workspace that a request names by a filter.
+func filteredWorkspace(r *http.Request) (workspaceRef, error) {
 	q := r.URL.Query()
 	p := workspaceRef{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
 	if p.organization == "" || p.workspace == "" {
-		return p, invalid("filter[organization][name] and filter[workspace][name] are needed, both")
+		return p, invalidError("filter[organization][name] and filter[workspace][name] are needed, both")
 	}
 	return p, nil
 }
 
 // listVersions answers with the history of one workspace, newest first.
 func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
-	p, err := filtered(r)
+	p, err := filteredWorkspace(r)
 	if err != nil {
 		return err
 	}
-	if _, err := s.gate.allow(r, rights.Read, p); err != nil {
+	if _, err := s.gate.allowRef(r, rights.Read, p); err != nil {
 		return err
 	}
-	at, states, err := s.stores.look(r.Context(), p, "")
+	at, states, err := s.stores.findForCommand(r.Context(), p, "")
 	if err != nil {
 		return err
 	}
 	numbers := states.Numbers(at.workspace)
-	from, to, meta := readPage(r.URL.Query()).of(len(numbers))
+	from, to, meta := readPage(r.URL.Query()).rangeOf(len(numbers))
 	list := make([]resource, 0, to-from)
 	for _, n := range numbers[from:to] {
 		v, err := at.store.Describe(r.Context(), at.workspace, n)
@@ -384,7 +384,7 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 		}
 		list = append(list, s.signer.versionOf(r, p, "", v))
 	}
-	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+	return sendDocument(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
 // downloadVersion sends the bytes of a state. There is no address that needs no
@@ -462,7 +462,7 @@ func acquireRead(memory *service.Limiter[string], g access.Grant, state []byte) 
 	if len(state) <= smallState {
 		return func() {}, nil
 	}
-	return reserve(memory, g.Caller, int64(len(state)))
+	return reserveMemory(memory, g.Caller, int64(len(state)))
 }
 
 // writeState sends a state. There is no time limit for the whole, but a client that stops

@@ -60,7 +60,7 @@ type workspaces struct {
 	outputs outputRoutes
 }
 
-func (s workspaces) addTo(t table) {
+func (s workspaces) addRoutes(t table) {
 	t.onOrganization("GET", "organizations/{organization}/workspaces", rights.Read, s.listWorkspaces)
 	for _, at := range workspacePaths {
 		t.onWorkspace("GET", at, rights.Read, s.showWorkspace)
@@ -76,15 +76,15 @@ type workspaceDocs struct {
 	books  *books
 }
 
-// resource returns a workspace as a resource. A workspace without a record was created by
+// workspaceResource returns a workspace as a resource. A workspace without a record was created by
 // a state that came through another API.
-func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
+func (s workspaceDocs) workspaceResource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
 	if r == nil {
 		r = &statebackend.Record{}
 	}
-	write := s.gate.may(g, rights.Write, p.organization, p.workspace)
+	write := s.gate.mayAct(g, rights.Write, p.organization, p.workspace)
 	manages := write && g.Mode != modeOfRuns
-	run := s.gate.may(g, rights.Run, p.organization, p.workspace)
+	run := s.gate.mayAct(g, rights.Run, p.organization, p.workspace)
 	mode := modeLocal
 	if s.books.runsHere(r) {
 		mode = modeRemote
@@ -110,9 +110,9 @@ func (s workspaceDocs) resource(p workspaceRef, h commandID, g access.Grant, r *
 			"can-manage-tags": manages, "can-read-variable": true, "can-update-variable": manages && run, // they decide what runs execute
 		},
 	}
-	return resource{Type: "workspaces", ID: p.id(h), Attributes: a, Relationships: map[string]relation{
-		"organization": to("organizations", p.organization),
-		"project":      to("projects", projectID(p.organization, cmp.Or(r.Project, defaultProject))),
+	return resource{Type: "workspaces", ID: p.workspaceID(h), Attributes: a, Relationships: map[string]relation{
+		"organization": relationTo("organizations", p.organization),
+		"project":      relationTo("projects", projectID(p.organization, cmp.Or(r.Project, defaultProject))),
 	}}
 }
 
@@ -138,7 +138,7 @@ func (s workspaceDocs) forClient(r *http.Request, w resource) resource {
 	}
 	asked, _ := cutID(r.PathValue("id"), "ws-")
 	if p, h, err := parseWorkspaceID(w.ID, s.gate.now()); err == nil && h == "" && (asked == "" || isShort(asked)) {
-		w.ID = s.finder.id(p)
+		w.ID = s.finder.issueID(p)
 	}
 	return w
 }
@@ -152,7 +152,7 @@ func (w resource) withLock(l *statebackend.Held) resource {
 	a.Locked = new(l != nil)
 	w.Attributes = a
 	if l != nil {
-		w.Relationships["locked-by"] = to("users", orUnknown(l.Info.Who))
+		w.Relationships["locked-by"] = relationTo("users", orUnknown(l.Info.Who))
 	}
 	return w
 }
@@ -185,20 +185,20 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p work
 	if err != nil {
 		return err
 	}
-	if command && s.docs.hasCommandIDs(g, at.live()) {
+	if command && s.docs.hasCommandIDs(g, at.liveRecord()) {
 		h = s.docs.commandIDFor(at.record, listed)
 	}
-	d, err := s.docs.describe(r.Context(), at, h, g)
+	d, err := s.docs.describeWorkspace(r.Context(), at, h, g)
 	if err != nil {
 		return err
 	}
 	doc := document{Data: s.docs.forClient(r, d)}
-	if includes(r, "effective_tag_bindings") {
-		bound := bindings("effective-tag-bindings", at.live())
+	if includesRelated(r, "effective_tag_bindings") {
+		bound := tagBindings("effective-tag-bindings", at.liveRecord())
 		d.Relationships["effective-tag-bindings"] = toAll(bound)
 		doc.Included = bound
 	}
-	if includes(r, "outputs") {
+	if includesRelated(r, "outputs") {
 		included, release, err := s.outputs.includedOutputs(r.Context(), g, at)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p work
 		doc.Included = append(doc.Included, included...)
 		d.Relationships["outputs"] = toAll(included)
 	}
-	return answer(w, http.StatusOK, doc)
+	return sendDocument(w, http.StatusOK, doc)
 }
 
 // openFor is open for a command, which may reuse its recent list. It returns the time at
@@ -215,7 +215,7 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p work
 func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time, error) {
 	now := s.gate.now()
 	if known := s.recent.get(by, now); known.list != nil {
-		store, err := s.stores.store(ctx, by.organization)
+		store, err := s.stores.openNamed(ctx, by.organization)
 		if err != nil {
 			return located{}, now, err
 		}
@@ -229,8 +229,8 @@ func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time,
 	return at, now, err
 }
 
-// describe returns a workspace, whose record is settled, with its lock.
-func (s workspaceDocs) describe(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
+// describeWorkspace returns a workspace, whose record is settled, with its lock.
+func (s workspaceDocs) describeWorkspace(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
 	states, err := at.states(ctx)
 	if err != nil {
 		return resource{}, err
@@ -239,16 +239,16 @@ func (s workspaceDocs) describe(ctx context.Context, at located, h commandID, g 
 	if err != nil {
 		return resource{}, err
 	}
-	d := s.resource(at.workspaceRef, h, g, at.live()).withLock(held)
-	if !s.books.runsHere(at.live()) {
+	d := s.workspaceResource(at.workspaceRef, h, g, at.liveRecord()).withLock(held)
+	if !s.books.runsHere(at.liveRecord()) {
 		return d, nil
 	}
 	view, err := s.books.runs.View(ctx, at.asWorkspace())
 	if err != nil {
 		return resource{}, runError(err)
 	}
-	if id, ok := view.current(at.workspaceRef); ok {
-		d.Relationships["current-run"] = to("runs", id.String())
+	if id, ok := view.currentRun(at.workspaceRef); ok {
+		d.Relationships["current-run"] = relationTo("runs", id.String())
 	}
 	return d, nil
 }
@@ -260,8 +260,8 @@ func (s workspaceDocs) hasCommandIDs(g access.Grant, r *statebackend.Record) boo
 	return !s.books.runsHere(r) || g.Mode == modeOfRuns
 }
 
-// live returns the record, unless it says deleted.
-func (at located) live() *statebackend.Record {
+// liveRecord returns the record, unless it says deleted.
+func (at located) liveRecord() *statebackend.Record {
 	if at.record == nil || at.record.Deleted {
 		return nil
 	}
@@ -279,8 +279,8 @@ type tagList struct {
 	} `json:"data"`
 }
 
-// addTo adds the tags to a record. A tag without a value keeps its current value.
-func (l tagList) addTo(r *statebackend.Record) error {
+// addToRecord adds the tags to a record. A tag without a value keeps its current value.
+func (l tagList) addToRecord(r *statebackend.Record) error {
 	tags := maps.Clone(r.Tags)
 	if tags == nil {
 		tags = map[string]string{}
@@ -294,7 +294,7 @@ func (l tagList) addTo(r *statebackend.Record) error {
 			continue
 		}
 		if a.Key == "" {
-			return invalid("a tag has no name")
+			return invalidError("a tag has no name")
 		}
 		tags[a.Key] = a.Value
 	}
@@ -322,8 +322,8 @@ type tags struct {
 	records workspaceRecords
 }
 
-func (s tags) addTo(t table) {
-	t.onWorkspace("POST", "workspaces/{id}/relationships/tags", manage, s.changeTags(tagList.addTo))
+func (s tags) addRoutes(t table) {
+	t.onWorkspace("POST", "workspaces/{id}/relationships/tags", manage, s.changeTags(tagList.addToRecord))
 	t.onWorkspace("DELETE", "workspaces/{id}/relationships/tags", manage, s.changeTags(tagList.removeFrom))
 	t.onWorkspace("GET", "workspaces/{id}/tag-bindings", rights.Read, s.listTagBindings)
 	t.onWorkspace("PATCH", "workspaces/{id}/tag-bindings", manage, s.addTagBindings)
@@ -345,7 +345,7 @@ func (s tags) editTags(w http.ResponseWriter, r *http.Request, p workspaceRef, h
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
 		return statebackend.Record{}, err
 	}
-	_, record, err := s.records.change(r.Context(), p, h, g, false, func(r *statebackend.Record) error { return change(body, r) })
+	_, record, err := s.records.changeRecord(r.Context(), p, h, g, false, func(r *statebackend.Record) error { return change(body, r) })
 	return record, err
 }
 
@@ -354,8 +354,8 @@ type binding struct {
 	Value string `json:"value"`
 }
 
-// bindings returns the tags of a workspace as resources of the route's type.
-func bindings(kind string, r *statebackend.Record) []resource {
+// tagBindings returns the tags of a workspace as resources of the route's type.
+func tagBindings(kind string, r *statebackend.Record) []resource {
 	list := []resource{}
 	if r != nil {
 		for _, key := range slices.Sorted(maps.Keys(r.Tags)) {
@@ -375,13 +375,13 @@ func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request, p workspac
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: bindings(kind, at.live())})
+	return sendDocument(w, http.StatusOK, document{Data: tagBindings(kind, at.liveRecord())})
 }
 
 func (s tags) addTagBindings(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
-	record, err := s.editTags(w, r, p, h, g, tagList.addTo)
+	record, err := s.editTags(w, r, p, h, g, tagList.addToRecord)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: bindings("tag-bindings", &record)})
+	return sendDocument(w, http.StatusOK, document{Data: tagBindings("tag-bindings", &record)})
 }

@@ -48,7 +48,7 @@ type stores struct {
 // locate finds where a workspace is stored, with one request for each repository that
 // has to be listed. The workspace need not exist.
 func (s *stores) locate(ctx context.Context, p workspaceRef) (located, error) {
-	records, err := s.store(ctx, p.organization)
+	records, err := s.openNamed(ctx, p.organization)
 	if err != nil {
 		return located{}, err
 	}
@@ -67,8 +67,8 @@ func (s *stores) locateIn(ctx context.Context, p workspaceRef, records *statebac
 		return located{}, err
 	}
 	if reserved, _ := s.gate.split(p.organization); !reserved {
-		if r := at.live(); r != nil && r.State == format.StateSplit { // it must not look like a workspace without a state
-			return located{}, refuse(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
+		if r := at.liveRecord(); r != nil && r.State == format.StateSplit { // it must not look like a workspace without a state
+			return located{}, newRefusal(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
 		}
 		return at, nil
 	}
@@ -103,12 +103,12 @@ func (s *stores) findSplit(ctx context.Context, at *located) error {
 	var err error
 	at.name = own
 	at.workspace = apart
-	at.store, err = s.store(ctx, own)
+	at.store, err = s.openNamed(ctx, own)
 	return err
 }
 
-// store opens the store of a NAME.
-func (s *stores) store(ctx context.Context, name string) (*statebackend.Store, error) {
+// openNamed opens the store of a NAME.
+func (s *stores) openNamed(ctx context.Context, name string) (*statebackend.Store, error) {
 	store, err := s.open(ctx, name)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, errAbsent("no state can have the name %q", name)
@@ -125,9 +125,9 @@ func (at located) states(ctx context.Context) (*statebackend.Listing, error) {
 	return at.store.List(ctx)
 }
 
-// exists reports whether the workspace exists: by its record, or by a state that was
+// isPresent reports whether the workspace exists: by its record, or by a state that was
 // written through another API.
-func (at located) exists(ctx context.Context) (bool, error) {
+func (at located) isPresent(ctx context.Context) (bool, error) {
 	if at.record != nil && !at.record.Deleted {
 		return true, nil
 	}
@@ -152,7 +152,7 @@ func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, er
 
 // mustExist refuses a workspace that does not exist.
 func (at located) mustExist(ctx context.Context) error {
-	ok, err := at.exists(ctx)
+	ok, err := at.isPresent(ctx)
 	if err == nil && !ok {
 		err = noWorkspace(at.workspaceRef)
 	}
@@ -163,8 +163,8 @@ func noWorkspace(p workspaceRef) error {
 	return errAbsent("organization %q has no workspace %q", p.organization, p.workspace)
 }
 
-// since returns when the workspace was created or, if it is deleted, when that happened.
-func since(r *statebackend.Record) time.Time {
+// sinceTime returns when the workspace was created or, if it is deleted, when that happened.
+func sinceTime(r *statebackend.Record) time.Time {
 	switch {
 	case r == nil:
 		return time.Time{}
@@ -174,12 +174,12 @@ func since(r *statebackend.Record) time.Time {
 	return r.Created
 }
 
-// began returns the latest possible creation time of a workspace without a record: its
+// latestStart returns the latest possible creation time of a workspace without a record: its
 // deletion, or its oldest version. With the time of its first record it would look newly
 // created to every command that has read it before.
-func (at located) began(ctx context.Context) (time.Time, error) {
+func (at located) latestStart(ctx context.Context) (time.Time, error) {
 	switch {
-	case at.live() != nil:
+	case at.liveRecord() != nil:
 		return time.Time{}, nil
 	case at.record != nil:
 		return at.record.Updated, nil
@@ -204,17 +204,17 @@ func (at located) began(ctx context.Context) (time.Time, error) {
 // again, since what it has read is outdated.
 func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 	// A command ID has whole seconds.
-	if h == "" || !h.createdAt().Before(since(r).Truncate(time.Second)) {
+	if h == "" || !h.createdAt().Before(sinceTime(r).Truncate(time.Second)) {
 		return nil
 	}
-	return conflict("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
+	return conflictError("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
 }
 
 // commandIDFor returns a command ID for a command that saw the workspace in a list of that
 // time. If the record is newer than the list, because it was created meanwhile or by a
 // replica whose clock is ahead, the ID gets the record's time.
 func (s workspaceDocs) commandIDFor(r *statebackend.Record, listed time.Time) commandID {
-	if made := since(r); made.After(listed) && made.Before(s.gate.now().Add(commandIDAhead)) {
+	if made := sinceTime(r); made.After(listed) && made.Before(s.gate.now().Add(commandIDAhead)) {
 		listed = made
 	}
 	return newCommandID(listed)
@@ -228,7 +228,7 @@ func nameOf(c access.Caller) string {
 	if c.Subject == "" {
 		return c.Mode
 	}
-	return printable(c.Subject)
+	return printableText(c.Subject)
 }
 
 // authorOf is nameOf with the issuer, since two issuers may have one subject.
@@ -236,7 +236,7 @@ func authorOf(c access.Caller) string {
 	if c.Issuer == "" {
 		return nameOf(c)
 	}
-	return printable(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
+	return printableText(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
 }
 
 // finder finds the workspaces of short ids. It remembers the ids that it issued or found,
@@ -279,14 +279,14 @@ func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) 
 // maxFound bounds how many ids a finder remembers.
 const maxFound = 10_000
 
-// id returns the short id of a workspace.
-func (f *finder) id(p workspaceRef) string {
-	id := p.short()
-	f.keep(strings.TrimPrefix(id, "ws-"), p)
+// issueID returns the short id of a workspace.
+func (f *finder) issueID(p workspaceRef) string {
+	id := p.shortID()
+	f.keepID(strings.TrimPrefix(id, "ws-"), p)
 	return id
 }
 
-func (f *finder) keep(id string, p workspaceRef) {
+func (f *finder) keepID(id string, p workspaceRef) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.refs) >= maxFound {
@@ -297,8 +297,8 @@ func (f *finder) keep(id string, p workspaceRef) {
 	f.names[p.organization] = true
 }
 
-// know remembers an organization for which an id was issued.
-func (f *finder) know(organization string) {
+// knowOrganization remembers an organization for which an id was issued.
+func (f *finder) knowOrganization(organization string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.names[organization] = true
@@ -321,10 +321,10 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	r, cancel := limitTime(r)
 	defer cancel()
 	var found []workspaceRef
-	if err := f.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
-		all, err := f.stores.readable(r.Context(), name, g)
+	if err := f.eachOrganization(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+		all, err := f.stores.readableWorkspaces(r.Context(), name, g)
 		for _, w := range all {
-			if p := (workspaceRef{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
+			if p := (workspaceRef{name, w.Name}); strings.TrimPrefix(p.shortID(), "ws-") == id {
 				found = append(found, p)
 			}
 		}
@@ -336,15 +336,15 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	case 0:
 		return workspaceRef{}, errNoID()
 	case 1:
-		f.keep(id, found[0])
+		f.keepID(id, found[0])
 		return found[0], nil
 	}
-	return workspaceRef{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
+	return workspaceRef{}, conflictError("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
 }
 
 // checkVisible refuses a workspace that the caller may not read, as if it did not exist.
 func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
-	if !f.gate.may(g, rights.Read, p.organization, p.workspace) {
+	if !f.gate.mayAct(g, rights.Read, p.organization, p.workspace) {
 		return errNoID()
 	}
 	return nil
@@ -353,9 +353,9 @@ func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 // renewTime is the minimum time between two renewals of the list of organizations.
 const renewTime = time.Second
 
-// each calls do for the organizations that match the letters of an id and in which the
+// eachOrganization calls do for the organizations that match the letters of an id and in which the
 // caller may read something: first the known ones, then new ones, until enough is true.
-func (f *finder) each(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
+func (f *finder) eachOrganization(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
 	began := f.gate.now()
 	done := map[string]bool{}
 	for again := false; ; again = true {
@@ -367,7 +367,7 @@ func (f *finder) each(ctx context.Context, g access.Grant, letters string, do fu
 		names = slices.AppendSeq(names, maps.Keys(f.names))
 		f.mu.Unlock()
 		for _, name := range names {
-			if done[name] || organizationLetters(name) != letters || !f.gate.may(g, rights.Read, name, "") {
+			if done[name] || organizationLetters(name) != letters || !f.gate.mayAct(g, rights.Read, name, "") {
 				continue
 			}
 			done[name] = true

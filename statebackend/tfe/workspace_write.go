@@ -48,26 +48,26 @@ func (b *workspaceBody) ofTool(r *http.Request) {
 	}
 }
 
-// apply writes a body into a record.
-func (b workspaceBody) apply(organization string, r *statebackend.Record) error {
+// applyTo writes a body into a record.
+func (b workspaceBody) applyTo(organization string, r *statebackend.Record) error {
 	a := b.Data.Attributes
 	rel := b.Data.Relationships
 	if a.Description != nil {
 		r.Description = *a.Description
 	}
-	if mode := b.mode(); mode != nil {
+	if mode := b.requestedMode(); mode != nil {
 		if *mode != modeLocal && *mode != modeRemote {
-			return invalid("execution-mode must be %s or %s", modeLocal, modeRemote)
+			return invalidError("execution-mode must be %s or %s", modeLocal, modeRemote)
 		}
 		r.Mode = *mode
 	}
-	if err := a.keep(r); err != nil {
+	if err := a.keepSettings(r); err != nil {
 		return err
 	}
 	if rel.Project.Data != nil {
 		of, name, err := parseProjectID(rel.Project.Data.ID)
 		if err != nil || of != "" && of != organization {
-			return invalid("there is no such project")
+			return invalidError("there is no such project")
 		}
 		if name == defaultProject {
 			name = ""
@@ -79,23 +79,23 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 	}
 	r.Tags = map[string]string{}
 	if rel.Tags != nil {
-		if err := rel.Tags.addTo(r); err != nil {
+		if err := rel.Tags.addToRecord(r); err != nil {
 			return err
 		}
 	}
 	if rel.Bindings != nil {
-		return rel.Bindings.addTo(r)
+		return rel.Bindings.addToRecord(r)
 	}
 	return nil
 }
 
-// applier returns the function that writes the body of a request into a record. To change
+// recordApplier returns the function that writes the body of a request into a record. To change
 // settings that affect runs needs the right to run, and the project, which decides what
 // runs get, has its own check in allowProject. Unchanged values need neither.
-func (b workspaceBody) applier(s *books, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
+func (b workspaceBody) recordApplier(s *books, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
-		err := b.apply(p.organization, record)
+		err := b.applyTo(p.organization, record)
 		if err == nil && record.Project != old.Project {
 			err = s.allowProject(r, p, record.Project)
 			if err == nil {
@@ -105,13 +105,13 @@ func (b workspaceBody) applier(s *books, r *http.Request, p workspaceRef) func(*
 		if err != nil || sameRuns(&old, record) {
 			return err
 		}
-		_, err = s.gate.allow(r, rights.Run, p)
+		_, err = s.gate.allowRef(r, rights.Run, p)
 		return err
 	}
 }
 
-// mode returns the execution mode that a body requests; nil if it requests none.
-func (b workspaceBody) mode() *string {
+// requestedMode returns the execution mode that a body requests; nil if it requests none.
+func (b workspaceBody) requestedMode() *string {
 	switch a := b.Data.Attributes; {
 	case a.Mode != nil || a.Operations == nil: // older clients use operations
 		return a.Mode
@@ -124,14 +124,14 @@ func (b workspaceBody) mode() *string {
 // allowMode decides about the mode that a body requests. Remote execution also needs the
 // right to run.
 func (s workspaceWrites) allowMode(r *http.Request, p workspaceRef, b workspaceBody) error {
-	if mode := b.mode(); mode == nil || *mode != modeRemote {
+	if mode := b.requestedMode(); mode == nil || *mode != modeRemote {
 		return nil
 	}
-	if _, err := s.gate.allow(r, rights.Run, p); err != nil {
+	if _, err := s.gate.allowRef(r, rights.Run, p); err != nil {
 		return err
 	}
 	if s.records.books.runs == nil {
-		return invalid("execution-mode remote: this server executes no runs\nhint: set runs in the block tfe of its configuration, or leave the mode at local")
+		return invalidError("execution-mode remote: this server executes no runs\nhint: set runs in the block tfe of its configuration, or leave the mode at local")
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ type workspaceWrites struct {
 	locker  locker
 }
 
-func (s workspaceWrites) addTo(t table) {
+func (s workspaceWrites) addRoutes(t table) {
 	t.onOrganization("POST", "organizations/{organization}/workspaces", manage, s.createWorkspace)
 	for _, at := range workspacePaths {
 		t.onWorkspace("PATCH", at, manage, s.updateWorkspace)
@@ -178,28 +178,28 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 	}
 	name := body.Data.Attributes.Name
 	if name == nil || !newName().MatchString(*name) || *name == "." || *name == ".." {
-		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
+		return invalidError("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
 	}
 	body.ofTool(r)
 	p := workspaceRef{organization, *name}
-	g, err := s.gate.allow(r, manage, p)
+	g, err := s.gate.allowRef(r, manage, p)
 	if err != nil {
 		return err
 	}
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	record, err := s.records.create(r, p, g, body.applier(s.records.books, r, p))
+	record, err := s.records.create(r, p, g, body.recordApplier(s.records.books, r, p))
 	if err != nil {
 		return err
 	}
-	announce(r.Context(), s.records.wrote, organization)
+	announceOrganization(r.Context(), s.records.wrote, organization)
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
 	h := commandID("")
 	if ofTool(r) && s.docs.hasCommandIDs(g, &record) {
 		h = s.docs.commandIDFor(&record, s.gate.now())
 	}
-	return answer(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.resource(p, h, g, &record).withLock(nil))})
+	return sendDocument(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.workspaceResource(p, h, g, &record).withLock(nil))})
 }
 
 // endFormer deletes the variables and settings that are left of a workspace of this name:
@@ -220,8 +220,8 @@ func (s workspaceRecords) endFormer(r *http.Request, at located, g access.Grant)
 // workspace by its id.
 const announceTime = 5 * time.Second
 
-// announce adds the organization to the lists by which short ids are found.
-func announce(ctx context.Context, wrote func(context.Context, string) <-chan struct{}, organization string) {
+// announceOrganization adds the organization to the lists by which short ids are found.
+func announceOrganization(ctx context.Context, wrote func(context.Context, string) <-chan struct{}, organization string) {
 	listed := wrote(ctx, organization)
 	if listed == nil {
 		return
@@ -244,7 +244,7 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 	if err := s.endFormer(r, at, g); err != nil {
 		return statebackend.Record{}, err
 	}
-	exists, err := at.exists(ctx)
+	exists, err := at.isPresent(ctx)
 	if err != nil {
 		return statebackend.Record{}, err
 	}
@@ -256,7 +256,7 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 		if _, fresh := s.stores.gate.split(at.organization); fresh {
 			r.State = format.StateSplit
 			if !validOrganization(at.organization + "." + at.workspaceRef.workspace) {
-				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
+				return invalidError("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
 		}
 		r.Mode = s.mode(at.organization)
@@ -270,7 +270,7 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 
 // decide stores what a record says about runs where writers of states cannot push.
 func (s workspaceRecords) decide(ctx context.Context, at *located, r statebackend.Record) (err error) {
-	d := decisions(r)
+	d := runDecisions(r)
 	if at.book == nil {
 		if !hasDecisions(d) {
 			return nil
@@ -285,12 +285,12 @@ func (s workspaceRecords) decide(ctx context.Context, at *located, r statebacken
 // repeatCreation returns the record of an existing workspace, if this request repeats the one that
 // has just created it.
 func (s workspaceRecords) repeatCreation(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
-	isTaken := invalid("workspace %q has already been taken", at.workspaceRef)
-	r := at.live()
+	isTaken := invalidError("workspace %q has already been taken", at.workspaceRef)
+	r := at.liveRecord()
 	if r == nil || r.By != authorOf(g.Caller) || s.stores.gate.now().Sub(r.Created) > repeated {
 		return statebackend.Record{}, isTaken
 	}
-	if err := s.books.settle(ctx, &at); err != nil {
+	if err := s.books.settleRecord(ctx, &at); err != nil {
 		return statebackend.Record{}, err
 	}
 	again := *at.record
@@ -318,7 +318,7 @@ func changedFields(was, is statebackend.Record) string {
 	var all []string
 	note := func(name, before, after string) {
 		if before != after {
-			all = append(all, name+"="+printable(after))
+			all = append(all, name+"="+printableText(after))
 		}
 	}
 	note("execution-mode", was.Mode, is.Mode)
@@ -344,25 +344,25 @@ func (s workspaceWrites) updateWorkspace(w http.ResponseWriter, r *http.Request,
 	}
 	body.ofTool(r)
 	if name := body.Data.Attributes.Name; name != nil && *name != p.workspace {
-		return invalid("a workspace cannot be renamed: its state is stored under its name")
+		return invalidError("a workspace cannot be renamed: its state is stored under its name")
 	}
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	at, _, err := s.records.change(r.Context(), p, h, g, true, body.applier(s.records.books, r, p))
+	at, _, err := s.records.changeRecord(r.Context(), p, h, g, true, body.recordApplier(s.records.books, r, p))
 	if err != nil {
 		return err
 	}
-	d, err := s.docs.describe(r.Context(), at, h, g)
+	d, err := s.docs.describeWorkspace(r.Context(), at, h, g)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
+	return sendDocument(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }
 
-// change changes the record of an existing workspace, for a command that began after it
+// changeRecord changes the record of an existing workspace, for a command that began after it
 // was created. deciding says that the change may be one of what decides about runs.
-func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, deciding bool, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+func (s workspaceRecords) changeRecord(ctx context.Context, p workspaceRef, h commandID, g access.Grant, deciding bool, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
 	at, err := s.stores.openWorkspace(ctx, p)
 	if err != nil {
 		return located{}, statebackend.Record{}, err
@@ -370,7 +370,7 @@ func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandI
 	if err := notOlder(h, p, at.record); err != nil {
 		return located{}, statebackend.Record{}, err
 	}
-	began, err := at.began(ctx)
+	began, err := at.latestStart(ctx)
 	if err != nil {
 		return located{}, statebackend.Record{}, err
 	}
@@ -390,7 +390,7 @@ func (s workspaceRecords) change(ctx context.Context, p workspaceRef, h commandI
 			*r = applyDecisions(*r, known[p.workspace])
 		}
 		r.By = authorOf(g.Caller)
-		if at.live() == nil {
+		if at.liveRecord() == nil {
 			r.Created = began
 		}
 		if at.split {

@@ -122,7 +122,7 @@ func newChild(o Options, p pace) *child {
 	c := &child{Options: o, pace: p.withDefaults(), stop: newStopper()}
 	c.start = func(t sandbox.Command) (startedTool, error) { return c.Order.Start(c.dir, t) }
 	if c.Named == nil {
-		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named
+		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).readNamed
 	}
 	c.masks = newMasks(secretsOf(&o.Order))
 	s := o.Order.Spec
@@ -138,7 +138,7 @@ func newChild(o Options, p pace) *child {
 var errNotNamed = errors.New("the ledger does not name this attempt")
 
 func (c *child) run(ctx context.Context) (err error) {
-	if err := c.open(); err != nil {
+	if err := c.openRun(); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, sandbox.LogFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
@@ -147,15 +147,15 @@ func (c *child) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	c.log = newRunLog(c.masks, int(cmp.Or(c.Order.Spec.Limits.Log, defaultLog)), file)
-	if c.remote() {
+	if c.isRemote() {
 		c.log.grow()
 	}
-	defer c.stop.obey()()
-	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was asked to stop") })()
+	defer c.stop.stopOnSignal()()
+	defer context.AfterFunc(ctx, func() { c.stop.askToStop(lifecycle.Cancelled, "the run was asked to stop") })()
 	ctx = context.WithoutCancel(ctx) // what has begun is ended in order
 	err = takeLock(ctx, c)
 	if err == nil {
-		err = c.locked(ctx)
+		err = c.runLocked(ctx)
 	}
 	if errors.Is(err, errNotNamed) {
 		return c.unlock(ctx)
@@ -165,7 +165,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	return errors.Join(c.putResult(ctx), c.unlock(ctx))
 }
 
-func (c *child) open() error {
+func (c *child) openRun() error {
 	if c.store != nil { // set by a test, with a failing registry
 		return nil
 	}
@@ -200,9 +200,9 @@ func (c *child) open() error {
 	return nil
 }
 
-// locked runs the attempt while the lock is held.
-func (c *child) locked(ctx context.Context) error {
-	if err := c.mayGoOn(ctx); err != nil {
+// runLocked runs the attempt while the lock is held.
+func (c *child) runLocked(ctx context.Context) error {
+	if err := c.checkMayContinue(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -218,18 +218,18 @@ func (c *child) locked(ctx context.Context) error {
 	})
 	timeout := cmp.Or(c.Order.Spec.Limits.Timeout, defaultTimeout)
 	defer time.AfterFunc(timeout, func() {
-		c.stop.ask(lifecycle.RunFailed, fmt.Sprintf("the run took longer than its limit of %s", timeout))
+		c.stop.askToStop(lifecycle.RunFailed, fmt.Sprintf("the run took longer than its limit of %s", timeout))
 	}).Stop()
-	return c.attempt(ctx)
+	return c.runAttempt(ctx)
 }
 
-// attempt runs the steps of the attempt.
-func (c *child) attempt(ctx context.Context) (err error) {
+// runAttempt runs the steps of the attempt.
+func (c *child) runAttempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
-	if c.remote() {
+	if c.isRemote() {
 		return runRemoteSteps(ctx, c)
 	}
-	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
+	c.log.logLine("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
 	if err := keepFork(ctx, c); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	err = c.dir.Fill(profileFolder, func(dir string) (err error) {
 		server, err = bridge.ServeHeld(ctx, bridge.HeldOptions{
 			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.dir.Inside(profileFolder)), Temp: c.Order.Scratch,
-			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.failed,
+			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.recordFailure,
 		})
 		return err
 	})
@@ -280,8 +280,8 @@ func (c *child) wasStored(v statebackend.Version, state []byte) {
 	}
 }
 
-// last returns the current state.
-func (c *child) last(ctx context.Context) (state []byte, n int64, err error) {
+// lastState returns the current state.
+func (c *child) lastState(ctx context.Context) (state []byte, n int64, err error) {
 	c.mu.Lock()
 	w := c.head
 	c.mu.Unlock()
@@ -292,15 +292,15 @@ func (c *child) last(ctx context.Context) (state []byte, n int64, err error) {
 	return state, v.N, err
 }
 
-// failed records an error of the facade. A lost lock ends the run, since further changes
+// recordFailure records an error of the facade. A lost lock ends the run, since further changes
 // of the tool would not be recorded.
-func (c *child) failed(err error) {
+func (c *child) recordFailure(err error) {
 	c.mu.Lock()
 	c.failures = append(c.failures, err)
 	c.mu.Unlock()
-	c.log.line("okara: %s", text.Excerpt(states.Remedy(err)))
+	c.log.logLine("okara: %s", text.Excerpt(states.Remedy(err)))
 	if errors.Is(err, statebackend.ErrLockLost) {
-		c.stop.ask(lifecycle.RunFailed, states.Remedy(err))
+		c.stop.askToStop(lifecycle.RunFailed, states.Remedy(err))
 	}
 }
 
@@ -333,14 +333,14 @@ func (c *child) finish(ctx context.Context, err error) {
 		}
 		r.Error = plainError(c.masks, texts...)
 		r.Permanent = c.stays && r.Outcome == lifecycle.RunFailed && len(failures) == 0
-		if _, fromTool := errors.AsType[*toolError](err); !fromTool && !(c.remote() && r.Outcome == lifecycle.Held) {
-			c.log.line("okara: %s: %s", r.Outcome, r.Error)
+		if _, fromTool := errors.AsType[*toolError](err); !fromTool && !(c.isRemote() && r.Outcome == lifecycle.Held) {
+			c.log.logLine("okara: %s: %s", r.Outcome, r.Error)
 		}
 	}
-	if c.lock != nil && !c.remote() {
+	if c.lock != nil && !c.isRemote() {
 		collectResult(ctx, c)
 	}
-	c.log.end()
+	c.log.endLog()
 	r.Ended = time.Now().UTC()
 }
 
@@ -357,7 +357,7 @@ func (c *child) putResult(ctx context.Context) error {
 	}
 	local := files.Replace(filepath.Join(c.Order.Scratch, sandbox.ResultFile), kept, 0o600)
 	a := run.AttemptOf(c.Order.Spec.Ref)
-	err = c.persistently(ctx, func() error {
+	err = c.retryPersistently(ctx, func() error {
 		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, JSON: c.planJSON, Lock: c.lockFile, Unlisted: c.unlisted}
 		c.unlisted = false // this write may succeed although its answer is lost
 		err := c.repo.PutRun(ctx, a, files)
@@ -374,11 +374,11 @@ func (c *child) unlock(ctx context.Context) error {
 	if c.lock == nil {
 		return nil
 	}
-	return c.persistently(ctx, func() error { return c.lock.Unlock(ctx) })
+	return c.retryPersistently(ctx, func() error { return c.lock.Unlock(ctx) })
 }
 
-// persistently retries do while the registry cannot be reached.
-func (c *child) persistently(ctx context.Context, do func() error) error {
+// retryPersistently retries do while the registry cannot be reached.
+func (c *child) retryPersistently(ctx context.Context, do func() error) error {
 	begin := time.Now()
 	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
 		err := do()

@@ -341,7 +341,7 @@ func TestChildLedger(t *testing.T) {
 	l := &ledgerReader{order: &tr.order, number: 1}
 	ask := func(want bool, cancel string, ref lifecycle.Ref) {
 		t.Helper()
-		at, err := l.named(t.Context(), ref)
+		at, err := l.readNamed(t.Context(), ref)
 		if err != nil || at.Named != want || at.Named && at.Cancel != cancel {
 			t.Errorf("%+v: %+v, %v", ref, at, err)
 		}

@@ -32,7 +32,7 @@ import (
 // through makes the child use a transport for the registry.
 func (tr *trial) through(c *child, via http.RoundTripper) {
 	tr.T.Helper()
-	if err := c.open(); err != nil {
+	if err := c.openRun(); err != nil {
 		tr.T.Fatal(err)
 	}
 	repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{Transport: via, SinglePost: c.Order.Registry.BuiltIn, Retry: oci.Retry{MaxAttempts: 1}})

@@ -100,9 +100,9 @@ func (e *events) Write(p []byte) (int, error) {
 			break
 		}
 		if e.long {
-			e.log.line("")
+			e.log.logLine("")
 		} else {
-			e.line(e.partial)
+			e.handleLine(e.partial)
 		}
 		e.partial = e.partial[:0]
 		e.long = false
@@ -113,20 +113,20 @@ func (e *events) Write(p []byte) (int, error) {
 // end handles a last line without a newline.
 func (e *events) end() {
 	if len(e.partial) > 0 {
-		e.line(e.partial)
+		e.handleLine(e.partial)
 		e.partial = nil
 	}
 }
 
-func (e *events) line(line []byte) {
+func (e *events) handleLine(line []byte) {
 	var ev event
 	if json.Unmarshal(line, &ev) != nil || ev.Message == "" {
-		e.log.line("%s", line) // output of a provider, or of a tool that crashed
+		e.log.logLine("%s", line) // output of a provider, or of a tool that crashed
 		return
 	}
 	switch {
 	case ev.Diagnostic != nil:
-		e.diagnostic(ev.Diagnostic)
+		e.logDiagnostic(ev.Diagnostic)
 		return
 	case ev.Type == "version" || ev.Type == "log":
 		return
@@ -154,12 +154,12 @@ func (e *events) line(line []byte) {
 			e.drift.Change++
 		}
 	}
-	e.log.line("%s", ev.Message)
+	e.log.logLine("%s", ev.Message)
 }
 
-func (e *events) diagnostic(d *diagnostic) {
+func (e *events) logDiagnostic(d *diagnostic) {
 	words := d.text()
-	e.log.line("%s: %s", strings.ToUpper(d.Severity), words)
+	e.log.logLine("%s: %s", strings.ToUpper(d.Severity), words)
 	if d.Severity == "error" && len(e.errs) < maxErrors {
 		e.errs = append(e.errs, text.Clip(words, 4*maxError))
 	}
@@ -180,8 +180,8 @@ func (d *diagnostic) text() string {
 	return b.String()
 }
 
-// stale reports whether the tool refused a stale plan.
-func (e *events) stale() bool {
+// isStalePlan reports whether the tool refused a stale plan.
+func (e *events) isStalePlan() bool {
 	for _, message := range e.errs {
 		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {
 			return true
@@ -190,9 +190,9 @@ func (e *events) stale() bool {
 	return false
 }
 
-// destroyed reports whether the only error is that a destroy, which succeeded, left resources
+// isDestroyed reports whether the only error is that a destroy, which succeeded, left resources
 // behind, because they have lifecycle destroy = false (OpenTofu 1.12).
-func (e *events) destroyed() bool {
+func (e *events) isDestroyed() bool {
 	return len(e.errs) == 1 && strings.HasPrefix(e.errs[0], "Destroy was successful but left behind forgotten instances")
 }
 
@@ -204,7 +204,7 @@ const maxError = 1 << 10
 func plainError(m *masks, texts ...string) string {
 	var parts []string
 	for _, t := range texts {
-		if t = text.Excerpt(m.text(t)); t != "" {
+		if t = text.Excerpt(m.maskText(t)); t != "" {
 			parts = append(parts, t)
 		}
 	}
@@ -227,8 +227,8 @@ func (l *lastLines) Write(p []byte) (int, error) {
 	return l.log.Write(p)
 }
 
-// text returns the error that the tool printed, without its frame.
-func (l *lastLines) text() string {
+// printedError returns the error that the tool printed, without its frame.
+func (l *lastLines) printedError() string {
 	tail := string(l.tail)
 	if _, after, ok := strings.Cut(tail, "Error: "); ok {
 		tail = after

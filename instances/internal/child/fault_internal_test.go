@@ -138,7 +138,7 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 func leaveState(t *testing.T, tr *trial) {
 	c := tr.next()
 	ref := tr.order.Spec.Ref
-	must.Succeed(t, c.open())
+	must.Succeed(t, c.openRun())
 	lock := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation}))(t)
 	v := must.Get(lock.Put(t.Context(), []byte(runtest.State(1, 1))))(t)
 	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, "attempt.json"), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))

@@ -16,7 +16,7 @@ import (
 // findHeads returns the head and, if it is a takeover's copy, the versions it is a copy
 // of: they are all the same state. An empty list is no error.
 func findHeads(ctx context.Context, c *child) (list []statebackend.Version, err error) {
-	err = c.persistently(ctx, func() (err error) {
+	err = c.retryPersistently(ctx, func() (err error) {
 		list, err = readHeads(ctx, c)
 		return err
 	})
@@ -60,7 +60,7 @@ func keepFork(ctx context.Context, c *child) error {
 	}
 	var fork statebackend.Version
 	fits := false
-	err = c.persistently(ctx, func() (err error) {
+	err = c.retryPersistently(ctx, func() (err error) {
 		fork, fits, err = findFork(ctx, c, heads)
 		return err
 	})
@@ -77,7 +77,7 @@ func keepFork(ctx context.Context, c *child) error {
 // since the state is the same.
 func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) error {
 	var v statebackend.Version
-	err := c.persistently(ctx, func() error {
+	err := c.retryPersistently(ctx, func() error {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
 		if err == nil {
 			v, err = c.lock.Restore(ctx, state, false)
@@ -88,7 +88,7 @@ func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) err
 		return fmt.Errorf("bringing back version %d: %w", fork.N, err)
 	}
 	c.wasStored(v, nil)
-	c.log.line("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
+	c.log.logLine("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func takeLock(ctx context.Context, c *child) error {
 		if err := c.stop.err(); err != nil {
 			return err
 		}
-		err := c.persistently(ctx, func() (err error) {
+		err := c.retryPersistently(ctx, func() (err error) {
 			c.lock, err = c.store.Lock(ctx, spec.Workspace, info)
 			return err
 		})
@@ -46,7 +46,7 @@ func takeLock(ctx context.Context, c *child) error {
 		abandoned := held.Unreadable && format.ClaimOf(held.Held.ID, spec.Took)
 		if spec.Took != "" && (abandoned || held.Held.ID == format.ShownID(spec.Took)) {
 			c.lost = held.Held.Created
-			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
+			err := c.retryPersistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
 			if err == nil {
 				continue
 			}
@@ -73,7 +73,7 @@ func writeNote(ctx context.Context, c *child, module string) error {
 		return nil
 	}
 	n := sandbox.Note{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
-	if !c.remote() {
+	if !c.isRemote() {
 		heads, err := findHeads(ctx, c)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func storeLeftovers(ctx context.Context, c *child) error {
 			continue
 		}
 		host, _ := os.Hostname() // without it the line still names the file
-		c.log.line("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
+		c.log.logLine("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
 		if oci.Passing(err) {
 			return fmt.Errorf("storing what an earlier attempt left: %w", err)
 		}
@@ -153,7 +153,7 @@ func storeErrored(ctx context.Context, c *child, left *sandbox.Errored) error {
 	}
 	var head statebackend.Version
 	var same bool
-	err = c.persistently(ctx, func() (err error) {
+	err = c.retryPersistently(ctx, func() (err error) {
 		head, same, err = c.lock.Succeeds(ctx, state)
 		return err
 	})
@@ -166,7 +166,7 @@ func storeErrored(ctx context.Context, c *child, left *sandbox.Errored) error {
 		}
 		c.wasStored(head, state)
 	}
-	c.log.line("okara: the state that the tool could not store is now version %d", head.N)
+	c.log.logLine("okara: the state that the tool could not store is now version %d", head.N)
 	return left.Remove()
 }
 
@@ -182,6 +182,6 @@ func storeOwnErrored(ctx context.Context, c *child) {
 		if left != nil {
 			file = left.Name
 		}
-		c.failed(fmt.Errorf("host %s holds the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
+		c.recordFailure(fmt.Errorf("host %s holds the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
 	}
 }

@@ -48,7 +48,7 @@ const growTail = 64 << 10
 func (l *runLog) hide(m *masks, values []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m.add(values)
+	m.addValues(values)
 }
 
 // grow makes it a log whose shown part only grows: beyond its limit only its end is
@@ -105,19 +105,19 @@ func (l *runLog) Write(p []byte) (int, error) {
 	return l.mask.Write(p)
 }
 
-// line adds a line by okara.
-func (l *runLog) line(format string, args ...any) {
+// logLine adds a line by okara.
+func (l *runLog) logLine(format string, args ...any) {
 	_, _ = fmt.Fprintf(l, format+"\n", args...) // it is kept in memory
 }
 
-// end writes what the mask holds back; nothing may be written after it.
-func (l *runLog) end() {
+// endLog writes what the mask holds back; nothing may be written after it.
+func (l *runLog) endLog() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = l.mask.Close() // as in line
 	l.ended = true
 	if l.grows && l.file != nil {
-		_, _ = l.file.Write(l.all()[len(l.head):]) // the log in the registry is authoritative
+		_, _ = l.file.Write(l.joinBytes()[len(l.head):]) // the log in the registry is authoritative
 	}
 }
 
@@ -132,11 +132,11 @@ func (l *runLog) size() int64 {
 func (l *runLog) bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.all()
+	return l.joinBytes()
 }
 
-// all returns the same as bytes; the lock is held.
-func (l *runLog) all() []byte {
+// joinBytes returns the same as bytes; the lock is held.
+func (l *runLog) joinBytes() []byte {
 	b := bytes.Clone(l.head)
 	if l.grows && !l.ended {
 		return b

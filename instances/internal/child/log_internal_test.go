@@ -27,13 +27,13 @@ func TestRunLog(t *testing.T) {
 	file := must.Get(os.Create(name))(t)
 	defer file.Close()
 	l := newRunLog(newMasks([]string{"a secret value"}), 1000, file)
-	l.line("begin")
+	l.logLine("begin")
 	for i := range 100 {
-		l.line("line %d with é and a sec", i)
+		l.logLine("line %d with é and a sec", i)
 		must.Get(l.Write([]byte("ret value")))(t)
 	}
-	l.line("the end")
-	l.end()
+	l.logLine("the end")
+	l.endLog()
 	got := string(l.bytes())
 	if len(got) > 1100 || !utf8.ValidString(got) || !strings.HasPrefix(got, "begin\n") || !strings.HasSuffix(got, "the end\n") {
 		t.Errorf("log of %d bytes: %s", len(got), got)
@@ -58,7 +58,7 @@ func TestRunLogWrites(t *testing.T) {
 				must.Get(l.Write([]byte(rest[:n])))(t)
 				rest = rest[n:]
 			}
-			l.end()
+			l.endLog()
 			got := string(l.bytes())
 			if first == "" {
 				first = got
@@ -94,7 +94,7 @@ func TestEvents(t *testing.T) {
 			rest = rest[n:]
 		}
 		e.end()
-		log.end()
+		log.endLog()
 		want := "terraform_data.a: Plan to replace\nPlan: 1 to add, 0 to change, 1 to destroy.\nERROR: no: it is broken (main.tf:3)\nplain text\n"
 		if got := string(log.bytes()); got != want {
 			t.Errorf("pieces of %d: log %s", size, got)
@@ -119,7 +119,7 @@ func TestEventsLong(t *testing.T) {
 		t.Errorf("%d bytes are kept", len(e.partial))
 	}
 	must.Get(e.Write([]byte("\nnext\n")))(t)
-	log.end()
+	log.endLog()
 	if !strings.HasSuffix(string(log.bytes()), "\nnext\n") {
 		t.Error("the next line is lost")
 	}
@@ -171,7 +171,7 @@ func TestMasks(t *testing.T) {
 		"one line":               "  MIIEvgIBADANBgkq\n",
 		"overlapping":            "abcdefghijkl",
 	} {
-		got := m.text(text)
+		got := m.maskText(text)
 		if !strings.Contains(got, masked) {
 			t.Errorf("%s: %q stays", name, got)
 		}
@@ -182,11 +182,11 @@ func TestMasks(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"tiny short", "", "abcdefg", "é"} {
-		if got := m.text(text); got != text {
+		if got := m.maskText(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if got := newMasks(nil).text("anything"); got != "anything" {
+	if got := newMasks(nil).maskText("anything"); got != "anything" {
 		t.Errorf("without values: %q", got)
 	}
 }
@@ -233,8 +233,8 @@ func FuzzMasks(f *testing.F) {
 			rest = rest[n:]
 		}
 		must.Succeed(t, w.Close())
-		if b.String() != m.text(text) {
-			t.Errorf("in pieces %q, at once %q", b.String(), m.text(text))
+		if b.String() != m.maskText(text) {
+			t.Errorf("in pieces %q, at once %q", b.String(), m.maskText(text))
 		}
 		if !strings.Contains(b.String(), masked) {
 			t.Errorf("%q: nothing is masked in %q", value, b.String())

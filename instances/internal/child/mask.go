@@ -34,12 +34,12 @@ type masks struct {
 // base64.
 func newMasks(values []string) *masks {
 	m := &masks{byStart: map[[2]byte][][]byte{}, written: map[string]bool{}}
-	m.add(values)
+	m.addValues(values)
 	return m
 }
 
-// add masks further values. It must not run concurrently with writes.
-func (m *masks) add(values []string) {
+// addValues masks further values. It must not run concurrently with writes.
+func (m *masks) addValues(values []string) {
 	for _, v := range values {
 		for _, text := range append(strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n"), v) {
 			if len(text) < minMasked {
@@ -97,8 +97,8 @@ func formsOf(text string) []string {
 	return forms
 }
 
-// text returns s with masked values replaced.
-func (m *masks) text(s string) string {
+// maskText returns s with masked values replaced.
+func (m *masks) maskText(s string) string {
 	var b strings.Builder
 	w := m.writer(&b)
 	_, _ = w.Write([]byte(s)) // a Builder has no errors
@@ -119,8 +119,8 @@ func (m *masks) longestAt(b []byte) int {
 	return 0
 }
 
-// begins reports whether b is the beginning of a longer pattern.
-func (m *masks) begins(b []byte) bool {
+// beginsPattern reports whether b is the beginning of a longer pattern.
+func (m *masks) beginsPattern(b []byte) bool {
 	if len(b) >= m.longest {
 		return false
 	}
@@ -163,7 +163,7 @@ func (w *maskWriter) Close() error { return w.forward(true) }
 func (w *maskWriter) forward(end bool) error {
 	var out []byte
 	i := 0
-	for ; i < len(w.held) && (end || !w.m.begins(w.held[i:])); i++ {
+	for ; i < len(w.held) && (end || !w.m.beginsPattern(w.held[i:])); i++ {
 		if n := w.m.longestAt(w.held[i:]); n > w.inside {
 			if w.inside == 0 {
 				out = append(out, masked...)

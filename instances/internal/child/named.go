@@ -35,13 +35,13 @@ type ledgerReader struct {
 	page   ledgerPage          // content of that version
 }
 
-// named reads the newest version by the tag list, since the moving tag of a workspace may
+// readNamed reads the newest version by the tag list, since the moving tag of a workspace may
 // be stale. A version is immutable, so it is read only once.
-func (l *ledgerReader) named(ctx context.Context, ref lifecycle.Ref) (Standing, error) {
+func (l *ledgerReader) readNamed(ctx context.Context, ref lifecycle.Ref) (Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range maxLedgers {
-		err := l.read(ctx)
+		err := l.readNewest(ctx)
 		if errors.Is(err, oci.ErrNotFound) {
 			return Standing{}, nil
 		}
@@ -75,10 +75,10 @@ type ledgerPage struct {
 	Records map[string]*lifecycle.Record `json:"records"`
 }
 
-// read reads the newest version of the current repository, unless it was the last one
+// readNewest reads the newest version of the current repository, unless it was the last one
 // read. Only the record of the attempt is kept.
-func (l *ledgerReader) read(ctx context.Context) error {
-	if err := l.open(); err != nil {
+func (l *ledgerReader) readNewest(ctx context.Context) error {
+	if err := l.openReader(); err != nil {
 		return err
 	}
 	list, err := l.store.List(ctx)
@@ -104,7 +104,7 @@ func (l *ledgerReader) read(ctx context.Context) error {
 	return nil
 }
 
-func (l *ledgerReader) open() error {
+func (l *ledgerReader) openReader() error {
 	if l.store != nil {
 		return nil
 	}

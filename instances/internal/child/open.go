@@ -99,7 +99,7 @@ type serverPackages struct {
 // Package implements [plugincache.Source].
 func (s serverPackages) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error) {
 	switch {
-	case slices.Contains(s.server.names(s.at), p.Hostname):
+	case slices.Contains(s.server.serverNames(s.at), p.Hostname):
 		p.Hostname = s.server.Host
 	case !s.server.mirrors(s.at) || s.server.Hosts != nil && !slices.Contains(s.server.Hosts, p.Hostname):
 		return upstream.Package{}, fmt.Errorf("provider %s is not of this server: %w", p, oci.ErrNotFound)
@@ -127,13 +127,13 @@ func secretsOf(o *sandbox.Order) []string {
 		list = append(list, string(b))
 	}
 	for _, name := range o.Spec.Sensitive {
-		list = append(list, texts(o.Spec.Variables[name])...)
+		list = append(list, jsonTexts(o.Spec.Variables[name])...)
 	}
 	return list
 }
 
-// texts returns the strings and numbers in a JSON value.
-func texts(raw json.RawMessage) []string {
+// jsonTexts returns the strings and numbers in a JSON value.
+func jsonTexts(raw json.RawMessage) []string {
 	var list []string
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()

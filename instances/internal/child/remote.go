@@ -27,8 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// remote reports whether this is a run of a workspace.
-func (c *child) remote() bool { return c.Order.Spec.State == run.StateTFE }
+// isRemote reports whether this is a run of a workspace.
+func (c *child) isRemote() bool { return c.Order.Spec.State == run.StateTFE }
 
 // toolError is a failure of the tool whose output is in the log.
 type toolError struct{ text string }
@@ -65,10 +65,10 @@ func runRemoteSteps(ctx context.Context, c *child) error {
 	if err := fetchApprovedPlan(ctx, c); err != nil {
 		return err
 	}
-	if err := c.persistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
+	if err := c.retryPersistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
 		return err
 	}
-	if err := c.mayGoOn(ctx); err != nil {
+	if err := c.checkMayContinue(ctx); err != nil {
 		return err
 	}
 	return applyRemote(ctx, c, p, c.dir.Inside(sandbox.Given, planFile))
@@ -138,7 +138,7 @@ func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]b
 		}
 	}
 	b, err := planDocument(outputs[0].Bytes(), outputs[1].Bytes())
-	if b = []byte(c.masks.text(string(b))); err != nil || len(b) > records.MaxPlanJSON || !json.Valid(b) {
+	if b = []byte(c.masks.maskText(string(b))); err != nil || len(b) > records.MaxPlanJSON || !json.Valid(b) {
 		return nil, nil
 	}
 	return b, nil
@@ -212,7 +212,7 @@ func applyRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) e
 func removeUpload(c *child) {
 	if file := sandbox.FindErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still names the file
-		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
+		c.log.logLine("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
 		return
 	}
 	_ = c.dir.Clear() // on error it is removed with the folder of the attempt
@@ -280,7 +280,7 @@ func readInput(ctx context.Context, c *child) error {
 		return nil
 	}
 	var b []byte
-	err := c.persistently(ctx, func() (err error) {
+	err := c.retryPersistently(ctx, func() (err error) {
 		b, err = c.repo.Input(ctx, c.Order.Spec.Ref.ID, r.Input)
 		return err
 	})

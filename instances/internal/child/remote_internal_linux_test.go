@@ -259,15 +259,15 @@ func TestRunLogGrows(t *testing.T) {
 	l.grow()
 	var last []byte
 	for range 200 {
-		l.line("0123456789 é")
+		l.logLine("0123456789 é")
 		now := l.bytes()
 		if !bytes.HasPrefix(now, last) {
 			t.Fatalf("%q became %q", last, now)
 		}
 		last = now
 	}
-	l.line("Apply complete!")
-	l.end()
+	l.logLine("Apply complete!")
+	l.endLog()
 	now := l.bytes()
 	if !bytes.HasPrefix(now, last) || !bytes.HasSuffix(now, []byte("Apply complete!\n")) || len(now) > 1100 {
 		t.Errorf("at the end: %q", now)

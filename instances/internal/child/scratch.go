@@ -112,7 +112,7 @@ func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("module %s %s has no folder %q", s.Module, s.Version, s.Path)
 	}
-	if err := clean(dir); err != nil {
+	if err := cleanModule(dir); err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
 	}
 	if err := putLockFile(ctx, c, dir); err != nil {
@@ -144,7 +144,7 @@ func sharePackages(ctx context.Context, c *child, dir string) {
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		c.log.line("okara: the tool fetches providers itself: %v", err)
+		c.log.logLine("okara: the tool fetches providers itself: %v", err)
 	}
 }
 
@@ -188,7 +188,7 @@ func withArchive(ctx context.Context, c *child, unpack func(f *os.File, size int
 		return err
 	}
 	defer done()
-	err = c.persistently(ctx, func() error {
+	err = c.retryPersistently(ctx, func() error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
@@ -215,16 +215,16 @@ func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descri
 	if s.Size > 0 {
 		return oci.Descriptor{MediaType: artifact.MediaZip, Digest: id, Size: s.Size}, nil
 	}
-	err = c.persistently(ctx, func() (err error) {
+	err = c.retryPersistently(ctx, func() (err error) {
 		d, err = c.repo.Repo.Stat(ctx, id)
 		return err
 	})
 	return d, err
 }
 
-// clean removes leftovers of the author's runs from a module: values that would take
+// cleanModule removes leftovers of the author's runs from a module: values that would take
 // precedence over defaults, states, and the files of init.
-func clean(dir string) error {
+func cleanModule(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func putLockFile(ctx context.Context, c *child, dir string) error {
 		return fmt.Errorf("dependency lock file %q: %w", want, err)
 	}
 	var b []byte
-	err = c.persistently(ctx, func() (err error) {
+	err = c.retryPersistently(ctx, func() (err error) {
 		b, err = c.repo.LockFile(ctx, id)
 		return err
 	})
@@ -274,7 +274,7 @@ func writeFiles(c *child) error {
 	if err != nil {
 		return err
 	}
-	config, err := frontEnd(o.Server).cliConfig(c.remote())
+	config, err := frontEnd(o.Server).cliConfig(c.isRemote())
 	if err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func toolEnvironment(c *child) ([]string, error) {
 	if len(o.Server.CA) > 0 {
 		env["SSL_CERT_FILE"] = seen(sandbox.Given, trustFile)
 	}
-	if c.remote() {
+	if c.isRemote() {
 		maps.Copy(env, remoteEnvironment(c))
 	}
 	for name, value := range o.Environment {
@@ -382,7 +382,7 @@ func (s frontEnd) cliConfig(states bool) (string, error) {
 		}
 	}
 	base := strings.TrimSuffix(s.URL, "/")
-	names := s.names(u)
+	names := s.serverNames(u)
 	for _, name := range names {
 		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n", name, base+"/v1/modules/", base+"/v1/providers/")
 		for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
@@ -413,9 +413,9 @@ func (s frontEnd) cliConfig(states bool) (string, error) {
 // it.
 func (s frontEnd) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
-// names returns the names by which a configuration may refer to this server: that of its
+// serverNames returns the names by which a configuration may refer to this server: that of its
 // settings, the one in its address, and the first with the port of the address.
-func (s frontEnd) names(u *url.URL) []string {
+func (s frontEnd) serverNames(u *url.URL) []string {
 	if s.Host == "" {
 		return nil
 	}

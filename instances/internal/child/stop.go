@@ -41,8 +41,8 @@ func newStopper() *stopper {
 	return s
 }
 
-// ask ends the run in order. Only the first reason counts.
-func (s *stopper) ask(outcome, why string) {
+// askToStop ends the run in order. Only the first reason counts.
+func (s *stopper) askToStop(outcome, why string) {
 	s.mu.Lock()
 	if s.why == nil {
 		s.why = &stopError{outcome, why}
@@ -74,9 +74,9 @@ func (s *stopper) err() error {
 	return s.why
 }
 
-// obey ends the run at once when a signal requests that, until the returned function is
+// stopOnSignal ends the run at once when a signal requests that, until the returned function is
 // called.
-func (s *stopper) obey() (forget func()) {
+func (s *stopper) stopOnSignal() (forget func()) {
 	forced := make(chan os.Signal, 1)
 	signal.Notify(forced, sandbox.ForceSignal)
 	over := make(chan struct{})
@@ -84,7 +84,7 @@ func (s *stopper) obey() (forget func()) {
 		select {
 		case <-over:
 		case <-forced:
-			s.ask(lifecycle.Cancelled, "the run was asked to stop at once")
+			s.askToStop(lifecycle.Cancelled, "the run was asked to stop at once")
 			s.kill()
 		}
 	}()
@@ -100,16 +100,16 @@ func (s *stopper) obey() (forget func()) {
 func (c *child) watch(ctx context.Context) {
 	for text.Wait(ctx, c.pace.poll) == nil {
 		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
-			c.stop.ask(lifecycle.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
+			c.stop.askToStop(lifecycle.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
 			return
 		}
 		at, err := c.Named(ctx, c.Order.Spec.Ref)
 		switch {
 		case err != nil:
 		case !at.Named:
-			c.stop.ask(lifecycle.Cancelled, "the ledger names another attempt by now")
+			c.stop.askToStop(lifecycle.Cancelled, "the ledger names another attempt by now")
 		case at.Cancel != "":
-			c.stop.ask(lifecycle.Cancelled, at.Cancel)
+			c.stop.askToStop(lifecycle.Cancelled, at.Cancel)
 			if at.Force {
 				c.stop.kill()
 			}
@@ -129,15 +129,15 @@ func (c *child) guard(ctx context.Context) {
 		case age >= ttl*4/5:
 			c.stop.kill()
 		default:
-			c.stop.ask(lifecycle.RunFailed, fmt.Sprintf("no sign of life of the lock reached the registry for %s of %s, and the tool was stopped before others may take the lock over",
+			c.stop.askToStop(lifecycle.RunFailed, fmt.Sprintf("no sign of life of the lock reached the registry for %s of %s, and the tool was stopped before others may take the lock over",
 				age.Round(time.Second), ttl))
 		}
 	}
 }
 
-// mayGoOn checks with ledger and stopper that the attempt should continue.
-func (c *child) mayGoOn(ctx context.Context) error {
-	return c.persistently(ctx, func() error {
+// checkMayContinue checks with ledger and stopper that the attempt should continue.
+func (c *child) checkMayContinue(ctx context.Context) error {
+	return c.retryPersistently(ctx, func() error {
 		if err := c.stop.err(); err != nil {
 			return err
 		}

@@ -55,10 +55,10 @@ func runSteps(ctx context.Context, c *child, p prepared) error {
 	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
 	}
-	if err := c.persistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
+	if err := c.retryPersistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
 		return err
 	}
-	if err := c.mayGoOn(ctx); err != nil {
+	if err := c.checkMayContinue(ctx); err != nil {
 		return err
 	}
 	c.report.Untouched = false
@@ -95,7 +95,7 @@ func initTool(ctx context.Context, c *child, p prepared) error {
 	}
 	out := &lastLines{log: c.log}
 	code, err := runCommand(ctx, c, p, args, out, out)
-	if err == nil && code != 0 && locked && c.Order.Spec.Plan == "" && strings.Contains(out.text(), lockDiffers) {
+	if err == nil && code != 0 && locked && c.Order.Spec.Plan == "" && strings.Contains(out.printedError(), lockDiffers) {
 		locked = false
 		out = &lastLines{log: c.log}
 		code, err = runCommand(ctx, c, p, args[:len(args)-1], out, out)
@@ -104,8 +104,8 @@ func initTool(ctx context.Context, c *child, p prepared) error {
 		return err
 	}
 	if code != 0 {
-		c.stays = run.Permanent(out.text())
-		return fmt.Errorf("init: %s", out.text())
+		c.stays = run.Permanent(out.printedError())
+		return fmt.Errorf("init: %s", out.printedError())
 	}
 	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
@@ -163,13 +163,13 @@ func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) erro
 		return err
 	}
 	if code != 0 {
-		return fmt.Errorf("showing the plan: %s", errs.text())
+		return fmt.Errorf("showing the plan: %s", errs.printedError())
 	}
 	c.plan = b
 	c.report.Plan = digest.FromBytes(b).String()
 	c.report.PlanSize = shown.Size
 	if !shown.IsCut() { // part of a plan cannot be reviewed
-		c.report.PlanText = c.masks.text(string(shown.Bytes()))
+		c.report.PlanText = c.masks.maskText(string(shown.Bytes()))
 	}
 	if c.Order.Prices == nil {
 		return nil
@@ -194,10 +194,10 @@ func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) 
 	_ = to.Close()
 	<-read
 	if err == nil && code != 0 {
-		err = errors.New(errs.text())
+		err = errors.New(errs.printedError())
 	}
 	if err = cmp.Or(err, wrong); err != nil {
-		c.log.line("okara: the cost of the plan is not known: %s", err)
+		c.log.logLine("okara: the cost of the plan is not known: %s", err)
 		return c.stop.err()
 	}
 	c.report.Cost = cost
@@ -208,7 +208,7 @@ func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) 
 func fetchApprovedPlan(ctx context.Context, c *child) error {
 	spec := c.Order.Spec
 	var b []byte
-	err := c.persistently(ctx, func() (err error) {
+	err := c.retryPersistently(ctx, func() (err error) {
 		b, err = c.repo.PlanAt(ctx, spec.PlanTag)
 		return err
 	})
@@ -226,7 +226,7 @@ func fetchApprovedPlan(ctx context.Context, c *child) error {
 
 func applyPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	e, err := runJSON(ctx, c, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
-	if err != nil && e != nil && e.stale() {
+	if err != nil && e != nil && e.isStalePlan() {
 		return &stopError{lifecycle.Stale, "the state changed since the plan was made"}
 	}
 	return err
@@ -257,10 +257,10 @@ func runJSON(ctx context.Context, c *child, p prepared, args []string, codes ...
 	switch {
 	case err != nil:
 		return e, err
-	case slices.Contains(codes, code) || e.destroyed():
+	case slices.Contains(codes, code) || e.isDestroyed():
 		return e, nil
 	case len(e.errs) == 0:
-		return e, fmt.Errorf("%s: exit status %d: %s", args[0], code, errs.text())
+		return e, fmt.Errorf("%s: exit status %d: %s", args[0], code, errs.printedError())
 	}
 	var list []error
 	for _, text := range e.errs {
@@ -285,7 +285,7 @@ func runCommand(ctx context.Context, c *child, p prepared, args []string, out, e
 	select {
 	case err = <-ended:
 	case <-c.stop.asked:
-		c.log.line("okara: the tool is interrupted: %s", c.stop.err())
+		c.log.logLine("okara: the tool is interrupted: %s", c.stop.err())
 		_ = t.Interrupt() // if that fails, it is killed
 		grace := time.NewTimer(c.pace.grace)
 		defer grace.Stop()
@@ -312,9 +312,9 @@ func runCommand(ctx context.Context, c *child, p prepared, args []string, out, e
 }
 
 func endTool(c *child, t startedTool, ended <-chan error) error {
-	c.log.line("okara: the tool did not end in time and is killed")
+	c.log.logLine("okara: the tool did not end in time and is killed")
 	if err := t.Kill(); err != nil {
-		c.log.line("okara: %v", err)
+		c.log.logLine("okara: %v", err)
 	}
 	return <-ended
 }
@@ -322,8 +322,8 @@ func endTool(c *child, t startedTool, ended <-chan error) error {
 // collectResult reads resources and outputs of the last state.
 func collectResult(ctx context.Context, c *child) {
 	var state []byte
-	err := c.persistently(ctx, func() error {
-		b, n, err := c.last(ctx)
+	err := c.retryPersistently(ctx, func() error {
+		b, n, err := c.lastState(ctx)
 		if err == nil {
 			state = b
 			c.report.Head = n
@@ -361,7 +361,7 @@ func collectResult(ctx context.Context, c *child) {
 		if o.Sensitive || len(o.Value) > maxOutput {
 			continue
 		}
-		value := json.RawMessage(c.masks.text(string(o.Value)))
+		value := json.RawMessage(c.masks.maskText(string(o.Value)))
 		if !json.Valid(value) {
 			continue
 		}

@@ -122,7 +122,7 @@ func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
 		if isClosed(a.cancelled) {
-			return "", a.end(ctx, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
+			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
 		}
 		handle, err := a.startOnce(ctx)
 		switch {
@@ -131,7 +131,7 @@ func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
-			return "", a.end(ctx, lifecycle.Result{Outcome: lifecycle.Done})
+			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Done})
 		case !isPassing(err) && n >= startTries:
 			return "", a.endUnstarted(ctx, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
 		}
@@ -197,9 +197,9 @@ func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 		case err != nil:
 			a.warn(ctx, "instances: a run cannot be looked at", err)
 		case st.State == run.Ended:
-			return a.end(ctx, st.Result)
+			return a.reportEnd(ctx, st.Result)
 		case st.State == run.Gone:
-			return a.end(ctx, lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message})
+			return a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message})
 		default:
 			if c := (lifecycle.Condition{Reason: st.Waiting, Message: st.Message}); c != reported {
 				reported = c
@@ -251,11 +251,11 @@ func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) e
 	if a.hasNoState(ctx) {
 		res.Resources = 0
 	}
-	return a.end(ctx, res)
+	return a.reportEnd(ctx, res)
 }
 
-// end reports to the machine how the attempt ended.
-func (a *attempt) end(ctx context.Context, res lifecycle.Result) error {
+// reportEnd reports to the machine how the attempt ended.
+func (a *attempt) reportEnd(ctx context.Context, res lifecycle.Result) error {
 	o := &a.driver.o
 	if err := a.driver.report(ctx, lifecycle.Ended{Ref: a.ref, Result: res, Connection: run.ConnectionOf(a.record, a.template, o.Config, res)}); err != nil {
 		return err

@@ -89,7 +89,7 @@ func (r *Driver) removeTags(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := untag(ctx, queue, records.EntryTag(id)); err != nil && !isDeleteRefused(err) {
+		if err := removeTag(ctx, queue, records.EntryTag(id)); err != nil && !isDeleteRefused(err) {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func untagAll(ctx context.Context, r *oci.Repo, match func(tag string) bool) err
 		if !match(tag) {
 			continue
 		}
-		err := untag(ctx, r, tag)
+		err := removeTag(ctx, r, tag)
 		if isDeleteRefused(err) {
 			return nil
 		}
@@ -132,7 +132,7 @@ func untagAll(ctx context.Context, r *oci.Repo, match func(tag string) bool) err
 	return nil
 }
 
-func untag(ctx context.Context, r *oci.Repo, tag string) error {
+func removeTag(ctx context.Context, r *oci.Repo, tag string) error {
 	err := r.Untag(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil

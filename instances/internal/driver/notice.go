@@ -107,7 +107,7 @@ func noticeJob(id, template string, n lifecycle.Notice) jobs.Job {
 
 // Do implements [jobs.Handler]: it notifies the receiver of one event.
 func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
-	body, err := n.body(ctx, j)
+	body, err := n.noticeBody(ctx, j)
 	if err != nil {
 		return "", err
 	}
@@ -140,8 +140,8 @@ func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
 	return "", fmt.Errorf("notifying %s: status %d", n.o.URL.Host, resp.StatusCode)
 }
 
-// body returns the notice of a job, with the current state of the instance.
-func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
+// noticeBody returns the notice of a job, with the current state of the instance.
+func (n *Notifier) noticeBody(ctx context.Context, j jobs.Job) (NoticeBody, error) {
 	at, err := time.Parse(time.RFC3339, j.Data["at"])
 	if err != nil {
 		return NoticeBody{}, jobs.Permanent(fmt.Errorf("damaged notice: %w", oci.ErrCorrupt))

@@ -23,7 +23,7 @@ type Accepted struct {
 // The name of the accepting person is written into it. While there is a leader the error
 // is a *statebackend.LockedError: there is nothing to accept then.
 func (l *Ledger) Accept(ctx context.Context, by string) (Accepted, error) {
-	l.book.begin(ctx)
+	l.book.findCurrent(ctx)
 	for {
 		a, err := l.acceptCurrent(ctx, by)
 		if !errors.Is(err, errMoved) {
@@ -33,13 +33,13 @@ func (l *Ledger) Accept(ctx context.Context, by string) (Accepted, error) {
 }
 
 func (l *Ledger) acceptCurrent(ctx context.Context, by string) (Accepted, error) {
-	s, err := l.book.store(l.book.current())
+	s, err := l.book.store(l.book.currentNumber())
 	if err != nil {
 		return Accepted{}, err
 	}
 	var p page
 	err = s.Hold(ctx, workspace, statebackend.NewLockInfo("accept", l.o.Tool), func(lock *statebackend.Lock) error {
-		if p, _, err = opened(lock.Get(ctx)); err != nil {
+		if p, _, err = openPage(lock.Get(ctx)); err != nil {
 			return err
 		}
 		if p.Moved != nil {
@@ -54,7 +54,7 @@ func (l *Ledger) acceptCurrent(ctx context.Context, by string) (Accepted, error)
 		}
 		p.Serial++
 		p.Accepted = acceptance{At: l.o.Now().UTC().Round(0), By: by}
-		_, _, err := put(ctx, lock, p)
+		_, _, err := writePage(ctx, lock, p)
 		return err
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ type queue struct {
 	some chan struct{} // nil: no waiter
 }
 
-func (q *queue) add(effects []lifecycle.Effect) {
+func (q *queue) addEffects(effects []lifecycle.Effect) {
 	if len(effects) == 0 {
 		return
 	}
@@ -84,9 +84,9 @@ func (q *queue) add(effects []lifecycle.Effect) {
 	}
 }
 
-// take returns the queued effects; if there are none, a channel that is closed when there
+// takeEffects returns the queued effects; if there are none, a channel that is closed when there
 // are.
-func (q *queue) take() ([]lifecycle.Effect, <-chan struct{}) {
+func (q *queue) takeEffects() ([]lifecycle.Effect, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.list
@@ -103,7 +103,7 @@ func (q *queue) take() ([]lifecycle.Effect, <-chan struct{}) {
 // deliver calls begin with all queued effects, in batches, until ctx ends.
 func (q *queue) deliver(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
 	for ctx.Err() == nil {
-		list, some := q.take()
+		list, some := q.takeEffects()
 		if some != nil {
 			select {
 			case <-ctx.Done():

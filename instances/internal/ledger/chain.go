@@ -36,14 +36,14 @@ func (c *chain) store(number int) (*statebackend.Store, error) {
 	if s := c.stores[number]; s != nil {
 		return s, nil
 	}
-	s, err := c.open(number)
+	s, err := c.newStore(number)
 	if err == nil {
 		c.stores[number] = s
 	}
 	return s, err
 }
 
-func (c *chain) open(number int) (*statebackend.Store, error) {
+func (c *chain) newStore(number int) (*statebackend.Store, error) {
 	repo, err := c.l.o.Repo(number)
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (c *chain) open(number int) (*statebackend.Store, error) {
 	}), nil
 }
 
-// current returns the number of the current repository, as far as known.
-func (c *chain) current() int {
+// currentNumber returns the number of the current repository, as far as known.
+func (c *chain) currentNumber() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.number
@@ -72,10 +72,10 @@ func (c *chain) advance(number int) {
 	c.number = max(c.number, number)
 }
 
-// begin finds the current repository from the hint in the first one, which is trusted
+// findCurrent finds the current repository from the hint in the first one, which is trusted
 // only if the repository before confirms it.
-func (c *chain) begin(ctx context.Context) {
-	n := c.hint(ctx)
+func (c *chain) findCurrent(ctx context.Context) {
+	n := c.hintedNumber(ctx)
 	if n < 3 { // the first repository itself names the second one
 		return
 	}
@@ -83,14 +83,14 @@ func (c *chain) begin(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	p, _, err := read(ctx, s)
+	p, _, err := readNewestPage(ctx, s)
 	if err == nil && p.Moved != nil && p.Moved.Number == n {
 		c.advance(n - 1)
 	}
 }
 
-// hint returns the number in the tag of the first repository; 1 without the tag.
-func (c *chain) hint(ctx context.Context) int {
+// hintedNumber returns the number in the tag of the first repository; 1 without the tag.
+func (c *chain) hintedNumber(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	s, err := c.store(1)
@@ -108,16 +108,16 @@ func (c *chain) hint(ctx context.Context) int {
 	return number
 }
 
-// read reads the newest page of a repository; a page without a document if nothing was
+// readNewestPage reads the newest page of a repository; a page without a document if nothing was
 // committed yet.
-func read(ctx context.Context, s *statebackend.Store) (page, statebackend.Version, error) {
+func readNewestPage(ctx context.Context, s *statebackend.Store) (page, statebackend.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	return opened(s.Get(ctx, workspace))
+	return openPage(s.Get(ctx, workspace))
 }
 
-// opened decodes what a store or a lock returned.
-func opened(b []byte, v statebackend.Version, err error) (page, statebackend.Version, error) {
+// openPage decodes what a store or a lock returned.
+func openPage(b []byte, v statebackend.Version, err error) (page, statebackend.Version, error) {
 	if errors.Is(err, oci.ErrNotFound) {
 		return page{}, v, nil
 	}
@@ -153,7 +153,7 @@ func (c *chain) goOn(ctx context.Context, m *moved) error {
 // addressOf returns the address in the claim under a tag of the current repository, if a
 // replica signed it.
 func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
-	s, err := c.store(c.current())
+	s, err := c.store(c.currentNumber())
 	if err != nil {
 		return ""
 	}
@@ -175,7 +175,7 @@ func (c *chain) address(ctx context.Context) (string, error) {
 	if address, failed, fresh := c.lastAnswer(); fresh { // while we waited
 		return address, failed
 	}
-	address, err := c.ask(context.WithoutCancel(ctx))
+	address, err := c.askLeader(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leader = address
@@ -191,12 +191,12 @@ func (c *chain) lastAnswer() (address string, failed error, fresh bool) {
 	return c.leader, c.failed, !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
 }
 
-// ask looks in the repository of the hint. The hint is not checked, since the address
+// askLeader looks in the repository of the hint. The hint is not checked, since the address
 // found there is.
-func (c *chain) ask(ctx context.Context) (string, error) {
+func (c *chain) askLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	s, err := c.open(c.hint(ctx))
+	s, err := c.newStore(c.hintedNumber(ctx))
 	if err != nil {
 		return "", err
 	}

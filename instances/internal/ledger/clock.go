@@ -73,7 +73,7 @@ func (c *clock) observe(b statebackend.Heartbeat) {
 		return
 	}
 	first := c.last == statebackend.Heartbeat{}
-	before := c.now()
+	before := c.clockTime()
 	c.last = b
 	diff := b.Date.Sub(b.Now.Round(0)) // by the wall clock
 	if diff.Abs() <= maxApart {
@@ -106,9 +106,9 @@ func (c *clock) observe(b statebackend.Heartbeat) {
 	c.reason = reason
 }
 
-// accepted returns the clock after an admin confirmed it, even if the last commit was
+// acceptClock returns the clock after an admin confirmed it, even if the last commit was
 // ahead of it.
-func (c *clock) accepted() *clock {
+func (c *clock) acceptClock() *clock {
 	a := *c
 	a.latch = ""
 	a.reason = ""
@@ -118,8 +118,8 @@ func (c *clock) accepted() *clock {
 	return &a
 }
 
-// now returns the time, which never goes back.
-func (c *clock) now() time.Time {
+// clockTime returns the time, which never goes back.
+func (c *clock) clockTime() time.Time {
 	t := c.floor
 	switch {
 	case c.last == (statebackend.Heartbeat{}):

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// follow keeps the newest document available while another replica leads.
-func (l *Ledger) follow(ctx context.Context) {
+// followLeader keeps the newest document available while another replica leads.
+func (l *Ledger) followLeader(ctx context.Context) {
 	t := time.NewTicker(pollEvery)
 	defer t.Stop()
 	for {
@@ -36,7 +36,7 @@ func (l *Ledger) poll(ctx context.Context) error {
 	if leading {
 		return nil
 	}
-	number := l.book.current()
+	number := l.book.currentNumber()
 	if number != seen.number {
 		seen.version = 0
 	}
@@ -50,7 +50,7 @@ func (l *Ledger) poll(ctx context.Context) error {
 	b, v, err := s.Newer(ctx, workspace, seen.version)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
-		l.unwritten(asOf)
+		l.recordEmpty(asOf)
 		return nil
 	case err != nil:
 		return err
@@ -67,7 +67,7 @@ func (l *Ledger) poll(ctx context.Context) error {
 	if p.Moved != nil {
 		return l.book.goOn(ctx, p.Moved)
 	}
-	err = l.learn(snapshot{p, number, v.N, asOf})
+	err = l.learnSnapshot(snapshot{p, number, v.N, asOf})
 	l.save(ctx)
 	return err
 }
@@ -81,8 +81,8 @@ func (l *Ledger) confirm(at time.Time, number int, version int64) {
 	}
 }
 
-// unwritten records that there is no document.
-func (l *Ledger) unwritten(at time.Time) {
+// recordEmpty records that there is no document.
+func (l *Ledger) recordEmpty(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.empty.IsZero() {
@@ -91,19 +91,19 @@ func (l *Ledger) unwritten(at time.Time) {
 	l.empty = at
 }
 
-// learn records a snapshot as the newest, if it is newer than the known one.
-func (l *Ledger) learn(s snapshot) error {
+// learnSnapshot records a snapshot as the newest, if it is newer than the known one.
+func (l *Ledger) learnSnapshot(s snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tenure != nil || s.number < l.seen.number || s.number == l.seen.number && s.version <= l.seen.version {
 		return nil
 	}
-	if err := l.serials.known.older(s.page); err != nil {
+	if err := l.serials.known.whyOlder(s.page); err != nil {
 		return err
 	}
 	l.seen = s
 	l.empty = time.Time{}
-	l.serials.see(s.page)
+	l.serials.seePage(s.page)
 	l.notify()
 	return nil
 }

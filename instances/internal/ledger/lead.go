@@ -29,71 +29,71 @@ func (l *Ledger) lead(ctx context.Context) error {
 	l.mu.Lock()
 	refused := errors.Is(l.refused, errRefused)
 	l.mu.Unlock()
-	s, err := l.book.store(l.book.current())
+	s, err := l.book.store(l.book.currentNumber())
 	if err != nil {
 		return err
 	}
 	if refused { // check before locking, which writes to the registry
-		p, _, err := read(ctx, s)
+		p, _, err := readNewestPage(ctx, s)
 		if err == nil {
-			err = l.judge(ctx, p)
+			err = l.judgePage(ctx, p)
 		}
 		if err != nil {
-			return refuse(err)
+			return asRefusal(err)
 		}
 	}
 	lock, err := s.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
 	if errors.Is(err, statebackend.ErrUnsafe) {
-		return refuse(err)
+		return asRefusal(err)
 	}
 	if err != nil {
 		return err
 	}
-	p, v, err := l.begin(ctx, lock)
+	p, v, err := l.beginTerm(ctx, lock)
 	if err != nil {
-		l.end(lock, (*statebackend.Lock).Unlock)
+		l.endLock(lock, (*statebackend.Lock).Unlock)
 		return err
 	}
-	t := newTenure(l, s, lock, snapshot{p, l.book.current(), v.N, l.o.Now().UTC()})
+	t := newTenure(l, s, lock, snapshot{p, l.book.currentNumber(), v.N, l.o.Now().UTC()})
 	t.run(ctx)
 	return errOver
 }
 
-func refuse(err error) error {
+func asRefusal(err error) error {
 	if errors.Is(err, errRefused) || errors.Is(err, errMoved) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errRefused, err)
 }
 
-// begin reads, under the new leader's lock, the page to continue from.
-func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, statebackend.Version, error) {
+// beginTerm reads, under the new leader's lock, the page to continue from.
+func (l *Ledger) beginTerm(ctx context.Context, lock *statebackend.Lock) (page, statebackend.Version, error) {
 	if _, ttl := lock.Lease(); ttl == 0 {
-		return page{}, statebackend.Version{}, refuse(errors.New("the registry's responses have no Date header"))
+		return page{}, statebackend.Version{}, asRefusal(errors.New("the registry's responses have no Date header"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	p, v, err := opened(lock.Get(ctx))
+	p, v, err := openPage(lock.Get(ctx))
 	if err != nil {
-		return p, v, refuse(err)
+		return p, v, asRefusal(err)
 	}
-	return p, v, l.judge(ctx, p)
+	return p, v, l.judgePage(ctx, p)
 }
 
-// judge reports whether a leader may continue from a page. A page that has moved switches
+// judgePage reports whether a leader may continue from a page. A page that has moved switches
 // to the next repository.
-func (l *Ledger) judge(ctx context.Context, p page) error {
+func (l *Ledger) judgePage(ctx context.Context, p page) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	l.mu.Lock()
-	older := l.serials.known.older(p)
+	older := l.serials.known.whyOlder(p)
 	l.mu.Unlock()
 	switch {
 	case older != nil:
 		return fmt.Errorf("%w: %w\nhint: restore it; or go on with what is there by: okara instance ledger --accept", errRefused, older)
 	case p.Moved != nil:
 		if err := l.book.goOn(ctx, p.Moved); err != nil {
-			return refuse(err)
+			return asRefusal(err)
 		}
 		return errMoved
 	case p.doc != nil || l.o.Entries == nil || !p.Accepted.At.IsZero():
@@ -104,7 +104,7 @@ func (l *Ledger) judge(ctx context.Context, p page) error {
 		err = errors.New("the ledger is empty, and instances were made before\nhint: restore it; or begin anew by: okara instance ledger --accept")
 	}
 	if err != nil {
-		return refuse(err)
+		return asRefusal(err)
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func (l *Ledger) releaseDangling(ctx context.Context) error {
 	return nil
 }
 
-// end releases a lock even if the caller's context has ended.
-func (l *Ledger) end(lock *statebackend.Lock, how func(*statebackend.Lock, context.Context) error) {
+// endLock releases a lock even if the caller's context has ended.
+func (l *Ledger) endLock(lock *statebackend.Lock, how func(*statebackend.Lock, context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if err := how(lock, ctx); err != nil {

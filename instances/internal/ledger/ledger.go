@@ -157,12 +157,12 @@ func (l *Ledger) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	l.book.begin(ctx)
+	l.book.findCurrent(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { l.follow(ctx) })
+	wg.Go(func() { l.followLeader(ctx) })
 	for ctx.Err() == nil {
-		wait := l.try(ctx)
+		wait := l.tryToLead(ctx)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -184,8 +184,8 @@ func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t := l.tenure; t != nil && t.fresh() {
-		return lifecycle.View{Document: t.committed.doc, AsOf: t.clock.now(), Leading: true}, nil
+	if t := l.tenure; t != nil && t.isFresh() {
+		return lifecycle.View{Document: t.committed.doc, AsOf: t.clock.clockTime(), Leading: true}, nil
 	}
 	v := lifecycle.View{Document: l.seen.page.doc, AsOf: l.seen.asOf, Leader: l.leader}
 	switch {
@@ -239,7 +239,7 @@ func (l *Ledger) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := Status{
-		Leading: l.tenure != nil && l.tenure.fresh(), Leader: l.leader, Refused: l.refused,
+		Leading: l.tenure != nil && l.tenure.isFresh(), Leader: l.leader, Refused: l.refused,
 		Number: l.seen.number, Version: l.seen.version, Serial: l.seen.page.Serial, Aside: l.seen.page.reasons(),
 	}
 	if d := l.seen.page.doc; d != nil {
@@ -253,13 +253,13 @@ func (l *Ledger) Status() Status {
 func (l *Ledger) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	l.mu.Lock()
 	t := l.tenure
-	if t == nil || !t.fresh() {
+	if t == nil || !t.isFresh() {
 		err := l.noLeader()
 		l.mu.Unlock()
 		return lifecycle.Answer{}, err
 	}
-	w, err := t.take(c)
-	fresh := t.fresh()
+	w, err := t.takeCommand(c)
+	fresh := t.isFresh()
 	l.mu.Unlock()
 	switch {
 	case err != nil && fresh:
@@ -283,9 +283,9 @@ func (l *Ledger) noLeader() error {
 	return lifecycle.ErrNoLeader
 }
 
-// try leads, if no other replica does, until its term ends. It returns how long to wait
+// tryToLead leads, if no other replica does, until its term ends. It returns how long to wait
 // before the next try.
-func (l *Ledger) try(ctx context.Context) time.Duration {
+func (l *Ledger) tryToLead(ctx context.Context) time.Duration {
 	err := l.lead(ctx)
 	locked, held := errors.AsType[*statebackend.LockedError](err)
 	l.mu.Lock()

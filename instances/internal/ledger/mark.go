@@ -67,7 +67,7 @@ func (o *Options) sign(repository, tag string) string {
 	var text strings.Builder
 	text.WriteString(o.Address)
 	for _, key := range keys[:min(len(keys), maxCodes)] {
-		text.WriteString(" " + base64.RawURLEncoding.EncodeToString(code(key, repository, tag, o.Address)))
+		text.WriteString(" " + base64.RawURLEncoding.EncodeToString(addressCode(key, repository, tag, o.Address)))
 	}
 	return text.String()
 }
@@ -86,7 +86,7 @@ func (o *Options) verify(repository, tag string, held statebackend.LockInfo) str
 			continue
 		}
 		for _, key := range o.AddressKeys {
-			if hmac.Equal(got, code(key, repository, tag, address)) {
+			if hmac.Equal(got, addressCode(key, repository, tag, address)) {
 				return address
 			}
 		}
@@ -94,8 +94,8 @@ func (o *Options) verify(repository, tag string, held statebackend.LockInfo) str
 	return ""
 }
 
-// code returns the MAC of an address for one claim. No part contains the separator.
-func code(key []byte, repository, tag, address string) []byte {
+// addressCode returns the MAC of an address for one claim. No part contains the separator.
+func addressCode(key []byte, repository, tag, address string) []byte {
 	h := hmac.New(sha256.New, key)
 	_, _ = h.Write([]byte(strings.Join([]string{"okara ledger address v1", repository, tag, address}, "\x00"))) // never fails
 	return h.Sum(nil)
@@ -129,8 +129,8 @@ func newSerials(folder string) (*serials, error) {
 	return m, nil
 }
 
-// see records a page that counts.
-func (m *serials) see(p page) {
+// seePage records a page that counts.
+func (m *serials) seePage(p page) {
 	if p.doc != nil {
 		m.known.Lineage = p.Lineage
 		m.known.Serial = p.Serial
@@ -138,19 +138,19 @@ func (m *serials) see(p page) {
 	}
 }
 
-// heartbeat records that a replica led at this time.
-func (m *serials) heartbeat(at time.Time) {
+// recordHeartbeat records that a replica led at this time.
+func (m *serials) recordHeartbeat(at time.Time) {
 	if at.After(m.known.At) {
 		m.known.At = at
 	}
 }
 
-// unsaved returns what is to be written to the file; false if the file is up to date.
-func (m *serials) unsaved() (known, bool) {
+// unsavedSerials returns what is to be written to the file; false if the file is up to date.
+func (m *serials) unsavedSerials() (known, bool) {
 	return m.known, m.file != "" && m.known != m.written
 }
 
-// save writes what unsaved returned. m.saving is held.
+// save writes what unsavedSerials returned. m.saving is held.
 func (m *serials) save(k known) error {
 	b, err := json.Marshal(k)
 	if err != nil {
@@ -166,7 +166,7 @@ func (l *Ledger) save(ctx context.Context) {
 	m.saving.Lock()
 	defer m.saving.Unlock()
 	l.mu.Lock()
-	k, ok := m.unsaved()
+	k, ok := m.unsavedSerials()
 	l.mu.Unlock()
 	if !ok {
 		return

@@ -86,20 +86,20 @@ func (p page) encode() ([]byte, error) {
 func decodePage(b []byte) (page, error) {
 	doc, err := lifecycle.Decode(b) // bounds size and depth of all
 	if err != nil {
-		return page{}, corrupt(err)
+		return page{}, corruptLedger(err)
 	}
 	p, err := decodeHead(b)
 	if err != nil {
-		return page{}, corrupt(err)
+		return page{}, corruptLedger(err)
 	}
 	p.doc = doc
 	p.size = len(b)
-	p.sift()
+	p.setAsideBroken()
 	return p, nil
 }
 
-// sift sets aside records that break a rule.
-func (p *page) sift() {
+// setAsideBroken sets aside records that break a rule.
+func (p *page) setAsideBroken() {
 	d := p.doc
 	before := p.Aside
 	p.Aside = nil
@@ -134,7 +134,7 @@ func (p *page) setAside(id string, a *aside) {
 	p.Aside[id] = a
 }
 
-func corrupt(err error) error { return fmt.Errorf("the ledger: %v: %w", err, oci.ErrCorrupt) }
+func corruptLedger(err error) error { return fmt.Errorf("the ledger: %v: %w", err, oci.ErrCorrupt) }
 
 // decodeHead decodes the members of a page before those of its document.
 func decodeHead(b []byte) (page, error) {
@@ -193,8 +193,8 @@ type known struct {
 	At       time.Time `json:"at,omitzero"` // of the last heartbeat, by the clock of the ledger
 }
 
-// older returns why p does not follow the known page; nil: it does.
-func (k known) older(p page) error {
+// whyOlder returns why p does not follow the known page; nil: it does.
+func (k known) whyOlder(p page) error {
 	switch {
 	case k.Lineage == "" || p.Accepted.At.After(k.Accepted):
 		return nil

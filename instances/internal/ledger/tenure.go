@@ -71,7 +71,7 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 	defer l.mu.Unlock()
 	at := p.doc.Clock
 	t.clock = newClock(&l.o, lock.Heartbeat(), at.At, l.serials.known.At, at.Held)
-	l.serials.see(s.page)
+	l.serials.seePage(s.page)
 	s.page = p
 	l.seen = s
 	l.tenure = t
@@ -102,14 +102,14 @@ func (t *tenure) run(ctx context.Context) {
 	t.running.Go(func() { t.effects.deliver(leads, l.o.Effects) })
 	t.begin()
 	err := t.commitAll(leads, commits)
-	t.drop(err)
+	t.dropPending(err)
 	stop(err)
 	t.running.Wait()
 	how := (*statebackend.Lock).Abandon
 	if errors.Is(err, errRenew) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		how = (*statebackend.Lock).Unlock
 	}
-	l.end(t.lock, how)
+	l.endLock(t.lock, how)
 	l.o.Logger.InfoContext(ctx, "this server is no longer the leader", "reason", err)
 	l.save(ctx)
 }
@@ -119,21 +119,21 @@ func (t *tenure) begin() {
 	l := t.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.effects.add(l.o.Machine.Outstanding(t.committed.doc))
+	t.effects.addEffects(l.o.Machine.Outstanding(t.committed.doc))
 	if err := t.renew(); err != nil {
 		t.stop(err)
 	}
 }
 
-// fresh reports whether this replica still leads: the registry has confirmed a heartbeat
+// isFresh reports whether this replica still leads: the registry has confirmed a heartbeat
 // within the lease, by a clock that runs while the machine sleeps. l.mu is held.
-func (t *tenure) fresh() bool {
+func (t *tenure) isFresh() bool {
 	age, ttl := t.lock.Lease()
 	return t.over == nil && age < ttl
 }
 
-// head returns the document with all accepted commands. l.mu is held.
-func (t *tenure) head() *lifecycle.Document {
+// headDocument returns the document with all accepted commands. l.mu is held.
+func (t *tenure) headDocument() *lifecycle.Document {
 	switch {
 	case t.pending != nil:
 		return t.pending.doc
@@ -143,20 +143,20 @@ func (t *tenure) head() *lifecycle.Document {
 	return t.committed.doc
 }
 
-// take steps a command. A refusal is returned at once; otherwise the answer comes when
+// takeCommand steps a command. A refusal is returned at once; otherwise the answer comes when
 // all that it is based on is committed. l.mu is held.
-func (t *tenure) take(c lifecycle.Command) (*waiter, error) {
+func (t *tenure) takeCommand(c lifecycle.Command) (*waiter, error) {
 	if err := t.renew(); err != nil {
 		return nil, err
 	}
-	if t.size >= fullDocument && adds(c.Event) {
+	if t.size >= fullDocument && addsRecords(c.Event) {
 		return nil, fmt.Errorf("the ledger has %d bytes: %w", t.size, lifecycle.ErrFull)
 	}
-	return t.apply(c)
+	return t.applyCommand(c)
 }
 
-// adds reports whether an event makes records.
-func adds(e lifecycle.Event) bool {
+// addsRecords reports whether an event makes records.
+func addsRecords(e lifecycle.Event) bool {
 	switch e.(type) {
 	case lifecycle.Create, lifecycle.Adopt, lifecycle.Fill, lifecycle.OpenWorkspace:
 		return true
@@ -167,29 +167,29 @@ func adds(e lifecycle.Event) bool {
 // renew updates in the document whether expiry is held. l.mu is held.
 func (t *tenure) renew() error {
 	t.clock.observe(t.lock.Heartbeat())
-	if t.clock.reason == t.head().Clock.Held {
+	if t.clock.reason == t.headDocument().Clock.Held {
 		return nil
 	}
-	_, err := t.apply(lifecycle.Command{Event: lifecycle.ClockHeld{Reason: t.clock.reason}, Seed: seed()})
+	_, err := t.applyCommand(lifecycle.Command{Event: lifecycle.ClockHeld{Reason: t.clock.reason}, Seed: randomSeed()})
 	return err
 }
 
-func seed() (s [32]byte) {
+func randomSeed() (s [32]byte) {
 	_, _ = rand.Read(s[:]) // never fails
 	return s
 }
 
-func (t *tenure) apply(c lifecycle.Command) (*waiter, error) {
-	head := t.head()
+func (t *tenure) applyCommand(c lifecycle.Command) (*waiter, error) {
+	head := t.headDocument()
 	doc := head
 	clock := t.clock
 	if _, ok := c.Event.(lifecycle.AcceptClock); ok {
-		clock = clock.accepted()
+		clock = clock.acceptClock()
 		copied := *head
-		copied.Clock.At = clock.now() // even where the last commit was ahead
+		copied.Clock.At = clock.clockTime() // even where the last commit was ahead
 		doc = &copied
 	}
-	next, effects, answer, err := t.l.o.Machine.Step(doc, c, clock.now())
+	next, effects, answer, err := t.l.o.Machine.Step(doc, c, clock.clockTime())
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (t *tenure) commitAll(leads, commits context.Context) error {
 		if err := t.commit(commits); err != nil {
 			return err
 		}
-		if err := t.tidy(leads, commits); err != nil {
+		if err := t.tidyLedger(leads, commits); err != nil {
 			return err
 		}
 	}
@@ -256,7 +256,7 @@ func (t *tenure) commit(ctx context.Context) error {
 	p.doc = b.doc
 	p.Serial++
 	begun := l.o.Now()
-	n, size, err := put(ctx, t.lock, p)
+	n, size, err := writePage(ctx, t.lock, p)
 	if err != nil {
 		return err
 	}
@@ -270,27 +270,27 @@ func (t *tenure) commit(ctx context.Context) error {
 	t.version = n
 	t.flying = nil
 	t.size = size
-	t.show()
+	t.showCommitted()
 	for _, w := range b.waiting {
 		close(w.done)
 	}
-	if !t.fresh() { // the next leader finds the effects outstanding
+	if !t.isFresh() { // the next leader finds the effects outstanding
 		return errOver
 	}
-	t.effects.add(b.effects)
+	t.effects.addEffects(b.effects)
 	return nil
 }
 
-// show records the committed document as the newest known. l.mu is held.
-func (t *tenure) show() {
+// showCommitted records the committed document as the newest known. l.mu is held.
+func (t *tenure) showCommitted() {
 	l := t.l
-	l.seen = snapshot{t.committed, t.number, t.version, t.clock.now()}
-	l.serials.see(t.committed)
+	l.seen = snapshot{t.committed, t.number, t.version, t.clock.clockTime()}
+	l.serials.seePage(t.committed)
 	l.notify()
 }
 
-// put writes a page as the next version.
-func put(ctx context.Context, lock *statebackend.Lock, p page) (version int64, size int, err error) {
+// writePage writes a page as the next version.
+func writePage(ctx context.Context, lock *statebackend.Lock, p page) (version int64, size int, err error) {
 	b, err := p.encode()
 	if err != nil {
 		return 0, 0, err
@@ -327,7 +327,7 @@ func (t *tenure) watch(ctx context.Context) {
 		}
 		t.l.mu.Lock()
 		err := t.renew()
-		t.l.serials.heartbeat(t.clock.now())
+		t.l.serials.recordHeartbeat(t.clock.clockTime())
 		t.l.mu.Unlock()
 		if err != nil {
 			t.stop(err)
@@ -340,8 +340,8 @@ func (t *tenure) watch(ctx context.Context) {
 	}
 }
 
-// drop discards all that was not committed, and reports that to the waiting callers.
-func (t *tenure) drop(err error) {
+// dropPending discards all that was not committed, and reports that to the waiting callers.
+func (t *tenure) dropPending(err error) {
 	l := t.l
 	l.mu.Lock()
 	defer l.mu.Unlock()

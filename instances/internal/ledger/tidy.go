@@ -16,8 +16,8 @@ import (
 // errRenew ends a lock before its version numbers are used up.
 var errRenew = errors.New("the lock is taken anew")
 
-// tidy does the periodic maintenance between two commits.
-func (t *tenure) tidy(leads, commits context.Context) error {
+// tidyLedger does the periodic maintenance between two commits.
+func (t *tenure) tidyLedger(leads, commits context.Context) error {
 	n := t.lock.Versions()
 	limits := t.l.o.Limits
 	t.again = nil
@@ -68,19 +68,19 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	p := t.committed
 	last := t.committed
 	p.Serial++
-	m, err := t.first(ctx, lock, p, number)
+	m, err := t.writeFirst(ctx, lock, p, number)
 	if err == nil {
 		last.Serial = p.Serial
 		last.Moved = m
 		last.doc = &lifecycle.Document{Version: p.doc.Version}
-		_, _, err = put(ctx, t.lock, last)
+		_, _, err = writePage(ctx, t.lock, last)
 	}
 	if err != nil {
-		l.end(lock, (*statebackend.Lock).Abandon)
+		l.endLock(lock, (*statebackend.Lock).Abandon)
 		return err
 	}
 	old := t.lock
-	t.running.Go(func() { l.end(old, (*statebackend.Lock).Unlock) })
+	t.running.Go(func() { l.endLock(old, (*statebackend.Lock).Unlock) })
 	l.book.advance(number)
 	l.mu.Lock()
 	t.store = store
@@ -90,14 +90,14 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	t.committed = p
 	t.commits = 0
 	t.prune = 0
-	t.show()
+	t.showCommitted()
 	l.mu.Unlock()
 	t.leaveHint(ctx, number)
 	return nil
 }
 
-// first writes the first valid version of the next repository.
-func (t *tenure) first(ctx context.Context, lock *statebackend.Lock, p page, number int) (*moved, error) {
+// writeFirst writes the first valid version of the next repository.
+func (t *tenure) writeFirst(ctx context.Context, lock *statebackend.Lock, p page, number int) (*moved, error) {
 	b, err := p.encode()
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func TestCleanUpCgroups(t *testing.T) {
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}, Cgroup: group("run-abc-2-1")}
 	alive := must.Get(sandbox.Identify(sleeper.Process.Pid))(t)
 	for name, m := range map[string]marker{"2-1": dead, "1-4": {parsedHandle: parsedHandle{machine: l.here, Process: alive}, Cgroup: begun}} {
-		dir := filepath.Join(l.runs(), "abc", name)
+		dir := filepath.Join(l.runsFolder(), "abc", name)
 		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		must.Succeed(t, writeMarker(dir, m))
 	}

@@ -43,17 +43,17 @@ func delegatedCgroup() (string, error) {
 		}
 		own := filepath.Join(cgroupRoot(), name)
 		switch {
-		case delegated(own):
+		case isDelegated(own):
 			return own, joinCgroup(filepath.Join(own, serverCgroup), os.Getpid())
-		case filepath.Base(own) == serverCgroup && delegated(filepath.Dir(own)):
+		case filepath.Base(own) == serverCgroup && isDelegated(filepath.Dir(own)):
 			return filepath.Dir(own), nil
 		}
 	}
 	return "", nil
 }
 
-// delegated checks the attribute that systemd sets on delegated groups.
-func delegated(dir string) bool {
+// isDelegated checks the attribute that systemd sets on delegated groups.
+func isDelegated(dir string) bool {
 	value := make([]byte, 8)
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		if n, err := unix.Getxattr(dir, name, value); err == nil && string(value[:n]) == "1" {

@@ -50,8 +50,8 @@ type given struct {
 	files       map[string][]byte
 }
 
-// credentials resolves those that a run names; the error is a [*CredentialError].
-func (o *LocalOptions) credentials(ctx context.Context, s run.Spec) (given, error) {
+// resolveCredentials resolves those that a run names; the error is a [*CredentialError].
+func (o *LocalOptions) resolveCredentials(ctx context.Context, s run.Spec) (given, error) {
 	g := given{map[string]string{}, map[string][]byte{}}
 	for _, name := range s.Credentials {
 		c, ok := o.Credentials[name]

@@ -35,7 +35,7 @@ func TestCredentials(t *testing.T) {
 			Command: []string{"/bin/sh", "-c", `echo "# for $OKARA_RUN"; echo "TOKEN=a=b $OKARA_CREDENTIAL"; echo; echo "export RUN=$OKARA_RUN$OTHER"`},
 		}},
 	}
-	g := must.Get(o.credentials(t.Context(), credentialSpec()))(t)
+	g := must.Get(o.resolveCredentials(t.Context(), credentialSpec()))(t)
 	want := map[string]string{
 		"AWS_ACCESS_KEY_ID": "AK", "GOOGLE_APPLICATION_CREDENTIALS": "${files}/GOOGLE_APPLICATION_CREDENTIALS", "TOKEN": "a=b x", "RUN": "abc-1-2",
 	}
@@ -72,7 +72,7 @@ func TestCredentialsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := &LocalOptions{Getenv: func(string) string { return "" }, Credentials: map[string]Credential{"x": c.credential}}
-			g, err := o.credentials(t.Context(), credentialSpec())
+			g, err := o.resolveCredentials(t.Context(), credentialSpec())
 			if e, ok := errors.AsType[*CredentialError](err); !ok || e.Name != "x" || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "planted") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -84,7 +84,7 @@ func TestCredentialsRefused(t *testing.T) {
 	if err := runtest.Kill(runtest.Running(t, "7243")); err != nil {
 		t.Error(err)
 	}
-	if _, err := (&LocalOptions{}).credentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: the server has no credential of that name") {
+	if _, err := (&LocalOptions{}).resolveCredentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: the server has no credential of that name") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func cleanFolder(l *Local, folder string) error {
 // cleanEarlier removes what earlier attempts of an instance left here, once a later one
 // has ended: their states are stored by then, or keep their folders.
 func cleanEarlier(l *Local, r lifecycle.Ref) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), r.ID, "*-*"))
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), r.ID, "*-*"))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func cleanEarlier(l *Local, r lifecycle.Ref) error {
 	for _, dir := range dirs {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
 		earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt
-		if m, err := readMarker(dir); ok && earlier && err == nil && !l.running(dir, m) {
+		if m, err := readMarker(dir); ok && earlier && err == nil && !l.isRunning(dir, m) {
 			errs = append(errs, cleanFolder(l, dir))
 		}
 	}
@@ -80,7 +80,7 @@ func cleanEarlier(l *Local, r lifecycle.Ref) error {
 // all of them exceed the size of one state: each attempt could leave that much. The
 // newest one is kept.
 func cleanErrored(l *Local, id string) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), id, "*-*"))
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), id, "*-*"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func cleanErrored(l *Local, id string) error {
 	var all []left
 	for _, dir := range dirs {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + id + "-" + filepath.Base(dir))
-		if m, err := readMarker(dir); !ok || err != nil || l.running(dir, m) {
+		if m, err := readMarker(dir); !ok || err != nil || l.isRunning(dir, m) {
 			continue // it is starting or running
 		}
 		file := sandbox.FindErrored(dir)
@@ -135,7 +135,7 @@ func removeCgroup(l *Local, dir string) {
 // Tidy removes what attempts of gone instances left here, whichever replica observed
 // their end. Running attempts are kept, and so are those begun after asOf.
 func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 			continue
 		}
 		m, err := readMarker(dir)
-		if err != nil || m.At >= asOf.Unix() || l.running(dir, m) {
+		if err != nil || m.At >= asOf.Unix() || l.isRunning(dir, m) {
 			continue // without a marker it is starting, or is removed at the next start
 		}
 		errs = append(errs, sandbox.Remove(dir))
@@ -157,18 +157,18 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 // KillAll kills all attempts on this host, and what they started, and waits until they
 // are gone or ctx ends. What they had not stored is lost.
 func KillAll(ctx context.Context, l *Local) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, dir := range dirs {
 		m, err := readMarker(dir)
-		if err != nil || !l.running(dir, m) {
+		if err != nil || !l.isRunning(dir, m) {
 			continue
 		}
 		errs = append(errs, l.kill(workDir{marker: m, known: true, here: true, folder: dir}))
-		for l.running(dir, m) {
+		for l.isRunning(dir, m) {
 			if err := text.Wait(ctx, 10*time.Millisecond); err != nil {
 				errs = append(errs, err)
 				break
@@ -200,7 +200,7 @@ func cleanUpCgroups(ctx context.Context, l *Local) (err error) {
 			continue
 		}
 		dir := l.scratch(lifecycle.Ref{ID: at.ID, N: at.N, Attempt: at.Attempt})
-		if m, err := readMarker(dir); err == nil && l.running(dir, m) {
+		if m, err := readMarker(dir); err == nil && l.isRunning(dir, m) {
 			continue
 		}
 		removeCgroup(l, filepath.Join(l.cgroup, e.Name()))
@@ -211,7 +211,7 @@ func cleanUpCgroups(ctx context.Context, l *Local) (err error) {
 // cleanUpFolders removes the folders of interrupted starts and of attempts that ended
 // long ago.
 func cleanUpFolders(l *Local) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func cleanUpFolders(l *Local) error {
 			keep = 0
 		case err != nil:
 			return err
-		case l.running(dir, m):
+		case l.isRunning(dir, m):
 			continue
 		case m.Host != l.here.Host, sandbox.FindErrored(dir) != "":
 			keep = keepErrored

@@ -78,7 +78,7 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 	if i.Mode != sandbox.ModeSandbox && i.Mode != sandbox.ModeUser {
 		i.Processes = 0 // all processes of the server's user would count
 	}
-	for _, name := range slices.Concat(certificates(o.environment()), []string{o.Okara, sandbox.Resolve(o.Program)}) {
+	for _, name := range slices.Concat(certificateFiles(o.environment()), []string{o.Okara, sandbox.Resolve(o.Program)}) {
 		if !slices.Contains(i.Show, name) {
 			i.Show = append(slices.Clip(i.Show), name)
 		}
@@ -99,7 +99,7 @@ const checkTime = 2 * time.Minute
 // checkTool asks the tool for its version, isolated like a run, so that errors of the
 // isolation appear now and not at the first run.
 func (l *Local) checkTool(ctx context.Context) (err error) {
-	dir, done, err := files.TempDir(l.runs())
+	dir, done, err := files.TempDir(l.runsFolder())
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	if l.isolation.Mode == sandbox.ModeUser {
 		o.Isolation.UID = l.o.Users[0].UID
 		o.Isolation.GID = l.o.Users[0].GID
-		if name, ok := reachable(filepath.Join(dir, "any"), o.Isolation.UID); !ok {
+		if name, ok := canReach(filepath.Join(dir, "any"), o.Isolation.UID); !ok {
 			return fmt.Errorf("user %d cannot reach %s, where runs are\nhint: chmod o+x %s, or choose another storage folder", o.Isolation.UID, name, name)
 		}
 	}
-	output, err := l.question(ctx, o)
+	output, err := l.askChild(ctx, o)
 	if err != nil {
 		return l.explain(err, output)
 	}
@@ -137,8 +137,8 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	return nil
 }
 
-// question starts a child that runs the tool, and returns the output of both.
-func (l *Local) question(ctx context.Context, o *sandbox.Order) (string, error) {
+// askChild starts a child that runs the tool, and returns the output of both.
+func (l *Local) askChild(ctx context.Context, o *sandbox.Order) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	b, err := json.Marshal(o)
@@ -157,7 +157,7 @@ func (l *Local) question(ctx context.Context, o *sandbox.Order) (string, error) 
 	pid, err := l.startProcess(o, in, out, out)
 	err = errors.Join(err, in.Close(), out.Close())
 	if err == nil {
-		err = write(report, b) // fits into a pipe
+		err = writeBytes(report, b) // fits into a pipe
 	}
 	_ = report.Close() // if writing failed, the error is reported below
 	if pid > 0 {
@@ -192,14 +192,14 @@ func (l *Local) explain(err error, output string) error {
 	return failed
 }
 
-// reachable reports whether a user may enter all folders above a name; if not, it also
+// canReach reports whether a user may enter all folders above a name; if not, it also
 // returns the first folder that the user may not enter.
-func reachable(name string, uid int) (string, bool) {
+func canReach(name string, uid int) (string, bool) {
 	dir := filepath.Dir(name)
 	if dir == filepath.Dir(dir) {
 		return "", true // the root
 	}
-	if first, ok := reachable(dir, uid); !ok {
+	if first, ok := canReach(dir, uid); !ok {
 		return first, false
 	}
 	info, err := os.Stat(dir)
@@ -209,8 +209,8 @@ func reachable(name string, uid int) (string, bool) {
 	return "", true
 }
 
-// certificates returns the files that the certificate variables of the tool name.
-func certificates(env []string) []string {
+// certificateFiles returns the files that the certificate variables of the tool name.
+func certificateFiles(env []string) []string {
 	var names []string
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")

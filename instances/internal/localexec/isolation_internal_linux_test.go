@@ -217,12 +217,12 @@ func TestReachable(t *testing.T) {
 	name := filepath.Join(closed, "open", "any")
 	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Chmod(filepath.Dir(name), 0o711)))
 	const nobodyElse = 61234
-	if at, ok := reachable(name, nobodyElse); ok {
+	if at, ok := canReach(name, nobodyElse); ok {
 		t.Errorf("%s is reachable", name)
 	} else if at != closed && !strings.HasPrefix(dir, at) {
 		t.Errorf("got %s, want %s or a folder above it", at, closed)
 	}
-	if _, ok := reachable(name, os.Geteuid()); !ok {
+	if _, ok := canReach(name, os.Geteuid()); !ok {
 		t.Error("not even its owner reaches it")
 	}
 }

@@ -136,7 +136,7 @@ func TestHostLost(t *testing.T) {
 			if st, err := k.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
 				t.Fatalf("its lease is not over: %+v, %v", st, err)
 			}
-			g := k.observation(s.Ref)
+			g := k.observationOf(s.Ref)
 			g.since = g.since.Add(-time.Hour)
 			if st, err := k.Observe(t.Context(), s, h); err != nil || st.State != run.Gone || !strings.Contains(st.Message, "lease") {
 				t.Fatalf("%+v, %v", st, err)

@@ -128,7 +128,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if l.cgroup, err = delegatedCgroup(); err != nil {
 		l.o.Logger.WarnContext(ctx, "instances: the control group that was delegated cannot be divided: each process is limited, not each run", "error", err)
 	}
-	if err := makeFolders(l.folderMode(), l.runs()); err != nil {
+	if err := makeFolders(l.folderMode(), l.runsFolder()); err != nil {
 		return err
 	}
 	if err := l.checkTool(ctx); err != nil {
@@ -145,7 +145,7 @@ func findProgram(name string) (string, error) {
 	return filepath.Abs(file)
 }
 
-func (l *Local) runs() string { return filepath.Join(l.o.Storage, "runs") }
+func (l *Local) runsFolder() string { return filepath.Join(l.o.Storage, "runs") }
 
 // attemptName returns the name of an attempt in its environment and for display.
 func attemptName(r lifecycle.Ref) string { return r.ID + "-" + folderName(r) }
@@ -155,7 +155,7 @@ func folderName(r lifecycle.Ref) string { return strconv.Itoa(r.N) + "-" + strco
 // scratch returns the folder of an attempt. The parts of its name are checked by
 // checkRef.
 func (l *Local) scratch(r lifecycle.Ref) string {
-	return filepath.Join(l.runs(), r.ID, folderName(r))
+	return filepath.Join(l.runsFolder(), r.ID, folderName(r))
 }
 
 // checkRef refuses an invalid attempt, since its parts become names of folders.
@@ -228,7 +228,7 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return "", err
 	}
-	m, err := l.begin(ctx, s)
+	m, err := l.beginAttempt(ctx, s)
 	if _, ok := errors.AsType[*CredentialError](err); ok {
 		return parsedHandle{machine: l.here, At: time.Now().Unix()}.String(), nil
 	}
@@ -241,19 +241,19 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 // lockRuns waits for the lock under which servers begin attempts. Closing the result
 // releases it.
 func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {
-	lock := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(l.runsFolder(), "lock"), flock.SetPermissions(0o600))
 	_, err := lock.TryLockContext(ctx, 10*time.Millisecond)
 	return lock, err
 }
 
-// begin starts the child of an attempt unless it exists. Concurrent servers are
+// beginAttempt starts the child of an attempt unless it exists. Concurrent servers are
 // serialized by a lock in the folder of all runs.
-func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
+func (l *Local) beginAttempt(ctx context.Context, s run.Spec) (m marker, err error) {
 	dir := l.scratch(s.Ref)
 	if m, err = readMarker(dir); err == nil && m.LockID == run.LockID(s.Ref) {
 		return m, nil
 	}
-	o, err := l.order(ctx, s) // may take long: it may run a credential's command
+	o, err := l.orderFor(ctx, s) // may take long: it may run a credential's command
 	if err != nil {
 		return m, err
 	}
@@ -265,7 +265,7 @@ func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 	switch m, err = readMarker(dir); {
 	case err == nil && m.LockID == run.LockID(s.Ref):
 		return m, nil
-	case err == nil && l.running(dir, m):
+	case err == nil && l.isRunning(dir, m):
 		return m, errOther
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return m, err
@@ -309,9 +309,9 @@ func (l *Local) folderMode() fs.FileMode {
 	return 0o700
 }
 
-// order puts together the order for the child.
-func (l *Local) order(ctx context.Context, s run.Spec) (*sandbox.Order, error) {
-	g, err := l.o.credentials(ctx, s)
+// orderFor puts together the order for the child.
+func (l *Local) orderFor(ctx context.Context, s run.Spec) (*sandbox.Order, error) {
+	g, err := l.o.resolveCredentials(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -336,12 +336,12 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*sandbox.Order, error) {
 // freeUser returns a user that no run on this machine uses.
 func (l *Local) freeUser() (User, error) {
 	taken := map[int]bool{}
-	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
 	if err != nil {
 		return User{}, err
 	}
 	for _, dir := range dirs {
-		if m, err := readMarker(dir); err == nil && m.UID > 0 && l.running(dir, m) {
+		if m, err := readMarker(dir); err == nil && m.UID > 0 && l.isRunning(dir, m) {
 			taken[m.UID] = true
 		}
 	}
@@ -395,7 +395,7 @@ func (l *Local) startChild(o *sandbox.Order) (m marker, err error) {
 		err = writeMarker(o.Scratch, m)
 	}
 	if err == nil {
-		err = errors.Join(w.SetWriteDeadline(time.Now().Add(orderTime)), write(w, b), w.Close())
+		err = errors.Join(w.SetWriteDeadline(time.Now().Add(orderTime)), writeBytes(w, b), w.Close())
 	}
 	if err != nil {
 		return m, errors.Join(err, m.Process.Signal(syscall.SIGKILL))
@@ -403,7 +403,7 @@ func (l *Local) startChild(o *sandbox.Order) (m marker, err error) {
 	return m, nil
 }
 
-func write(w *os.File, b []byte) error {
+func writeBytes(w *os.File, b []byte) error {
 	_, err := w.Write(b)
 	return err
 }
@@ -434,7 +434,7 @@ func (l *Local) startProcess(o *sandbox.Order, in, out, errs *os.File) (pid int,
 		if err := cmd.Start(); err != nil {
 			return 0, err
 		}
-		l.reap(o.Spec.Ref, func() { _ = cmd.Wait() }) // its result has all that its status says
+		l.reapChild(o.Spec.Ref, func() { _ = cmd.Wait() }) // its result has all that its status says
 		return cmd.Process.Pid, nil
 	}
 	r, w, err := os.Pipe()
@@ -455,7 +455,7 @@ func (l *Local) startProcess(o *sandbox.Order, in, out, errs *os.File) (pid int,
 	if err != nil {
 		return 0, err
 	}
-	l.reap(o.Spec.Ref, func() { _, _ = p.Wait() }) // as above; without Harden it is not our child
+	l.reapChild(o.Spec.Ref, func() { _, _ = p.Wait() }) // as above; without Harden it is not our child
 	return pid, nil
 }
 

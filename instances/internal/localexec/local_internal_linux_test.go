@@ -63,7 +63,7 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+		dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
 		if err != nil {
 			t.Error(err)
 		}
@@ -130,7 +130,7 @@ func (l *localTest) mustEnd(t *testing.T, s run.Spec, h run.Handle) (st run.Stat
 func (l *localTest) mustRemain(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	dirs := must.Get(filepath.Glob(filepath.Join(l.runs(), "*", "*-*")))(t)
+	dirs := must.Get(filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*")))(t)
 	for _, dir := range dirs {
 		got = append(got, filepath.Base(dir))
 	}
@@ -310,7 +310,7 @@ func TestCleanUp(t *testing.T) {
 		"1-4": {&dead, true, time.Now().Add(-48 * time.Hour)},
 		"1-5": {&dead, true, old},
 	} {
-		dir := filepath.Join(l.runs(), "abc", name)
+		dir := filepath.Join(l.runsFolder(), "abc", name)
 		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if f.marker != nil {
 			must.Succeed(t, writeMarker(dir, *f.marker))
@@ -330,7 +330,7 @@ func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}}
 	for i, size := range []int64{sandbox.MaxErrored / 4, sandbox.MaxErrored / 2, sandbox.MaxErrored / 2, sandbox.MaxErrored} {
-		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
+		dir := filepath.Join(l.runsFolder(), "abc", strconv.Itoa(i+1)+"-1")
 		file := filepath.Join(dir, sandbox.ErroredFile)
 		runtest.MustWrite(t, filepath.Join(dir, "attempt.json"), `{"module":"module"}`)
 		runtest.MustWrite(t, file, "")
@@ -350,13 +350,13 @@ func TestTidy(t *testing.T) {
 	alive, later := dead, dead
 	alive.Process, later.At = self, now.Add(time.Minute).Unix()
 	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
-		dir := filepath.Join(l.runs(), name)
+		dir := filepath.Join(l.runsFolder(), name)
 		runtest.MustWrite(t, filepath.Join(dir, sandbox.ResultFile), "{}")
 		must.Succeed(t, writeMarker(dir, m))
 	}
 	must.Succeed(t, l.Tidy(now, func(id string) bool { return id == "gone" }))
 	l.mustRemain(t, "1-2", "2-1", "3-1")
-	if err := os.Remove(filepath.Join(l.runs(), "gone", "1-2", markerFile)); err != nil { // otherwise the test's own process counts as a child
+	if err := os.Remove(filepath.Join(l.runsFolder(), "gone", "1-2", markerFile)); err != nil { // otherwise the test's own process counts as a child
 		t.Fatal(err)
 	}
 }

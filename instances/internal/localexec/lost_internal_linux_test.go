@@ -89,7 +89,7 @@ func TestDeafRest(t *testing.T) {
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	g := l.observation(s.Ref)
+	g := l.observationOf(s.Ref)
 	g.interrupted = g.interrupted.Add(-2 * killTime)
 	if st := l.mustEnd(t, s, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
@@ -110,7 +110,7 @@ func TestNotStarted(t *testing.T) {
 	if st := observe(l, ""); st.State != run.Running {
 		t.Errorf("nobody knows where it is, at once: %+v", st)
 	}
-	g := l.observation(s.Ref)
+	g := l.observationOf(s.Ref)
 	g.alive = g.alive.Add(-2 * claimTime)
 	if st := observe(l, ""); st.State != run.Gone {
 		t.Errorf("later: %+v", st)
@@ -124,7 +124,7 @@ func TestNotStarted(t *testing.T) {
 	if st := observe(l, elsewhere.String()); st.State != run.Running {
 		t.Errorf("on another host: %+v", st)
 	}
-	seen := l.observation(s.Ref)
+	seen := l.observationOf(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
 	if st := observe(l, elsewhere.String()); st.State != run.Gone {
@@ -154,7 +154,7 @@ func TestBoot(t *testing.T) {
 			m.LockID = run.LockID(s.Ref)
 			runtest.MustWrite(t, filepath.Join(l.scratch(s.Ref), "log"), "")
 			must.Succeed(t, writeMarker(l.scratch(s.Ref), m))
-			g := l.observation(s.Ref)
+			g := l.observationOf(s.Ref)
 			g.alive = g.alive.Add(-2 * claimTime)
 			if st, err := l.Observe(t.Context(), s, m.parsedHandle.String()); err != nil || st.State != run.Gone {
 				t.Errorf("%+v, %v", st, err)
@@ -175,7 +175,7 @@ func TestClaim(t *testing.T) {
 	repo := must.Get(stubRepo(s))(t)
 	store := statebackend.New(repo.Repo, statebackend.Options{LockTTL: time.Hour})
 	lock := must.Get(store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: run.LockID(s.Ref), Operation: "test"}))(t)
-	g := l.observation(s.Ref)
+	g := l.observationOf(s.Ref)
 	g.alive = time.Time{}
 	for range 2 {
 		if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Running {
@@ -188,7 +188,7 @@ func TestClaim(t *testing.T) {
 	}
 	must.Succeed(t, lock.Unlock(t.Context()))
 	other := must.Get(store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: "of a person", Operation: "test"}))(t)
-	seen := l.observation(s.Ref)
+	seen := l.observationOf(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
 	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone {
@@ -209,7 +209,7 @@ func TestStoppedChild(t *testing.T) {
 	runtest.MustAppear(t, filepath.Join(l.scratch(s.Ref), "hangs"))
 	m := must.Get(readMarker(l.scratch(s.Ref)))(t)
 	must.Succeed(t, m.Process.Signal(syscall.SIGSTOP))
-	seen := l.observation(s.Ref)
+	seen := l.observationOf(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
 	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.Process.Alive() {

@@ -18,7 +18,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 	return []struct{ name, file, old, mutant, pkg, run string }{
 		{"no namespaces of users", bwrap, `"--disable-userns", `, ``, own, "TestSandboxSees"},
 		{"a namespace of processes", bwrap, `"--unshare-pid", `, ``, own, "TestSandboxSees|TestSandboxLeavesNothing"},
-		{"the storage is hidden", bwrap, `if covered(dir, slices.Concat(shown, o.Isolation.Show)) {`, `if false {`, own, "TestSandboxSees"},
+		{"the storage is hidden", bwrap, `if isCovered(dir, slices.Concat(shown, o.Isolation.Show)) {`, `if false {`, own, "TestSandboxSees"},
 		{"devices are not written to", bwrap, `"--remount-ro", "/dev", `, ``, own, "TestSandboxSees"},
 		{"the root is not written to", bwrap, `"--remount-ro", "/", `, ``, own, "TestSandboxSees"},
 		{"another user where we are root", tool, `uid > 0 && t.o.Isolation.Mode == ModeSandbox {`, `uid < 0 {`, own, "TestSandboxSees"},
@@ -34,8 +34,8 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"no keys of the server", exec, `if err := leaveKeys(); err != nil {`, `if err := error(nil); err != nil {`, box, "TestKeyring"},
 		{"uploads that encrypt", "../child/remote.go", `if !o.AllowEncryption {`, `if false {`, kid, "TestRemoteEncryption"},
 		{"states of applies alone", "../child/lock.go", "if !c.Order.Changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", kid, "TestErroredOfPlans"},
-		{"what runs is not tidied", "folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `m.At >= asOf.Unix() {`, own, "TestTidy"},
-		{"what began since is not tidied", "folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `l.running(dir, m) {`, own, "TestTidy"},
+		{"what runs is not tidied", "folders.go", `m.At >= asOf.Unix() || l.isRunning(dir, m) {`, `m.At >= asOf.Unix() {`, own, "TestTidy"},
+		{"what began since is not tidied", "folders.go", `m.At >= asOf.Unix() || l.isRunning(dir, m) {`, `l.isRunning(dir, m) {`, own, "TestTidy"},
 		{"no names afterwards", dir, `if w.begun.Load() {
 		return errBegun`, `if false {
 		return errBegun`, box, "TestNoNamesAfterwards"},

@@ -55,8 +55,8 @@ type observation struct {
 	interrupted time.Time
 }
 
-// observation returns the observation of an attempt.
-func (l *Local) observation(r lifecycle.Ref) *observation {
+// observationOf returns the observation of an attempt.
+func (l *Local) observationOf(r lifecycle.Ref) *observation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.observations[r]
@@ -77,7 +77,7 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	if err != nil {
 		return run.Status{}, err
 	}
-	g := l.observation(s.Ref)
+	g := l.observationOf(s.Ref)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	st, err := g.observe(ctx, s, at)
@@ -136,7 +136,7 @@ func (g *observation) observe(ctx context.Context, s run.Spec, at workDir) (run.
 	if at.here && at.PID == 0 { // it waits for a credential
 		return g.startWaiting(ctx, s)
 	}
-	if at.here && l.running(l.scratch(s.Ref), at.marker) {
+	if at.here && l.isRunning(l.scratch(s.Ref), at.marker) {
 		return g.observeRunning(ctx, s, at)
 	}
 	st, err := readResult(ctx, l, s)
@@ -163,7 +163,7 @@ func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status,
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil
 	}
-	_, err := g.local.begin(ctx, s)
+	_, err := g.local.beginAttempt(ctx, s)
 	if _, ok := errors.AsType[*CredentialError](err); ok {
 		return run.Status{State: run.Running, Waiting: lifecycle.WaitCredentialMissing, Message: err.Error()}, nil
 	}
@@ -207,7 +207,7 @@ func (g *observation) endRest(at workDir) (run.Status, error) {
 			return run.Status{}, err
 		}
 		g.interrupted = time.Now()
-		if err := g.local.attempt(at.folder, at.marker).Interrupt(); err != nil {
+		if err := g.local.attemptProcesses(at.folder, at.marker).Interrupt(); err != nil {
 			return run.Status{}, err
 		}
 	}
@@ -351,7 +351,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle, force bool) 
 	case at.PID != 0:
 		return at.Process.Signal(syscall.SIGTERM)
 	}
-	g := l.observation(s.Ref)
+	g := l.observationOf(s.Ref)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cancelled = true

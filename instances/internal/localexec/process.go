@@ -17,8 +17,8 @@ type machine struct {
 	Namespace string `json:"namespace"` // of process ids
 }
 
-// attempt returns by what the processes of an attempt are found.
-func (l *Local) attempt(folder string, m marker) sandbox.Processes {
+// attemptProcesses returns by what the processes of an attempt are found.
+func (l *Local) attemptProcesses(folder string, m marker) sandbox.Processes {
 	a := sandbox.Processes{Scratch: folder, Child: m.Process, Cgroup: m.Cgroup}
 	if l.isolation.Mode == sandbox.ModeUser {
 		a.UID = m.UID
@@ -26,13 +26,13 @@ func (l *Local) attempt(folder string, m marker) sandbox.Processes {
 	return a
 }
 
-// running reports whether any process of an attempt lives on this machine.
-func (l *Local) running(folder string, m marker) bool {
-	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attempt(folder, m).Alive()
+// isRunning reports whether any process of an attempt lives on this machine.
+func (l *Local) isRunning(folder string, m marker) bool {
+	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attemptProcesses(folder, m).Alive()
 }
 
 // kill kills all processes of an attempt.
-func (l *Local) kill(at workDir) error { return l.attempt(at.folder, at.marker).Kill() }
+func (l *Local) kill(at workDir) error { return l.attemptProcesses(at.folder, at.marker).Kill() }
 
 // reaper waits for children that end while this process lives.
 type reaper struct {
@@ -41,8 +41,8 @@ type reaper struct {
 	ends    map[lifecycle.Ref]chan struct{} // of living children; closed when they end
 }
 
-// reap waits for a child, and notifies those that wait for the end of its attempt.
-func (p *reaper) reap(r lifecycle.Ref, wait func()) {
+// reapChild waits for a child, and notifies those that wait for the end of its attempt.
+func (p *reaper) reapChild(r lifecycle.Ref, wait func()) {
 	ended := make(chan struct{})
 	p.mu.Lock()
 	p.ends[r] = ended

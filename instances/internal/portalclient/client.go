@@ -34,15 +34,15 @@ const (
 	maxListed = 100_000
 )
 
-// get reads the resource at a path.
-func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
+// getResource reads the resource at a path.
+func getResource[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
 	var v T
 	_, err := c.Front.Call(ctx, http.MethodGet, root+path, q, nil, nil, &v)
 	return v, err
 }
 
-// change requests a change, and returns its result.
-func change[T any](ctx context.Context, c *Client, method, path string, body any) (T, int, error) {
+// requestChange requests a change, and returns its result.
+func requestChange[T any](ctx context.Context, c *Client, method, path string, body any) (T, int, error) {
 	var v T
 	key := c.Key
 	if key == "" {
@@ -66,13 +66,13 @@ func idPath(id string) (string, error) {
 	return "instances/" + id, nil
 }
 
-// pages reads a list page by page. add stores a page, and returns the number of its
+// readPages reads a list page by page. add stores a page, and returns the number of its
 // entries and where the next page begins, "" after the last. Reading stops after
 // maxListed entries, or at a page without entries.
-func pages[T any](ctx context.Context, c *Client, path string, q url.Values, add func(T) (n int, next string)) error {
+func readPages[T any](ctx context.Context, c *Client, path string, q url.Values, add func(T) (n int, next string)) error {
 	q.Set("limit", strconv.Itoa(pageSize))
 	for all := 0; all < maxListed; {
-		page, err := get[T](ctx, c, path, q)
+		page, err := getResource[T](ctx, c, path, q)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func pages[T any](ctx context.Context, c *Client, path string, q url.Values, add
 
 // Templates returns the templates that the caller may see, by name.
 func (c *Client) Templates(ctx context.Context) (all []api.Template, err error) {
-	err = pages(ctx, c, "templates", url.Values{}, func(page api.Templates) (int, string) {
+	err = readPages(ctx, c, "templates", url.Values{}, func(page api.Templates) (int, string) {
 		all = append(all, page.Templates...)
 		return len(page.Templates), page.Next
 	})
@@ -97,18 +97,18 @@ func (c *Client) Templates(ctx context.Context) (all []api.Template, err error) 
 
 // Template returns a template; name is NAMESPACE/NAME.
 func (c *Client) Template(ctx context.Context, name string) (api.Template, error) {
-	return get[api.Template](ctx, c, "templates/"+name, nil)
+	return getResource[api.Template](ctx, c, "templates/"+name, nil)
 }
 
 // Pause stops new instances of a template until [Client.Resume].
 func (c *Client) Pause(ctx context.Context, name, reason string) (api.Template, error) {
-	t, _, err := change[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/pause", api.Reason{Reason: reason})
+	t, _, err := requestChange[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/pause", api.Reason{Reason: reason})
 	return t, err
 }
 
 // Resume allows new instances of a template again.
 func (c *Client) Resume(ctx context.Context, name string) (api.Template, error) {
-	t, _, err := change[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/resume", nil)
+	t, _, err := requestChange[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/resume", nil)
 	return t, err
 }
 
@@ -128,7 +128,7 @@ func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, er
 			q.Set(name, v)
 		}
 	}
-	err = pages(ctx, c, "instances", q, func(page api.Instances) (int, string) {
+	err = readPages(ctx, c, "instances", q, func(page api.Instances) (int, string) {
 		n := len(page.Instances)
 		before := all.Instances
 		all = page
@@ -141,12 +141,12 @@ func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, er
 // Create launches a template. status is 201 if an instance was made or claimed, 200 if it
 // existed, 202 if it waits for approval.
 func (c *Client) Create(ctx context.Context, body api.Create) (instance api.Instance, status int, err error) {
-	return change[api.Instance](ctx, c, http.MethodPost, "instances", body)
+	return requestChange[api.Instance](ctx, c, http.MethodPost, "instances", body)
 }
 
 // All returns every instance in the ledger, for admins.
 func (c *Client) All(ctx context.Context) (all []api.Instance, err error) {
-	err = pages(ctx, c, "admin/instances", url.Values{}, func(page api.AdminInstances) (int, string) {
+	err = readPages(ctx, c, "admin/instances", url.Values{}, func(page api.AdminInstances) (int, string) {
 		all = append(all, page.Instances.Instances...)
 		return len(page.Instances.Instances), page.Next
 	})
@@ -155,13 +155,13 @@ func (c *Client) All(ctx context.Context) (all []api.Instance, err error) {
 
 // Adopt restores the record of an instance that the ledger lost.
 func (c *Client) Adopt(ctx context.Context, body api.Adopt) (api.Instance, error) {
-	instance, _, err := change[api.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
+	instance, _, err := requestChange[api.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
 	return instance, err
 }
 
 // AcceptClock lets expiry continue, and returns why it was held; "": it was not.
 func (c *Client) AcceptClock(ctx context.Context) (string, error) {
-	clock, _, err := change[api.Clock](ctx, c, http.MethodPost, "admin/clock", nil)
+	clock, _, err := requestChange[api.Clock](ctx, c, http.MethodPost, "admin/clock", nil)
 	return clock.Held, err
 }
 
@@ -172,9 +172,9 @@ func ofInstance[T any](ctx context.Context, c *Client, method, id, rest string, 
 	case err != nil:
 		return v, err
 	case method == http.MethodGet:
-		return get[T](ctx, c, path+rest, nil)
+		return getResource[T](ctx, c, path+rest, nil)
 	}
-	v, _, err = change[T](ctx, c, method, path+rest, body)
+	v, _, err = requestChange[T](ctx, c, method, path+rest, body)
 	return v, err
 }
 
@@ -212,15 +212,15 @@ func (c *Client) ShowSensitive(ctx context.Context, id, name string) (api.ShownO
 
 // Plan returns the plan of a run as text. The caller closes it.
 func (c *Client) Plan(ctx context.Context, id string, n int) (io.ReadCloser, error) {
-	return c.open(ctx, id, n, "plan", nil)
+	return c.openRunFile(ctx, id, n, "plan", nil)
 }
 
 // Log returns the log of a run so far. The caller closes it.
 func (c *Client) Log(ctx context.Context, id string, n int) (io.ReadCloser, error) {
-	return c.open(ctx, id, n, "log", nil)
+	return c.openRunFile(ctx, id, n, "log", nil)
 }
 
-func (c *Client) open(ctx context.Context, id string, n int, what string, header http.Header) (io.ReadCloser, error) {
+func (c *Client) openRunFile(ctx context.Context, id string, n int, what string, header http.Header) (io.ReadCloser, error) {
 	path, err := idPath(id)
 	if err != nil {
 		return nil, err

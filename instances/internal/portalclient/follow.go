@@ -26,9 +26,9 @@ type event struct{ id, name, data string }
 
 var errLong = fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
 
-// events reads a stream, whose lines end with a line feed as the server writes them. At
+// readEvents reads a stream, whose lines end with a line feed as the server writes them. At
 // the end of the stream it returns io.EOF.
-func events(from io.Reader, each func(event) error) error {
+func readEvents(from io.Reader, each func(event) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFrame)
 	var e event
@@ -112,11 +112,11 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 		if last.Attempt > 0 {
 			header.Set("Last-Event-ID", last.String())
 		}
-		from, err := c.open(ctx, id, n, "log", header)
+		from, err := c.openRunFile(ctx, id, n, "log", header)
 		if err != nil {
 			return "", err
 		}
-		err = events(from, took)
+		err = readEvents(from, took)
 		_ = from.Close() // all of it was read
 		if errors.Is(err, errEnd) {
 			return result, nil

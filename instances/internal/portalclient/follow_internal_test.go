@@ -35,7 +35,7 @@ func TestEvents(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []event
-			err := events(strings.NewReader(tt.text), func(e event) error { got = append(got, e); return nil })
+			err := readEvents(strings.NewReader(tt.text), func(e event) error { got = append(got, e); return nil })
 			if !errors.Is(err, tt.err) {
 				t.Errorf("%v, want %v", err, tt.err)
 			}
@@ -45,7 +45,7 @@ func TestEvents(t *testing.T) {
 		})
 	}
 	stop := errors.New("enough")
-	if err := events(strings.NewReader("data: a\n\ndata: b\n\n"), func(event) error { return stop }); !errors.Is(err, stop) {
+	if err := readEvents(strings.NewReader("data: a\n\ndata: b\n\n"), func(event) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("%v, want %v", err, stop)
 	}
 }
@@ -56,7 +56,7 @@ func FuzzEvents(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		size := 0
-		err := events(strings.NewReader(text), func(e event) error {
+		err := readEvents(strings.NewReader(text), func(e event) error {
 			if e.data == "" || strings.Contains(e.id+e.name+e.data, "\n") {
 				t.Errorf("event %q", e)
 			}

@@ -25,7 +25,7 @@ func (t *Table) Of(plan io.Reader) (*Cost, error) {
 		s.rows[row.Type] = append(s.rows[row.Type], row)
 	}
 	bounded := &io.LimitedReader{R: plan, N: MaxPlan + 1}
-	err := s.read(json.NewDecoder(bounded))
+	err := s.readPlan(json.NewDecoder(bounded))
 	if bounded.N <= 0 {
 		return nil, fmt.Errorf("plan of more than %d bytes as JSON", MaxPlan)
 	}
@@ -41,8 +41,8 @@ type sum struct {
 	cost Cost
 }
 
-func (s *sum) read(d *json.Decoder) error {
-	if err := want(d, json.Delim('{')); err != nil {
+func (s *sum) readPlan(d *json.Decoder) error {
+	if err := wantDelim(d, json.Delim('{')); err != nil {
 		return err
 	}
 	for d.More() {
@@ -51,19 +51,19 @@ func (s *sum) read(d *json.Decoder) error {
 			return err
 		}
 		if name == "resource_changes" {
-			err = s.changes(d)
+			err = s.readChanges(d)
 		} else {
-			err = skip(d)
+			err = skipValue(d)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return want(d, json.Delim('}'))
+	return wantDelim(d, json.Delim('}'))
 }
 
-func (s *sum) changes(d *json.Decoder) error {
-	if err := want(d, json.Delim('[')); err != nil {
+func (s *sum) readChanges(d *json.Decoder) error {
+	if err := wantDelim(d, json.Delim('[')); err != nil {
 		return err
 	}
 	for d.More() {
@@ -72,13 +72,13 @@ func (s *sum) changes(d *json.Decoder) error {
 			return err
 		}
 		if r.Mode == "managed" {
-			s.add(r)
+			s.addResource(r)
 		}
 	}
-	return want(d, json.Delim(']'))
+	return wantDelim(d, json.Delim(']'))
 }
 
-func want(d *json.Decoder, delim json.Delim) error {
+func wantDelim(d *json.Decoder, delim json.Delim) error {
 	token, err := d.Token()
 	if err == nil && token != delim {
 		err = errors.New("it is something else")
@@ -86,8 +86,8 @@ func want(d *json.Decoder, delim json.Delim) error {
 	return err
 }
 
-// skip skips one value.
-func skip(d *json.Decoder) error {
+// skipValue skips one value.
+func skipValue(d *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := d.Token()
 		if err != nil {
@@ -118,7 +118,7 @@ type resource struct {
 	} `json:"change"`
 }
 
-func (s *sum) add(r resource) {
+func (s *sum) addResource(r resource) {
 	if r.Change.Before == nil && r.Change.After == nil {
 		return
 	}

@@ -37,7 +37,7 @@ type Row struct {
 	Hourly    int64  `json:"hourly"`              // millionths
 }
 
-func header() []string { return []string{"type", "attribute", "value", "hourly"} }
+func tableHeader() []string { return []string{"type", "attribute", "value", "hourly"} }
 
 // Parse parses a table: CSV with a header. Errors name the line, and what to do.
 func Parse(src []byte, currency string) (*Table, error) {
@@ -51,15 +51,15 @@ func Parse(src []byte, currency string) (*Table, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, wrongCSV(err)
 	}
-	if !slices.Equal(first, header()) {
-		return nil, fmt.Errorf("line 1 is not the header\nhint: write %s there", strings.Join(header(), ","))
+	if !slices.Equal(first, tableHeader()) {
+		return nil, fmt.Errorf("line 1 is not the header\nhint: write %s there", strings.Join(tableHeader(), ","))
 	}
 	t := &Table{Currency: currency}
-	return t, t.read(r)
+	return t, t.readRows(r)
 }
 
-// read adds the rows after the header.
-func (t *Table) read(r *csv.Reader) error {
+// readRows adds the rows after the header.
+func (t *Table) readRows(r *csv.Reader) error {
 	lines := map[Row]int{} // by row without its price
 	for {
 		fields, err := r.Read()
@@ -94,8 +94,8 @@ func wrongCSV(err error) error {
 }
 
 func parseRow(fields []string) (row Row, err error) {
-	if len(fields) != len(header()) {
-		return row, fmt.Errorf("%d columns\nhint: each line has %s", len(fields), strings.Join(header(), ","))
+	if len(fields) != len(tableHeader()) {
+		return row, fmt.Errorf("%d columns\nhint: each line has %s", len(fields), strings.Join(tableHeader(), ","))
 	}
 	for i := range fields {
 		fields[i] = strings.Clone(strings.TrimSpace(fields[i]))
@@ -144,7 +144,7 @@ func (c *Cost) String() string {
 	}
 	var parts []string
 	if c.Priced > 0 {
-		parts = append(parts, c.change())
+		parts = append(parts, c.describeChange())
 	}
 	switch {
 	case c.Unpriced == 1:
@@ -155,22 +155,22 @@ func (c *Cost) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// change describes the difference in price.
-func (c *Cost) change() string {
+// describeChange describes the difference in price.
+func (c *Cost) describeChange() string {
 	by := c.After - c.Before
 	word := "more"
 	switch {
 	case by == 0:
-		return "about the same, " + amount(c.After) + " " + c.Currency + " an hour"
+		return "about the same, " + formatAmount(c.After) + " " + c.Currency + " an hour"
 	case by < 0:
 		by = -by
 		word = "less"
 	}
-	return fmt.Sprintf("about %s %s an hour %s (%s → %s)", amount(by), c.Currency, word, amount(c.Before), amount(c.After))
+	return fmt.Sprintf("about %s %s an hour %s (%s → %s)", formatAmount(by), c.Currency, word, formatAmount(c.Before), formatAmount(c.After))
 }
 
-// amount formats millionths exactly, with at least two decimals.
-func amount(millionths int64) string {
+// formatAmount formats millionths exactly, with at least two decimals.
+func formatAmount(millionths int64) string {
 	parts := fmt.Sprintf("%06d", millionths%whole)
 	return fmt.Sprintf("%d.%s%s", millionths/whole, parts[:2], strings.TrimRight(parts[2:], "0"))
 }

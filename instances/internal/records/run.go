@@ -146,7 +146,7 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 		empty.From = zip.From
 		blobs = append(blobs, empty)
 	}
-	return i.put(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: artifactSource, blobs: blobs, ann: ann, once: !s.First})
+	return i.putTag(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: artifactSource, blobs: blobs, ann: ann, once: !s.First})
 }
 
 // SourceManifest is a source in the registry. Before running it, its digests are compared
@@ -198,12 +198,12 @@ type Attempt struct {
 	Nonce      string
 }
 
-func (a Attempt) tag(kind string) InstanceTag {
+func (a Attempt) instanceTag(kind string) InstanceTag {
 	return InstanceTag{Kind: kind, ID: a.ID, N: a.N, Attempt: a.Attempt}
 }
 
 // RunTag returns the tag of the attempt's report.
-func (a Attempt) RunTag() string { return a.tag(TagRun).String() }
+func (a Attempt) RunTag() string { return a.instanceTag(TagRun).String() }
 
 // RunFiles are the files that an attempt leaves.
 type RunFiles struct {
@@ -220,7 +220,7 @@ type RunFiles struct {
 // PutRun writes the report of an attempt, once: oci.ErrExists if there is a different
 // one.
 func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
-	tag := a.tag(TagRun)
+	tag := a.instanceTag(TagRun)
 	var blobs []oci.Blob
 	for _, l := range []struct {
 		mediaType string
@@ -242,7 +242,7 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 	if f.Lock != nil {
 		blobs = append(blobs, oci.BytesBlob(mediaLockFile, f.Lock))
 	}
-	return i.put(ctx, layers{tag: tag, artifactType: artifactRun, blobs: blobs, once: !f.Unlisted})
+	return i.putTag(ctx, layers{tag: tag, artifactType: artifactRun, blobs: blobs, once: !f.Unlisted})
 }
 
 // RunResult is the report of an attempt, whose nonce was checked.
@@ -256,7 +256,7 @@ type RunResult struct {
 // Run reads the report of an attempt: oci.ErrNotFound if there is none yet,
 // oci.ErrCorrupt if it does not repeat the attempt's nonce.
 func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
-	r, err := i.result(ctx, a.tag(TagRun))
+	r, err := i.result(ctx, a.instanceTag(TagRun))
 	if err != nil {
 		return r, err
 	}
@@ -338,17 +338,17 @@ func (r RunResult) read(ctx context.Context, mediaType string, limit int64) ([]b
 
 // PutLog rewrites the log of an attempt. Only the attempt's child process writes it.
 func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
-	tag := a.tag(TagLog)
+	tag := a.instanceTag(TagLog)
 	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaRunLog, log)
 	if err != nil {
 		return err
 	}
-	return i.put(ctx, layers{tag: tag, artifactType: artifactLog, blobs: []oci.Blob{blob}})
+	return i.putTag(ctx, layers{tag: tag, artifactType: artifactLog, blobs: []oci.Blob{blob}})
 }
 
 // Log reads the log of an attempt so far.
 func (i InstanceRepo) Log(ctx context.Context, a Attempt) ([]byte, error) {
-	return i.only(ctx, a.tag(TagLog), artifactLog, mediaRunLog, MaxRunLog)
+	return i.readOnlyLayer(ctx, a.instanceTag(TagLog), artifactLog, mediaRunLog, MaxRunLog)
 }
 
 // PutFinal writes the final record of an instance, once.
@@ -358,15 +358,15 @@ func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) er
 	if err != nil {
 		return err
 	}
-	return i.put(ctx, layers{tag: tag, artifactType: artifactFinal, blobs: []oci.Blob{blob}, once: true})
+	return i.putTag(ctx, layers{tag: tag, artifactType: artifactFinal, blobs: []oci.Blob{blob}, once: true})
 }
 
 // Final reads the final record of an instance.
 func (i InstanceRepo) Final(ctx context.Context, id string) ([]byte, error) {
-	return i.only(ctx, InstanceTag{Kind: TagFinal, ID: id}, artifactFinal, mediaFinal, maxFinal)
+	return i.readOnlyLayer(ctx, InstanceTag{Kind: TagFinal, ID: id}, artifactFinal, mediaFinal, maxFinal)
 }
 
-func (i InstanceRepo) only(ctx context.Context, tag InstanceTag, artifactType, mediaType string, limit int64) ([]byte, error) {
+func (i InstanceRepo) readOnlyLayer(ctx context.Context, tag InstanceTag, artifactType, mediaType string, limit int64) ([]byte, error) {
 	image, err := i.image(ctx, tag, artifactType)
 	if err != nil {
 		return nil, err
@@ -407,11 +407,11 @@ type layers struct {
 	once         bool
 }
 
-// put writes a tag. A tag that is written once is checked before and, if the answer was
+// putTag writes a tag. A tag that is written once is checked before and, if the answer was
 // lost, after; the same content is no error. Blobs are sent without checking for them,
 // since nearly all are new. The empty blob, needed for the first tag of a repository, is
 // sent only if the registry reports it missing.
-func (i InstanceRepo) put(ctx context.Context, l layers) error {
+func (i InstanceRepo) putTag(ctx context.Context, l layers) error {
 	err := i.putLayers(ctx, l)
 	if err != nil && !errors.Is(err, oci.ErrExists) {
 		return fmt.Errorf("writing %s:%s: %w", i.Repo, l.tag, err)
@@ -433,7 +433,7 @@ func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
 	}
 	if l.once {
 		if have, err := i.Repo.Resolve(ctx, l.tag.String()); err == nil {
-			return i.same(l.tag, have, m)
+			return i.checkSame(l.tag, have, m)
 		} else if !errors.Is(err, oci.ErrNotFound) {
 			return err
 		}
@@ -469,7 +469,7 @@ func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
 	return err
 }
 
-func (i InstanceRepo) same(tag InstanceTag, have oci.Descriptor, m oci.Manifest) error {
+func (i InstanceRepo) checkSame(tag InstanceTag, have oci.Descriptor, m oci.Manifest) error {
 	if have.Digest == m.Digest {
 		return nil
 	}

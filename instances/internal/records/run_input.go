@@ -55,7 +55,7 @@ func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string
 	if err != nil {
 		return "", err
 	}
-	return d.String(), i.put(ctx, layers{tag: tag, artifactType: artifactInput, blobs: []oci.Blob{blob}})
+	return d.String(), i.putTag(ctx, layers{tag: tag, artifactType: artifactInput, blobs: []oci.Blob{blob}})
 }
 
 // Input reads what [InstanceRepo.PutInput] wrote, and checks its digest.
@@ -64,7 +64,7 @@ func (i InstanceRepo) Input(ctx context.Context, id, of string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	b, err := i.only(ctx, tag, artifactInput, mediaInput, maxInput)
+	b, err := i.readOnlyLayer(ctx, tag, artifactInput, mediaInput, maxInput)
 	if err == nil && subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(of)) != 1 {
 		err = fmt.Errorf("%s:%s is not the input of this run: %w", i.Repo, tag, oci.ErrCorrupt)
 	}

@@ -97,13 +97,13 @@ func (s Step) do(args []string, interrupted <-chan os.Signal) error {
 	case s.Stderr != "":
 		fmt.Fprintln(os.Stderr, s.Stderr)
 	case s.State != "":
-		return here().Store(s.State)
+		return workDir().Store(s.State)
 	case s.Read:
-		b, err := here().request(http.MethodGet, here().key(), "")
+		b, err := workDir().requestState(http.MethodGet, workDir().stateKey(), "")
 		fmt.Println(string(b))
 		return err
 	case s.Other:
-		_, err := here().request(http.MethodPut, "env:/other/"+here().key(), "{}")
+		_, err := workDir().requestState(http.MethodPut, "env:/other/"+workDir().stateKey(), "{}")
 		fmt.Println("another workspace:", err)
 	case s.Environ:
 		fmt.Println(strings.Join(os.Environ(), "\n"))
@@ -160,11 +160,11 @@ func (s Step) do(args []string, interrupted <-chan os.Signal) error {
 // Dir is where a stub runs: the folder of the root module, and that of the bridge.
 type Dir struct{ Module, Bridge string }
 
-func here() Dir { return Dir{".", os.Getenv("OKARA_RUN")} }
+func workDir() Dir { return Dir{".", os.Getenv("OKARA_RUN")} }
 
 // Store stores a state. On failure it writes the state to a file, like the tool.
 func (p Dir) Store(state string) error {
-	_, err := p.request(http.MethodPut, p.key(), state)
+	_, err := p.requestState(http.MethodPut, p.stateKey(), state)
 	if err != nil {
 		fmt.Println(Failure("Failed to save state", err.Error()))
 		return errors.Join(err, os.WriteFile(filepath.Join(p.Module, "errored.tfstate"), []byte(state), 0o600))
@@ -172,7 +172,7 @@ func (p Dir) Store(state string) error {
 	return nil
 }
 
-func (p Dir) key() string {
+func (p Dir) stateKey() string {
 	b, err := os.ReadFile(filepath.Join(p.Module, "okara_override.tf"))
 	if m := regexp.MustCompile(`key +?= "(.*)"`).FindSubmatch(b); err == nil && m != nil {
 		return string(m[1])
@@ -180,7 +180,7 @@ func (p Dir) key() string {
 	return "no override"
 }
 
-func (p Dir) request(method, key, body string) ([]byte, error) {
+func (p Dir) requestState(method, key, body string) ([]byte, error) {
 	config, err := os.ReadFile(filepath.Join(p.Bridge, "config"))
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const pidFD = 3
 // Linux the error is errors.ErrUnsupported.
 func Enter(o EnterOptions, line, env []string) error {
 	if o.Inside {
-		return o.inside(line, env)
+		return o.runInside(line, env)
 	}
 	unix.CloseOnExec(pidFD)
 	self, err := os.Executable()
@@ -54,8 +54,8 @@ func Enter(o EnterOptions, line, env []string) error {
 	return err
 }
 
-// inside mounts the folder, drops the capability to mount, and runs the program.
-func (o EnterOptions) inside(line, env []string) error {
+// runInside mounts the folder, drops the capability to mount, and runs the program.
+func (o EnterOptions) runInside(line, env []string) error {
 	if err := o.mount(); err != nil {
 		return fmt.Errorf("mounting the folder of the run: %w", err)
 	}
@@ -102,15 +102,15 @@ func (o EnterOptions) mount() error {
 		return err
 	}
 	for i, f := range shown {
-		if err := bind(f, filepath.Join(Mount, shownPart(i))); err != nil {
+		if err := bindMount(f, filepath.Join(Mount, shownPart(i))); err != nil {
 			return err
 		}
 	}
-	return bind(errored, filepath.Join(Mount, erroredPart))
+	return bindMount(errored, filepath.Join(Mount, erroredPart))
 }
 
-// bind mounts an open file or folder under another name; a nil f is ignored.
-func bind(f *os.File, name string) error {
+// bindMount mounts an open file or folder under another name; a nil f is ignored.
+func bindMount(f *os.File, name string) error {
 	if f == nil {
 		return nil
 	}
@@ -130,8 +130,8 @@ func bind(f *os.File, name string) error {
 	return unix.Mount("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), name, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// full reports whether a file system is full.
-func full(dir string) (bool, error) {
+// isFull reports whether a file system is full.
+func isFull(dir string) (bool, error) {
 	var s unix.Statfs_t
 	err := unix.Statfs(dir, &s)
 	return s.Bavail == 0 || s.Ffree == 0, err

@@ -35,7 +35,7 @@ func openErrored(scratch, module string, limit int64) (*Errored, error) {
 	dir := scratch
 	in := ErroredFile
 	if info, err := os.Lstat(filepath.Join(scratch, ErroredFile)); err != nil || info.Size() == 0 {
-		dir = base(scratch)
+		dir = baseFolder(scratch)
 		in = path.Join(Tool, module, ErroredFile)
 	}
 	root, err := os.OpenRoot(dir)
@@ -43,7 +43,7 @@ func openErrored(scratch, module string, limit int64) (*Errored, error) {
 		return nil, err
 	}
 	w := Workdir{root: root}
-	err = w.straight(in)
+	err = w.checkStraight(in)
 	if err == nil {
 		var info fs.FileInfo
 		if info, err = root.Lstat(in); err == nil && (!info.Mode().IsRegular() || info.Size() == 0 || info.Size() > limit) {
@@ -136,7 +136,7 @@ func Remove(scratch string) error {
 		return err
 	}
 	defer root.Close()
-	unlock(root, ".")
+	makeWritable(root, ".")
 	return os.RemoveAll(scratch)
 }
 
@@ -145,12 +145,12 @@ func removeIn(root *os.Root, name string) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	unlock(root, name)
+	makeWritable(root, name)
 	return root.RemoveAll(name)
 }
 
-// unlock makes a folder and all folders in it writable, so that they can be removed.
-func unlock(root *os.Root, name string) {
+// makeWritable makes a folder and all folders in it writable, so that they can be removed.
+func makeWritable(root *os.Root, name string) {
 	if info, err := root.Lstat(name); err != nil || !info.IsDir() || root.Chmod(name, 0o700) != nil {
 		return
 	}
@@ -159,6 +159,6 @@ func unlock(root *os.Root, name string) {
 		return
 	}
 	for _, e := range entries {
-		unlock(root, filepath.Join(name, e.Name()))
+		makeWritable(root, filepath.Join(name, e.Name()))
 	}
 }

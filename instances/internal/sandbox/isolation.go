@@ -33,16 +33,16 @@ func (o *Order) commandLine(dir *Workdir, c Command, infoFD int) []string {
 	program := Resolve(o.Program)
 	tool := append([]string{program}, c.Args...)
 	if o.Isolation.Mode == ModeWrap {
-		names := strings.NewReplacer("${scratch}", string(dir.seen()), "${program}", program)
+		names := strings.NewReplacer("${scratch}", string(dir.seenPath()), "${program}", program)
 		var wrap []string
 		for _, w := range o.Isolation.Wrap {
 			wrap = append(wrap, names.Replace(w))
 		}
 		tool = append(wrap, tool...)
 	}
-	line := slices.Concat([]string{o.Okara, ExecCommand, "--base", string(dir.seen()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
+	line := slices.Concat([]string{o.Okara, ExecCommand, "--base", string(dir.seenPath()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
 	if o.Isolation.Mode == ModeSandbox {
-		return append(o.sandbox(dir, infoFD), line...)
+		return append(o.bubblewrapArgs(dir, infoFD), line...)
 	}
 	return line
 }
@@ -61,7 +61,7 @@ func (o *Order) execArgs() []string {
 	return args
 }
 
-// sandbox returns bubblewrap with its arguments (bwrap(1)): separate namespaces for
+// bubblewrapArgs returns bubblewrap with its arguments (bwrap(1)): separate namespaces for
 // users, processes, mounts and messages, and a root folder that holds only what is named
 // here. It has no capabilities and cannot get any: it cannot make further user
 // namespaces, so its process limit holds. The only writable part is the tool's folder,
@@ -70,7 +70,7 @@ func (o *Order) execArgs() []string {
 // It does not end with this process, as --die-with-parent would make it: a tool whose
 // parent was killed must still store what it made. To end it, the first process of the
 // namespace is killed; the kernel then kills all others.
-func (o *Order) sandbox(work *Workdir, infoFD int) []string {
+func (o *Order) bubblewrapArgs(work *Workdir, infoFD int) []string {
 	shown := systemFiles()
 	args := []string{
 		o.Isolation.Bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
@@ -78,8 +78,8 @@ func (o *Order) sandbox(work *Workdir, infoFD int) []string {
 	}
 	made := map[string]bool{"/tmp": true, "/run": true}
 	add := func(bind []string, name string) {
-		for _, dir := range parents(name) {
-			if !made[dir] && !covered(dir, shown) {
+		for _, dir := range parentFolders(name) {
+			if !made[dir] && !isCovered(dir, shown) {
 				args = append(args, "--perms", "0755", "--dir", dir) // bubblewrap makes them accessible to its user only
 				made[dir] = true
 			}
@@ -90,32 +90,32 @@ func (o *Order) sandbox(work *Workdir, infoFD int) []string {
 		add(showArgs(name), name)
 	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev")
-	args = append(args, work.binds()...)
+	args = append(args, work.bindArgs()...)
 	if dir := o.PackagesDir(); dir != "" {
-		args = append(args, "--ro-bind", work.shown(dir, o.shown()), string(work.Inside(PackagesFolder)))
+		args = append(args, "--ro-bind", work.shownName(dir, o.shownFiles()), string(work.Inside(PackagesFolder)))
 	}
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
 	for _, name := range o.Isolation.Show {
 		others := slices.DeleteFunc(slices.Clone(o.Isolation.Show), func(other string) bool { return other == name })
-		if !covered(name, slices.Concat(shown, others)) {
-			add([]string{"--ro-bind-try", work.shown(name, o.Isolation.Show), name}, name)
+		if !isCovered(name, slices.Concat(shown, others)) {
+			add([]string{"--ro-bind-try", work.shownName(name, o.Isolation.Show), name}, name)
 		}
 	}
 	for _, dir := range o.Isolation.Hide {
-		if covered(dir, slices.Concat(shown, o.Isolation.Show)) {
+		if isCovered(dir, slices.Concat(shown, o.Isolation.Show)) {
 			args = append(args, "--tmpfs", dir, "--remount-ro", dir)
 		}
 	}
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--")
 }
 
-// covered reports whether a name is in one of the folders.
-func covered(name string, folders []string) bool {
-	return slices.ContainsFunc(folders, func(f string) bool { return within(name, f) })
+// isCovered reports whether a name is in one of the folders.
+func isCovered(name string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return isWithin(name, f) })
 }
 
-// parents returns the folders above a name, from the top, without the root.
-func parents(name string) []string {
+// parentFolders returns the folders above a name, from the top, without the root.
+func parentFolders(name string) []string {
 	var list []string
 	for dir := filepath.Dir(name); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		list = append(list, dir)
@@ -136,7 +136,7 @@ func showArgs(name string) []string {
 		return []string{"--ro-bind", name, name}
 	}
 	target, err := os.Readlink(name)
-	if err == nil && within(filepath.Join(filepath.Dir(name), target), "/usr") {
+	if err == nil && isWithin(filepath.Join(filepath.Dir(name), target), "/usr") {
 		return []string{"--symlink", target, name}
 	}
 	return []string{"--ro-bind-try", Resolve(name), name}
@@ -150,8 +150,8 @@ func Resolve(name string) string {
 	return name
 }
 
-// within reports whether a name is a folder or is below it.
-func within(name, folder string) bool {
+// isWithin reports whether a name is a folder or is below it.
+func isWithin(name, folder string) bool {
 	rel, err := filepath.Rel(folder, name)
 	return err == nil && filepath.IsLocal(rel)
 }

@@ -29,7 +29,7 @@ func Exec(o ExecOptions, line, env []string) error {
 	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()
 	if o.UID > 0 {
-		if err := become(o.UID, o.GID); err != nil {
+		if err := becomeUser(o.UID, o.GID); err != nil {
 			return fmt.Errorf("becoming user %d: %w", o.UID, err)
 		}
 	}
@@ -79,9 +79,9 @@ func leaveKeys() error {
 	return fmt.Errorf("leaving the keys of the server: %w", err)
 }
 
-// become changes to another user, without capabilities: none is left that any program
+// becomeUser changes to another user, without capabilities: none is left that any program
 // could regain, whoever owns it.
-func become(uid, gid int) error {
+func becomeUser(uid, gid int) error {
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {

@@ -94,8 +94,8 @@ func (o *Order) PackagesDir() string {
 	return filepath.Join(o.Scratch, PackagesFolder)
 }
 
-// shown returns what a sandbox shows besides system files.
-func (o *Order) shown() []string {
+// shownFiles returns what a sandbox shows besides system files.
+func (o *Order) shownFiles() []string {
 	if dir := o.PackagesDir(); dir != "" {
 		return append(slices.Clip(o.Isolation.Show), dir)
 	}
@@ -135,7 +135,7 @@ func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaul
 
 // CheckScratch returns an error if the tool's folder has reached the limit of the order, or
 // 2 GiB without one.
-func (o *Order) CheckScratch(dir *Workdir) error { return dir.check(o.maxScratch()) }
+func (o *Order) CheckScratch(dir *Workdir) error { return dir.checkSpace(o.maxScratch()) }
 
 // Changes reports whether the attempt may change resources: others leave no state.
 func (o *Order) Changes() bool {
@@ -148,7 +148,7 @@ func (o *Order) EnterArgs() []string { return o.enterOptions().args() }
 
 // enterOptions returns the options for entering the sandbox's folder.
 func (o *Order) enterOptions() EnterOptions {
-	p := EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
+	p := EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shownFiles()}
 	if o.Changes() {
 		p.Errored = filepath.Join(o.Scratch, ErroredFile)
 	}

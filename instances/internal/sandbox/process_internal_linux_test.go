@@ -31,7 +31,7 @@ func TestFirstThreadEnds(t *testing.T) {
 		t.Error("it is taken for dead")
 	}
 	all := must.Get(allProcesses())(t)
-	if len(descent(all, func(q procInfo) bool { return q.Process == p })) != 1 {
+	if len(descendantsOf(all, func(q procInfo) bool { return q.Process == p })) != 1 {
 		t.Error("it is not among the processes")
 	}
 	wait()
@@ -53,7 +53,7 @@ func TestAliveWhileItExecs(t *testing.T) {
 		if now.state == 'Z' && now.threads <= 1 {
 			break // it waits to be reaped
 		}
-		if looks++; now.dead() {
+		if looks++; now.isDead() {
 			t.Fatalf("after %d looks it was taken for dead: %+v", looks, now)
 		}
 	}

@@ -43,7 +43,7 @@ type procInfo struct {
 // waits to be reaped.
 func readProc(pid int) (procInfo, error) {
 	p, err := readStat(pid)
-	if err == nil && p.dead() {
+	if err == nil && p.isDead() {
 		err = fs.ErrNotExist
 	}
 	return p, err
@@ -53,7 +53,7 @@ func readStat(pid int) (p procInfo, err error) {
 	for range maxReads {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) {
-			if exists(pid) {
+			if processExists(pid) {
 				continue // its first thread was reaped during the lookup
 			}
 			return procInfo{}, fs.ErrNotExist
@@ -73,10 +73,10 @@ func readStat(pid int) (p procInfo, err error) {
 	return p, nil
 }
 
-// exists reports whether a process with an ID exists, including a dead one that waits to
+// processExists reports whether a process with an ID exists, including a dead one that waits to
 // be reaped. A signal finds the new first thread when another thread executes a new
 // program; /proc may briefly find neither.
-func exists(pid int) bool {
+func processExists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
@@ -85,10 +85,10 @@ func exists(pid int) bool {
 // exists without a line.
 const maxReads = 100
 
-// dead reports whether no thread of a process runs. The state in its line is that of its
+// isDead reports whether no thread of a process runs. The state in its line is that of its
 // first thread. That may have ended while others run, as it has briefly when another
 // thread executes a new program (execve(2)).
-func (p procInfo) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
+func (p procInfo) isDead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // parseStat parses the line of a process. Its second field is the name of the program in
 // parentheses, which may contain anything.
@@ -159,9 +159,9 @@ func allProcesses() ([]procInfo, error) {
 	return list, nil
 }
 
-// descent returns the members and all their descendants, without dead ones that are not
+// descendantsOf returns the members and all their descendants, without dead ones that are not
 // reaped yet.
-func descent(all []procInfo, member func(procInfo) bool) []Process {
+func descendantsOf(all []procInfo, member func(procInfo) bool) []Process {
 	in := map[int]bool{}
 	for grown := true; grown; {
 		grown = false
@@ -172,7 +172,7 @@ func descent(all []procInfo, member func(procInfo) bool) []Process {
 			}
 		}
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(p procInfo) bool { return !in[p.PID] || p.dead() })
+	all = slices.DeleteFunc(slices.Clone(all), func(p procInfo) bool { return !in[p.PID] || p.isDead() })
 	list := make([]Process, len(all))
 	for i, p := range all {
 		list[i] = p.Process
@@ -183,13 +183,13 @@ func descent(all []procInfo, member func(procInfo) bool) []Process {
 // Signal sends a signal if the process is still the same one, which a pidfd ensures; if it
 // is gone, that is no error.
 func (p Process) Signal(s syscall.Signal) error {
-	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
+	return p.withPidfd(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
-// end kills a process and waits for its death, which also ends all processes in its
+// killAndWait kills a process and waits for its death, which also ends all processes in its
 // namespace if it was the first one.
-func (p Process) end() error {
-	return p.open(func(fd int) error {
+func (p Process) killAndWait() error {
+	return p.withPidfd(func(fd int) error {
 		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (p Process) end() error {
 	})
 }
 
-func (p Process) open(do func(pidfd int) error) error {
+func (p Process) withPidfd(do func(pidfd int) error) error {
 	if p.PID <= 0 {
 		return nil // there was no process
 	}
@@ -224,9 +224,9 @@ func (p Process) open(do func(pidfd int) error) error {
 	return nil
 }
 
-// reap collects the status of dead children that nothing else waits for: those that a
+// reapDead collects the status of dead children that nothing else waits for: those that a
 // command left, and orphans reparented to this process.
-func reap(all []procInfo, not func(pid int) bool) {
+func reapDead(all []procInfo, not func(pid int) bool) {
 	self := os.Getpid()
 	for _, p := range all {
 		if p.parent == self && p.state == 'Z' && !not(p.PID) {
@@ -263,14 +263,14 @@ func (a Processes) Alive() bool {
 	if a.Child.Alive() {
 		return true
 	}
-	rest, _, err := a.rest()
+	rest, _, err := a.restOfRun()
 	return err != nil || len(rest) > 0 // if unknown, it must not be started again
 }
 
-// rest lists what is left of a run whose child is dead, and the leader of the tool's
+// restOfRun lists what is left of a run whose child is dead, and the leader of the tool's
 // group: the processes in the control group; in the session of the child, or in the group
 // that the child recorded; of the run's user; and the descendants of any of these.
-func (a Processes) rest() (list []Process, tool Process, err error) {
+func (a Processes) restOfRun() (list []Process, tool Process, err error) {
 	if a.Scratch != "" {
 		if b, err := os.ReadFile(filepath.Join(a.Scratch, toolFile)); err == nil {
 			_ = json.Unmarshal(b, &tool) // an incomplete file names no process
@@ -298,7 +298,7 @@ func (a Processes) rest() (list []Process, tool Process, err error) {
 			return nil, tool, err
 		}
 	}
-	list = descent(all, func(p procInfo) bool {
+	list = descendantsOf(all, func(p procInfo) bool {
 		inSession := session > 0 && p.session == session
 		inGroup := group > 0 && (p.group == group || p.session == group)
 		ofUser := a.UID > 0 && p.user() == a.UID
@@ -309,7 +309,7 @@ func (a Processes) rest() (list []Process, tool Process, err error) {
 
 // Interrupt asks what is left of a run to end, after its child has died.
 func (a Processes) Interrupt() error {
-	rest, tool, err := a.rest()
+	rest, tool, err := a.restOfRun()
 	if err != nil {
 		return err
 	}
@@ -334,9 +334,9 @@ func (a Processes) Kill() error {
 			return err
 		}
 	}
-	rest, _, err := a.rest()
+	rest, _, err := a.restOfRun()
 	if err != nil {
 		return err
 	}
-	return kill(rest)
+	return killProcesses(rest)
 }

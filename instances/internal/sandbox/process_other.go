@@ -37,5 +37,5 @@ func (Processes) Alive() bool      { return false }
 func (Processes) Interrupt() error { return errSystem }
 func (Processes) Kill() error      { return errSystem }
 
-func full(string) (bool, error)     { return false, nil }
+func isFull(string) (bool, error)   { return false, nil }
 func onDisk(info fs.FileInfo) int64 { return info.Size() }

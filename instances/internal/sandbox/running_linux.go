@@ -62,7 +62,7 @@ func (o *Order) Start(dir *Workdir, c Command) (*Running, error) {
 }
 
 func (t *Running) start(c Command) (err error) {
-	if err := t.dir.begin(); err != nil {
+	if err := t.dir.beginTool(); err != nil {
 		return err
 	}
 	var info, informs *os.File
@@ -148,7 +148,7 @@ func (t *Running) start(c Command) (err error) {
 		return errors.Join(err, t.Kill(), t.cmd.Wait())
 	}
 	t.ended = make(chan struct{})
-	if !t.dir.bounded() {
+	if !t.dir.isBounded() {
 		t.watching.Go(t.watchScratch)
 	}
 	return nil
@@ -172,7 +172,7 @@ func (t *Running) watchScratch() {
 			}
 			continue
 		}
-		if err := t.dir.check(2 * t.o.maxScratch()); err != nil {
+		if err := t.dir.checkSpace(2 * t.o.maxScratch()); err != nil {
 			t.fail(errors.Join(err, t.Kill()))
 			return
 		}
@@ -314,7 +314,7 @@ func (t *Running) killRest() error {
 		}
 	}
 	if t.o.Isolation.Mode == ModeSandbox {
-		err := t.group.end()
+		err := t.group.killAndWait()
 		if pid := t.group.PID; pid > 0 { // it becomes our child once bubblewrap has ended
 			var status unix.WaitStatus
 			_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // otherwise it is not our child
@@ -328,23 +328,23 @@ func (t *Running) killRest() error {
 		}
 		ours := t.cmd.Process.Pid
 		own := t.o.Isolation.Mode == ModeUser
-		list := descent(all, func(p procInfo) bool {
+		list := descendantsOf(all, func(p procInfo) bool {
 			orphan := t.alone && p.parent == os.Getpid()
 			ofUser := own && p.user() == t.o.Isolation.UID
 			return p.PID != ours && (p.group == ours || orphan || ofUser)
 		})
-		reap(all, func(pid int) bool { return pid == ours || !t.alone })
+		reapDead(all, func(pid int) bool { return pid == ours || !t.alone })
 		if len(list) == 0 {
 			return nil
 		}
-		if err := kill(list); err != nil {
+		if err := killProcesses(list); err != nil {
 			return err
 		}
 	}
 }
 
-// kill kills processes.
-func kill(list []Process) error {
+// killProcesses kills processes.
+func killProcesses(list []Process) error {
 	var errs []error
 	for _, p := range list {
 		errs = append(errs, p.Signal(syscall.SIGKILL))

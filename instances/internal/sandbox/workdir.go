@@ -56,7 +56,7 @@ type Workdir struct {
 
 // openWorkdir makes the folder. The tool must not have run yet.
 func openWorkdir(o workdirOptions) (*Workdir, error) {
-	w := &Workdir{o: o, base: base(o.Scratch)}
+	w := &Workdir{o: o, base: baseFolder(o.Scratch)}
 	if o.Placed {
 		w.base = Mount
 		if _, err := os.Lstat(filepath.Join(Mount, placedMark)); err != nil {
@@ -80,7 +80,7 @@ func openWorkdir(o workdirOptions) (*Workdir, error) {
 	return w, nil
 }
 
-func base(scratch string) string { return filepath.Join(scratch, folder) }
+func baseFolder(scratch string) string { return filepath.Join(scratch, folder) }
 
 func (w *Workdir) parts() []string {
 	if w.o.Placed {
@@ -89,8 +89,8 @@ func (w *Workdir) parts() []string {
 	return []string{Tool, Given, Temp}
 }
 
-// seen returns the folder as the tool sees it.
-func (w *Workdir) seen() Path {
+// seenPath returns the folder as the tool sees it.
+func (w *Workdir) seenPath() Path {
 	if w.o.Placed {
 		return inside
 	}
@@ -102,7 +102,7 @@ func (w *Workdir) Inside(elem ...string) Path {
 	if w.o.Placed && len(elem) == 1 && elem[0] == Temp {
 		return "/tmp" // socket names must be short
 	}
-	return Path(path.Join(append([]string{string(w.seen())}, elem...)...))
+	return Path(path.Join(append([]string{string(w.seenPath())}, elem...)...))
 }
 
 // errBegun refuses names that the tool may have replaced.
@@ -117,9 +117,9 @@ func (w *Workdir) Fill(name string, do func(dir string) error) error {
 	return do(filepath.Join(w.base, filepath.FromSlash(name)))
 }
 
-// begin is called before the tool runs. The first call makes the tool's user the owner of
+// beginTool is called before the tool runs. The first call makes the tool's user the owner of
 // the files in the folder; files made later have that owner anyway.
-func (w *Workdir) begin() error {
+func (w *Workdir) beginTool() error {
 	if w.begun.Swap(true) || w.o.UID <= 0 {
 		return nil
 	}
@@ -137,8 +137,8 @@ func (w *Workdir) begin() error {
 	return nil
 }
 
-// straight refuses names whose parents include a link or anything else but a folder.
-func (w *Workdir) straight(name string) error {
+// checkStraight refuses names whose parents include a link or anything else but a folder.
+func (w *Workdir) checkStraight(name string) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%q is no name in the folder of a run", name)
 	}
@@ -159,7 +159,7 @@ func (w *Workdir) straight(name string) error {
 // Read reads a regular file of at most limit bytes. Links are refused, even inside the
 // folder.
 func (w *Workdir) Read(name string, limit int64) ([]byte, error) {
-	if err := w.straight(name); err != nil {
+	if err := w.checkStraight(name); err != nil {
 		return nil, err
 	}
 	return readIn(w.root, name, limit)
@@ -195,7 +195,7 @@ func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 // Give makes a new file in [Given] for the tool, replacing whatever is there.
 func (w *Workdir) Give(name string, content []byte) (err error) {
 	name = path.Join(Given, name)
-	if err := w.straight(name); err != nil {
+	if err := w.checkStraight(name); err != nil {
 		return err
 	}
 	if err := w.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -227,21 +227,21 @@ func (w *Workdir) Clear() error {
 // errFull reports that an attempt wrote more than it may.
 var errFull = errors.New("the scratch folder is full")
 
-// bounded reports whether the kernel limits the size of the folder as a whole.
-func (w *Workdir) bounded() bool { return w.o.Placed }
+// isBounded reports whether the kernel limits the size of the folder as a whole.
+func (w *Workdir) isBounded() bool { return w.o.Placed }
 
-// check refuses a folder that is full: limit is how many bytes it may take on disk.
-func (w *Workdir) check(limit int64) error {
-	over, err := w.over(limit)
+// checkSpace refuses a folder that is full: limit is how many bytes it may take on disk.
+func (w *Workdir) checkSpace(limit int64) error {
+	over, err := w.isOverLimit(limit)
 	if err == nil && over {
 		err = fmt.Errorf("%w: it holds %d bytes, which is its limit", errFull, limit)
 	}
 	return err
 }
 
-func (w *Workdir) over(limit int64) (bool, error) {
+func (w *Workdir) isOverLimit(limit int64) (bool, error) {
 	if w.o.Placed {
-		return full(w.base)
+		return isFull(w.base)
 	}
 	size := int64(0)
 	err := fs.WalkDir(w.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
@@ -259,9 +259,9 @@ func (w *Workdir) over(limit int64) (bool, error) {
 	return size > limit, err
 }
 
-// binds returns the arguments of bubblewrap (bwrap(1)) that show the folder. Their
+// bindArgs returns the arguments of bubblewrap (bwrap(1)) that show the folder. Their
 // sources are siblings in a folder that the tool does not see.
-func (w *Workdir) binds() []string {
+func (w *Workdir) bindArgs() []string {
 	at := func(part string) string { return filepath.Join(w.base, part) }
 	args := []string{
 		"--bind", at(share), Mount, "--bind", at(Temp), "/tmp",
@@ -274,9 +274,9 @@ func (w *Workdir) binds() []string {
 	return args
 }
 
-// shown returns where bubblewrap finds a file to show: running as another user, it cannot
+// shownName returns where bubblewrap finds a file to show: running as another user, it cannot
 // enter every folder that we can.
-func (w *Workdir) shown(name string, list []string) string {
+func (w *Workdir) shownName(name string, list []string) string {
 	for i, s := range list {
 		at := filepath.Join(w.base, shownPart(i))
 		if _, err := os.Lstat(at); s == name && err == nil && w.o.Placed {

@@ -34,7 +34,7 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	err = w.Fill(Tool, func(dir string) error {
 		return errors.Join(os.Mkdir(filepath.Join(dir, "module"), 0o700), os.WriteFile(filepath.Join(dir, "module", "file"), []byte("inside"), 0o600))
 	})
-	must.Succeed(t, errors.Join(err, w.Give("plan", []byte("first")), w.begin()))
+	must.Succeed(t, errors.Join(err, w.Give("plan", []byte("first")), w.beginTool()))
 	return w, file, dir
 }
 
@@ -70,7 +70,7 @@ func TestPlantedInWorkdir(t *testing.T) {
 				if part == "given/plan" && err != nil || part == "given" && err == nil {
 					t.Errorf("given: %v", err)
 				}
-				if err := w.check(1 << 20); err != nil {
+				if err := w.checkSpace(1 << 20); err != nil {
 					t.Error(err)
 				}
 				if err := w.Clear(); err != nil {

@@ -68,8 +68,8 @@ type group struct {
 	list    []*Schema
 }
 
-// refused reports whether a keyword would have to be checked, but is not supported.
-func refused(keyword string) bool {
+// isUnsupported reports whether a keyword would have to be checked, but is not supported.
+func isUnsupported(keyword string) bool {
 	switch keyword {
 	case "contains", "minContains", "maxContains", "dependentRequired", "dependentSchemas", "dependencies",
 		"unevaluatedItems", "unevaluatedProperties", "additionalItems":
@@ -93,80 +93,80 @@ func (c *compiler) schema(document any) (*Schema, error) {
 	if all, ok := document.(bool); ok {
 		return &Schema{never: !all}, nil
 	}
-	d, err := as[map[string]any](document, "an object, true or false")
+	d, err := asType[map[string]any](document, "an object, true or false")
 	s := &Schema{bounds: map[string]*big.Rat{}, counts: map[string]int64{}}
 	for _, keyword := range slices.Sorted(maps.Keys(d)) {
-		if refused(keyword) {
+		if isUnsupported(keyword) {
 			return nil, fmt.Errorf("the keyword %q is not supported", keyword)
 		}
-		if err := c.keyword(s, keyword, d[keyword]); err != nil {
+		if err := c.compileKeyword(s, keyword, d[keyword]); err != nil {
 			return nil, fmt.Errorf("%s: %w", keyword, err)
 		}
 	}
 	return s, err
 }
 
-// keyword compiles one keyword.
-func (c *compiler) keyword(s *Schema, keyword string, v any) (err error) {
+// compileKeyword compiles one keyword.
+func (c *compiler) compileKeyword(s *Schema, keyword string, v any) (err error) {
 	switch keyword {
 	case "type":
 		s.types, err = typeNames(v)
 	case "enum", "const":
-		err = s.choice(keyword, v)
+		err = s.addChoice(keyword, v)
 	case "pattern":
-		s.pattern, err = c.pattern(v)
+		s.pattern, err = c.compilePattern(v)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-		s.bounds[keyword], err = limit(keyword, v)
+		s.bounds[keyword], err = parseLimit(keyword, v)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		s.counts[keyword], err = wholeNumber(v)
 	case "uniqueItems":
-		s.unique, err = as[bool](v, "true or false")
+		s.unique, err = asType[bool](v, "true or false")
 	case "required":
-		s.required, err = names(v)
+		s.required, err = typeNameList(v)
 	case "properties":
-		s.properties, err = c.properties(v)
+		s.properties, err = c.compileProperties(v)
 	case "patternProperties":
-		err = c.patterns(s, v)
+		err = c.addPatterns(s, v)
 	case "prefixItems":
-		s.prefix, err = c.list(v)
+		s.prefix, err = c.compileList(v)
 	case "allOf", "anyOf", "oneOf":
-		err = c.group(s, keyword, v)
+		err = c.addGroup(s, keyword, v)
 	default:
-		if to := s.inner(keyword); to != nil {
+		if to := s.innerSchema(keyword); to != nil {
 			*to, err = c.schema(v)
 		}
 	}
 	return err
 }
 
-// inner returns where the schema of a keyword is stored; nil for other keywords.
-func (s *Schema) inner(keyword string) **Schema {
+// innerSchema returns where the schema of a keyword is stored; nil for other keywords.
+func (s *Schema) innerSchema(keyword string) **Schema {
 	return map[string]**Schema{
 		"items": &s.items, "propertyNames": &s.names, "additionalProperties": &s.additional,
 		"not": &s.not, "if": &s.condition, "then": &s.then, "else": &s.otherwise,
 	}[keyword]
 }
 
-func (s *Schema) choice(keyword string, v any) error {
+func (s *Schema) addChoice(keyword string, v any) error {
 	list := []any{v}
 	word := "is not "
 	if keyword == "enum" {
 		var err error
-		if list, err = as[[]any](v, "an array"); err != nil {
+		if list, err = asType[[]any](v, "an array"); err != nil {
 			return err
 		}
 		word = "is none of "
 	}
-	made := choice{text: word + written(list)}
+	made := choice{text: word + joinAllowed(list)}
 	for _, v := range list {
-		made.values = append(made.values, canonical(v))
+		made.values = append(made.values, canonicalText(v))
 	}
 	s.choices = append(s.choices, made)
 	return nil
 }
 
-func limit(keyword string, v any) (*big.Rat, error) {
-	n, ok := number(v)
+func parseLimit(keyword string, v any) (*big.Rat, error) {
+	n, ok := exactNumber(v)
 	if !ok {
 		return nil, errors.New("must be a number")
 	}
@@ -177,25 +177,25 @@ func limit(keyword string, v any) (*big.Rat, error) {
 }
 
 func wholeNumber(v any) (int64, error) {
-	n, ok := number(v)
+	n, ok := exactNumber(v)
 	if !ok || !n.IsInt() || n.Sign() < 0 || !n.Num().IsInt64() {
 		return 0, errors.New("must be a whole number of 0 or more")
 	}
 	return n.Num().Int64(), nil
 }
 
-func (c *compiler) patterns(s *Schema, v any) error {
-	inner, err := c.properties(v)
+func (c *compiler) addPatterns(s *Schema, v any) error {
+	inner, err := c.compileProperties(v)
 	for _, name := range slices.Sorted(maps.Keys(inner)) {
-		re, errName := c.pattern(name)
+		re, errName := c.compilePattern(name)
 		err = cmp.Or(err, errName)
 		s.patterns = append(s.patterns, patterned{re, inner[name]})
 	}
 	return err
 }
 
-func (c *compiler) group(s *Schema, keyword string, v any) error {
-	list, err := c.list(v)
+func (c *compiler) addGroup(s *Schema, keyword string, v any) error {
+	list, err := c.compileList(v)
 	if err == nil && len(list) == 0 {
 		err = errors.New("must not be empty")
 	}
@@ -204,7 +204,7 @@ func (c *compiler) group(s *Schema, keyword string, v any) error {
 }
 
 func typeNames(v any) ([]string, error) {
-	list, err := names(v)
+	list, err := typeNameList(v)
 	if name, ok := v.(string); ok {
 		list = []string{name}
 		err = nil
@@ -224,20 +224,20 @@ func typeNames(v any) ([]string, error) {
 	return sorted, err
 }
 
-func names(v any) ([]string, error) {
-	list, err := as[[]any](v, "an array of strings")
+func typeNameList(v any) ([]string, error) {
+	list, err := asType[[]any](v, "an array of strings")
 	var out []string
 	for _, element := range list {
-		name, errName := as[string](element, "an array of strings")
+		name, errName := asType[string](element, "an array of strings")
 		err = cmp.Or(err, errName)
 		out = append(out, name)
 	}
 	return out, err
 }
 
-// pattern counts the instructions of a pattern first: a short pattern may have many.
-func (c *compiler) pattern(v any) (pattern, error) {
-	source, err := as[string](v, "a string")
+// compilePattern counts the instructions of a pattern first: a short pattern may have many.
+func (c *compiler) compilePattern(v any) (pattern, error) {
+	source, err := asType[string](v, "a string")
 	if err != nil {
 		return pattern{}, err
 	}
@@ -260,8 +260,8 @@ func (c *compiler) pattern(v any) (pattern, error) {
 	return pattern{re, size}, err
 }
 
-func (c *compiler) properties(v any) (map[string]*Schema, error) {
-	all, err := as[map[string]any](v, "an object")
+func (c *compiler) compileProperties(v any) (map[string]*Schema, error) {
+	all, err := asType[map[string]any](v, "an object")
 	out := map[string]*Schema{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if out[name], err = c.schema(all[name]); err != nil {
@@ -271,8 +271,8 @@ func (c *compiler) properties(v any) (map[string]*Schema, error) {
 	return out, err
 }
 
-func (c *compiler) list(v any) ([]*Schema, error) {
-	all, err := as[[]any](v, "an array")
+func (c *compiler) compileList(v any) ([]*Schema, error) {
+	all, err := asType[[]any](v, "an array")
 	out := make([]*Schema, len(all))
 	for i, element := range all {
 		if out[i], err = c.schema(element); err != nil {
@@ -282,7 +282,7 @@ func (c *compiler) list(v any) ([]*Schema, error) {
 	return out, err
 }
 
-func as[T any](v any, what string) (T, error) {
+func asType[T any](v any, what string) (T, error) {
 	t, ok := v.(T)
 	if !ok {
 		return t, errors.New("must be " + what)
@@ -290,7 +290,7 @@ func as[T any](v any, what string) (T, error) {
 	return t, nil
 }
 
-func written(values []any) string {
+func joinAllowed(values []any) string {
 	var list []string
 	for _, v := range values {
 		b, err := json.Marshal(v)

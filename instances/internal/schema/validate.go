@@ -23,7 +23,7 @@ type Problem struct {
 // 20 problems, none if it fits. A value that would take too long to check does not fit.
 func (s *Schema) Validate(v any) []Problem {
 	r := &run{left: maxSteps}
-	s.check(v, nil, r)
+	s.checkValue(v, nil, r)
 	if r.left < 0 {
 		return []Problem{{nil, "there is too much of it to check"}}
 	}
@@ -36,51 +36,51 @@ type run struct {
 	problems []Problem
 }
 
-func (r *run) say(at []string, text string) {
+func (r *run) addProblem(at []string, text string) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, Problem{slices.Clone(at), text})
 	}
 }
 
-// fits checks without reporting problems.
-func (r *run) fits(s *Schema, v any) bool {
+// fitsSchema checks without reporting problems.
+func (r *run) fitsSchema(s *Schema, v any) bool {
 	inner := &run{left: r.left}
-	s.check(v, nil, inner)
+	s.checkValue(v, nil, inner)
 	r.left = inner.left
 	return len(inner.problems) == 0
 }
 
-func (r *run) matches(p pattern, text string) bool {
+func (r *run) matchesPattern(p pattern, text string) bool {
 	r.left -= 1 + p.size*len(text)/16
 	return r.left < 0 || p.MatchString(text)
 }
 
-// check checks one value. A keyword for another type has no effect.
-func (s *Schema) check(v any, at []string, r *run) {
+// checkValue checks one value. A keyword for another type has no effect.
+func (s *Schema) checkValue(v any, at []string, r *run) {
 	if r.left -= 1 + len(s.required); r.left < 0 {
 		return
 	}
 	kind := typeOf(v)
 	if s.never {
-		r.say(at, "is not allowed")
+		r.addProblem(at, "is not allowed")
 		return
 	}
 	if len(s.types) > 0 && !s.hasType(kind, v) {
-		r.say(at, "is "+kind+", not "+strings.Join(s.types, " or "))
+		r.addProblem(at, "is "+kind+", not "+strings.Join(s.types, " or "))
 		return
 	}
 	s.checkChoices(v, at, r)
 	switch v := v.(type) {
 	case string:
-		s.count("Length", "characters", utf8.RuneCountInString(v), at, r)
-		if s.pattern.size > 0 && !r.matches(s.pattern, v) {
-			r.say(at, "does not match "+s.pattern.String())
+		s.checkCount("Length", "characters", utf8.RuneCountInString(v), at, r)
+		if s.pattern.size > 0 && !r.matchesPattern(s.pattern, v) {
+			r.addProblem(at, "does not match "+s.pattern.String())
 		}
 	case []any:
-		s.count("Items", "elements", len(v), at, r)
+		s.checkCount("Items", "elements", len(v), at, r)
 		s.checkArray(v, at, r)
 	case map[string]any:
-		s.count("Properties", "fields", len(v), at, r)
+		s.checkCount("Properties", "fields", len(v), at, r)
 		s.checkObject(v, at, r)
 	case json.Number, float64, int:
 		s.checkNumber(v, at, r)
@@ -92,7 +92,7 @@ func (s *Schema) hasType(kind string, v any) bool {
 	if slices.Contains(s.types, kind) {
 		return true
 	}
-	n, ok := number(v)
+	n, ok := exactNumber(v)
 	return ok && n.IsInt() && slices.Contains(s.types, "integer")
 }
 
@@ -100,42 +100,42 @@ func (s *Schema) checkChoices(v any, at []string, r *run) {
 	if len(s.choices) == 0 {
 		return
 	}
-	text := canonical(v)
+	text := canonicalText(v)
 	r.left -= len(text) / 16
 	for _, c := range s.choices {
 		r.left -= len(c.values) / 16
 		if !slices.Contains(c.values, text) {
-			r.say(at, c.text)
+			r.addProblem(at, c.text)
 		}
 	}
 }
 
-func (s *Schema) count(keyword, unit string, n int, at []string, r *run) {
+func (s *Schema) checkCount(keyword, unit string, n int, at []string, r *run) {
 	r.left -= n / 16
 	if minimum, ok := s.counts["min"+keyword]; ok && int64(n) < minimum {
-		r.say(at, fmt.Sprintf("has %d %s, at least %d", n, unit, minimum))
+		r.addProblem(at, fmt.Sprintf("has %d %s, at least %d", n, unit, minimum))
 	}
 	if maximum, ok := s.counts["max"+keyword]; ok && int64(n) > maximum {
-		r.say(at, fmt.Sprintf("has %d %s, at most %d", n, unit, maximum))
+		r.addProblem(at, fmt.Sprintf("has %d %s, at most %d", n, unit, maximum))
 	}
 }
 
 func (s *Schema) checkNumber(v any, at []string, r *run) {
-	n, ok := number(v)
+	n, ok := exactNumber(v)
 	if !ok {
-		r.say(at, "is too large a number")
+		r.addProblem(at, "is too large a number")
 		return
 	}
 	for _, keyword := range slices.Sorted(maps.Keys(s.bounds)) {
-		if word := beyond(keyword, n, s.bounds[keyword]); word != "" {
+		if word := describeBeyond(keyword, n, s.bounds[keyword]); word != "" {
 			limit, _ := s.bounds[keyword].Float64()
-			r.say(at, word+strconv.FormatFloat(limit, 'f', -1, 64))
+			r.addProblem(at, word+strconv.FormatFloat(limit, 'f', -1, 64))
 		}
 	}
 }
 
-// beyond describes a violated bound, as the text before the limit; "" if n is within it.
-func beyond(keyword string, n, limit *big.Rat) string {
+// describeBeyond describes a violated bound, as the text before the limit; "" if n is within it.
+func describeBeyond(keyword string, n, limit *big.Rat) string {
 	order := n.Cmp(limit)
 	switch {
 	case keyword == "minimum" && order < 0:
@@ -153,8 +153,8 @@ func beyond(keyword string, n, limit *big.Rat) string {
 }
 
 func (s *Schema) checkArray(v []any, at []string, r *run) {
-	if s.unique && r.repeated(v) {
-		r.say(at, "has an element twice")
+	if s.unique && r.hasRepeated(v) {
+		r.addProblem(at, "has an element twice")
 	}
 	for i, element := range v {
 		inner := s.items
@@ -162,7 +162,7 @@ func (s *Schema) checkArray(v []any, at []string, r *run) {
 			inner = s.prefix[i]
 		}
 		if inner != nil {
-			inner.check(element, append(at, strconv.Itoa(i)), r)
+			inner.checkValue(element, append(at, strconv.Itoa(i)), r)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (s *Schema) checkArray(v []any, at []string, r *run) {
 func (s *Schema) checkObject(v map[string]any, at []string, r *run) {
 	for _, name := range s.required {
 		if _, ok := v[name]; !ok {
-			r.say(append(at, name), "is missing")
+			r.addProblem(append(at, name), "is missing")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -180,25 +180,25 @@ func (s *Schema) checkObject(v map[string]any, at []string, r *run) {
 
 func (s *Schema) checkField(name string, v any, at []string, r *run) {
 	r.left--
-	if s.names != nil && !r.fits(s.names, name) {
-		r.say(at, "no field may have this name")
+	if s.names != nil && !r.fitsSchema(s.names, name) {
+		r.addProblem(at, "no field may have this name")
 	}
 	inner, known := s.properties[name]
 	if known {
-		inner.check(v, at, r)
+		inner.checkValue(v, at, r)
 	}
 	for _, p := range s.patterns {
-		if r.matches(p.name, name) {
+		if r.matchesPattern(p.name, name) {
 			known = true
-			p.s.check(v, at, r)
+			p.s.checkValue(v, at, r)
 		}
 	}
 	switch {
 	case known || s.additional == nil:
 	case s.additional.never:
-		r.say(at, "there is no such field")
+		r.addProblem(at, "there is no such field")
 	default:
-		s.additional.check(v, at, r)
+		s.additional.checkValue(v, at, r)
 	}
 }
 
@@ -210,27 +210,27 @@ func (s *Schema) checkGroups(v any, at []string, r *run) {
 		fit := 0
 		for _, inner := range g.list {
 			if g.keyword == "allOf" {
-				inner.check(v, at, r)
-			} else if r.fits(inner, v) {
+				inner.checkValue(v, at, r)
+			} else if r.fitsSchema(inner, v) {
 				fit++
 			}
 		}
 		if g.keyword == "anyOf" && fit == 0 || g.keyword == "oneOf" && fit != 1 {
-			r.say(at, "is not allowed: "+g.keyword)
+			r.addProblem(at, "is not allowed: "+g.keyword)
 		}
 	}
-	if s.not != nil && r.fits(s.not, v) {
-		r.say(at, "is not allowed: not")
+	if s.not != nil && r.fitsSchema(s.not, v) {
+		r.addProblem(at, "is not allowed: not")
 	}
 	if s.condition == nil {
 		return
 	}
 	branch := s.otherwise
-	if r.fits(s.condition, v) {
+	if r.fitsSchema(s.condition, v) {
 		branch = s.then
 	}
 	if branch != nil {
-		branch.check(v, at, r)
+		branch.checkValue(v, at, r)
 	}
 }
 
@@ -251,8 +251,8 @@ func typeOf(v any) string {
 	return "number"
 }
 
-// number converts a number exactly.
-func number(v any) (*big.Rat, bool) {
+// exactNumber converts a number exactly.
+func exactNumber(v any) (*big.Rat, bool) {
 	switch v := v.(type) {
 	case json.Number:
 		return new(big.Rat).SetString(string(v))
@@ -265,20 +265,20 @@ func number(v any) (*big.Rat, bool) {
 	return nil, false
 }
 
-// canonical returns the same text for values that are equal in JSON: 1 equals 1.0, and
+// canonicalText returns the same text for values that are equal in JSON: 1 equals 1.0, and
 // objects are unordered.
-func canonical(v any) string {
+func canonicalText(v any) string {
 	switch v := v.(type) {
 	case []any:
 		list := make([]string, 0, len(v))
 		for _, element := range v {
-			list = append(list, canonical(element))
+			list = append(list, canonicalText(element))
 		}
 		return "[" + strings.Join(list, ",") + "]"
 	case map[string]any:
 		list := make([]string, 0, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			list = append(list, strconv.Quote(name)+":"+canonical(v[name]))
+			list = append(list, strconv.Quote(name)+":"+canonicalText(v[name]))
 		}
 		return "{" + strings.Join(list, ",") + "}"
 	case string:
@@ -286,16 +286,16 @@ func canonical(v any) string {
 	case nil, bool:
 		return fmt.Sprint(v)
 	}
-	if n, ok := number(v); ok {
+	if n, ok := exactNumber(v); ok {
 		return n.RatString()
 	}
 	return fmt.Sprintf("%T", v)
 }
 
-func (r *run) repeated(list []any) bool {
+func (r *run) hasRepeated(list []any) bool {
 	seen := make(map[string]bool, len(list))
 	for _, v := range list {
-		text := canonical(v)
+		text := canonicalText(v)
 		r.left -= 1 + len(text)/16
 		seen[text] = true
 	}

@@ -59,20 +59,20 @@ func (p *Part) Unwrap() error { return p.Err }
 func (s *Schedule) Read() (*Table, error) {
 	t := &Table{}
 	var err error
-	if t.zone, err = zone(s.Timezone); err != nil {
+	if t.zone, err = loadZone(s.Timezone); err != nil {
 		return nil, &Part{"timezone", err}
 	}
-	if t.stop, err = line(s.Stop); err != nil {
+	if t.stop, err = parseCron(s.Stop); err != nil {
 		return nil, &Part{"stop", err}
 	}
-	if t.start, err = line(s.Start); err != nil {
+	if t.start, err = parseCron(s.Start); err != nil {
 		return nil, &Part{"start", err}
 	}
 	return t, nil
 }
 
-// zone returns a time zone by its name. The zone of this machine is refused.
-func zone(name string) (*time.Location, error) {
+// loadZone returns a time zone by its name. The zone of this machine is refused.
+func loadZone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" || len(name) > maxZone {
 		return nil, fmt.Errorf("%.40q is no time zone: name one such as Europe/Berlin or UTC", name)
 	}
@@ -83,9 +83,9 @@ func zone(name string) (*time.Location, error) {
 	return z, nil
 }
 
-// line parses five fields of cron; nil if text is empty. Extensions of some crons, such
+// parseCron parses five fields of cron; nil if text is empty. Extensions of some crons, such
 // as @daily, are refused.
-func line(text string) (cron.Schedule, error) {
+func parseCron(text string) (cron.Schedule, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // never
 	}
@@ -116,9 +116,9 @@ func (t *Table) Check() error {
 	end := at.AddDate(5, 0, 0)
 	last := time.Time{}
 	for range maxTried {
-		stop := following(t.stop, at)
-		start := following(t.start, at)
-		at = first(stop, start)
+		stop := nextTime(t.stop, at)
+		start := nextTime(t.start, at)
+		at = firstOf(stop, start)
 		if at.IsZero() || at.After(end) {
 			return nil
 		}
@@ -130,15 +130,15 @@ func (t *Table) Check() error {
 	return errors.New("it stops and starts more than ten times a day")
 }
 
-// first returns the earlier of two times, either of which may be zero: never.
-func first(a, b time.Time) time.Time {
+// firstOf returns the earlier of two times, either of which may be zero: never.
+func firstOf(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-func following(s cron.Schedule, after time.Time) time.Time {
+func nextTime(s cron.Schedule, after time.Time) time.Time {
 	if s == nil {
 		return time.Time{}
 	}
@@ -147,20 +147,20 @@ func following(s cron.Schedule, after time.Time) time.Time {
 
 // Next returns the next stop and the next start after a time; zero: never.
 func (t *Table) Next(after time.Time) (stop, start time.Time) {
-	stop, _ = t.next(t.stop, after)
-	start, _ = t.next(t.start, after)
+	stop, _ = t.nextClock(t.stop, after)
+	start, _ = t.nextClock(t.start, after)
 	return stop, start
 }
 
-// next returns the first time of s after another, and the last wall-clock time of s that
+// nextClock returns the first time of s after another, and the last wall-clock time of s that
 // falls on it, since clocks may skip some. Clocks never jump by more than a day.
-func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
-	clock := shown(after.In(t.zone)).Add(-25 * time.Hour)
+func (t *Table) nextClock(s cron.Schedule, after time.Time) (at, last time.Time) {
+	clock := wallClock(after.In(t.zone)).Add(-25 * time.Hour)
 	for {
-		if clock = following(s, clock); clock.IsZero() {
+		if clock = nextTime(s, clock); clock.IsZero() {
 			return at, last
 		}
-		switch m := t.timestamp(clock); {
+		switch m := t.timeOfClock(clock); {
 		case !m.After(after):
 		case at.IsZero() || m.Equal(at):
 			at = m
@@ -171,18 +171,18 @@ func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
 	}
 }
 
-// shown returns the wall-clock time, written as UTC.
-func shown(t time.Time) time.Time {
+// wallClock returns the wall-clock time, written as UTC.
+func wallClock(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }
 
-// timestamp returns the time at which the clocks show a wall-clock time.
-func (t *Table) timestamp(clock time.Time) time.Time {
+// timeOfClock returns the time at which the clocks show a wall-clock time.
+func (t *Table) timeOfClock(clock time.Time) time.Time {
 	var late time.Time
 	for _, beside := range []time.Duration{-25 * time.Hour, 25 * time.Hour} { // before a jump the earlier one
 		_, offset := clock.Add(beside).In(t.zone).Zone()
 		at := clock.Add(-time.Duration(offset) * time.Second)
-		if shown(at.In(t.zone)).Equal(clock) {
+		if wallClock(at.In(t.zone)).Equal(clock) {
 			return at
 		}
 		if late.IsZero() {
@@ -214,9 +214,9 @@ func (t *Table) Last(from, to time.Time) (stopped, found bool) {
 		from = to.Add(-longest)
 	}
 	for at := from.Add(-time.Nanosecond); ; found = true {
-		stop, stopClock := t.next(t.stop, at)
-		start, startClock := t.next(t.start, at)
-		next := first(stop, start)
+		stop, stopClock := t.nextClock(t.stop, at)
+		start, startClock := t.nextClock(t.start, at)
+		next := firstOf(stop, start)
 		if next.IsZero() || next.After(to) {
 			return stopped, found
 		}

@@ -25,17 +25,17 @@ type callerSearch struct {
 	hosts    site.Hosts
 }
 
-// related returns the links that another set of pages has for a module.
-func (s callerSearch) related(r *site.Request, m addr.Module) site.Related {
+// relatedLinks returns the links that another set of pages has for a module.
+func (s callerSearch) relatedLinks(r *site.Request, m addr.Module) site.Related {
 	if s.beside.Related == nil {
 		return site.Related{}
 	}
 	return s.beside.Related(r, m)
 }
 
-// of returns the callers of m that the caller of the page may read, by kind and address.
+// callersOf returns the callers of m that the caller of the page may read, by kind and address.
 // It uses the search index, which has the module blocks of each root directory.
-func (s callerSearch) of(r *site.Request, m addr.Module) callers {
+func (s callerSearch) callersOf(r *site.Request, m addr.Module) callers {
 	var c callers
 	v, complete, err := s.searches.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	source := s.hosts.Of(r) + "/" + m.String()
 	var all []*search.Entry
 	for e := range v.All {
-		if calls(e, source) {
+		if callsModule(e, source) {
 			all = append(all, e)
 		}
 	}
@@ -57,8 +57,8 @@ func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	return c
 }
 
-// calls reports whether an entry calls a module, or a directory of it.
-func calls(e *search.Entry, source string) bool {
+// callsModule reports whether an entry calls a module, or a directory of it.
+func callsModule(e *search.Entry, source string) bool {
 	return slices.ContainsFunc(e.Calls, func(call string) bool {
 		address, _, _ := strings.Cut(call, "//")
 		return address == source

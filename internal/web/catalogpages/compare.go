@@ -22,9 +22,9 @@ type compareBody struct {
 // difference is a row of the table of differences.
 type difference struct{ description.Difference }
 
-// compare compares two versions by their descriptions alone.
-func (s *modules) compare(r *site.Request) (*site.Page, error) {
-	m, l, err := s.listed(r)
+// compareVersions compares two versions by their descriptions alone.
+func (s *modules) compareVersions(r *site.Request) (*site.Page, error) {
+	m, l, err := s.listedModule(r)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *modules) compare(r *site.Request) (*site.Page, error) {
 	}
 	var sides [2]artifact.DescribedModule
 	for i, text := range []string{from, to} {
-		if sides[i], err = s.described(r, m, text); err != nil {
+		if sides[i], err = s.describedVersion(r, m, text); err != nil {
 			return nil, err
 		}
 	}
@@ -66,14 +66,14 @@ func (s *modules) compare(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-func (s *modules) described(r *site.Request, m addr.Module, version string) (artifact.DescribedModule, error) {
+func (s *modules) describedVersion(r *site.Request, m addr.Module, version string) (artifact.DescribedModule, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
 		return artifact.DescribedModule{}, site.NotFound("%v", err)
 	}
 	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
 	if err != nil {
-		return artifact.DescribedModule{}, gone(err, "module", m.String())
+		return artifact.DescribedModule{}, unavailableError(err, "module", m.String())
 	}
 	d, err := s.catalog.Description(r.Context(), mv)
 	return d.Root, err

@@ -36,9 +36,9 @@ type requirements struct {
 	hosts   site.Hosts
 }
 
-// satisfied returns which requirements this server can fulfil, as far as the caller may
+// satisfiedBy returns which requirements this server can fulfil, as far as the caller may
 // know. It leaves out lists of versions that are not read in time.
-func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvider) []requirement {
+func (s requirements) satisfiedBy(r *site.Request, all []artifact.DescribedProvider) []requirement {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	index, err := s.catalog.Published(ctx)
@@ -57,7 +57,7 @@ func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvide
 		if out[i].BuiltIn = d.BuiltIn(); out[i].BuiltIn {
 			continue // such as the provider of terraform_data
 		}
-		for _, p := range s.meant(r, d) {
+		for _, p := range s.meantProviders(r, d) {
 			it := p.Item()
 			if !published[it.Kind+" "+it.String()] || looked == maxLooked {
 				continue
@@ -71,8 +71,8 @@ func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvide
 	return out
 }
 
-// meant returns the providers of this server that a source may mean.
-func (s requirements) meant(r *site.Request, d artifact.DescribedProvider) []addr.Provider {
+// meantProviders returns the providers of this server that a source may mean.
+func (s requirements) meantProviders(r *site.Request, d artifact.DescribedProvider) []addr.Provider {
 	source := d.Source
 	if source == "" {
 		source = "hashicorp/" + d.Name

@@ -38,8 +38,8 @@ type docsGroup struct {
 	Rows  []site.Tab
 }
 
-// docs renders the page at a path, or the first page. Base is the page of the version.
-func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, of addr.Provider, base, at string) (docsBody, error) {
+// renderDocs renders the page at a path, or the first page. Base is the page of the version.
+func (s *providers) renderDocs(r *site.Request, pv *catalog.ProviderVersion, of addr.Provider, base, at string) (docsBody, error) {
 	docs, err := s.catalog.Docs(r.Context(), pv)
 	switch {
 	case err != nil:

@@ -46,7 +46,7 @@ func toolName(tool string) string {
 
 // downloads shows the downloads of a module.
 func (s *modules) downloads(r *site.Request) (*site.Page, error) {
-	m, l, err := s.listed(r)
+	m, l, err := s.listedModule(r)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *modules) downloads(r *site.Request) (*site.Page, error) {
 
 // downloads shows the downloads of a provider.
 func (s *providers) downloads(r *site.Request) (*site.Page, error) {
-	p, l, err := s.listed(r)
+	p, l, err := s.listedProvider(r)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *providers) downloads(r *site.Request) (*site.Page, error) {
 
 // downloads returns the page of an item with versions l.
 func (s *versions) downloads(it addr.Item, l *catalog.Versions) *site.Page {
-	stats := s.counts.of(it)
+	stats := s.counts.statsOf(it)
 	item := itemPath(it)
 	body := downloadsBody{
 		Address: it.String(), Month: stats.Month, Total: stats.Total, Last: stats.Last, First: stats.Last.AddDate(0, 0, 1-downloads.Days), Plot: newPlot(stats.Days[:]),

@@ -80,7 +80,7 @@ func (f *files) list(r *site.Request, mv *catalog.ModuleVersion) (list []archive
 	if list, ok := f.lists.Peek(archiveKey(mv)); ok {
 		return list, nil
 	}
-	err = f.open(r, mv, func(z io.ReaderAt) error {
+	err = f.withArchive(r, mv, func(z io.ReaderAt) error {
 		list, err = archive.Contents(z, mv.Zip.Size, archive.Limits{})
 		return err
 	})
@@ -90,13 +90,13 @@ func (f *files) list(r *site.Request, mv *catalog.ModuleVersion) (list []archive
 	return list, err
 }
 
-// file returns one file of an archive.
-func (f *files) file(r *site.Request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
+// readFile returns one file of an archive.
+func (f *files) readFile(r *site.Request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
 	key := archiveKey(mv) + "/" + name
 	if b, ok := f.read.Peek(key); ok {
 		return b, nil
 	}
-	err = f.open(r, mv, func(z io.ReaderAt) error {
+	err = f.withArchive(r, mv, func(z io.ReaderAt) error {
 		b, err = archive.ReadFile(z, mv.Zip.Size, name, maxImage)
 		return err
 	})
@@ -106,8 +106,8 @@ func (f *files) file(r *site.Request, mv *catalog.ModuleVersion, name string) (b
 	return b, err
 }
 
-// open calls look with an open archive, if the render limiter has a place.
-func (f *files) open(r *site.Request, mv *catalog.ModuleVersion, look func(io.ReaderAt) error) error {
+// withArchive calls look with an open archive, if the render limiter has a place.
+func (f *files) withArchive(r *site.Request, mv *catalog.ModuleVersion, look func(io.ReaderAt) error) error {
 	if mv.Zip.Size > maxArchive {
 		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
 	}
@@ -147,8 +147,8 @@ type fileRow struct {
 	Exec  bool
 }
 
-// page returns the page for a path in the archive.
-func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
+// filesPage returns the page for a path in the archive.
+func (f *files) filesPage(r *site.Request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
 	body := filesBody{Path: at}
 	list, err := f.list(r, mv)
 	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
@@ -162,11 +162,11 @@ func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string
 		body.Bytes += f.Size
 	}
 	body.Total = len(list)
-	body.Parents = parents(base, at)
+	body.Parents = parentLinks(base, at)
 	if i, ok := slices.BinarySearchFunc(list, at, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); ok {
-		return body, f.one(r, mv, base, list[i], &body)
+		return body, f.fillFile(r, mv, base, list[i], &body)
 	}
-	rows := directory(list, base, at)
+	rows := directoryRows(list, base, at)
 	if len(rows) == 0 && at != "" {
 		return body, site.NotFound("the module has no file %q", at)
 	}
@@ -174,8 +174,8 @@ func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string
 	return body, nil
 }
 
-// directory returns the entries of one directory, subdirectories first.
-func directory(list []archive.File, base, at string) []fileRow {
+// directoryRows returns the entries of one directory, subdirectories first.
+func directoryRows(list []archive.File, base, at string) []fileRow {
 	prefix := ""
 	if at != "" {
 		prefix = at + "/"
@@ -201,8 +201,8 @@ func directory(list []archive.File, base, at string) []fileRow {
 	return slices.Concat(dirs, rows)
 }
 
-// parents returns the directories above a path.
-func parents(base, at string) []site.Link {
+// parentLinks returns the directories above a path.
+func parentLinks(base, at string) []site.Link {
 	all := []site.Link{{Text: "All files", Href: base + "/files"}}
 	for i, c := range at {
 		if c == '/' {
@@ -232,8 +232,8 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 	}
 }
 
-// one fills in a file: its text or its image, or why it is not shown.
-func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
+// fillFile fills in a file: its text or its image, or why it is not shown.
+func (f *files) fillFile(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
 	body.Name = path.Base(of.Path)
 	body.Size = of.Size
 	if imageType(of.Path) != "" && of.Size <= maxImage {
@@ -244,7 +244,7 @@ func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of 
 		body.Large = true
 		return nil
 	}
-	b, err := f.file(r, mv, of.Path)
+	b, err := f.readFile(r, mv, of.Path)
 	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
 		body.Problem = err.Error()
 		return nil
@@ -285,7 +285,7 @@ func (s *modules) image(r *site.Request, w http.ResponseWriter) error {
 	if s.files.archives == nil {
 		return site.NotFound("the module has no image %q", name)
 	}
-	b, err := s.files.file(r, x.mv, name)
+	b, err := s.files.readFile(r, x.mv, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
 		return site.NotFound("the module has no image %q", name)
 	}

@@ -55,7 +55,7 @@ func (h *homes) show(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: h.searches.reading(r, complete), Anonymous: r.Grant.Mode == "anonymous", Host: h.hosts.Of(r)}
+	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: h.searches.readingProgress(r, complete), Anonymous: r.Grant.Mode == "anonymous", Host: h.hosts.Of(r)}
 	if h.beside.Home != nil {
 		if body.Own, err = h.beside.Home(r); err != nil {
 			return nil, err
@@ -83,21 +83,21 @@ func (h *homes) overview(r *site.Request, v *search.View) (*overview, error) {
 	if o, ok := v.Derived.Load(form); ok {
 		return o.(*overview), nil
 	}
-	all, err := r.Part("home.html", "groups", site.Under{Up: site.Up("/ui/"), Of: groups(v)})
+	all, err := r.Part("home.html", "groups", site.Under{Up: site.Up("/ui/"), Of: groupByNamespace(v)})
 	if err != nil {
 		return nil, err
 	}
 	o := &overview{
 		groups: all,
-		newest: first(v, func(e *search.Entry) int64 { return max(0, e.Time.Unix()) }),
-		used:   first(v, func(e *search.Entry) int64 { return h.searches.counts.month(e.Kind, e.Address) }),
+		newest: topEntries(v, func(e *search.Entry) int64 { return max(0, e.Time.Unix()) }),
+		used:   topEntries(v, func(e *search.Entry) int64 { return h.searches.counts.monthlyDownloads(e.Kind, e.Address) }),
 	}
 	v.Derived.Store(form, o)
 	return o, nil
 }
 
-// first returns the entries with the highest counts, without counts of zero.
-func first(v *search.View, count func(*search.Entry) int64) []*search.Entry {
+// topEntries returns the entries with the highest counts, without counts of zero.
+func topEntries(v *search.View, count func(*search.Entry) int64) []*search.Entry {
 	type counted struct {
 		*search.Entry
 		n int64
@@ -119,8 +119,8 @@ func first(v *search.View, count func(*search.Entry) int64) []*search.Entry {
 	return all
 }
 
-// groups counts entries by namespace.
-func groups(v *search.View) []group {
+// groupByNamespace counts entries by namespace.
+func groupByNamespace(v *search.View) []group {
 	kinds := []group{
 		{Kind: addr.KindModule, Title: "Modules"}, {Kind: addr.KindProvider, Title: "Providers"},
 		{Kind: addr.KindMirror, Title: "Mirrored providers"}, {Kind: addr.KindTemplate, Title: "Templates"},

@@ -30,8 +30,8 @@ func (in inputs) Searched() bool { return in.All > manyInputs }
 // manyInputs is the number of inputs that fit on one or two screens.
 const manyInputs = 30
 
-// cut keeps the inputs that match the query of a request, and of these one page.
-func (in *inputs) cut(r *site.Request) {
+// cutInputs keeps the inputs that match the query of a request, and of these one page.
+func (in *inputs) cutInputs(r *site.Request) {
 	in.All = len(in.Required) + len(in.Optional)
 	in.Query = text.Clip(r.URL.Query().Get("q"), maxQuery)
 	words := strings.Fields(strings.ToLower(in.Query))
@@ -55,7 +55,7 @@ const maxQuery = 200
 // input is a variable.
 type input struct {
 	artifact.DescribedVariable
-	Text    template.HTML // the description, set by [modules.describe]
+	Text    template.HTML // the description, set by [modules.renderDescriptions]
 	Default string        // as JSON; "" if it is required
 }
 
@@ -65,8 +65,8 @@ type output struct {
 	Text template.HTML // as in input
 }
 
-// describe renders the descriptions of all inputs and outputs of a directory.
-func (s *modules) describe(b *dirBody) {
+// renderDescriptions renders the descriptions of all inputs and outputs of a directory.
+func (s *modules) renderDescriptions(b *dirBody) {
 	var texts []string
 	var to []*template.HTML
 	add := func(text string, at *template.HTML) {
@@ -103,8 +103,8 @@ func newInputs(d artifact.DescribedModule) inputs {
 	return all
 }
 
-// block returns a module block with the given source, version and required inputs.
-func block(name, source, version string, required []input) string {
+// moduleBlock returns a module block with the given source, version and required inputs.
+func moduleBlock(name, source, version string, required []input) string {
 	width := len("source")
 	if version != "" {
 		width = len("version")

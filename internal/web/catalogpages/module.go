@@ -120,15 +120,15 @@ type modules struct {
 	hosts         site.Hosts
 }
 
-// listed returns the module in a path with its versions.
-func (s *modules) listed(r *site.Request) (addr.Module, *catalog.Versions, error) {
+// listedModule returns the module in a path with its versions.
+func (s *modules) listedModule(r *site.Request) (addr.Module, *catalog.Versions, error) {
 	m, err := moduleIn(r)
 	if err != nil {
 		return m, nil, err
 	}
 	l, err := s.catalog.Versions(r.Context(), m.Item())
 	if err != nil {
-		return m, nil, gone(err, "module", m.String())
+		return m, nil, unavailableError(err, "module", m.String())
 	}
 	return m, l, nil
 }
@@ -162,14 +162,14 @@ func (s *modules) versionIn(r *site.Request) (x found, err error) {
 		}
 	}
 	if err != nil {
-		return x, gone(err, "module", x.m.String())
+		return x, unavailableError(err, "module", x.m.String())
 	}
 	x.d, err = s.catalog.Description(r.Context(), x.mv)
 	return x, err
 }
 
-// gone returns the error for an item or a version that is not available.
-func gone(err error, kind, what string) error {
+// unavailableError returns the error for an item or a version that is not available.
+func unavailableError(err error, kind, what string) error {
 	if no, ok := errors.AsType[*catalog.RefusedError](err); ok {
 		return site.NotFound("%s %s: %v", kind, what, no)
 	}
@@ -186,7 +186,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := s.body(r, x)
-	body.Related = s.callers.related(r, x.m)
+	body.Related = s.callers.relatedLinks(r, x.m)
 	body.Tab = cmp.Or(r.PathValue("tab"), "readme")
 	if r.PathValue("path") != "" {
 		body.Tab = "files"
@@ -196,27 +196,27 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 	}
 	switch body.Tab {
 	case "readme":
-		s.read(r, &body, x.d.Root)
+		s.renderReadme(r, &body, x.d.Root)
 	case "inputs":
-		body.Inputs.cut(r)
+		body.Inputs.cutInputs(r)
 		body.Outputs = nil
-		s.describe(&body.dirBody)
+		s.renderDescriptions(&body.dirBody)
 	case "outputs":
 		body.Inputs = inputs{}
-		body.cut(r)
-		s.describe(&body.dirBody)
+		body.cutPages(r)
+		s.renderDescriptions(&body.dirBody)
 	case "resources":
-		body.cut(r)
+		body.cutPages(r)
 	case "dependencies":
-		body.cut(r)
+		body.cutPages(r)
 		var required []artifact.DescribedProvider
 		required, body.RequirementPages = site.OnePage(r, "providers", x.d.Root.RequiredProviders)
-		body.Requirements = s.requirements.satisfied(r, required)
-		body.Callers = s.callers.of(r, x.m)
+		body.Requirements = s.requirements.satisfiedBy(r, required)
+		body.Callers = s.callers.callersOf(r, x.m)
 	case "security":
-		body.Security, err = s.evidences.page(r, x.mv.Repository, body.vouched, body.Base+"/security", s.files.links(x.mv, body.Base))
+		body.Security, err = s.evidences.securityPage(r, x.mv.Repository, body.vouched, body.Base+"/security", s.files.links(x.mv, body.Base))
 	case "files":
-		body.Files, err = s.files.page(r, x.mv, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+		body.Files, err = s.files.filesPage(r, x.mv, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	}
 	if err != nil {
 		return nil, err
@@ -261,12 +261,12 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	item := itemPath(m.Item())
 	b := moduleBody{
 		Address: m.Title(mv.Annotations[artifact.AnnTitle]), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()), Problems: d.Diagnostics,
-		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.vouch(r, m.Item(), v, mv.Manifest, l),
+		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.readEvidence(r, m.Item(), v, mv.Manifest, l),
 	}
 	b.Refused = x.refused
-	b.UsageExamples = s.usageExamples.module(r, m, v, mv, d.Below(), b.vouched)
-	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
-	b.Facts = s.versions.facts(l.Listing.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
+	b.UsageExamples = s.usageExamples.moduleExamples(r, m, v, mv, d.Below(), b.vouched)
+	b.Inputs.Block = moduleBlock(m.Name, s.hosts.Of(r)+"/"+m.String(), constraintFor(v), b.Inputs.Required)
+	b.Facts = s.versions.versionFacts(l.Listing.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
 		licence := site.Fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
 		if s.files.archives != nil {
@@ -274,11 +274,11 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 		}
 		b.Facts = append(b.Facts, licence)
 	}
-	b.Deprecated = deprecation(l, v)
+	b.Deprecated = deprecationNotice(l, v)
 	if b.Deprecated != nil {
 		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 	}
-	b.Marks = append(b.Marks, slices.Concat(b.vouched.marks(), versionMarks(v))...)
+	b.Marks = append(b.Marks, slices.Concat(b.vouched.evidenceMarks(), versionMarks(v))...)
 	b.Choices = newChoices(l, item, b.Version)
 	for _, sub := range d.Submodules {
 		b.Submodules = append(b.Submodules, site.Link{Text: sub.Path, Href: b.Base + "/submodules/" + site.EscapePath(sub.Path)})
@@ -318,8 +318,8 @@ func versionMarks(v addr.Version) []site.Mark {
 	return nil
 }
 
-// facts returns facts in the manifest of a version, and the time of publication.
-func (s *versions) facts(at time.Time, annotations map[string]string, digest string, size int64) []site.Fact {
+// versionFacts returns facts in the manifest of a version, and the time of publication.
+func (s *versions) versionFacts(at time.Time, annotations map[string]string, digest string, size int64) []site.Fact {
 	published := site.Fact{Name: "Published", Text: "time not recorded"}
 	if !at.IsZero() {
 		published.When = s.clock.When(at)
@@ -342,8 +342,8 @@ func (s *versions) facts(at time.Time, annotations map[string]string, digest str
 	return all
 }
 
-// deprecation returns the deprecation notice of a version, nil if it has none.
-func deprecation(l *catalog.Versions, v addr.Version) *notice {
+// deprecationNotice returns the deprecation notice of a version, nil if it has none.
+func deprecationNotice(l *catalog.Versions, v addr.Version) *notice {
 	e := l.Listing.Status(v).Deprecated
 	if e == nil {
 		return nil
@@ -416,8 +416,8 @@ func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 	return b
 }
 
-// cut keeps one page each of the outputs, resources and module blocks.
-func (b *dirBody) cut(r *site.Request) {
+// cutPages keeps one page each of the outputs, resources and module blocks.
+func (b *dirBody) cutPages(r *site.Request) {
 	b.Outputs, b.OutputPages = site.OnePage(r, "outputs", b.Outputs)
 	b.ResourcePages = site.PagesOf(r, "resources", len(b.Managed)+len(b.Data))
 	b.Managed, b.Data = site.Between(b.Managed, b.Data, b.ResourcePages.First, b.ResourcePages.Last)
@@ -439,8 +439,8 @@ func (s *modules) callPath(r *site.Request, source string) string {
 	return itemPath(m.Item())
 }
 
-// read renders the readme of a directory.
-func (s *modules) read(r *site.Request, b *moduleBody, d artifact.DescribedModule) {
+// renderReadme renders the readme of a directory.
+func (s *modules) renderReadme(r *site.Request, b *moduleBody, d artifact.DescribedModule) {
 	if d.Readme == nil || d.Readme.Text == "" {
 		return
 	}

@@ -63,8 +63,8 @@ type keyRow struct {
 // expiresSoon is how long before its end a key gets a warning.
 const expiresSoon = 60 * 24 * time.Hour
 
-// keys returns the keys of a version, and warnings about them.
-func (s *providers) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings []string) {
+// keyRows returns the keys of a version, and warnings about them.
+func (s *providers) keyRows(pv *catalog.ProviderVersion) (rows []keyRow, warnings []string) {
 	now := s.now()
 	parsed, err := trust.PublicKeys(pv.Meta.Keys)
 	if err != nil {

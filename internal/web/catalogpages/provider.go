@@ -77,22 +77,22 @@ type providers struct {
 	now           func() time.Time
 }
 
-// listed returns the provider in a path with its versions.
-func (s *providers) listed(r *site.Request) (addr.Provider, *catalog.Versions, error) {
+// listedProvider returns the provider in a path with its versions.
+func (s *providers) listedProvider(r *site.Request) (addr.Provider, *catalog.Versions, error) {
 	p, _, err := providerIn(r)
 	if err != nil {
 		return p, nil, err
 	}
 	l, err := s.catalog.Versions(r.Context(), p.Item())
 	if err != nil {
-		return p, nil, gone(err, "provider", p.String())
+		return p, nil, unavailableError(err, "provider", p.String())
 	}
 	return p, l, nil
 }
 
 // show shows a version of a provider, by tab.
 func (s *providers) show(r *site.Request) (*site.Page, error) {
-	p, l, err := s.listed(r)
+	p, l, err := s.listedProvider(r)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 		err = no
 	}
 	if err != nil {
-		return nil, gone(err, "provider", p.String())
+		return nil, unavailableError(err, "provider", p.String())
 	}
 	body := s.body(r, p, v, l, pv)
 	if no != nil {
@@ -129,11 +129,11 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 	}
 	switch body.Tab {
 	case "versions":
-		body.Versions = s.versions.list(r, l, it)
+		body.Versions = s.versions.versionsPage(r, l, it)
 	case "docs":
-		body.Docs, err = s.docs(r, pv, p, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+		body.Docs, err = s.renderDocs(r, pv, p, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	case "security":
-		body.Security, err = s.evidences.page(r, pv.Repository, body.vouched, body.Base+"/security", nil)
+		body.Security, err = s.evidences.securityPage(r, pv.Repository, body.vouched, body.Base+"/security", nil)
 	}
 	if err != nil {
 		return nil, err
@@ -150,17 +150,17 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 	item := itemPath(p.Item())
 	b := providerBody{
 		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()),
-		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: deprecation(l, v),
-		Mirrored: p.Hostname, vouched: s.evidences.vouch(r, p.Item(), v, pv.Index, l),
+		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: deprecationNotice(l, v),
+		Mirrored: p.Hostname, vouched: s.evidences.readEvidence(r, p.Item(), v, pv.Index, l),
 	}
-	b.UsageExamples = s.usageExamples.provider(r, p, v, b.vouched)
+	b.UsageExamples = s.usageExamples.providerExamples(r, p, v, b.vouched)
 	s.packages(&b, pv)
-	b.Keys, b.Warnings = s.keys(pv)
+	b.Keys, b.Warnings = s.keyRows(pv)
 	var size int64
 	for _, t := range pv.Platforms {
 		size += t.Size
 	}
-	b.Facts = s.versions.facts(l.Listing.Published(v, pv.Annotations), pv.Annotations, pv.Index.Digest.String(), size)
+	b.Facts = s.versions.versionFacts(l.Listing.Published(v, pv.Annotations), pv.Annotations, pv.Index.Digest.String(), size)
 	if len(pv.Protocols) > 0 {
 		b.Facts = append(b.Facts, site.Fact{Name: "Protocols", Text: strings.Join(pv.Protocols, ", ")})
 	}
@@ -176,7 +176,7 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 	if b.Deprecated != nil {
 		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 	}
-	b.Marks = append(b.Marks, slices.Concat(b.vouched.marks(), versionMarks(v))...)
+	b.Marks = append(b.Marks, slices.Concat(b.vouched.evidenceMarks(), versionMarks(v))...)
 	if p.Hostname != "" {
 		b.Marks = append(b.Marks, site.Mark{Text: "mirrored", Kind: "plain"})
 	}

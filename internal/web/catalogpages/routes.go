@@ -49,28 +49,28 @@ func New(o Options) site.Set {
 			r.Show("GET /ui/search", site.List, search.show)
 			r.Show("GET /ui/modules/{namespace}/{$}", site.List, search.namespace) // 404 without a readable module
 			r.Show("GET /ui/modules/{namespace}", site.List, search.namespace)
-			m.routes(r)
-			p.routes(r)
+			m.addRoutes(r)
+			p.addRoutes(r)
 		},
 	}
 }
 
-// routes adds the pages of modules.
-func (m *modules) routes(r *site.Routes) {
+// addRoutes adds the pages of modules.
+func (m *modules) addRoutes(r *site.Routes) {
 	const at = "GET /ui/modules/{namespace}/{name}/{system}"
 	r.Show(at, moduleRead, m.show)
 	r.Show(at+"/{version}", moduleRead, m.show)
 	r.Show(at+"/{version}/{tab}", moduleRead, m.show)
-	r.Send(at+"/{version}/files/{path...}", moduleRead, m.file)
+	r.Send(at+"/{version}/files/{path...}", moduleRead, m.showFile)
 	r.Show(at+"/{version}/submodules/{path...}", moduleRead, m.submodule)
 	r.Show(at+"/{version}/examples/{path...}", moduleRead, m.submodule)
-	r.Show(at+"/versions", moduleRead, m.all)
+	r.Show(at+"/versions", moduleRead, m.listModuleVersions)
 	r.Show(at+"/downloads", moduleRead, m.downloads)
-	r.Show(at+"/compare", moduleRead, m.compare)
+	r.Show(at+"/compare", moduleRead, m.compareVersions)
 }
 
-// routes adds the pages of providers, mirrored ones included.
-func (p *providers) routes(r *site.Routes) {
+// addRoutes adds the pages of providers, mirrored ones included.
+func (p *providers) addRoutes(r *site.Routes) {
 	for _, at := range []string{"GET /ui/providers/{namespace}/{type}", "GET /ui/mirror/{hostname}/{namespace}/{type}"} {
 		r.Show(at, providerRead, p.show)
 		r.Show(at+"/downloads", providerRead, p.downloads)
@@ -80,8 +80,8 @@ func (p *providers) routes(r *site.Routes) {
 	}
 }
 
-// file shows a file of a module, or with ?raw=1 sends the bytes of an image.
-func (m *modules) file(r *site.Request, w http.ResponseWriter) error {
+// showFile shows a file of a module, or with ?raw=1 sends the bytes of an image.
+func (m *modules) showFile(r *site.Request, w http.ResponseWriter) error {
 	if r.URL.Query().Get("raw") != "" {
 		return m.image(r, w)
 	}

@@ -44,8 +44,8 @@ func (s *searches) view(r *site.Request) (v *search.View, complete bool, err err
 // since it counts items that other callers may not see.
 type readingBody struct{ Read, All int }
 
-// reading returns nil if the catalog has been read.
-func (s *searches) reading(r *site.Request, complete bool) *readingBody {
+// readingProgress returns nil if the catalog has been read.
+func (s *searches) readingProgress(r *site.Request, complete bool) *readingBody {
 	switch p := s.catalog.Progress(); {
 	case complete:
 		return nil
@@ -89,16 +89,16 @@ func namespaceHref(kind, namespace string) string {
 // counts returns numbers of downloads.
 type counts struct{ downloads Downloads } // nil: not counted
 
-// month returns the recent downloads of an item, 0 if they are not counted.
-func (c counts) month(kind, address string) int64 {
+// monthlyDownloads returns the recent downloads of an item, 0 if they are not counted.
+func (c counts) monthlyDownloads(kind, address string) int64 {
 	if c.downloads == nil {
 		return 0
 	}
 	return c.downloads.Month(kind, address)
 }
 
-// of returns the downloads of each version of an item, and by tool.
-func (c counts) of(it addr.Item) (stats downloads.Stats) {
+// statsOf returns the downloads of each version of an item, and by tool.
+func (c counts) statsOf(it addr.Item) (stats downloads.Stats) {
 	if c.downloads != nil {
 		stats = c.downloads.Of(it.Kind, it.String())
 	}
@@ -119,7 +119,7 @@ type resultRow struct {
 func (s *searches) rowOf(e *search.Entry) resultRow {
 	row := resultRow{
 		Link: site.Link{Text: cmp.Or(e.Title, e.Address), Href: entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
-		Downloads: s.counts.month(e.Kind, e.Address),
+		Downloads: s.counts.monthlyDownloads(e.Kind, e.Address),
 	}
 	if e.Deprecated {
 		row.Marks = append(row.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
@@ -172,7 +172,7 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := listBody{
-		Query: q, Reading: s.reading(r, complete),
+		Query: q, Reading: s.readingProgress(r, complete),
 		Kinds: site.Choose([]site.Choice{
 			{Text: "Everything"}, {Value: addr.KindModule, Text: "Modules"}, {Value: addr.KindProvider, Text: "Providers"},
 			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
@@ -186,10 +186,10 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 		}, q.Sort),
 	}
 	if q.Namespace+q.System != "" {
-		body.Wider = with(r, "namespace", "", "system", "")
+		body.Wider = queryWith(r, "namespace", "", "system", "")
 	}
-	found := v.Search(q, s.counts.month)
-	s.fill(r, &body, found)
+	found := v.Search(q, s.counts.monthlyDownloads)
+	s.fillRows(r, &body, found)
 	body.Facets = facetsOf(r, q, found)
 	if body.Total == 0 {
 		for _, e := range v.Near(q.Text) {
@@ -222,7 +222,7 @@ func facetsOf(r *site.Request, q search.Query, found []*search.Entry) []facet {
 	} {
 		f := facet{Title: of.title}
 		if of.chosen != "" {
-			f.All = with(r, of.name, "")
+			f.All = queryWith(r, of.name, "")
 		}
 		counts := map[string]int{}
 		for _, e := range found {
@@ -231,7 +231,7 @@ func facetsOf(r *site.Request, q search.Query, found []*search.Entry) []facet {
 			}
 		}
 		for value, n := range counts {
-			f.Rows = append(f.Rows, groupRow{site.Link{Text: value, Href: with(r, of.name, value)}, n})
+			f.Rows = append(f.Rows, groupRow{site.Link{Text: value, Href: queryWith(r, of.name, value)}, n})
 		}
 		slices.SortFunc(f.Rows, func(a, b groupRow) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Text, b.Text)) })
 		f.Rows = f.Rows[:min(len(f.Rows), maxFacet)]
@@ -242,8 +242,8 @@ func facetsOf(r *site.Request, q search.Query, found []*search.Entry) []facet {
 	return all
 }
 
-// with returns the query of a page with other values, without the page number.
-func with(r *site.Request, pairs ...string) string {
+// queryWith returns the query of a page with other values, without the page number.
+func queryWith(r *site.Request, pairs ...string) string {
 	q := r.URL.Query()
 	q.Del("page")
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -254,8 +254,8 @@ func with(r *site.Request, pairs ...string) string {
 	return "?" + q.Encode()
 }
 
-// fill adds the rows of the current page of a list.
-func (s *searches) fill(r *site.Request, b *listBody, found []*search.Entry) {
+// fillRows adds the rows of the current page of a list.
+func (s *searches) fillRows(r *site.Request, b *listBody, found []*search.Entry) {
 	b.Total = len(found)
 	b.First = (b.Page - 1) * search.PageSize
 	b.Last = min(b.First+search.PageSize, b.Total)
@@ -286,11 +286,11 @@ func (s *searches) namespace(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	name := r.PathValue("namespace")
-	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
-	found := v.Search(body.Query, s.counts.month)
+	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.readingProgress(r, complete)}
+	found := v.Search(body.Query, s.counts.monthlyDownloads)
 	if len(found) == 0 && complete {
 		return nil, site.NotFound("there is no module in %s", name)
 	}
-	s.fill(r, &body, found)
+	s.fillRows(r, &body, found)
 	return &site.Page{Template: "namespace.html", Title: name, Crumbs: []site.Link{{Text: "Catalog"}}, Command: "okara list", Body: body}, nil
 }

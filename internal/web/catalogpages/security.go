@@ -38,9 +38,9 @@ type evidences struct {
 	archives Archives // nil: archives cannot be opened
 }
 
-// vouch reads the evidence of a version, but waits at most partTime. The tab security
+// readEvidence reads the evidence of a version, but waits at most partTime. The tab security
 // needs all of it; the heads of other pages need less.
-func (s *evidences) vouch(r *site.Request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
+func (s *evidences) readEvidence(r *site.Request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	look := s.catalog.Brief
@@ -55,8 +55,8 @@ func (s *evidences) vouch(r *site.Request, it addr.Item, v addr.Version, manifes
 	return vouched{evidence: e}
 }
 
-// marks returns the marks for the evidence.
-func (v vouched) marks() []site.Mark {
+// evidenceMarks returns the marks for the evidence.
+func (v vouched) evidenceMarks() []site.Mark {
 	var all []site.Mark
 	if v.Refused != "" {
 		all = append(all, site.Mark{Text: "not served", Kind: "bad"})
@@ -150,9 +150,9 @@ type findingRow struct {
 	Host string // host of the link to the rule, "" if the link is not shown
 }
 
-// page returns the security page. The argument page is its address, and files returns the
+// securityPage returns the security page. The argument page is its address, and files returns the
 // page of a file of the version; nil if there are none.
-func (s *evidences) page(r *site.Request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
+func (s *evidences) securityPage(r *site.Request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
 	if v.evidence == nil {
 		return securityBody{Unknown: true}, nil
 	}
@@ -187,13 +187,13 @@ func (s *evidences) page(r *site.Request, repository string, v vouched, page str
 	case err != nil:
 		return body, err
 	default:
-		body.Scan.fill(r, found, page, files)
+		body.Scan.fillFindings(r, found, page, files)
 	}
 	return body, nil
 }
 
-// fill adds the findings of the current page.
-func (b *scanBody) fill(r *site.Request, found *catalog.Findings, page string, files func(path string, line int) string) {
+// fillFindings adds the findings of the current page.
+func (b *scanBody) fillFindings(r *site.Request, found *catalog.Findings, page string, files func(path string, line int) string) {
 	c := found.Counts
 	total := c.Critical + c.High + c.Medium + c.Low
 	b.Hidden = total - len(found.All)
@@ -219,7 +219,7 @@ func (b *scanBody) fill(r *site.Request, found *catalog.Findings, page string, f
 	}
 	first := (n - 1) * site.RowsPerPage
 	for _, f := range shown[first:min(first+site.RowsPerPage, len(shown))] {
-		row := findingRow{Finding: f, Mark: levelMark(f.Level), Host: followed(f.Link)}
+		row := findingRow{Finding: f, Mark: levelMark(f.Level), Host: safeHost(f.Link)}
 		if f.File != "" && files != nil {
 			row.Href = files(f.File, f.Line)
 		}
@@ -247,8 +247,8 @@ func levelMark(level string) string {
 	return "plain"
 }
 
-// followed returns the host of a link that is safe to follow, "" otherwise.
-func followed(href string) string {
+// safeHost returns the host of a link that is safe to follow, "" otherwise.
+func safeHost(href string) string {
 	u, err := url.Parse(href)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
 		return ""

@@ -52,16 +52,16 @@ func (s *modules) submodule(r *site.Request) (*site.Page, error) {
 	body := submoduleBody{moduleBody: s.body(r, x), Example: i >= len(x.d.Submodules)}
 	body.dirBody = s.dir(r, all[i])
 	source := s.hosts.Of(r) + "/" + x.m.String()
-	body.Inputs.Block = block(path.Base(at), source+"//"+at, constraint(x.v), body.Inputs.Required)
-	body.Inputs.cut(r)
-	body.cut(r)
-	s.describe(&body.dirBody)
-	s.read(r, &body.moduleBody, all[i])
+	body.Inputs.Block = moduleBlock(path.Base(at), source+"//"+at, constraintFor(x.v), body.Inputs.Required)
+	body.Inputs.cutInputs(r)
+	body.cutPages(r)
+	s.renderDescriptions(&body.dirBody)
+	s.renderReadme(r, &body.moduleBody, all[i])
 	if s.files.archives != nil {
 		body.Files = body.Base + "/files/" + site.EscapePath(at)
 	}
 	if body.Example && s.files.archives != nil {
-		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, constraint(x.v)})
+		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, constraintFor(x.v)})
 	}
 	return &site.Page{
 		Template: "submodule.html", Title: at, Body: body,
@@ -87,13 +87,13 @@ func (s *modules) exampleCode(r *site.Request, mv *catalog.ModuleVersion, page, 
 			names = append(names, name)
 		}
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(fileOrder(a), fileOrder(b)) })
 	for _, name := range names[:min(len(names), maxCodeFiles)] {
-		b, err := s.files.file(&soon, mv, dir+"/"+name)
+		b, err := s.files.readFile(&soon, mv, dir+"/"+name)
 		if err != nil || !site.IsText(string(b)) {
 			continue
 		}
-		code := to.called(string(b), dir)
+		code := to.withAddress(string(b), dir)
 		called = called || code != string(b)
 		all = append(all, codeFile{site.Link{Text: name, Href: page + "/" + site.EscapePath(name)}, s.text.Source(code, markdown.LanguageOf(name)).HTML})
 	}
@@ -105,8 +105,8 @@ func isCode(name string) bool {
 	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu"))
 }
 
-// order sorts the main file first.
-func order(name string) int {
+// fileOrder sorts the main file first.
+func fileOrder(name string) int {
 	if strings.HasPrefix(name, "main.") {
 		return 0
 	}
@@ -121,9 +121,9 @@ var (
 	relativeSource = text.Pattern(`(?m)^([ \t]*)source[ \t]*=[ \t]*"(\.\.?(?:/[^"$%]*)?)"`)
 )
 
-// called replaces relative sources in the code of a directory by the address and version
+// withAddress replaces relative sources in the code of a directory by the address and version
 // of the module, as other configurations write them.
-func (c callable) called(code, dir string) string {
+func (c callable) withAddress(code, dir string) string {
 	code = shortBlock().ReplaceAllString(code, "{\n  $1\n}")
 	return relativeSource().ReplaceAllStringFunc(code, func(found string) string {
 		m := relativeSource().FindStringSubmatch(found)

@@ -20,7 +20,7 @@ func TestCalled(t *testing.T) {
 		{"another argument", "data_source = \"../..\"", "data_source = \"../..\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := to.called(c.code, "examples/simple"); got != c.want {
+			if got := to.withAddress(c.code, "examples/simple"); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// constraint returns a constraint for versions compatible with v.
-func constraint(v addr.Version) string {
+// constraintFor returns a constraint for versions compatible with v.
+func constraintFor(v addr.Version) string {
 	if v.Prerelease() || v.Edition() {
 		return v.String()
 	}
@@ -28,8 +28,8 @@ type usageExamples struct {
 	hosts   site.Hosts
 }
 
-// module returns examples for a version of a module, or of the submodule in below.
-func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, below string, by vouched) []site.Example {
+// moduleExamples returns examples for a version of a module, or of the submodule in below.
+func (s usageExamples) moduleExamples(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, below string, by vouched) []site.Example {
 	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
 	name := m.Name
 	source := s.hosts.Of(r) + "/" + m.String()
@@ -43,15 +43,15 @@ func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv
 	return []site.Example{
 		{
 			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
-			Text: block(name, source, constraint(v), nil),
+			Text: moduleBlock(name, source, constraintFor(v), nil),
 		},
 		{
 			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, without this server.",
-			Text: block(name, oci+"?tag="+v.Tag(), "", nil),
+			Text: moduleBlock(name, oci+"?tag="+v.Tag(), "", nil),
 		},
 		{
 			Title: "From the registry, by digest", Note: "Always exactly these bytes.",
-			Text: block(name, oci+"?digest="+digest, "", nil),
+			Text: moduleBlock(name, oci+"?digest="+digest, "", nil),
 		},
 		{
 			Title: "With Flux", Note: "The source of a Terraform or OpenTofu resource on a cluster.",
@@ -67,7 +67,7 @@ func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv
 	}
 }
 
-// constraintRange is constraint in the syntax of SemVer ranges.
+// constraintRange is constraintFor in the syntax of SemVer ranges.
 func constraintRange(v addr.Version) string {
 	if v.Prerelease() || v.Edition() {
 		return v.String()
@@ -75,15 +75,15 @@ func constraintRange(v addr.Version) string {
 	return "^" + v.String()
 }
 
-// provider returns examples for a version of a provider.
-func (s usageExamples) provider(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Example {
+// providerExamples returns examples for a version of a provider.
+func (s usageExamples) providerExamples(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Example {
 	source := s.hosts.Of(r) + "/" + p.String()
 	if p.Hostname != "" {
 		source = p.String()
 	}
 	all := []site.Example{{
 		Title: "Require it", Note: "In the root module.",
-		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + text.HCL(source) + "\n      version = " + text.HCL(constraint(v)) + "\n    }\n  }\n}\n",
+		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + text.HCL(source) + "\n      version = " + text.HCL(constraintFor(v)) + "\n    }\n  }\n}\n",
 	}}
 	if p.Hostname != "" {
 		all = append(all, site.Example{
@@ -109,7 +109,7 @@ func (s usageExamples) ociMirror(r *site.Request, p addr.Provider) site.Example 
 		host = p.Hostname
 	}
 	repository := s.hosts.RegistryOf(r) + "/" + p.Item().Repository(s.catalog.Layout())
-	text := "provider_installation {\n  oci_mirror {\n    repository_template = " + literal(strings.TrimSuffix(repository, path)+"/${namespace}/${type}") +
+	text := "provider_installation {\n  oci_mirror {\n    repository_template = " + quoteLiteral(strings.TrimSuffix(repository, path)+"/${namespace}/${type}") +
 		"\n    include             = [" + text.HCL(host+"/*/*") + "]\n  }\n  direct {\n    exclude = [" + text.HCL(host+"/*/*") + "]\n  }\n}\n"
 	if !strings.HasSuffix(repository, path) { // the layout orders the parts differently
 		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
@@ -117,8 +117,8 @@ func (s usageExamples) ociMirror(r *site.Request, p addr.Provider) site.Example 
 	return site.Example{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, without this server.", Text: text}
 }
 
-// literal quotes a text without escaping ${ }.
-func literal(s string) string { return `"` + s + `"` }
+// quoteLiteral quotes a text without escaping ${ }.
+func quoteLiteral(s string) string { return `"` + s + `"` }
 
 // verifyExample returns the command that verifies the publisher of a version, with the
 // key of a signature if one is known.

@@ -49,10 +49,10 @@ type versions struct {
 	clock   site.Clock
 }
 
-// list returns a page of the served versions, highest first. Each view reads only some of
+// versionsPage returns a page of the served versions, highest first. Each view reads only some of
 // the manifests that are not known yet, so that a list of a hundred versions does not
 // need a hundred requests.
-func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) versionsBody {
+func (s *versions) versionsPage(r *site.Request, l *catalog.Versions, it addr.Item) versionsBody {
 	item := itemPath(it)
 	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.counts.downloads != nil}
 	if r.Publishes(it) {
@@ -70,7 +70,7 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 	month := s.counts.byVersion(it)
 	latest, _ := l.Latest()
 	for _, v := range shown {
-		row := versionRow{Link: site.Link{Text: v.String(), Href: item + "/" + site.EscapePath(v.String())}, Edition: v.Edition(), Deprecated: deprecation(l, v), Month: month[v.String()]}
+		row := versionRow{Link: site.Link{Text: v.String(), Href: item + "/" + site.EscapePath(v.String())}, Edition: v.Edition(), Deprecated: deprecationNotice(l, v), Month: month[v.String()]}
 		if v == latest {
 			row.Marks = append(row.Marks, site.Mark{Text: "latest", Kind: "good"})
 		}
@@ -113,7 +113,7 @@ func underTheirs(all []addr.Version) []addr.Version {
 
 // byVersion returns the recent downloads of each version.
 func (c counts) byVersion(it addr.Item) map[string]int64 {
-	stats := c.of(it)
+	stats := c.statsOf(it)
 	by := make(map[string]int64, len(stats.Versions))
 	for _, p := range stats.Versions {
 		by[p.Name] = p.Month
@@ -121,15 +121,15 @@ func (c counts) byVersion(it addr.Item) map[string]int64 {
 	return by
 }
 
-// all lists the versions of a module.
-func (s *modules) all(r *site.Request) (*site.Page, error) {
-	m, l, err := s.listed(r)
+// listModuleVersions lists the versions of a module.
+func (s *modules) listModuleVersions(r *site.Request) (*site.Page, error) {
+	m, l, err := s.listedModule(r)
 	if err != nil {
 		return nil, err
 	}
 	item := itemPath(m.Item())
 	return &site.Page{
-		Template: "versions.html", Title: "Versions of " + m.String(), Body: s.versions.list(r, l, m.Item()),
+		Template: "versions.html", Title: "Versions of " + m.String(), Body: s.versions.versionsPage(r, l, m.Item()),
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: m.Namespace, Href: "modules/" + m.Namespace}, {Text: m.String(), Href: item}},
 		Also:    []site.Link{{Text: "Compare versions", Href: item + "/compare"}, {Text: "Downloads", Href: item + "/downloads"}},
 		Command: "okara list " + m.String(),

@@ -27,8 +27,8 @@ const (
 // workKey holds what a text has cost.
 var workKey = parser.NewContextKey()
 
-// spend takes n from the budget of a text; false: it is spent.
-func spend(pc parser.Context, n int) bool {
+// spendBudget takes n from the budget of a text; false: it is spent.
+func spendBudget(pc parser.Context, n int) bool {
 	work, _ := pc.ComputeIfAbsent(workKey, func() any { return new(int) }).(*int)
 	*work += n
 	return *work <= maxWork
@@ -64,7 +64,7 @@ type boundedInline struct{ parser.InlineParser }
 
 // Parse implements parser.InlineParser.
 func (b boundedInline) Parse(in ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	if !spend(pc, 0) {
+	if !spendBudget(pc, 0) {
 		return nil // it is text
 	}
 	line, _ := block.PeekLine()
@@ -73,7 +73,7 @@ func (b boundedInline) Parse(in ast.Node, block text.Reader, pc parser.Context) 
 	switch n := node.(type) {
 	case nil:
 		if !slices.Contains(b.Trigger(), ']') {
-			spend(pc, len(word))
+			spendBudget(pc, len(word))
 			return nil
 		}
 	case *ast.RawHTML, *ast.CodeSpan, *ast.AutoLink, *emojiast.Emoji, *extast.FootnoteLink:
@@ -84,7 +84,7 @@ func (b boundedInline) Parse(in ast.Node, block text.Reader, pc parser.Context) 
 		}
 	}
 	lines := in.Lines()
-	spend(pc, lines.At(lines.Len()-1).Stop-lines.At(0).Start)
+	spendBudget(pc, lines.At(lines.Len()-1).Stop-lines.At(0).Start)
 	return node
 }
 
@@ -112,7 +112,7 @@ func (b boundedTable) Transform(p *ast.Paragraph, reader text.Reader, pc parser.
 			columns = max(columns, n+1)
 		}
 	}
-	if columns > 0 && spend(pc, max(0, columns*p.Lines().Len()-pipes)*cellWork+escaped*escapeWork) {
+	if columns > 0 && spendBudget(pc, max(0, columns*p.Lines().Len()-pipes)*cellWork+escaped*escapeWork) {
 		b.ParagraphTransformer.Transform(p, reader, pc)
 	}
 }

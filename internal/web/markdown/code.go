@@ -16,15 +16,15 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// codeRenderer highlights code blocks in the languages of [lexer].
+// codeRenderer highlights code blocks in the languages of [newLexer].
 type codeRenderer struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
 func (c *codeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindFencedCodeBlock, c.block)
+	r.Register(ast.KindFencedCodeBlock, c.renderBlock)
 }
 
-func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+func (c *codeRenderer) renderBlock(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
@@ -40,7 +40,7 @@ func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering 
 	if string(f.Language(src)) == "mermaid" { // drawing it takes a browser and scripts
 		_, _ = w.WriteString("<p><em>Mermaid diagram, as text:</em></p>\n") // writes to memory do not fail
 	}
-	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && color(w, by, b.String()) == nil {
+	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && writeColored(w, by, b.String()) == nil {
 		return ast.WalkSkipChildren, nil
 	}
 	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
@@ -54,11 +54,11 @@ func lexerOf(language, code string) chroma.Lexer {
 	}
 	switch language {
 	case "hcl", "terraform", "tf", "tofu":
-		return lexer("hcl")
+		return newLexer("hcl")
 	case "json", "yaml", "diff":
-		return lexer(language)
+		return newLexer(language)
 	case "sh", "bash", "shell", "console":
-		return lexer("sh")
+		return newLexer("sh")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func longLine(text string, limit int) bool {
 	return false
 }
 
-func color(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) error {
+func writeColored(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) error {
 	tokens, err := by.Tokenise(nil, code)
 	if err != nil {
 		return err
@@ -80,27 +80,27 @@ func color(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) er
 	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, chroma.MustNewStyle("classes", nil), tokens) // colors are in app.css
 }
 
-// colored renders highlighted code, or plain code if no lexer fits.
-func colored(code, language string) Rendered {
+// colorCode renders highlighted code, or plain code if no lexer fits.
+func colorCode(code, language string) Rendered {
 	var b strings.Builder
-	if by := lexerOf(language, code); by == nil || color(&b, by, code) != nil {
+	if by := lexerOf(language, code); by == nil || writeColored(&b, by, code) != nil {
 		return asWritten(code)
 	}
 	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
 }
 
-// numbered renders a file with an anchor per line, #L1 and so on. A file that is too
+// numberLines renders a file with an anchor per line, #L1 and so on. A file that is too
 // large for that is plain.
-func numbered(code, language string) Rendered {
+func numberLines(code, language string) Rendered {
 	if len(code) > maxColored || longLine(code, colorLine) {
 		return asWritten(code)
 	}
 	by := lexerOf(language, code)
 	if by == nil {
-		by = lexer("")
+		by = newLexer("")
 	}
 	var b strings.Builder
-	if color(&b, by, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {
+	if writeColored(&b, by, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {
 		return asWritten(code)
 	}
 	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
@@ -127,9 +127,9 @@ func LanguageOf(name string) string {
 // languages and styles of the library would be parsed at each start of each command. A
 // rule looks at one line, so that its time is bounded.
 
-// lexer returns the lexer of a language; "" is plain text. It is made for each text,
+// newLexer returns the lexer of a language; "" is plain text. It is made for each text,
 // since rendered pages are cached.
-func lexer(language string) chroma.Lexer {
+func newLexer(language string) chroma.Lexer {
 	rules := func() chroma.Rules { return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}} }
 	switch language {
 	case "hcl":

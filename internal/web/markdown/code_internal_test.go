@@ -22,7 +22,7 @@ func TestLanguages(t *testing.T) {
 		{"diff", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n z\n", []string{`<span class="gd">-x`, `<span class="gi">+y`, `<span class="gh">--- a`}},
 		{"sh", "export A=\"$B\" # c\nif test -f x; then echo $A; fi\n", []string{`<span class="nb">export</span>`, `<span class="c"># c</span>`, `<span class="k">if</span>`, `<span class="nv">$A</span>`}},
 	} {
-		got := string(colored(c.code, c.language).HTML)
+		got := string(colorCode(c.code, c.language).HTML)
 		for _, want := range c.has {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: no %s in\n%s", c.language, want, got)
@@ -39,7 +39,7 @@ func FuzzLanguages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code string) {
 		code = strings.ToValidUTF8(strings.ReplaceAll(code, "\r", ""), "")
 		for _, name := range []string{"", "hcl", "json", "yaml", "diff", "sh"} {
-			tokens, err := lexer(name).Tokenise(nil, code)
+			tokens, err := newLexer(name).Tokenise(nil, code)
 			if err != nil {
 				t.Fatalf("%q: %v", name, err)
 			}

@@ -47,8 +47,8 @@ func (h ImageHosts) Policy() (all []string) {
 	return all
 }
 
-// has reports whether an image may be shown: only with https, as in the policy.
-func (h ImageHosts) has(u *url.URL) bool {
+// hasHost reports whether an image may be shown: only with https, as in the policy.
+func (h ImageHosts) hasHost(u *url.URL) bool {
 	if u.Scheme != "https" || u.User != nil {
 		return false
 	}
@@ -62,8 +62,8 @@ func (h ImageHosts) has(u *url.URL) bool {
 	return false
 }
 
-// sources matches the addresses of images that may remain in an untrusted text.
-func (h ImageHosts) sources() *regexp.Regexp {
+// sourcePattern matches the addresses of images that may remain in an untrusted text.
+func (h ImageHosts) sourcePattern() *regexp.Regexp {
 	var own strings.Builder
 	own.WriteString(`^\./(\.\./)*(modules|providers|mirror)/[^?#]*\?raw=1$`)
 	for _, p := range h {
@@ -81,10 +81,10 @@ func (h ImageHosts) sources() *regexp.Regexp {
 	return regexp.MustCompile(own.String())
 }
 
-// of returns the address of an image that may be shown from its host; "" if it may not.
-func (h ImageHosts) of(src string) string {
+// imageURL returns the address of an image that may be shown from its host; "" if it may not.
+func (h ImageHosts) imageURL(src string) string {
 	u, err := url.Parse(src)
-	if err != nil || !h.has(u) {
+	if err != nil || !h.hasHost(u) {
 		return ""
 	}
 	return u.String()

@@ -73,7 +73,7 @@ func TestImagesOfHosts(t *testing.T) {
 		{"a set of images", `<img src="https://img.example.com/x.png" srcset="https://evil.example/x.png 2x" onerror="x">`, "<img", "evil"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(New(time.Now, hosts).make(c.source, Location{}).HTML)
+			got := string(New(time.Now, hosts).renderSource(c.source, Location{}).HTML)
 			if !strings.Contains(got, c.has) || strings.Contains(got, "onerror") || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("got %s, want %q and not %q", got, c.has, c.not)
 			}

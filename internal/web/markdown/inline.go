@@ -48,32 +48,32 @@ func (m *Renderer) Descriptions(texts []string) []template.HTML {
 	plain := func() Rendered {
 		var r Rendered
 		for _, t := range texts {
-			r.parts = append(r.parts, escaped(t))
+			r.parts = append(r.parts, escapeText(t))
 		}
 		return r
 	}
 	if all.Len() > maxSource {
 		return plain().parts
 	}
-	return m.once(all.String(), "descriptions", plain, func() Rendered {
+	return m.renderOnce(all.String(), "descriptions", plain, func() Rendered {
 		var r Rendered
 		for _, t := range texts {
-			r.parts = append(r.parts, m.describe(t))
+			r.parts = append(r.parts, m.renderDescription(t))
 		}
 		return r
 	}).parts
 }
 
-// describe renders one description.
-func (m *Renderer) describe(source string) template.HTML {
+// renderDescription renders one description.
+func (m *Renderer) renderDescription(source string) template.HTML {
 	if len(source) > maxInline || !strings.ContainsAny(source, "`*_~[:@\\&\n") {
-		return escaped(source)
+		return escapeText(source)
 	}
 	src := []byte(text.Block(strings.TrimSpace(source)))
 	doc := m.inline().Parser().Parse(gmtext.NewReader(src))
 	var b bytes.Buffer
 	if m.inline().Renderer().Render(&b, src, doc) != nil {
-		return escaped(source)
+		return escapeText(source)
 	}
 	safe := bytes.TrimSpace(m.policy().SanitizeBytes(rewriteTags(b.Bytes(), Location{}, nil)))
 	if doc.ChildCount() == 1 {
@@ -83,7 +83,7 @@ func (m *Renderer) describe(source string) template.HTML {
 	return template.HTML(safe)                                            // sanitized
 }
 
-// escaped returns a text as it was written.
-func escaped(source string) template.HTML {
+// escapeText returns a text as it was written.
+func escapeText(source string) template.HTML {
 	return template.HTML(html.EscapeString(text.Block(strings.TrimSpace(source))))
 }

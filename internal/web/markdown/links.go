@@ -31,9 +31,9 @@ type Location struct {
 // isRelative reports whether a link is a relative path.
 func isRelative(u *url.URL) bool { return !u.IsAbs() && u.Host == "" && u.Path != "" }
 
-// of returns the page of the target of a relative link, with its anchor. A link cannot
+// targetOf returns the page of the target of a relative link, with its anchor. A link cannot
 // leave the archive.
-func (p Location) of(link string, image bool) string {
+func (p Location) targetOf(link string, image bool) string {
 	u, err := url.Parse(link)
 	if err != nil || !isRelative(u) || p.File == nil {
 		return ""
@@ -53,14 +53,14 @@ func (p Location) of(link string, image bool) string {
 		line, _, _ := strings.Cut(u.Fragment, "-")
 		return to + "#" + line
 	}
-	return to + anchor(u.Fragment)
+	return to + anchorLink(u.Fragment)
 }
 
 // lineAnchor matches the anchors of lines, or of several: L10 and L10-L20.
 var lineAnchor = text.Pattern(`^L[0-9]{1,6}(-L?[0-9]{1,6})?$`)
 
-// anchor returns the link to an ID of the text.
-func anchor(id string) string {
+// anchorLink returns the link to an ID of the text.
+func anchorLink(id string) string {
 	return (&url.URL{Fragment: idPrefix + strings.TrimPrefix(id, idPrefix)}).String()
 }
 
@@ -88,7 +88,7 @@ func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 			out.Write(raw)
 			continue
 		}
-		a := attributes(z)
+		a := tagAttributes(z)
 		switch tag {
 		case "a":
 			inLink++
@@ -117,7 +117,7 @@ func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 	}
 }
 
-func attributes(z *html.Tokenizer) map[string]string {
+func tagAttributes(z *html.Tokenizer) map[string]string {
 	all := map[string]string{}
 	for {
 		key, value, more := z.TagAttr()
@@ -143,20 +143,20 @@ func newLink(a map[string]string, at Location) string {
 		if name, err := url.PathUnescape(inside); err == nil {
 			inside = name
 		}
-		return startTag("a", "id", id, "href", anchor(inside))
-	case absolute(href):
+		return startTag("a", "id", id, "href", anchorLink(inside))
+	case isAbsolute(href):
 		return startTag("a", "id", id, "href", href, "rel", linkRel)
 	}
-	return startTag("a", "id", id, "href", at.of(href, false))
+	return startTag("a", "id", id, "href", at.targetOf(href, false))
 }
 
 // imageAt returns the address of an image of the archive or of a listed host; "" if pages
 // do not show it: they load nothing from other hosts.
 func imageAt(src string, at Location, images ImageHosts) string {
-	if absolute(src) {
-		return images.of(src)
+	if isAbsolute(src) {
+		return images.imageURL(src)
 	}
-	return at.of(src, true)
+	return at.targetOf(src, true)
 }
 
 // newImage returns an image, or a link to one elsewhere.
@@ -167,7 +167,7 @@ func newImage(a map[string]string, at Location, images ImageHosts, inLink bool) 
 		return startTag("img", "src", to, "alt", alt, "width", a["width"], "height", a["height"], "align", a["align"])
 	}
 	alt = cmp.Or(alt, "image")
-	if inLink || !absolute(src) {
+	if inLink || !isAbsolute(src) {
 		return html.EscapeString(alt)
 	}
 	return startTag("a", "href", src, "rel", linkRel) + html.EscapeString(alt) + "</a>"
@@ -185,8 +185,8 @@ func newSource(a map[string]string, at Location, images ImageHosts) string {
 	return ""
 }
 
-// absolute reports whether a link has a scheme or a host.
-func absolute(link string) bool {
+// isAbsolute reports whether a link has a scheme or a host.
+func isAbsolute(link string) bool {
 	u, err := url.Parse(link)
 	return err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(link, "//")
 }

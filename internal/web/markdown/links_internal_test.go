@@ -45,7 +45,7 @@ func TestRewriteLinks(t *testing.T) {
 		{"a query", "[x](notes.md?raw=1)", `docs/notes.md"`, "raw"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(New(time.Now, nil).make(c.source, at).HTML)
+			got := string(New(time.Now, nil).renderSource(c.source, at).HTML)
 			if !strings.Contains(got, c.has) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("got %s, want %q and not %q", got, c.has, c.not)
 			}

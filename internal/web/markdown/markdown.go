@@ -116,8 +116,8 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
 	p.AllowAttrs("alt").OnElements("img")
 	p.AllowAttrs("width", "height").Matching(regexp.MustCompile(`^[0-9]{1,4}(px|%)?$`)).OnElements("img", "th", "td", "table")
-	p.AllowAttrs("src").Matching(images.sources()).OnElements("img")
-	p.AllowAttrs("srcset").Matching(images.sources()).OnElements("source")
+	p.AllowAttrs("src").Matching(images.sourcePattern()).OnElements("img")
+	p.AllowAttrs("srcset").Matching(images.sourcePattern()).OnElements("source")
 	p.AllowAttrs("media").Matching(regexp.MustCompile(`^\(prefers-color-scheme: ?(dark|light)\)$`)).OnElements("source")
 	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#` + idPrefix + `|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
@@ -129,17 +129,17 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 
 // Render returns a text as HTML, from memory if it was rendered before.
 func (m *Renderer) Render(source string, at Location) Rendered {
-	return m.once(source, "text "+at.Key, func() Rendered { return asWritten(source) }, func() Rendered { return m.make(source, at) })
+	return m.renderOnce(source, "text "+at.Key, func() Rendered { return asWritten(source) }, func() Rendered { return m.renderSource(source, at) })
 }
 
 // Code returns a file with numbered lines in the same way.
 func (m *Renderer) Code(source, language string) Rendered {
-	return m.once(source, "code "+language, func() Rendered { return asWritten(source) }, func() Rendered { return numbered(text.Block(source), language) })
+	return m.renderOnce(source, "code "+language, func() Rendered { return asWritten(source) }, func() Rendered { return numberLines(text.Block(source), language) })
 }
 
 // Source returns code without line numbers in the same way.
 func (m *Renderer) Source(code, language string) Rendered {
-	return m.once(code, "source "+language, func() Rendered { return asWritten(code) }, func() Rendered { return colored(text.Block(code), language) })
+	return m.renderOnce(code, "source "+language, func() Rendered { return asWritten(code) }, func() Rendered { return colorCode(text.Block(code), language) })
 }
 
 // size returns the approximate memory of a rendered text.
@@ -151,10 +151,10 @@ func (r Rendered) size() int {
 	return n
 }
 
-// once returns the cached text or renders it, when the limiter has a place. If too many
+// renderOnce returns the cached text or renders it, when the limiter has a place. If too many
 // wait for one, or the render fails, the text is plain: shown as it was written, and
 // rendered at the next request.
-func (m *Renderer) once(source, how string, plain, render func() Rendered) (r Rendered) {
+func (m *Renderer) renderOnce(source, how string, plain, render func() Rendered) (r Rendered) {
 	sum := sha256.Sum256([]byte(how + "\x00" + source))
 	key := string(sum[:])
 	if r, ok := m.rendered.Peek(key); ok {
@@ -190,8 +190,8 @@ func asWritten(source string) Rendered {
 	return Rendered{HTML: template.HTML("<pre>" + html.EscapeString(text.Block(source)) + "</pre>"), Cut: cut, AsWritten: true} // escaped
 }
 
-func (m *Renderer) make(source string, at Location) Rendered {
-	if len(source) > maxSource || nested(source) || strings.Count(source, "[^")+strings.Count(source, "]:") > maxReferences {
+func (m *Renderer) renderSource(source string, at Location) Rendered {
+	if len(source) > maxSource || isNested(source) || strings.Count(source, "[^")+strings.Count(source, "]:") > maxReferences {
 		return asWritten(source)
 	}
 	src := []byte(text.Block(source))
@@ -209,9 +209,9 @@ func (m *Renderer) make(source string, at Location) Rendered {
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 
-// nested reports whether a text exceeds the bounds of parsing: in the length of a line,
+// isNested reports whether a text exceeds the bounds of parsing: in the length of a line,
 // or in the depth of quotes and lists.
-func nested(source string) bool {
+func isNested(source string) bool {
 	for line := range strings.SplitSeq(source, "\n") {
 		if len(line) > maxLine {
 			return true
@@ -249,7 +249,7 @@ func normalizeHeadings(doc ast.Node, src []byte) (contents []Heading) {
 	for _, h := range headings {
 		h.Level = min(h.Level-highest+2, last+1, 6)
 		last = h.Level
-		title, name := plain(h, src)
+		title, name := nodeText(h, src)
 		id := strings.Map(idRune, name)
 		if n := used[id]; n > 0 {
 			used[id]++
@@ -277,8 +277,8 @@ func idRune(r rune) rune {
 	return -1
 }
 
-// plain returns the text of a node, and the same with the names of emoji.
-func plain(n ast.Node, src []byte) (title, name string) {
+// nodeText returns the text of a node, and the same with the names of emoji.
+func nodeText(n ast.Node, src []byte) (title, name string) {
 	var text, named strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function never returns an error
 		switch n := n.(type) {

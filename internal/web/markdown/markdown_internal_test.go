@@ -100,7 +100,7 @@ func TestMarkdown(t *testing.T) {
 		{"gap", "# Title\n\n#### Part\n", `<h2 id="md-part">`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(New(time.Now, nil).make(c.source, Location{}).HTML)
+			got := string(New(time.Now, nil).renderSource(c.source, Location{}).HTML)
 			checkSafe(t, got)
 			if !strings.Contains(got, c.has) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("got %s, want %q and not %q", got, c.has, c.not)
@@ -160,10 +160,10 @@ func TestMarkdownWork(t *testing.T) {
 		{"references", strings.Repeat("[a]: b\n", maxReferences+1), 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if len(c.source) > maxSource || nested(c.source) {
+			if len(c.source) > maxSource || isNested(c.source) {
 				t.Fatal("it is not read at all")
 			}
-			doc := must.Get(html.Parse(strings.NewReader(string(New(time.Now, nil).make(c.source, Location{}).HTML))))(t)
+			doc := must.Get(html.Parse(strings.NewReader(string(New(time.Now, nil).renderSource(c.source, Location{}).HTML))))(t)
 			n := 0
 			for node := range doc.Descendants() {
 				if node.Type == html.ElementNode {
@@ -184,14 +184,14 @@ func TestMarkdownLarge(t *testing.T) {
 	m := New(time.Now, nil)
 	row := "| <a name=\"input_name\"></a> [the\\_name](#input\\_name) | What **it** is, `a \\| b`. | `map(object({ a = string }))` | `{}` | no |\n"
 	table := "| Name | Description | Type | Default | Required |\n|------|-------------|:----|---------|:--------:|\n" + strings.Repeat(row, 900)
-	if got := string(m.make(table, Location{}).HTML); strings.Count(got, "<tr>") != 901 || strings.Count(got, "<strong>") != 900 || !strings.Contains(got, `<td align="center">no</td>`) {
+	if got := string(m.renderSource(table, Location{}).HTML); strings.Count(got, "<tr>") != 901 || strings.Count(got, "<strong>") != 900 || !strings.Contains(got, `<td align="center">no</td>`) {
 		t.Errorf("a table of 900 inputs has %d rows and %d marks", strings.Count(got, "<tr>"), strings.Count(got, "<strong>"))
 	}
-	if got := m.make("| Type |\n|---|\n| <pre>map(object({<br/>"+strings.Repeat("a = optional(string)<br/>", 900)+"}))</pre> |\n", Location{}); got.AsWritten {
+	if got := m.renderSource("| Type |\n|---|\n| <pre>map(object({<br/>"+strings.Repeat("a = optional(string)<br/>", 900)+"}))</pre> |\n", Location{}); got.AsWritten {
 		t.Error("a type of 20 KB in one line is shown as it was written")
 	}
 	list := strings.Repeat("- `name` (String) It is *this* or [that](https://example.com).\n", 3000)
-	if got := string(m.make(list, Location{}).HTML); strings.Count(got, "<em>") != 3000 || strings.Count(got, "<a ") != 3000 {
+	if got := string(m.renderSource(list, Location{}).HTML); strings.Count(got, "<em>") != 3000 || strings.Count(got, "<a ") != 3000 {
 		t.Errorf("a list of 3000 attributes has %d marks", strings.Count(got, "<em>"))
 	}
 }
@@ -249,7 +249,7 @@ func TestMarkdownBusy(t *testing.T) {
 	if got := m.Render("*x*", Location{}); got.HTML != "<pre>*x*</pre>" || !got.AsWritten {
 		t.Errorf("got %s", got.HTML)
 	}
-	if got := m.once("*x*", "text ", func() Rendered { return asWritten("*x*") }, func() Rendered { panic("a fault of a library") }); !got.AsWritten {
+	if got := m.renderOnce("*x*", "text ", func() Rendered { return asWritten("*x*") }, func() Rendered { panic("a fault of a library") }); !got.AsWritten {
 		t.Errorf("after a failure: %s", got.HTML)
 	}
 	<-m.queue
@@ -267,8 +267,8 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add(strings.Repeat("[a](b \"", 500) + strings.Repeat("x <!-- ", 500))
 	m := New(time.Now, nil)
 	f.Fuzz(func(t *testing.T, source string) {
-		checkSafe(t, string(m.make(source, Location{}).HTML))
-		checkSafe(t, string(m.describe(source)))
+		checkSafe(t, string(m.renderSource(source, Location{}).HTML))
+		checkSafe(t, string(m.renderDescription(source)))
 	})
 }
 

@@ -43,7 +43,7 @@ func newAssets() (assetSet, error) {
 		if err != nil {
 			return set, err
 		}
-		zipped, err := zip(b)
+		zipped, err := gzipBytes(b)
 		if err != nil {
 			return set, err
 		}
@@ -55,7 +55,7 @@ func newAssets() (assetSet, error) {
 	return set, nil
 }
 
-func zip(b []byte) ([]byte, error) {
+func gzipBytes(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	if _, err := w.Write(b); err != nil {
@@ -65,9 +65,9 @@ func zip(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// asset sends a file that browsers may cache for ever, since its address has the hash of
+// sendAsset sends a file that browsers may cache for ever, since its address has the hash of
 // its content.
-func (s *site) asset(w http.ResponseWriter, r *http.Request) error {
+func (s *site) sendAsset(w http.ResponseWriter, r *http.Request) error {
 	f, ok := s.assets.files[r.PathValue("hash")+"/"+r.PathValue("file")]
 	if !ok {
 		return NotFound("there is no such file")

@@ -56,10 +56,10 @@ type Check func(*Request) error
 // NoRight is the check of forms that need no right.
 func NoRight(*Request) error { return nil }
 
-// act returns the handler of a form that changes something: it must come from a page of
+// actHandler returns the handler of a form that changes something: it must come from a page of
 // this server, from a caller with the right, and carry the key of that page.
-func (s *site) act(may Check, f Do) http.Handler {
-	return s.form(maxForm, may, func(r *Request, in *Form) (*Answer, error) {
+func (s *site) actHandler(may Check, f Do) http.Handler {
+	return s.formHandler(maxForm, may, func(r *Request, in *Form) (*Answer, error) {
 		if err := in.takeKey(s.o.Now()); err != nil {
 			return nil, err
 		}
@@ -67,14 +67,14 @@ func (s *site) act(may Check, f Do) http.Handler {
 	})
 }
 
-// form returns the handler of a form. The origin of the form and the right to send it are
+// formHandler returns the handler of a form. The origin of the form and the right to send it are
 // checked before a byte of it is read.
-func (s *site) form(limit int, may Check, f Do) http.Handler {
-	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
+func (s *site) formHandler(limit int, may Check, f Do) http.Handler {
+	return s.wrapLimits(func(w http.ResponseWriter, hr *http.Request) error {
 		if err := s.cross.Check(hr); err != nil {
 			return &service.Error{Status: http.StatusForbidden, Text: "the form comes from another site"}
 		}
-		r := s.request(w, hr)
+		r := s.newRequest(w, hr)
 		if err := may(r); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *site) form(limit int, may Check, f Do) http.Handler {
 		}
 		if a.Page != nil {
 			a.Page.NoStore = true
-			return s.write(w, r, a.Page)
+			return s.sendPage(w, r, a.Page)
 		}
 		if a.Text != "" {
 			s.keepMessage(r, message{Text: a.Text, Bad: a.Bad})

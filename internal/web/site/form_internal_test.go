@@ -49,7 +49,7 @@ func newForms(t testing.TB) *forms {
 }
 
 func (f *forms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.act(Holds(Administer), func(r *Request, in *Form) (*Answer, error) {
+	f.actHandler(Holds(Administer), func(r *Request, in *Form) (*Answer, error) {
 		f.done = append(f.done, in)
 		return &Answer{To: "me?a=b", Text: "Done: " + in.Get("name")}, nil
 	}).ServeHTTP(w, r)
@@ -208,7 +208,7 @@ func TestMessage(t *testing.T) {
 				r.AddCookie(cookie)
 			}
 			w = httptest.NewRecorder()
-			f.page(NoRight, func(*Request) (*Page, error) { return &Page{Template: "error.html", Body: errorBody{}}, nil }).ServeHTTP(w, r)
+			f.pageHandler(NoRight, func(*Request) (*Page, error) { return &Page{Template: "error.html", Body: errorBody{}}, nil }).ServeHTTP(w, r)
 			if shown := strings.Contains(w.Body.String(), "Done: &lt;b&gt;"); shown != c.want {
 				t.Errorf("shown: %v\n%s", shown, w.Body)
 			}

@@ -76,22 +76,22 @@ type Templates map[string]func() (*template.Template, error)
 // its files below templates; its parts*.html are for all of its pages.
 func ReadTemplates(sets []Set) (Templates, error) {
 	frame := sync.OnceValues(func() (*template.Template, error) {
-		return template.New("").Funcs(functions()).ParseFS(frameFiles, "templates/layout.html", "templates/parts.html")
+		return template.New("").Funcs(templateFunctions()).ParseFS(frameFiles, "templates/layout.html", "templates/parts.html")
 	})
 	all := Templates{}
 	for _, set := range append([]Set{{Templates: frameFiles}}, sets...) {
 		if set.Templates == nil {
 			continue
 		}
-		if err := all.find(frame, set.Templates); err != nil {
+		if err := all.addPages(frame, set.Templates); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// find adds the pages of a set.
-func (all Templates) find(frame func() (*template.Template, error), files fs.FS) error {
+// addPages adds the pages of a set.
+func (all Templates) addPages(frame func() (*template.Template, error), files fs.FS) error {
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		return err
@@ -106,16 +106,16 @@ func (all Templates) find(frame func() (*template.Template, error), files fs.FS)
 	}
 	base := frame
 	if len(parts) > 0 {
-		base = within(frame, files, parts)
+		base = parseWithin(frame, files, parts)
 	}
 	for _, name := range pages {
-		all[path.Base(name)] = within(base, files, []string{name})
+		all[path.Base(name)] = parseWithin(base, files, []string{name})
 	}
 	return nil
 }
 
-// within parses files into a copy of the template around, once.
-func within(around func() (*template.Template, error), files fs.FS, names []string) func() (*template.Template, error) {
+// parseWithin parses files into a copy of the template around, once.
+func parseWithin(around func() (*template.Template, error), files fs.FS, names []string) func() (*template.Template, error) {
 	return sync.OnceValues(func() (*template.Template, error) {
 		outer, err := around()
 		if err != nil {
@@ -129,8 +129,8 @@ func within(around func() (*template.Template, error), files fs.FS, names []stri
 	})
 }
 
-// write executes a template in the file of a page.
-func (all Templates) write(w io.Writer, file, name string, of any) error {
+// executeTemplate executes a template in the file of a page.
+func (all Templates) executeTemplate(w io.Writer, file, name string, of any) error {
 	read, ok := all[file]
 	if !ok {
 		return errors.New("there is no such file")
@@ -142,8 +142,8 @@ func (all Templates) write(w io.Writer, file, name string, of any) error {
 	return t.ExecuteTemplate(w, name, of)
 }
 
-// functions returns the functions that templates may call: none makes a request.
-func functions() template.FuncMap {
+// templateFunctions returns the functions that templates may call: none makes a request.
+func templateFunctions() template.FuncMap {
 	return template.FuncMap{
 		"size": text.Size,
 		"summed": func(digest string) bool {
@@ -156,13 +156,13 @@ func functions() template.FuncMap {
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"plain": text.Block,
 		"below": func(up string, of any) Under { return Under{up, of} },
-		"parts": parts,
+		"parts": breakableParts,
 		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
 	}
 }
 
-// parts splits an address or a file name where a line may break.
-func parts(s string) (all []string) {
+// breakableParts splits an address or a file name where a line may break.
+func breakableParts(s string) (all []string) {
 	for {
 		i := strings.IndexAny(s, "/_")
 		if i < 0 {
@@ -195,20 +195,20 @@ func Secure(h http.Header) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 }
 
-// write renders a page and then sends it, or 304 if the browser has it.
-func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
+// sendPage renders a page and then sends it, or 304 if the browser has it.
+func (s *site) sendPage(w http.ResponseWriter, r *Request, p *Page) error {
 	p.Up = Up(r.URL.Path)
 	p.Path = strings.TrimPrefix(r.URL.Path, "/ui/")
 	p.Version = s.o.Version
 	p.Assets = s.assets.names
 	p.Theme = s.theme(r.Request)
-	s.know(r, p)
+	s.fillCaller(r, p)
 	p.Message = s.takeMessage(r)
 	p.Menu = r.Menu()
 	p.AsOf = r.AsOf
 	p.Catalog = s.o.Search && !p.OwnSearch
 	var b bytes.Buffer
-	if err := s.templates.write(&b, p.Template, "layout", p); err != nil {
+	if err := s.templates.executeTemplate(&b, p.Template, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)
 	}
 	Secure(w.Header())
@@ -239,9 +239,9 @@ type errorBody struct {
 	Login     string // text of the link to another login; "": none
 }
 
-// fail shows an error as a page.
-func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
-	r := s.request(w, hr)
+// showError shows an error as a page.
+func (s *site) showError(w http.ResponseWriter, hr *http.Request, err error) {
+	r := s.newRequest(w, hr)
 	status, words, ok := service.Own(err)
 	body := errorBody{Text: words}
 	switch {
@@ -293,7 +293,7 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 		body.Login = "Log in again"
 	}
 	p := &Page{Template: "error.html", Status: status, Title: title, Body: body}
-	if err := s.write(w, r, p); err != nil {
+	if err := s.sendPage(w, r, p); err != nil {
 		s.o.Kit.Fail(w, hr, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// staysHere reports whether a URL is on this server, which means that it is only a path.
-func staysHere(u *url.URL) bool {
+// isLocalPath reports whether a URL is on this server, which means that it is only a path.
+func isLocalPath(u *url.URL) bool {
 	return !u.IsAbs() && u.Host == "" && u.Opaque == "" && u.User == nil
 }
 
@@ -22,7 +22,7 @@ func Back(path string) string {
 		return ""
 	}
 	u, err := url.Parse(path)
-	if err != nil || !staysHere(u) {
+	if err != nil || !isLocalPath(u) {
 		return ""
 	}
 	for _, c := range u.Path {

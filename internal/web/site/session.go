@@ -57,8 +57,8 @@ func (s *site) toLogin(r *Request) bool {
 	return true
 }
 
-// know fills in the caller of a page.
-func (s *site) know(r *Request, p *Page) {
+// fillCaller fills in the caller of a page.
+func (s *site) fillCaller(r *Request, p *Page) {
 	p.Login = s.o.Kit.Guard.BrowserLogins().Way() != access.NoWay
 	if r.Grant.Mode == "" {
 		if c, err := s.o.Kit.Guard.CallerOf(r.Request); err == nil {

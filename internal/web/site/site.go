@@ -77,7 +77,7 @@ func New(o Options) (http.Handler, error) {
 		}
 	}
 	r.Form("POST /ui/theme", NoRight, s.setTheme) // changes only a cookie
-	r.mux.Handle("GET /ui/assets/{hash}/{file}", s.handle(s.asset))
+	r.mux.Handle("GET /ui/assets/{hash}/{file}", s.wrapLimits(s.sendAsset))
 	r.Open("/ui/", func(*Request) (*Page, error) { return nil, NotFound("there is no such page") })
 	return r.mux, nil
 }
@@ -94,50 +94,50 @@ type Right func(*Request) (rights.Right, error)
 
 // Show adds a page for callers with a right.
 func (r *Routes) Show(pattern string, may Right, answer func(*Request) (*Page, error)) {
-	r.mux.Handle(pattern, r.site.page(Holds(may), answer))
+	r.mux.Handle(pattern, r.site.pageHandler(Holds(may), answer))
 }
 
 // Open adds a page for every caller.
 func (r *Routes) Open(pattern string, answer func(*Request) (*Page, error)) {
-	r.mux.Handle(pattern, r.site.page(NoRight, answer))
+	r.mux.Handle(pattern, r.site.pageHandler(NoRight, answer))
 }
 
 // Send adds a route that writes its own answer, for callers with a right.
 func (r *Routes) Send(pattern string, may Right, answer func(*Request, http.ResponseWriter) error) {
-	r.mux.Handle(pattern, r.site.raw(Holds(may), answer))
+	r.mux.Handle(pattern, r.site.rawHandler(Holds(may), answer))
 }
 
 // Stream is Send for an answer that goes on while the client reads. It has its own
 // limits, not those of [service.Kit.Limit].
 func (r *Routes) Stream(pattern string, may Right, answer func(*Request, http.ResponseWriter) error) {
-	r.mux.Handle(pattern, r.site.o.Kit.Handle(r.site.checked(Holds(may), answer), r.site.fail))
+	r.mux.Handle(pattern, r.site.o.Kit.Handle(r.site.checkFirst(Holds(may), answer), r.site.showError))
 }
 
 // Raw is Send for every caller.
 func (r *Routes) Raw(pattern string, answer func(*Request, http.ResponseWriter) error) {
-	r.mux.Handle(pattern, r.site.raw(NoRight, answer))
+	r.mux.Handle(pattern, r.site.rawHandler(NoRight, answer))
 }
 
 // Post adds a form that changes something: it must come from a page of this server, from
 // a caller with the right, and carry the key of that page.
 func (r *Routes) Post(pattern string, may Check, f Do) {
-	r.mux.Handle(pattern, r.site.act(may, f))
+	r.mux.Handle(pattern, r.site.actHandler(may, f))
 }
 
 // Form adds a small form without a key.
 func (r *Routes) Form(pattern string, may Check, f Do) {
-	r.mux.Handle(pattern, r.site.form(smallForm, may, f))
+	r.mux.Handle(pattern, r.site.formHandler(smallForm, may, f))
 }
 
-// raw returns the handler of a route that writes its own answer.
-func (s *site) raw(may Check, answer func(*Request, http.ResponseWriter) error) http.Handler {
-	return s.handle(s.checked(may, answer))
+// rawHandler returns the handler of a route that writes its own answer.
+func (s *site) rawHandler(may Check, answer func(*Request, http.ResponseWriter) error) http.Handler {
+	return s.wrapLimits(s.checkFirst(may, answer))
 }
 
-// checked calls answer if may allows the request.
-func (s *site) checked(may Check, answer func(*Request, http.ResponseWriter) error) service.Handler {
+// checkFirst calls answer if may allows the request.
+func (s *site) checkFirst(may Check, answer func(*Request, http.ResponseWriter) error) service.Handler {
 	return func(w http.ResponseWriter, hr *http.Request) error {
-		r := s.request(w, hr)
+		r := s.newRequest(w, hr)
 		if err := may(r); err != nil {
 			return err
 		}
@@ -145,20 +145,20 @@ func (s *site) checked(may Check, answer func(*Request, http.ResponseWriter) err
 	}
 }
 
-// page returns the handler of a page.
-func (s *site) page(may Check, answer func(*Request) (*Page, error)) http.Handler {
-	return s.raw(may, func(r *Request, w http.ResponseWriter) error {
+// pageHandler returns the handler of a page.
+func (s *site) pageHandler(may Check, answer func(*Request) (*Page, error)) http.Handler {
+	return s.rawHandler(may, func(r *Request, w http.ResponseWriter) error {
 		p, err := answer(r)
 		if err != nil {
 			return err
 		}
-		return s.write(w, r, p)
+		return s.sendPage(w, r, p)
 	})
 }
 
-// handle adds limits, recovery from panics, and error pages to a handler.
-func (s *site) handle(h service.Handler) http.Handler {
-	return s.o.Kit.Handle(s.o.Kit.Limit(h), s.fail)
+// wrapLimits adds limits, recovery from panics, and error pages to a handler.
+func (s *site) wrapLimits(h service.Handler) http.Handler {
+	return s.o.Kit.Handle(s.o.Kit.Limit(h), s.showError)
 }
 
 // Request is a request for a page, or of its form.
@@ -170,17 +170,17 @@ type Request struct {
 	site  *site
 }
 
-func (s *site) request(w http.ResponseWriter, r *http.Request) *Request {
+func (s *site) newRequest(w http.ResponseWriter, r *http.Request) *Request {
 	return &Request{Request: r, Reply: w.Header(), site: s}
 }
 
 // Answer sends a page, for a route that writes its own answer.
-func (r *Request) Answer(w http.ResponseWriter, p *Page) error { return r.site.write(w, r, p) }
+func (r *Request) Answer(w http.ResponseWriter, p *Page) error { return r.site.sendPage(w, r, p) }
 
 // Part renders a part of a page, from the file of that page.
 func (r *Request) Part(file, name string, of any) (template.HTML, error) {
 	var b strings.Builder
-	if err := r.site.templates.write(&b, file, name, of); err != nil {
+	if err := r.site.templates.executeTemplate(&b, file, name, of); err != nil {
 		return "", fmt.Errorf("part %s of page %s: %w", name, file, err)
 	}
 	return template.HTML(b.String()), nil // the template has escaped it
@@ -189,8 +189,8 @@ func (r *Request) Part(file, name string, of any) (template.HTML, error) {
 // Log returns the logger for records about the request.
 func (r *Request) Log() *slog.Logger { return r.site.o.Kit.Log(r.Request) }
 
-// allow checks a right, and keeps the caller for the page.
-func (r *Request) allow(right rights.Right) error {
+// allowAndKeep checks a right, and keeps the caller for the page.
+func (r *Request) allowAndKeep(right rights.Right) error {
 	g, err := r.site.o.Kit.Guard.Allow(r.Request, right)
 	if err == nil {
 		r.Grant = g
@@ -205,7 +205,7 @@ func (r *Request) AllowLogin() error { return r.site.o.Kit.Guard.AllowLogin(r.Re
 func Holds(may Right) Check {
 	return func(r *Request) error {
 		right, bad := may(r)
-		if err := r.allow(right); err != nil {
+		if err := r.allowAndKeep(right); err != nil {
 			return err
 		}
 		return bad

@@ -19,11 +19,11 @@ func NewTimestamp(t, now time.Time) Timestamp {
 	if t.IsZero() {
 		return Timestamp{}
 	}
-	return Timestamp{t, ago(now.Sub(t))}
+	return Timestamp{t, agoText(now.Sub(t))}
 }
 
-// ago returns an age in words, in the largest unit that fits; a negative age is in the future.
-func ago(d time.Duration) string {
+// agoText returns an age in words, in the largest unit that fits; a negative age is in the future.
+func agoText(d time.Duration) string {
 	form := "%s ago"
 	if d < 0 {
 		form = "in %s"
@@ -60,12 +60,12 @@ func Span(d time.Duration) string {
 	case d < time.Hour:
 		return fmt.Sprintf("%d min", d/time.Minute)
 	case d < day:
-		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+		return twoUnits(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
 	}
-	return two(d/day, "d", d%day/time.Hour, "h")
+	return twoUnits(d/day, "d", d%day/time.Hour, "h")
 }
 
-func two(a time.Duration, unit string, b time.Duration, smaller string) string {
+func twoUnits(a time.Duration, unit string, b time.Duration, smaller string) string {
 	text := strconv.FormatInt(int64(a), 10) + " " + unit
 	if b > 0 {
 		text += " " + strconv.FormatInt(int64(b), 10) + " " + smaller

@@ -39,15 +39,15 @@ type historyRow struct {
 	Compare        string // comparison with the previous version, below Up
 }
 
-// history lists the versions of a workspace.
-func (s *versions) history(r *site.Request) (*site.Page, error) {
-	p, err := s.at(r)
+// showHistory lists the versions of a workspace.
+func (s *versions) showHistory(r *site.Request) (*site.Page, error) {
+	p, err := s.versionAt(r)
 	if err != nil {
 		return nil, err
 	}
 	body := historyBody{Name: p.name, Workspace: text.Block(p.workspace), Total: len(p.Numbers)}
 	if len(p.Numbers) > 0 {
-		body.Tabs = tabs(p, &states.VersionView{}, "history")
+		body.Tabs = versionTabs(p, &states.VersionView{}, "history")
 	}
 	first := 0
 	if before, err := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64); err == nil {
@@ -65,7 +65,7 @@ func (s *versions) history(r *site.Request) (*site.Page, error) {
 		row := s.historyRow(p, v)
 		row.Marks = append(row.Marks, replicaMarks(body.Replicas.Rows, v.N)...)
 		body.Rows = append(body.Rows, row)
-		body.Jumps = body.Jumps || slices.Contains(row.Marks, takenOver())
+		body.Jumps = body.Jumps || slices.Contains(row.Marks, takeoverMark())
 	}
 	if first > 0 {
 		body.Newer = "?"
@@ -77,25 +77,25 @@ func (s *versions) history(r *site.Request) (*site.Page, error) {
 		body.Older = fmt.Sprintf("?before=%d", p.Numbers[last-1])
 	}
 	return &site.Page{
-		Template: "state_history.html", Title: "History of " + body.Workspace, Body: body, Command: p.command("history"),
-		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.path()}},
+		Template: "state_history.html", Title: "History of " + body.Workspace, Body: body, Command: p.stateCommand("history"),
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.workspacePath()}},
 	}, nil
 }
 
-// takenOver marks the first version after a lock was taken from its holder.
-func takenOver() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"} }
+// takeoverMark marks the first version after a lock was taken from its holder.
+func takeoverMark() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"} }
 
 func (s *versions) historyRow(p versionRef, v statebackend.Version) historyRow {
 	row := historyRow{
-		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.path(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
+		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.workspacePath(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
 		Who: site.Clip(text.Block(v.Who)), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: marksOf(v, v.N == p.Numbers[0]),
 	}
-	old := p.before(v.N)
+	old := p.numberBefore(v.N)
 	if old > 0 {
-		row.Compare = p.path("diff") + fmt.Sprintf("?from=%d&to=%d", old, v.N)
+		row.Compare = p.workspacePath("diff") + fmt.Sprintf("?from=%d&to=%d", old, v.N)
 	}
 	if v.Operation == format.OperationTakeover || old > 0 && v.N-old >= statebackend.Jump {
-		row.Marks = append(row.Marks, takenOver())
+		row.Marks = append(row.Marks, takeoverMark())
 	}
 	return row
 }
@@ -133,7 +133,7 @@ type diffValue struct {
 
 // diff compares two versions, like okara state diff.
 func (s *versions) diff(r *site.Request) (*site.Page, error) {
-	p, err := s.at(r)
+	p, err := s.versionAt(r)
 	if err != nil {
 		return nil, err
 	}
@@ -143,22 +143,22 @@ func (s *versions) diff(r *site.Request) (*site.Page, error) {
 	body := diffBody{Name: p.name, Workspace: text.Block(p.workspace), To: p.Numbers[0], From: p.Numbers[min(1, len(p.Numbers)-1)]}
 	for name, n := range map[string]*int64{"from": &body.From, "to": &body.To} {
 		if text := r.URL.Query().Get(name); text != "" {
-			if *n, err = p.number(text); err != nil {
+			if *n, err = p.parseNumber(text); err != nil {
 				return nil, err
 			}
 		}
 	}
 	body.Choices = p.Numbers[:min(len(p.Numbers), site.RowsPerPage)]
-	if err := s.renders.Do(r.Grant.Caller, func() error { return s.compare(r, p, &body) }); err != nil {
+	if err := s.renders.Do(r.Grant.Caller, func() error { return s.compareStates(r, p, &body) }); err != nil {
 		return nil, noState(err, p.name)
 	}
 	return &site.Page{
-		Template: "state_diff.html", Title: "Compare versions", Body: body, Command: p.command("diff", fmt.Sprint(body.From), fmt.Sprint(body.To)),
-		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.path()}},
+		Template: "state_diff.html", Title: "Compare versions", Body: body, Command: p.stateCommand("diff", fmt.Sprint(body.From), fmt.Sprint(body.To)),
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.workspacePath()}},
 	}, nil
 }
 
-func (s *versions) compare(r *site.Request, p versionRef, b *diffBody) error {
+func (s *versions) compareStates(r *site.Request, p versionRef, b *diffBody) error {
 	var docs [2]*states.Document
 	for i, n := range []int64{b.From, b.To} {
 		d, err := s.states.Document(r.Context(), p.name, p.workspace, n)
@@ -175,12 +175,12 @@ func (s *versions) compare(r *site.Request, p versionRef, b *diffBody) error {
 	if len(b.Whys) == 0 {
 		changes, leftOut := states.Diff(docs[0], docs[1])
 		b.LeftOut = site.Clip(text.Block(strings.Join(leftOut, ", ")))
-		b.fill(changes)
+		b.fillChanges(changes)
 	}
 	return nil
 }
 
-func (b *diffBody) fill(changes []states.Change) {
+func (b *diffBody) fillChanges(changes []states.Change) {
 	left := maxChanges
 	for _, c := range changes {
 		row := diffRow{Address: site.Clip(text.Block(c.Address))}

@@ -58,8 +58,8 @@ type lists struct {
 	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
-// all lists the states that the caller may read.
-func (s *lists) all(r *site.Request) (*site.Page, error) {
+// listStates lists the states that the caller may read.
+func (s *lists) listStates(r *site.Request) (*site.Page, error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *lists) all(r *site.Request) (*site.Page, error) {
 	case err != nil:
 		return nil, err
 	}
-	names, body.Unread = s.listable(r, names)
+	names, body.Unread = s.listableStates(r, names)
 	body.Total = len(names)
 	var first, last int
 	first, last, body.Before, body.After = site.Cut(r, len(names))
@@ -86,14 +86,14 @@ func (s *lists) all(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Also: s.beside(r, "", ""), Body: body}, nil
 }
 
-// listable returns the states in which the caller may read something. If the caller may
+// listableStates returns the states in which the caller may read something. If the caller may
 // read only some workspaces of a state, it is listed if one of these exists; unread says
 // that not all such states were checked, without their number.
-func (s *lists) listable(r *site.Request, names []string) (all []string, unread bool) {
+func (s *lists) listableStates(r *site.Request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
 	var partly []string
 	for i, name := range names {
-		if show[i] = r.Grant.May(s.visibility.read(name, "")); !show[i] && r.Grant.May(s.visibility.readAny(name)) {
+		if show[i] = r.Grant.May(s.visibility.readRight(name, "")); !show[i] && r.Grant.May(s.visibility.readAny(name)) {
 			partly = append(partly, name)
 		}
 	}
@@ -102,7 +102,7 @@ func (s *lists) listable(r *site.Request, names []string) (all []string, unread 
 	known, left := s.states.Glance(ctx, partly)
 	some := map[string]bool{}
 	for name, sum := range known {
-		sum = s.visibility.of(r, name, sum)
+		sum = s.visibility.visibleSummary(r, name, sum)
 		some[name] = len(sum.Heads)+len(sum.Locks) > 0
 	}
 	for i, name := range names {
@@ -131,7 +131,7 @@ func (s *lists) summaries(r *site.Request, names []string, each func(i int, name
 				sum = nil
 				err = ctx.Err()
 			}
-			each(i, name, s.visibility.of(r, name, sum), err)
+			each(i, name, s.visibility.visibleSummary(r, name, sum), err)
 			return nil
 		})
 	}
@@ -184,7 +184,7 @@ func statePath(name string, more ...string) string {
 func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	name := r.PathValue("name")
 	sum, err := s.states.Summary(r.Context(), name)
-	sum = s.visibility.of(r, name, sum)
+	sum = s.visibility.visibleSummary(r, name, sum)
 	if err == nil && len(sum.Heads)+len(sum.Locks) == 0 {
 		err = oci.ErrNotFound
 	}

@@ -36,7 +36,7 @@ func (s *versions) replicas(r *site.Request, p versionRef) (b replicasBody) {
 	marked, whole := s.states.Marked(ctx)
 	b.Reading = !whole
 	for _, m := range marked {
-		if m.Replica == nil || m.State == "" || !r.Grant.May(s.visibility.read(m.State, p.workspace)) {
+		if m.Replica == nil || m.State == "" || !r.Grant.May(s.visibility.readRight(m.State, p.workspace)) {
 			continue
 		}
 		if of, ok := s.states.Original(*m.Replica, s.hosts.RegistryOf(r), r.Host); !ok || of != p.name || m.State == p.name {
@@ -51,15 +51,15 @@ func (s *versions) replicas(r *site.Request, p versionRef) (b replicasBody) {
 			if len(there) > 0 {
 				row.N = there[0]
 			}
-			row.Lag, row.Behind = lag(p.Numbers, row.N)
+			row.Lag, row.Behind = lagText(p.Numbers, row.N)
 		}
 		b.Rows = append(b.Rows, row)
 	}
 	return b
 }
 
-// lag says how far a replica with the newest version n is behind.
-func lag(source []int64, n int64) (text string, behind bool) {
+// lagText says how far a replica with the newest version n is behind.
+func lagText(source []int64, n int64) (text string, behind bool) {
 	missing := len(slices.DeleteFunc(slices.Clone(source), func(v int64) bool { return v <= n }))
 	if missing == 0 {
 		return "up to date", false
@@ -90,9 +90,9 @@ func (s *versions) replicaOf(r *site.Request, p versionRef) *replicaBody {
 	if p.Replica == nil {
 		return nil
 	}
-	b := &replicaBody{Source: text.Block(p.Replica.Source), Since: s.clock.When(p.Replica.Updated), Command: p.command("show")}
+	b := &replicaBody{Source: text.Block(p.Replica.Source), Since: s.clock.When(p.Replica.Updated), Command: p.stateCommand("show")}
 	name, ok := s.states.Original(*p.Replica, s.hosts.RegistryOf(r), r.Host)
-	if !ok || name == p.name || !r.Grant.May(s.visibility.read(name, p.workspace)) {
+	if !ok || name == p.name || !r.Grant.May(s.visibility.readRight(name, p.workspace)) {
 		return b
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
@@ -100,7 +100,7 @@ func (s *versions) replicaOf(r *site.Request, p versionRef) *replicaBody {
 	source, err := s.states.Numbers(ctx, name, p.workspace)
 	if err == nil && len(source) > 0 && len(p.Numbers) > 0 {
 		b.Original = statePath(name, p.workspace)
-		b.Lag, b.Behind = lag(source, p.Numbers[0])
+		b.Lag, b.Behind = lagText(source, p.Numbers[0])
 	}
 	return b
 }

@@ -53,21 +53,21 @@ type valueRow struct {
 
 // resources lists the resources of a version, or shows the values of one.
 func (s *versions) resources(r *site.Request) (*site.Page, error) {
-	p, err := s.at(r)
+	p, err := s.versionAt(r)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.document(r, p, p.n)
+	d, err := s.readStateView(r, p, p.n)
 	if err != nil {
 		return nil, noState(err, p.name)
 	}
 	body := resourcesBody{
-		Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Tabs: tabs(p, d, "resources"), Why: d.Why,
-		Query: site.Clip(r.URL.Query().Get("q")), All: p.at("resources"),
+		Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Tabs: versionTabs(p, d, "resources"), Why: d.Why,
+		Query: site.Clip(r.URL.Query().Get("q")), All: p.versionPath("resources"),
 	}
 	pg := &site.Page{
-		Template: "state_resources.html", Title: "Resources", Command: p.command("pull", fmt.Sprint(p.n)),
-		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}},
+		Template: "state_resources.html", Title: "Resources", Command: p.stateCommand("pull", fmt.Sprint(p.n)),
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.workspacePath()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.versionPath()}},
 	}
 	switch address := r.URL.Query().Get("address"); {
 	case d.Document == nil:
@@ -78,14 +78,14 @@ func (s *versions) resources(r *site.Request) (*site.Page, error) {
 		pg.Title = body.One.Address
 		pg.Crumbs = append(pg.Crumbs, site.Link{Text: "Resources", Href: body.All})
 	default:
-		body.fill(r, p, d)
+		body.fillResources(r, p, d)
 	}
 	pg.Body = body
 	return pg, nil
 }
 
-// fill adds the rows of this page, of the resources whose address contains the query.
-func (b *resourcesBody) fill(r *site.Request, p versionRef, d *states.VersionView) {
+// fillResources adds the rows of this page, of the resources whose address contains the query.
+func (b *resourcesBody) fillResources(r *site.Request, p versionRef, d *states.VersionView) {
 	var found []states.Resource
 	for _, res := range d.Resources() {
 		if res.Mode != states.ModeOutput && strings.Contains(res.Address, b.Query) {
@@ -145,7 +145,7 @@ func outputRow(p versionRef, d *states.VersionView, res states.Resource) valueRo
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
 		if one.ShowURL != "" { // an output that is partly masked links to the page of all its values
-			row.ShowURL = p.at("resources") + "?address=" + url.QueryEscape(res.Address)
+			row.ShowURL = p.versionPath("resources") + "?address=" + url.QueryEscape(res.Address)
 			one.Text = "(sensitive)"
 		}
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(one.Path, "value"), ".")+" = "+one.Text)
@@ -161,7 +161,7 @@ func newValue(p versionRef, address string, v states.Value) valueRow {
 	row := valueRow{Path: site.Clip(text.Block(v.Path))}
 	if v.Sensitive {
 		q := url.Values{"address": {address}, "path": {v.Path}}
-		row.ShowURL = p.at("reveal") + "?" + q.Encode()
+		row.ShowURL = p.versionPath("reveal") + "?" + q.Encode()
 		return row
 	}
 	row.Text, row.Cut = cutValue(valueText(v.JSON))

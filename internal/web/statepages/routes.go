@@ -35,21 +35,21 @@ func New(o Options) site.Set {
 	lists := &lists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now, beside: beside}
 	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, renders: o.Renders, clock: o.Now, beside: beside}
 	sensitive := &sensitiveValues{versions: versions, clock: o.Now}
-	return site.Set{Templates: files, Menu: menu, Routes: func(r *site.Routes) {
-		r.Show("GET /ui/states", site.List, lists.all) // each caller sees only readable states
-		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
-		r.Show("GET /ui/states/{name}/{workspace}", seen.one, versions.show)
-		r.Show("GET /ui/states/{name}/{workspace}/history", seen.one, versions.history)
-		r.Show("GET /ui/states/{name}/{workspace}/diff", seen.one, versions.diff)
-		r.Show("GET /ui/states/{name}/{workspace}/{n}", seen.one, versions.show)
-		r.Show("GET /ui/states/{name}/{workspace}/{n}/resources", seen.one, versions.resources)
-		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.one, sensitive.show)
-		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", site.Holds(seen.one), sensitive.showValue)
+	return site.Set{Templates: files, Menu: statesMenu, Routes: func(r *site.Routes) {
+		r.Show("GET /ui/states", site.List, lists.listStates) // each caller sees only readable states
+		r.Show("GET /ui/states/{name}", seen.anyWorkspace, lists.workspaces)
+		r.Show("GET /ui/states/{name}/{workspace}", seen.workspaceInPath, versions.show)
+		r.Show("GET /ui/states/{name}/{workspace}/history", seen.workspaceInPath, versions.showHistory)
+		r.Show("GET /ui/states/{name}/{workspace}/diff", seen.workspaceInPath, versions.diff)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}", seen.workspaceInPath, versions.show)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/resources", seen.workspaceInPath, versions.resources)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.workspaceInPath, sensitive.show)
+		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", site.Holds(seen.workspaceInPath), sensitive.showValue)
 	}}
 }
 
-// menu returns the entry for callers that may read any state.
-func menu(r *site.Request) []site.Entry {
+// statesMenu returns the entry for callers that may read any state.
+func statesMenu(r *site.Request) []site.Entry {
 	if !r.Grant.May(anyState()) {
 		return nil
 	}
@@ -59,8 +59,8 @@ func menu(r *site.Request) []site.Entry {
 // visibility decides which states a caller may see.
 type visibility struct{ states *states.States }
 
-// read returns the right to a workspace of a state, "" for all of them.
-func (v visibility) read(name, workspace string) rights.Right {
+// readRight returns the right to a workspace of a state, "" for all of them.
+func (v visibility) readRight(name, workspace string) rights.Right {
 	return rights.StateRight(v.states.Layout(), rights.Read, name, workspace)
 }
 
@@ -69,24 +69,24 @@ func (v visibility) readAny(name string) rights.Right {
 	return rights.AnyStateRight(v.states.Layout(), rights.Read, name)
 }
 
-// one returns the right to the workspace in the path.
-func (v visibility) one(r *site.Request) (rights.Right, error) {
-	return v.read(r.PathValue("name"), r.PathValue("workspace")), nil
+// workspaceInPath returns the right to the workspace in the path.
+func (v visibility) workspaceInPath(r *site.Request) (rights.Right, error) {
+	return v.readRight(r.PathValue("name"), r.PathValue("workspace")), nil
 }
 
-// some returns the right to any workspace of the state in the path.
-func (v visibility) some(r *site.Request) (rights.Right, error) {
+// anyWorkspace returns the right to any workspace of the state in the path.
+func (v visibility) anyWorkspace(r *site.Request) (rights.Right, error) {
 	return v.readAny(r.PathValue("name")), nil
 }
 
-// of returns the workspaces of a state that the caller may read.
-func (v visibility) of(r *site.Request, name string, sum *states.Summary) *states.Summary {
-	if sum == nil || r.Grant.May(v.read(name, "")) {
+// visibleSummary returns the workspaces of a state that the caller may read.
+func (v visibility) visibleSummary(r *site.Request, name string, sum *states.Summary) *states.Summary {
+	if sum == nil || r.Grant.May(v.readRight(name, "")) {
 		return sum
 	}
 	return &states.Summary{
-		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.Grant.May(v.read(name, h.Workspace)) }),
-		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.Grant.May(v.read(name, h.Workspace)) }),
+		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.Grant.May(v.readRight(name, h.Workspace)) }),
+		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.Grant.May(v.readRight(name, h.Workspace)) }),
 	}
 }
 

@@ -38,24 +38,24 @@ type sensitiveValues struct {
 
 // show asks whether to show a masked value, and says that this is recorded.
 func (s *sensitiveValues) show(r *site.Request) (*site.Page, error) {
-	p, err := s.versions.at(r)
+	p, err := s.versions.versionAt(r)
 	if err != nil {
 		return nil, err
 	}
 	q := r.URL.Query()
-	pg, _, err := s.masked(r, p, q.Get("address"), q.Get("path"))
+	pg, _, err := s.maskedValue(r, p, q.Get("address"), q.Get("path"))
 	return pg, err
 }
 
 // showValue shows one masked value, and records that, without the value.
 func (s *sensitiveValues) showValue(r *site.Request, f *site.Form) (*site.Answer, error) {
-	p, err := s.versions.at(r)
+	p, err := s.versions.versionAt(r)
 	if err != nil {
 		return nil, err
 	}
 	address := f.Get("address")
 	path := f.Get("path")
-	pg, raw, err := s.masked(r, p, address, path)
+	pg, raw, err := s.maskedValue(r, p, address, path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +69,16 @@ func (s *sensitiveValues) showValue(r *site.Request, f *site.Form) (*site.Answer
 	body.Cut = len(words) > maxShownValue
 	pg.Body = body
 	pg.Key = ""
-	r.Grant.Record(s.versions.visibility.read(p.name, p.workspace).Address, access.Change{
+	r.Grant.Record(s.versions.visibility.readRight(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
 		Detail: site.Clip(text.Block(address + " " + path)),
 	})
 	return &site.Answer{Page: pg}, nil
 }
 
-// masked returns the page of a masked value without the value, and the value.
-func (s *sensitiveValues) masked(r *site.Request, p versionRef, address, path string) (*site.Page, json.RawMessage, error) {
-	d, err := s.versions.document(r, p, p.n)
+// maskedValue returns the page of a masked value without the value, and the value.
+func (s *sensitiveValues) maskedValue(r *site.Request, p versionRef, address, path string) (*site.Page, json.RawMessage, error) {
+	d, err := s.versions.readStateView(r, p, p.n)
 	if err != nil {
 		return nil, nil, noState(err, p.name)
 	}
@@ -90,10 +90,10 @@ func (s *sensitiveValues) masked(r *site.Request, p versionRef, address, path st
 	if !ok {
 		return nil, nil, site.NotFound("version %d has no such value", p.n)
 	}
-	back := p.at("resources") + "?address=" + url.QueryEscape(address)
+	back := p.versionPath("resources") + "?address=" + url.QueryEscape(address)
 	return &site.Page{
 		Template: "state_show_sensitive.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
-		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: text.Block(p.workspace), Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}, {Text: site.Clip(text.Block(address)), Href: back}},
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: text.Block(p.workspace), Href: p.workspacePath()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.versionPath()}, {Text: site.Clip(text.Block(address)), Href: back}},
 		Body:   sensitiveBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil
 }

@@ -35,9 +35,9 @@ type versions struct {
 	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
-// at parses the path of a page and reads the workspace. Without a number in the path, the
+// versionAt parses the path of a page and reads the workspace. Without a number in the path, the
 // version is the newest one.
-func (s *versions) at(r *site.Request) (p versionRef, err error) {
+func (s *versions) versionAt(r *site.Request) (p versionRef, err error) {
 	p.name = r.PathValue("name")
 	p.workspace = r.PathValue("workspace")
 	if p.Workspace, err = s.states.Workspace(r.Context(), p.name, p.workspace); err != nil {
@@ -48,15 +48,15 @@ func (s *versions) at(r *site.Request) (p versionRef, err error) {
 		p.n = p.Numbers[0]
 	}
 	if text := r.PathValue("n"); text != "" {
-		if p.n, err = p.number(text); err != nil {
+		if p.n, err = p.parseNumber(text); err != nil {
 			return p, err
 		}
 	}
 	return p, nil
 }
 
-// number parses the number of a version that the workspace has.
-func (p versionRef) number(shown string) (int64, error) {
+// parseNumber parses the number of a version that the workspace has.
+func (p versionRef) parseNumber(shown string) (int64, error) {
 	n, err := strconv.ParseInt(shown, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != shown || !slices.Contains(p.Numbers, n) {
 		return 0, site.NotFound("workspace %s has no version %s", text.Block(p.workspace), site.Clip(text.Block(shown)))
@@ -64,18 +64,18 @@ func (p versionRef) number(shown string) (int64, error) {
 	return n, nil
 }
 
-// path returns the path of a page below the workspace, below Up.
-func (p versionRef) path(more ...string) string {
+// workspacePath returns the path of a page below the workspace, below Up.
+func (p versionRef) workspacePath(more ...string) string {
 	return statePath(p.name, append([]string{p.workspace}, more...)...)
 }
 
-// at returns the path of the page of the version, or of a page below it.
-func (p versionRef) at(more ...string) string {
-	return p.path(append([]string{strconv.FormatInt(p.n, 10)}, more...)...)
+// versionPath returns the path of the page of the version, or of a page below it.
+func (p versionRef) versionPath(more ...string) string {
+	return p.workspacePath(append([]string{strconv.FormatInt(p.n, 10)}, more...)...)
 }
 
-// command returns a command about the workspace; "" if its name is not safe for a shell.
-func (p versionRef) command(verb string, args ...string) string {
+// stateCommand returns a command about the workspace; "" if its name is not safe for a shell.
+func (p versionRef) stateCommand(verb string, args ...string) string {
 	if text.Block(p.workspace) != p.workspace {
 		return ""
 	}
@@ -83,16 +83,16 @@ func (p versionRef) command(verb string, args ...string) string {
 	return strings.Join(append(words, "-w", text.ShellWord(p.workspace)), " ")
 }
 
-// before returns the number of the version before n; 0 if there is none.
-func (p versionRef) before(n int64) int64 {
+// numberBefore returns the number of the version before n; 0 if there is none.
+func (p versionRef) numberBefore(n int64) int64 {
 	if i := slices.Index(p.Numbers, n); i >= 0 && i+1 < len(p.Numbers) {
 		return p.Numbers[i+1]
 	}
 	return 0
 }
 
-// document reads the version, under the render limit unless it is cached.
-func (s *versions) document(r *site.Request, p versionRef, n int64) (d *states.VersionView, err error) {
+// readStateView reads the version, under the render limit unless it is cached.
+func (s *versions) readStateView(r *site.Request, p versionRef, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)
 		return err
@@ -131,7 +131,7 @@ type typeRow struct {
 // show shows the newest version of a workspace with the holder of its lock, or another
 // version.
 func (s *versions) show(r *site.Request) (*site.Page, error) {
-	p, err := s.at(r)
+	p, err := s.versionAt(r)
 	if err != nil {
 		return nil, err
 	}
@@ -142,38 +142,38 @@ func (s *versions) show(r *site.Request) (*site.Page, error) {
 	}
 	pg := &site.Page{
 		Template: "state_version.html", Title: body.Workspace,
-		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}}, Command: p.command("show"),
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}}, Command: p.stateCommand("show"),
 		Also: s.beside(r, p.name, p.workspace),
 	}
 	if r.PathValue("n") != "" {
 		pg.Title = fmt.Sprintf("Version %d", p.n)
-		pg.Crumbs = append(pg.Crumbs, site.Link{Text: body.Workspace, Href: p.path()})
+		pg.Crumbs = append(pg.Crumbs, site.Link{Text: body.Workspace, Href: p.workspacePath()})
 	}
 	if p.n > 0 {
-		d, err := s.document(r, p, p.n)
+		d, err := s.readStateView(r, p, p.n)
 		if err != nil {
 			return nil, noState(err, p.name)
 		}
-		s.describe(&body, p, d)
+		s.describeBody(&body, p, d)
 	}
 	pg.Body = body
 	return pg, nil
 }
 
-// describe fills in the details of a version.
-func (s *versions) describe(b *versionBody, p versionRef, d *states.VersionView) {
+// describeBody fills in the details of a version.
+func (s *versions) describeBody(b *versionBody, p versionRef, d *states.VersionView) {
 	v := d.Version
 	b.Facts = versionFacts(s.clock, v, d.Bytes)
 	b.Why = d.Why
 	b.Marks = marksOf(v, b.Newest)
-	b.Tabs = tabs(p, d, "state")
+	b.Tabs = versionTabs(p, d, "state")
 	if !b.Newest {
-		b.Current = p.path()
+		b.Current = p.workspacePath()
 	}
-	if old := p.before(p.n); old > 0 {
-		b.Compare = p.path("diff") + fmt.Sprintf("?from=%d&to=%d", old, p.n)
+	if old := p.numberBefore(p.n); old > 0 {
+		b.Compare = p.workspacePath("diff") + fmt.Sprintf("?from=%d&to=%d", old, p.n)
 	}
-	b.Commands = commands(p, v)
+	b.Commands = changeCommands(p, v)
 	if d.Document == nil {
 		return
 	}
@@ -190,7 +190,7 @@ func (s *versions) describe(b *versionBody, p versionRef, d *states.VersionView)
 		}
 	}
 	for key, n := range types {
-		row := typeRow{site.Clip(text.Block(key[1])), p.at("resources") + "?q=" + url.QueryEscape(key[1]+"."), n}
+		row := typeRow{site.Clip(text.Block(key[1])), p.versionPath("resources") + "?q=" + url.QueryEscape(key[1]+"."), n}
 		if key[0] == states.ModeData {
 			b.Data = append(b.Data, row)
 		} else {
@@ -254,11 +254,11 @@ func marksOf(v statebackend.Version, newest bool) []site.Mark {
 	return all
 }
 
-// tabs returns the tabs of a version; a version that cannot be read has fewer.
-func tabs(p versionRef, d *states.VersionView, here string) []site.Tab {
-	tabs := []site.Tab{{Link: site.Link{Text: "State", Href: p.at()}, Count: -1, Here: here == "state"}}
+// versionTabs returns the tabs of a version; a version that cannot be read has fewer.
+func versionTabs(p versionRef, d *states.VersionView, here string) []site.Tab {
+	tabs := []site.Tab{{Link: site.Link{Text: "State", Href: p.versionPath()}, Count: -1, Here: here == "state"}}
 	if p.n == p.Numbers[0] {
-		tabs[0].Href = p.path()
+		tabs[0].Href = p.workspacePath()
 	}
 	if d.Document != nil {
 		n := 0
@@ -267,23 +267,23 @@ func tabs(p versionRef, d *states.VersionView, here string) []site.Tab {
 				n++
 			}
 		}
-		tabs = append(tabs, site.Tab{Link: site.Link{Text: "Resources", Href: p.at("resources")}, Count: n, Here: here == "resources"})
+		tabs = append(tabs, site.Tab{Link: site.Link{Text: "Resources", Href: p.versionPath("resources")}, Count: n, Here: here == "resources"})
 	}
-	return append(tabs, site.Tab{Link: site.Link{Text: "History", Href: p.path("history")}, Count: len(p.Numbers), Here: here == "history"})
+	return append(tabs, site.Tab{Link: site.Link{Text: "History", Href: p.workspacePath("history")}, Count: len(p.Numbers), Here: here == "history"})
 }
 
-// commands returns commands for changes that the pages do not make.
-func commands(p versionRef, v statebackend.Version) []site.Example {
+// changeCommands returns commands for changes that the pages do not make.
+func changeCommands(p versionRef, v statebackend.Version) []site.Example {
 	n := strconv.FormatInt(p.n, 10)
-	if p.command("pull") == "" {
+	if p.stateCommand("pull") == "" {
 		return nil
 	}
-	all := []site.Example{{Title: "Download this version", Text: p.command("pull", n, "-o", "terraform.tfstate")}}
+	all := []site.Example{{Title: "Download this version", Text: p.stateCommand("pull", n, "-o", "terraform.tfstate")}}
 	if p.n != p.Numbers[0] && !v.Empty {
-		all = append(all, site.Example{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
+		all = append(all, site.Example{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.stateCommand("restore", n)})
 	}
 	if p.n == p.Numbers[0] {
-		all = append(all, site.Example{Title: "Replace the state", Note: "After you have edited the downloaded state and raised its serial.", Text: p.command("push", "terraform.tfstate")})
+		all = append(all, site.Example{Title: "Replace the state", Note: "After you have edited the downloaded state and raised its serial.", Text: p.stateCommand("push", "terraform.tfstate")})
 	}
 	return all
 }

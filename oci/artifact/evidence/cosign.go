@@ -333,7 +333,7 @@ func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, e
 		}
 		for _, d := range bundles {
 			s, err := readBundle(ctx, f.Repo, d)
-			if unreadable(err) {
+			if isUnreadable(err) {
 				continue
 			}
 			if !yield(s, err) || err != nil {
@@ -374,7 +374,7 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 		if err == nil {
 			more, err = signatureLayers(image, d.Digest.String())
 		}
-		if unreadable(err) {
+		if isUnreadable(err) {
 			continue // deleted meanwhile, or not written by okara or cosign
 		}
 		if err != nil {
@@ -392,8 +392,8 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 	return cosign, bundles, nil
 }
 
-// unreadable reports whether err means that a referrer is missing or cannot be
+// isUnreadable reports whether err means that a referrer is missing or cannot be
 // read.
-func unreadable(err error) bool {
+func isUnreadable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
 }

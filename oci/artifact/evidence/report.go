@@ -45,7 +45,7 @@ type ScanSummary struct {
 	Source                      string // address of the source repository that was scanned; "": the artifact itself
 }
 
-func (s ScanSummary) annotations() map[string]string {
+func (s ScanSummary) scanAnnotations() map[string]string {
 	all := map[string]string{
 		annScanTool: s.Tool, annScanTime: s.Time.UTC().Format(time.RFC3339),
 		annScanCritical: strconv.Itoa(s.Critical), annScanHigh: strconv.Itoa(s.High),
@@ -57,9 +57,9 @@ func (s ScanSummary) annotations() map[string]string {
 	return all
 }
 
-// worse returns the higher counts of two scans of one version, with the newer
+// worseOf returns the higher counts of two scans of one version, with the newer
 // time.
-func (s ScanSummary) worse(o ScanSummary) ScanSummary {
+func (s ScanSummary) worseOf(o ScanSummary) ScanSummary {
 	if o.Time.After(s.Time) {
 		s.Tool = o.Tool
 		s.Time = o.Time
@@ -117,7 +117,7 @@ func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, medi
 		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	}
 	if scan != nil {
-		image.Annotations = scan.annotations()
+		image.Annotations = scan.scanAnnotations()
 	}
 	m, err := oci.NewManifest(image)
 	if err != nil {
@@ -150,9 +150,9 @@ type Referred struct {
 // each of them. The type is taken from each manifest, because a list may be
 // wrong about types.
 func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
-	out, listed, err := refs.reports(ctx)
+	out, listed, err := refs.reportReferrers(ctx)
 	if err == nil {
-		err = out.read(ctx, refs.Repo, listed)
+		err = out.readReports(ctx, refs.Repo, listed)
 	}
 	if err != nil {
 		return Referred{}, err
@@ -168,7 +168,7 @@ func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
 // give.
 func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 	r := refs.Repo
-	out, all, err := refs.reports(ctx)
+	out, all, err := refs.reportReferrers(ctx)
 	if err != nil {
 		return Referred{}, err
 	}
@@ -181,7 +181,7 @@ func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 			unknown = append(unknown, d)
 		}
 	}
-	if err := out.read(ctx, r, unknown); err != nil {
+	if err := out.readReports(ctx, r, unknown); err != nil {
 		return Referred{}, err
 	}
 	listed := func(d oci.Descriptor) ScanSummary {
@@ -196,7 +196,7 @@ func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 		}) {
 			continue // no newer one is listed; otherwise the list is outdated or wrong
 		}
-		if err := out.read(ctx, r, scans[i:i+1]); err != nil {
+		if err := out.readReports(ctx, r, scans[i:i+1]); err != nil {
 			return Referred{}, err
 		}
 	}
@@ -226,8 +226,8 @@ func (f *Referrers) list(ctx context.Context) ([]oci.Descriptor, error) {
 	return all, nil
 }
 
-// reports returns the referrers to read as attestations, without signatures.
-func (f *Referrers) reports(ctx context.Context) (out Referred, refs []oci.Descriptor, err error) {
+// reportReferrers returns the referrers to read as attestations, without signatures.
+func (f *Referrers) reportReferrers(ctx context.Context) (out Referred, refs []oci.Descriptor, err error) {
 	if refs, err = f.list(ctx); err != nil {
 		return out, nil, err
 	}
@@ -239,8 +239,8 @@ func (f *Referrers) reports(ctx context.Context) (out Referred, refs []oci.Descr
 	return out, refs, nil
 }
 
-// read reads refs and adds the reports among them.
-func (out *Referred) read(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) error {
+// readReports reads refs and adds the reports among them.
+func (out *Referred) readReports(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) error {
 	for _, d := range refs {
 		report, err := readReport(ctx, r, d)
 		switch {
@@ -251,12 +251,12 @@ func (out *Referred) read(ctx context.Context, r *oci.Repo, refs []oci.Descripto
 			out.Reports = append(out.Reports, report)
 		}
 	}
-	slices.SortStableFunc(out.Reports, func(a, b Report) int { return b.time().Compare(a.time()) })
+	slices.SortStableFunc(out.Reports, func(a, b Report) int { return b.scanTime().Compare(a.scanTime()) })
 	return nil
 }
 
-// time returns when a scan was made; the zero time for other reports.
-func (r Report) time() time.Time {
+// scanTime returns when a scan was made; the zero time for other reports.
+func (r Report) scanTime() time.Time {
 	if r.Scan == nil {
 		return time.Time{}
 	}
@@ -315,7 +315,7 @@ func NewestScan(ctx context.Context, refs *Referrers) (ScanSummary, bool, error)
 	}
 	worst := newest[sources[0]]
 	for _, source := range sources[1:] {
-		worst = worst.worse(newest[source])
+		worst = worst.worseOf(newest[source])
 	}
 	return worst, true, nil
 }

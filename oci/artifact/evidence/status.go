@@ -261,11 +261,11 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 		case ActionDeprecate:
 			deprecated.set(e)
 		case ActionUndeprecate:
-			deprecated.clear(e)
+			deprecated.clearMark(e)
 		case ActionYank:
 			yanked.set(e)
 		case ActionUnyank:
-			yanked.clear(e)
+			yanked.clearMark(e)
 		case ActionResign:
 			if e.Subject == manifest {
 				s.Resigned = &events[i]
@@ -281,7 +281,7 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 type mark struct{ own, all, last *StatusEvent }
 
 func (m *mark) set(e StatusEvent) {
-	m.last = e.after(m.last)
+	m.last = e.asSuccessor(m.last)
 	if e.Version == AllVersions {
 		m.all = m.last
 	} else {
@@ -289,16 +289,16 @@ func (m *mark) set(e StatusEvent) {
 	}
 }
 
-func (m *mark) clear(e StatusEvent) {
+func (m *mark) clearMark(e StatusEvent) {
 	if m.all = nil; e.Version != AllVersions {
 		m.own = nil
 	}
 	m.last = m.own
 }
 
-// after returns e as the successor of before: without a message or replacement
+// asSuccessor returns e as the successor of before: without a message or replacement
 // of its own it repeats those of before.
-func (e StatusEvent) after(before *StatusEvent) *StatusEvent {
+func (e StatusEvent) asSuccessor(before *StatusEvent) *StatusEvent {
 	if before != nil && e.Message == "" && e.Replacement == "" {
 		e.Message = before.Message
 		e.Replacement = before.Replacement

@@ -21,7 +21,7 @@ type gateSite struct {
 	url          string
 }
 
-func (s *gateSite) add(f *pflag.FlagSet) {
+func (s *gateSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.address, "plan-gate-address", "", "`ADDRESS` to which tofu-controller sends plans that wait for approval; empty: plans cannot be approved")
 	f.StringVar(&s.certificates, "plan-gate-certificates", "", "`FOLDER` with tls.crt and tls.key of the plan gate, and ca.crt, the authority of tofu-controller's certificate")
 	f.StringVar(&s.url, "plan-gate-url", "", "`URL` of the plan gate for tofu-controller (default https://okara-operator.NAMESPACE.svc"+plangate.Path+")")
@@ -61,12 +61,12 @@ func (s *gateSite) webhook(namespace string) string {
 	return fmt.Sprintf("https://okara-operator.%s.svc%s", namespace, plangate.Path)
 }
 
-// start adds the gate to a manager.
-func (s *gateSite) start(mgr ctrl.Manager, namespace string, log *slog.Logger) error {
+// startGate adds the gate to a manager.
+func (s *gateSite) startGate(mgr ctrl.Manager, namespace string, log *slog.Logger) error {
 	if s.address == "" {
 		return nil
 	}
-	c, err := direct(mgr)
+	c, err := directClient(mgr)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type runSite struct {
 	users      []string
 }
 
-func (s *runSite) add(f *pflag.FlagSet) {
+func (s *runSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.serve, "serve", "", "`URL` of okara serve, which stores the states of runs; empty: no modules are run")
 	f.StringVar(&s.cluster, "cluster", "", "`NAME` of the cluster, which names its states and the issuer of its runs, okara-operator.NAME")
 	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret in the operator's namespace for pulling modules that are not in okara serve")
@@ -65,11 +65,11 @@ func (s *runSite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
 }
 
-func (s *runSite) on() bool { return s.serve != "" }
+func (s *runSite) hasRuns() bool { return s.serve != "" }
 
 // check validates the flags.
 func (s *runSite) check() error {
-	if !s.on() {
+	if !s.hasRuns() {
 		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.egress != "" || s.unbounded {
 			return usagef("--cluster, --pull-secret, --config, --run-egress and --unsafe-no-policies are for runs: name okara serve with --serve URL")
 		}
@@ -123,9 +123,9 @@ func checkCluster(name string) error {
 	return nil
 }
 
-// cached adds the objects of instances that the operator caches.
-func (s *runSite) cached(all map[client.Object]cache.ByObject) map[client.Object]cache.ByObject {
-	if !s.on() {
+// withCached adds the objects of instances that the operator caches.
+func (s *runSite) withCached(all map[client.Object]cache.ByObject) map[client.Object]cache.ByObject {
+	if !s.hasRuns() {
 		return all
 	}
 	if all == nil {
@@ -163,8 +163,8 @@ func (s *runSite) settings() (instancectl.Settings, error) {
 // them together with the operator.
 const boundsTimeout = time.Minute
 
-// bounded returns an error if no policy bounds the objects that the operator writes.
-func (f *flags) bounded(ctx context.Context, c client.Client) error {
+// checkBounds returns an error if no policy bounds the objects that the operator writes.
+func (f *flags) checkBounds(ctx context.Context, c client.Client) error {
 	if f.runs.unbounded {
 		return nil
 	}
@@ -182,13 +182,13 @@ func (f *flags) bounded(ctx context.Context, c client.Client) error {
 	return last
 }
 
-// direct returns a client that reads the current objects, without a cache.
-func direct(mgr ctrl.Manager) (client.Client, error) {
+// directClient returns a client that reads the current objects, without a cache.
+func directClient(mgr ctrl.Manager) (client.Client, error) {
 	return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 }
 
-// access adds the component that prepares runs to a manager.
-func (f *flags) access(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Logger) (*runaccess.Access, error) {
+// addAccess adds the component that prepares runs to a manager.
+func (f *flags) addAccess(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Logger) (*runaccess.Access, error) {
 	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: f.namespace, Cluster: f.runs.cluster})
 	if err != nil {
 		return nil, err
@@ -267,14 +267,14 @@ type runsOf struct {
 // startRuns adds the controllers that run modules to a manager. An operator that watches
 // only some namespaces has no kinds, since they are cluster-scoped.
 func (f *flags) startRuns(ctx context.Context, mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
-	c, err := direct(mgr)
+	c, err := directClient(mgr)
 	if err != nil {
 		return err
 	}
-	if err := f.bounded(ctx, c); err != nil {
+	if err := f.checkBounds(ctx, c); err != nil {
 		return err
 	}
-	access, err := f.access(mgr, c, r, log)
+	access, err := f.addAccess(mgr, c, r, log)
 	if err != nil {
 		return err
 	}

@@ -41,11 +41,11 @@ func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	return executeCommand(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// execute runs one command line and returns the exit code of the process.
-func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
+// executeCommand runs one command line and returns the exit code of the process.
+func executeCommand(ctx context.Context, args []string, out, errOut io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)

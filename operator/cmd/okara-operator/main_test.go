@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = execute(t.Context(), args, &o, &e)
+	code = executeCommand(t.Context(), args, &o, &e)
 	return code, o.String(), e.String()
 }
 

@@ -60,7 +60,7 @@ func newPortal() *cobra.Command {
 			if f.config == "" {
 				return usagef("no configuration given: specify it with --config FILE")
 			}
-			return portal(cmd.Context(), f, cmd.ErrOrStderr())
+			return runPortal(cmd.Context(), f, cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "HCL `FILE` with the configuration")
@@ -71,7 +71,7 @@ func newPortal() *cobra.Command {
 	return cmd
 }
 
-func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
+func runPortal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
@@ -83,7 +83,7 @@ func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 	if err != nil {
 		return portalError(err)
 	}
-	config, err := connect(&flags{kubeconfig: f.kubeconfig, namespace: f.namespace})
+	config, err := connectCluster(&flags{kubeconfig: f.kubeconfig, namespace: f.namespace})
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 	if err != nil {
 		return portalError(err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return serve(ctx, p, settings, log) })); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return servePortal(ctx, p, settings, log) })); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -119,8 +119,8 @@ func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 // portalDrain is how long requests in progress may take when the portal stops.
 const portalDrain = 20 * time.Second
 
-// serve answers requests until ctx ends, and then finishes those in progress.
-func serve(ctx context.Context, p *portalserve.Portal, s *portalserve.Settings, log *slog.Logger) error {
+// servePortal answers requests until ctx ends, and then finishes those in progress.
+func servePortal(ctx context.Context, p *portalserve.Portal, s *portalserve.Settings, log *slog.Logger) error {
 	o := httpserve.Options{Addr: s.Listen, Handler: p, Drain: portalDrain, Logger: slog.New(debugOnly{log.Handler()})}
 	if s.TLS != nil {
 		o.TLSCert = s.TLS.Cert

@@ -53,7 +53,7 @@ func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured)
 	if o.GetUID() == "" {
 		o.SetUID(unknownUID)
 	}
-	if errs := append(unknown(k, given), k.Admit(o)...); len(errs) > 0 {
+	if errs := append(unknownFields(k, given), k.Admit(o)...); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	want, err := s.Registry.Wanted(k.Definition, o)
@@ -75,13 +75,13 @@ func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured)
 		for _, key := range c.Keys {
 			data[key] = fmt.Sprintf("of Secret %s, if it has %s: %s", c.From, "okara.dev/use", c.Use)
 		}
-		all = append(all, secret(access, c.Name, corev1.SecretTypeOpaque, data))
+		all = append(all, describeSecret(access, c.Name, corev1.SecretTypeOpaque, data))
 	}
-	return slices.Concat(all, flux, outputs(k, o)), nil
+	return slices.Concat(all, flux, outputObjects(k, o)), nil
 }
 
-// unknown lists the fields that an API server would drop, or reject from a strict client.
-func unknown(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.ErrorList) {
+// unknownFields lists the fields that an API server would drop, or reject from a strict client.
+func unknownFields(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.ErrorList) {
 	after := given.DeepCopy()
 	_ = k.Admit(after) // other errors are reported for the object itself
 	for _, part := range [][]string{nil, {"spec"}, {"spec", kindspec.RunField}} {
@@ -116,11 +116,11 @@ func (s operatorSite) runNamespace(k *kindspec.Kind, o *unstructured.Unstructure
 // secrets returns the Secrets with which a run reaches okara serve and its module.
 func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 	all := []any{
-		secret(r, ready.State.TokenSecret, corev1.SecretTypeOpaque, map[string]string{"token": "of the run, for okara serve"}),
-		secret(r, ready.CLIConfigSecret, corev1.SecretTypeOpaque, map[string]string{"okara.tfrc": "a CLI configuration with that token"}),
+		describeSecret(r, ready.State.TokenSecret, corev1.SecretTypeOpaque, map[string]string{"token": "of the run, for okara serve"}),
+		describeSecret(r, ready.CLIConfigSecret, corev1.SecretTypeOpaque, map[string]string{"okara.tfrc": "a CLI configuration with that token"}),
 	}
 	if ready.PullSecret != "" {
-		all = append(all, secret(r, ready.PullSecret, corev1.SecretTypeDockerConfigJson, map[string]string{corev1.DockerConfigJsonKey: "of the registry of the module"}))
+		all = append(all, describeSecret(r, ready.PullSecret, corev1.SecretTypeDockerConfigJson, map[string]string{corev1.DockerConfigJsonKey: "of the registry of the module"}))
 	}
 	if ca := ready.State.CA; ca != nil {
 		m := &corev1.ConfigMap{
@@ -131,13 +131,13 @@ func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 		all = append(all, m)
 	}
 	if ready.CASecret != "" {
-		all = append(all, secret(r, ready.CASecret, corev1.SecretTypeOpaque, map[string]string{"ca.crt": "the authority of okara serve"}))
+		all = append(all, describeSecret(r, ready.CASecret, corev1.SecretTypeOpaque, map[string]string{"ca.crt": "the authority of okara serve"}))
 	}
 	return all
 }
 
-// secret returns a Secret that describes its values instead of containing them.
-func secret(r runaccess.Run, name string, kind corev1.SecretType, what map[string]string) *corev1.Secret {
+// describeSecret returns a Secret that describes its values instead of containing them.
+func describeSecret(r runaccess.Run, name string, kind corev1.SecretType, what map[string]string) *corev1.Secret {
 	o := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name}, Type: kind, StringData: map[string]string{},
@@ -149,9 +149,9 @@ func secret(r runaccess.Run, name string, kind corev1.SecretType, what map[strin
 	return o
 }
 
-// outputs returns the Secret with the outputs that users see, and the role of its
+// outputObjects returns the Secret with the outputs that users see, and the role of its
 // readers.
-func outputs(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
+func outputObjects(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	include := k.Definition.Spec.Outputs.Include
 	if len(include) == 0 {
 		return nil
@@ -160,7 +160,7 @@ func outputs(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	for _, name := range include {
 		what[string(name)] = "output " + string(name)
 	}
-	shown := secret(runaccess.Run{}, kindrun.OutputsSecret(k.Definition, o), corev1.SecretTypeOpaque, what)
+	shown := describeSecret(runaccess.Run{}, kindrun.OutputsSecret(k.Definition, o), corev1.SecretTypeOpaque, what)
 	shown.Namespace = o.GetNamespace()
 	shown.Labels = kindspec.ObjectLabels(k.Definition, o)
 	all = append(all, shown)
@@ -205,7 +205,7 @@ func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, v
 	all = append(all, s.secrets(access, ready)...)
 	for _, name := range a.Template.Credentials {
 		what := fmt.Sprintf("of Secret %s/%s, for the environment of the run", s.Registry.Namespace, name)
-		all = append(all, secret(access, instancerun.CopyOf(name), corev1.SecretTypeOpaque, map[string]string{"each.key": what}))
+		all = append(all, describeSecret(access, instancerun.CopyOf(name), corev1.SecretTypeOpaque, map[string]string{"each.key": what}))
 	}
 	return append(all, flux...), nil
 }

@@ -37,7 +37,7 @@ type registrySite struct {
 	scanner   registryctl.Scanner
 }
 
-func (s *registrySite) add(f *pflag.FlagSet) {
+func (s *registrySite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that the objects fill")
 	f.StringArrayVar(&s.fronts, "front-end", nil, "`HOST[:PORT]` of an okara serve for that registry, which must not be an origin (repeatable)")
 	f.StringVar(&s.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
@@ -119,10 +119,10 @@ type reach struct {
 // events and the log. Objects are retried anyway.
 const registryConnect = 2500 * time.Millisecond
 
-func retry() oci.Retry { return oci.Retry{MaxAttempts: 3, InitialBackoff: 500 * time.Millisecond} }
+func newRetry() oci.Retry { return oci.Retry{MaxAttempts: 3, InitialBackoff: 500 * time.Millisecond} }
 
-// reach returns the client for the registry. It makes no request.
-func (s *registrySite) reach(log *slog.Logger) (*reach, error) {
+// newReach returns the client for the registry. It makes no request.
+func (s *registrySite) newReach(log *slog.Logger) (*reach, error) {
 	host, layout, err := s.layout()
 	if err != nil {
 		return nil, err
@@ -135,13 +135,13 @@ func (s *registrySite) reach(log *slog.Logger) (*reach, error) {
 	own := credentials.New(credentials.Options{Getenv: os.Getenv, Logger: log})
 	c, err := oci.New(host, oci.Options{
 		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent(), Logger: log,
-		Retry: retry(),
+		Retry: newRetry(),
 	})
 	return &reach{client: c, host: host, layout: layout}, err
 }
 
-// open returns the options that the controllers need for the registry and the origins.
-func (s *registrySite) open(r *reach) (registryctl.Options, error) {
+// openOptions returns the options that the controllers need for the registry and the origins.
+func (s *registrySite) openOptions(r *reach) (registryctl.Options, error) {
 	tenants, err := s.tenants(r.host, r.layout)
 	if err != nil {
 		return registryctl.Options{}, err

@@ -10,7 +10,7 @@ import (
 // TestRegistryAway adds up the maximum delays of a request to an unreachable registry:
 // conditions, events and the log must report it within ten seconds.
 func TestRegistryAway(t *testing.T) {
-	r := retry()
+	r := newRetry()
 	total, pause := time.Duration(r.MaxAttempts)*registryConnect, r.InitialBackoff
 	for range r.MaxAttempts - 1 {
 		total, pause = total+pause, 2*pause

@@ -77,7 +77,7 @@ func newRender() *cobra.Command {
 			return f.render(args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	f.add(cmd.Flags())
+	f.addTo(cmd.Flags())
 	return cmd
 }
 
@@ -88,8 +88,8 @@ type document struct {
 	text []byte
 }
 
-// is reports whether a document is of a kind of okara.
-func (d document) is(kind string) bool {
+// isKind reports whether a document is of a kind of okara.
+func (d document) isKind(kind string) bool {
 	return d.kind.Kind == kind && d.kind.APIVersion == v1alpha1.GroupVersion().String()
 }
 
@@ -106,7 +106,7 @@ func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) err
 	if len(docs) == 0 {
 		return &hintError{fmt.Errorf("%s contains no document", strings.Join(files, ", ")), "`okara-operator render --help` shows what is rendered"}
 	}
-	known, err := f.defined(docs)
+	known, err := f.readDefined(docs)
 	if err != nil {
 		return err
 	}

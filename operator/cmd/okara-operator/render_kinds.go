@@ -30,7 +30,7 @@ type renderFlags struct {
 	json      bool
 }
 
-func (f *renderFlags) add(flags *pflag.FlagSet) {
+func (f *renderFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that has the modules of kinds")
 	flags.StringVar(&f.serve, "serve", "", "`URL` of okara serve, which keeps the states of objects")
 	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster, which names their states")
@@ -56,14 +56,14 @@ func (f *renderFlags) check() error {
 			return err
 		}
 	}
-	if _, err := f.resolved(); err != nil {
+	if _, err := f.resolvedModule(); err != nil {
 		return err
 	}
 	return nil
 }
 
-// resolved returns the version that objects run, or nil if no flag gives it.
-func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
+// resolvedModule returns the version that objects run, or nil if no flag gives it.
+func (f *renderFlags) resolvedModule() (*v1alpha1.ResolvedModule, error) {
 	if f.version == "" {
 		return nil, nil
 	}
@@ -75,14 +75,14 @@ func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
 	return &v1alpha1.ResolvedModule{Version: v.String(), Digest: sum}, nil
 }
 
-// kinds returns the kinds that documents define, by the kind of their objects.
-func (f *renderFlags) kinds(docs []document) (map[string]*kindspec.Kind, error) {
+// definedKinds returns the kinds that documents define, by the kind of their objects.
+func (f *renderFlags) definedKinds(docs []document) (map[string]*kindspec.Kind, error) {
 	all := map[string]*kindspec.Kind{}
 	for _, d := range docs {
-		if !d.is("ModuleKind") {
+		if !d.isKind("ModuleKind") {
 			continue
 		}
-		k, err := f.kind(d.text)
+		k, err := f.parseKind(d.text)
 		if err != nil {
 			return nil, wrongDocument(d, err)
 		}
@@ -95,12 +95,12 @@ func (f *renderFlags) kinds(docs []document) (map[string]*kindspec.Kind, error) 
 	return all, nil
 }
 
-func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
+func (f *renderFlags) parseKind(text []byte) (*kindspec.Kind, error) {
 	def := &v1alpha1.ModuleKind{}
 	if err := yaml.UnmarshalStrict(text, def); err != nil {
 		return nil, err
 	}
-	if version, _ := f.resolved(); version != nil { // check has validated it
+	if version, _ := f.resolvedModule(); version != nil { // check has validated it
 		def.Status.Module = version
 	}
 	if def.UID == "" {
@@ -109,16 +109,16 @@ func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 	var m kindspec.Module
 	if f.module != "" || def.Spec.Schema.Inline == nil {
 		var err error
-		if m, err = f.describe(def.Spec.Module.Address+def.Spec.Module.Repository, def.Spec.Module.Path); err != nil {
+		if m, err = f.describeModule(def.Spec.Module.Address+def.Spec.Module.Repository, def.Spec.Module.Path); err != nil {
 			return nil, err
 		}
 	}
 	return kindspec.New(def, m)
 }
 
-// describe returns the description that okara publish would store for a module whose
+// describeModule returns the description that okara publish would store for a module whose
 // folder --module names.
-func (f *renderFlags) describe(module, path string) (kindspec.Module, error) {
+func (f *renderFlags) describeModule(module, path string) (kindspec.Module, error) {
 	if f.module == "" {
 		return kindspec.Module{}, &hintError{fmt.Errorf("the inputs of module %s are not known", module),
 			"specify the folder with its files with --module, or set spec.schema.inline of the ModuleKind"}

@@ -22,13 +22,13 @@ type defined struct {
 	templates map[string]*v1alpha1.Template
 }
 
-func (f *renderFlags) defined(docs []document) (d defined, err error) {
-	if d.kinds, err = f.kinds(docs); err != nil {
+func (f *renderFlags) readDefined(docs []document) (d defined, err error) {
+	if d.kinds, err = f.definedKinds(docs); err != nil {
 		return d, err
 	}
 	d.templates = map[string]*v1alpha1.Template{}
 	for _, doc := range docs {
-		if !doc.is("Template") {
+		if !doc.isKind("Template") {
 			continue
 		}
 		t := &v1alpha1.Template{}
@@ -49,15 +49,15 @@ func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 	switch {
 	case d.kind.Kind == "":
 		return renderRun(d.text)
-	case d.is("Template"):
+	case d.isKind("Template"):
 		return nil, nil
-	case d.is("ModuleKind"):
+	case d.isKind("ModuleKind"):
 		var def v1alpha1.ModuleKind
 		if err := yaml.Unmarshal(d.text, &def); err != nil {
 			return nil, err
 		}
 		return definitionObjects(all.kinds[def.Spec.Names.Kind]), nil
-	case d.is("Instance"):
+	case d.isKind("Instance"):
 		return f.instance(d, all.templates)
 	case d.kind.APIVersion == kindspec.Group+"/"+kindspec.Version:
 		return f.object(d, all.kinds[d.kind.Kind])
@@ -70,7 +70,7 @@ func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if k == nil {
 		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "also give the file with its ModuleKind"}
 	}
-	at, err := f.site(d.kind.Kind)
+	at, err := f.requiredSite(d.kind.Kind)
 	if err != nil {
 		return nil, err
 	}
@@ -100,18 +100,18 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	if t.Spec.Module == nil {
 		return nil, fmt.Errorf("template %s installs a chart, but only modules can be rendered", o.Spec.Template)
 	}
-	at, err := f.site("Instance")
+	at, err := f.requiredSite("Instance")
 	if err != nil {
 		return nil, err
 	}
-	version, err := f.resolved()
+	version, err := f.resolvedModule()
 	if err != nil {
 		return nil, err
 	}
 	if version == nil {
 		return nil, noVersion()
 	}
-	m, err := f.describe(t.Spec.Module.Address, t.Spec.Module.Path)
+	m, err := f.describeModule(t.Spec.Module.Address, t.Spec.Module.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +125,8 @@ func noVersion() error {
 	return &hintError{fmt.Errorf("no version of the module is chosen"), "specify it with --version VERSION@DIGEST, which okara publish and okara show print"}
 }
 
-// site returns the operator settings that are required to render objects.
-func (f *renderFlags) site(kind string) (operatorSite, error) {
+// requiredSite returns the operator settings that are required to render objects.
+func (f *renderFlags) requiredSite(kind string) (operatorSite, error) {
 	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
 		if flag.value == "" {
 			return operatorSite{}, usagef("an object of %s needs --%s, with the operator's value", kind, flag.name)

@@ -84,12 +84,12 @@ func newRun() *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			return run(cmd.Context(), f, cmd.ErrOrStderr())
+			return runOperator(cmd.Context(), f, cmd.ErrOrStderr())
 		},
 	}
-	f.site.add(cmd.Flags())
-	f.gate.add(cmd.Flags())
-	f.runs.add(cmd.Flags())
+	f.site.addTo(cmd.Flags())
+	f.gate.addTo(cmd.Flags())
+	f.runs.addTo(cmd.Flags())
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
 	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which holds the lease, and whose objects may use every address (default that of its service account)")
 	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` in the configuration of okara serve that AccessRules may name (repeatable)")
@@ -132,22 +132,22 @@ func (f *flags) check() error {
 	return nil
 }
 
-func run(ctx context.Context, f flags, errOut io.Writer) error {
+func runOperator(ctx context.Context, f flags, errOut io.Writer) error {
 	level := slog.LevelWarn
 	if f.verbose {
 		level = slog.LevelDebug
 	}
 	log := slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: level})
 	ctrl.SetLogger(logr.FromSlogHandler(log))
-	config, err := connect(&f)
+	config, err := connectCluster(&f)
 	if err != nil {
 		return err
 	}
-	registry, err := f.site.reach(slog.New(log))
+	registry, err := f.site.newReach(slog.New(log))
 	if err != nil {
 		return err
 	}
-	options, err := f.site.open(registry)
+	options, err := f.site.openOptions(registry)
 	if err != nil {
 		return err
 	}
@@ -157,12 +157,12 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	options.Issuers = f.issuers
 	mgr, err := f.manager(config)
 	if err == nil {
-		mgr, err = f.count(mgr)
+		mgr, err = f.registerCounts(mgr)
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.gate.start(mgr, f.namespace, slog.New(log)); err != nil {
+	if err := f.gate.startGate(mgr, f.namespace, slog.New(log)); err != nil {
 		return err
 	}
 	if err := registryctl.Setup(ctx, mgr, options); meta.IsNoMatchError(err) {
@@ -170,7 +170,7 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	} else if err != nil {
 		return err
 	}
-	if f.runs.on() {
+	if f.runs.hasRuns() {
 		if err := f.startRuns(ctx, mgr, registry, clock, slog.New(log)); err != nil {
 			return err
 		}
@@ -178,9 +178,9 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	return mgr.Start(ctx)
 }
 
-// connect returns the configuration of the cluster connection, and sets the operator's
+// connectCluster returns the configuration of the cluster connection, and sets the operator's
 // namespace.
-func connect(f *flags) (*rest.Config, error) {
+func connectCluster(f *flags) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
@@ -220,7 +220,7 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: f.metrics}, HealthProbeBindAddress: f.health,
 		LeaderElection: true, LeaderElectionID: "okara-operator", LeaderElectionNamespace: f.namespace, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &f.lease, RenewDeadline: &renew, RetryPeriod: &retry,
-		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: f.runs.cached(registryctl.Cached(f.namespace))},
+		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: f.runs.withCached(registryctl.Cached(f.namespace))},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	}
 	for _, ns := range f.watch {
@@ -246,10 +246,10 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	})
 }
 
-// count registers the metrics of objects with those of the process.
-func (f *flags) count(mgr ctrl.Manager) (ctrl.Manager, error) {
+// registerCounts registers the metrics of objects with those of the process.
+func (f *flags) registerCounts(mgr ctrl.Manager) (ctrl.Manager, error) {
 	lists := []client.ObjectList{&v1alpha1.DepotList{}, &v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}, &v1alpha1.AccessRuleList{}}
-	if f.runs.on() {
+	if f.runs.hasRuns() {
 		lists = append(lists, &v1alpha1.TemplateList{}, &v1alpha1.InstanceList{})
 		if len(f.watch) == 0 {
 			lists = append(lists, &v1alpha1.ModuleKindList{})

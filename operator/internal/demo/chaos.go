@@ -39,11 +39,11 @@ type storm struct {
 	did     map[string]int
 }
 
-// chaos kills the operator, the controllers and the registry at random, empties statuses
+// runChaos kills the operator, the controllers and the registry at random, empties statuses
 // and deletes namespaces and objects, for the given time. At the end no resource runs
 // without an object that names it, every named resource runs, and no object is stuck
 // without a reason.
-func chaos(ctx context.Context, length time.Duration) (err error) {
+func runChaos(ctx context.Context, length time.Duration) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w, err := newWorld()
@@ -56,14 +56,14 @@ func chaos(ctx context.Context, length time.Duration) (err error) {
 	}()
 	s := &storm{fleet: &fleet{world: w, releases: 1, pause: 300 * time.Millisecond}, did: map[string]int{}}
 	return runParts(ctx, []part{
-		{"A control plane, a registry, and who stands for tofu-controller", s.begin},
+		{"A control plane, a registry, and who stands for tofu-controller", s.beginStorm},
 		{"One operator, and what it is to run", s.populate},
-		{fmt.Sprintf("%s in which everything is killed", length), func(ctx context.Context) error { return s.rage(ctx, length) }},
-		{"Calm: everything is as it should be", s.calm},
+		{fmt.Sprintf("%s in which everything is killed", length), func(ctx context.Context) error { return s.causeHarm(ctx, length) }},
+		{"Calm: everything is as it should be", s.waitUntilSettled},
 	})
 }
 
-func (s *storm) begin(ctx context.Context) (err error) {
+func (s *storm) beginStorm(ctx context.Context) (err error) {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
@@ -74,14 +74,14 @@ func (s *storm) begin(ctx context.Context) (err error) {
 }
 
 func (s *storm) populate(ctx context.Context) error {
-	for _, do := range []func(context.Context) error{func(context.Context) error { return s.startOperator() }, s.createTemplate, s.define, s.refill} {
+	for _, do := range []func(context.Context) error{func(context.Context) error { return s.startOperator() }, s.createTemplate, s.createKind, s.refill} {
 		if err := do(ctx); err != nil {
 			return err
 		}
 	}
-	return until(ctx, settle, func() (bool, error) {
+	return pollUntil(ctx, settle, func() (bool, error) {
 		time.Sleep(time.Second)
-		wrong, err := s.wrong(ctx)
+		wrong, err := s.findDeviations(ctx)
 		return len(wrong) == 0, err
 	})
 }
@@ -134,10 +134,10 @@ func (s *storm) refill(ctx context.Context) error {
 	return nil
 }
 
-// rage does one kind of harm every second.
-func (s *storm) rage(ctx context.Context, length time.Duration) error {
+// causeHarm does one kind of harm every second.
+func (s *storm) causeHarm(ctx context.Context, length time.Duration) error {
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
-		what, do := s.harm()
+		what, do := s.pickHarm()
 		if err := do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -152,8 +152,8 @@ func (s *storm) rage(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// harm picks the next kind of harm at random.
-func (s *storm) harm() (string, func(context.Context) error) {
+// pickHarm picks the next kind of harm at random.
+func (s *storm) pickHarm() (string, func(context.Context) error) {
 	switch n := rand.IntN(100); {
 	case n < 8:
 		return "the operator is killed", s.killOperator
@@ -202,8 +202,8 @@ func (s *storm) deleteTenant(ctx context.Context) error {
 	return client.IgnoreNotFound(err)
 }
 
-// any returns one of the objects at random.
-func (s *storm) any(ctx context.Context) (*unstructured.Unstructured, error) {
+// randomObject returns one of the objects at random.
+func (s *storm) randomObject(ctx context.Context) (*unstructured.Unstructured, error) {
 	all, err := s.objectsOf(ctx)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -212,7 +212,7 @@ func (s *storm) any(ctx context.Context) (*unstructured.Unstructured, error) {
 }
 
 func (s *storm) emptyStatus(ctx context.Context) error {
-	o, err := s.any(ctx)
+	o, err := s.randomObject(ctx)
 	if err != nil || o == nil {
 		return err
 	}
@@ -224,20 +224,20 @@ func (s *storm) emptyStatus(ctx context.Context) error {
 }
 
 func (s *storm) deleteObject(ctx context.Context) error {
-	o, err := s.any(ctx)
+	o, err := s.randomObject(ctx)
 	if err != nil || o == nil {
 		return err
 	}
 	return client.IgnoreNotFound(s.client.Delete(ctx, o))
 }
 
-// calm waits until every object is in the desired state, and reports those that are not.
-func (s *storm) calm(ctx context.Context) error {
+// waitUntilSettled waits until every object is in the desired state, and reports those that are not.
+func (s *storm) waitUntilSettled(ctx context.Context) error {
 	var wrong []string
 	reported := time.Now()
-	err := until(ctx, settle, func() (bool, error) {
+	err := pollUntil(ctx, settle, func() (bool, error) {
 		time.Sleep(2 * time.Second)
-		now, err := s.wrong(ctx)
+		now, err := s.findDeviations(ctx)
 		if err != nil {
 			return false, ctx.Err() // the API server is busy
 		}
@@ -250,19 +250,19 @@ func (s *storm) calm(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, errors.New(strings.Join(wrong, "\n")))
 	}
-	fmt.Printf("%d things run, and as many are named\n", len(s.cloud.things()))
+	fmt.Printf("%d things run, and as many are named\n", len(s.cloud.existingThings()))
 	return nil
 }
 
-// wrong lists the deviations from the desired state: objects that are not Ready,
+// findDeviations lists the deviations from the desired state: objects that are not Ready,
 // resources that no object names, resources that are named but missing, and run
 // namespaces whose object is gone.
-func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
+func (s *storm) findDeviations(ctx context.Context) (wrong []string, err error) {
 	all, err := s.objectsOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	things := s.cloud.things()
+	things := s.cloud.existingThings()
 	named := map[string]bool{}
 	runNamespaces := map[string]bool{}
 	for _, o := range all {

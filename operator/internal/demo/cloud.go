@@ -44,15 +44,15 @@ type cloud struct {
 
 const cloudFinalizer = "finalizers.tf.contrib.fluxcd.io"
 
-// things returns the existing resources, each with the Terraform that created it.
-func (c *cloud) things() map[string]string {
+// existingThings returns the existing resources, each with the Terraform that created it.
+func (c *cloud) existingThings() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.made)
 }
 
-// work reconciles all Terraforms repeatedly until ctx ends.
-func (c *cloud) work(ctx context.Context) {
+// reconcileAlways reconciles all Terraforms repeatedly until ctx ends.
+func (c *cloud) reconcileAlways(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !c.away.Load() {
 			if err := c.reconcile(ctx); err != nil && ctx.Err() == nil {
@@ -74,7 +74,7 @@ func (c *cloud) reconcile(ctx context.Context) error {
 	g.SetLimit(8)
 	for i := range list.Items {
 		g.Go(func() error {
-			err := c.handle(ctx, &list.Items[i])
+			err := c.reconcileOne(ctx, &list.Items[i])
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return nil // another writer was first: retry in the next reconcile
 			}
@@ -84,8 +84,8 @@ func (c *cloud) reconcile(ctx context.Context) error {
 	return g.Wait()
 }
 
-// handle reconciles one Terraform.
-func (c *cloud) handle(ctx context.Context, o *unstructured.Unstructured) error {
+// reconcileOne reconciles one Terraform.
+func (c *cloud) reconcileOne(ctx context.Context, o *unstructured.Unstructured) error {
 	if c.away.Load() || fluxobj.Suspended(o) {
 		return nil
 	}
@@ -99,14 +99,14 @@ func (c *cloud) handle(ctx context.Context, o *unstructured.Unstructured) error 
 	if fluxobj.Observed(o) && fluxobj.Conditions(o)["Ready"].True() {
 		return nil
 	}
-	digest, err := c.source(ctx, o)
+	digest, err := c.sourceDigest(ctx, o)
 	if err == nil {
-		err = c.write(ctx, o, true)
+		err = c.writeResource(ctx, o, true)
 	}
 	if err != nil {
-		return c.say(ctx, o, "", err)
+		return c.recordRun(ctx, o, "", err)
 	}
-	return c.say(ctx, o, "1.0.0@"+digest, nil)
+	return c.recordRun(ctx, o, "1.0.0@"+digest, nil)
 }
 
 // finalize destroys the resource of a Terraform if its spec says so.
@@ -115,20 +115,20 @@ func (c *cloud) finalize(ctx context.Context, o *unstructured.Unstructured) erro
 		return nil
 	}
 	if destroy, _, _ := unstructured.NestedBool(o.Object, "spec", "destroyResourcesOnDeletion"); destroy {
-		_, err := c.source(ctx, o)
+		_, err := c.sourceDigest(ctx, o)
 		if err == nil {
-			err = c.write(ctx, o, false)
+			err = c.writeResource(ctx, o, false)
 		}
 		if err != nil {
-			return c.say(ctx, o, "", err)
+			return c.recordRun(ctx, o, "", err)
 		}
 	}
 	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == cloudFinalizer }))
 	return c.client.Update(ctx, o)
 }
 
-// source returns the digest of the module.
-func (c *cloud) source(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+// sourceDigest returns the digest of the module.
+func (c *cloud) sourceDigest(ctx context.Context, o *unstructured.Unstructured) (string, error) {
 	source := &unstructured.Unstructured{}
 	source.SetAPIVersion(fluxobj.SourceVersion)
 	source.SetKind(fluxobj.OCIKind)
@@ -138,8 +138,8 @@ func (c *cloud) source(ctx context.Context, o *unstructured.Unstructured) (strin
 
 var stateAddress = regexp.MustCompile(`\baddress\s*=\s*"([^"]+)"`)
 
-// write creates or destroys the resource of a Terraform, and records that in its state.
-func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists bool) error {
+// writeResource creates or destroys the resource of a Terraform, and records that in its state.
+func (c *cloud) writeResource(ctx context.Context, o *unstructured.Unstructured, exists bool) error {
 	m := stateAddress.FindStringSubmatch(fluxobj.Text(o, "spec", "backendConfig", "customConfiguration"))
 	if m == nil {
 		return errors.New("the Terraform names no state")
@@ -188,8 +188,8 @@ type lockedError struct {
 
 func (e *lockedError) Error() string { return "the state is locked: " + e.text }
 
-// say records the result of a run in the status, as tofu-controller does.
-func (c *cloud) say(ctx context.Context, o *unstructured.Unstructured, revision string, wrong error) error {
+// recordRun records the result of a run in the status, as tofu-controller does.
+func (c *cloud) recordRun(ctx context.Context, o *unstructured.Unstructured, revision string, wrong error) error {
 	ready := map[string]any{"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "observedGeneration": o.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
 	conditions := []any{ready}
 	status := map[string]any{"lastHandledReconcileAt": o.GetAnnotations()[fluxobj.AnnotationRequest]}

@@ -43,11 +43,11 @@ func (w *world) cluster(ctx context.Context) error {
 	if err := w.installChart(ctx, admin); err != nil {
 		return err
 	}
-	operator, err := token(ctx, set, admin, system, "okara-operator")
+	operator, err := accountConfig(ctx, set, admin, system, "okara-operator")
 	if err != nil {
 		return err
 	}
-	w.kubeconfig = w.path("kubeconfig")
+	w.kubeconfig = w.joinPath("kubeconfig")
 	return rig.WriteConfig(w.kubeconfig, operator)
 }
 
@@ -71,11 +71,11 @@ func (w *world) installChart(ctx context.Context, admin *rest.Config) error {
 	if err := chart.Create(ctx, admin, append(crds, objects...)); err != nil {
 		return err
 	}
-	c, err := connect(admin)
+	c, err := newClient(admin)
 	if err != nil {
 		return err
 	}
-	if err := until(ctx, time.Minute, func() (bool, error) {
+	if err := pollUntil(ctx, time.Minute, func() (bool, error) {
 		err := c.List(ctx, &v1alpha1.DepotList{})
 		return err == nil, ignoreMissing(err)
 	}); err != nil {
@@ -93,8 +93,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// token returns a configuration that connects as a service account.
-func token(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, namespace, account string) (*rest.Config, error) {
+// accountConfig returns a configuration that connects as a service account.
+func accountConfig(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, namespace, account string) (*rest.Config, error) {
 	r, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func token(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, n
 	return c, nil
 }
 
-func connect(config *rest.Config) (client.Client, error) {
+func newClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -118,6 +118,6 @@ func (w *world) startOperator() (err error) {
 		"run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front, "--front-end", "okara.test",
 		"--allow-origin", w.origin, "--lease", w.lease, "--metrics-address", w.metrics, "--health-address", "0",
 	}
-	w.operator, err = w.start("operator", "okara-operator", append(args, w.runs...)...)
+	w.operator, err = w.startProgram("operator", "okara-operator", append(args, w.runs...)...)
 	return err
 }

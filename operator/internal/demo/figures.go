@@ -23,7 +23,7 @@ type figure struct {
 	value, target, bound float64
 }
 
-func table(all []figure) error {
+func printTable(all []figure) error {
 	bad := 0
 	fmt.Printf("%-40s %10s %10s %10s\n", "", "measured", "target", "at most")
 	for _, f := range all {
@@ -64,25 +64,25 @@ type counts struct {
 	heap, resident          float64
 }
 
-// count reads the metrics of the operator, the registry, the origin and the API server.
-func (f *fleet) count(ctx context.Context) (counts, error) {
-	own, err1 := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
-	registry, err2 := scrape(ctx, http.DefaultClient, "http://"+f.front+"/metrics")
-	origin, err3 := scrape(ctx, http.DefaultClient, "http://"+f.origins+"/metrics")
+// readCounts reads the metrics of the operator, the registry, the origin and the API server.
+func (f *fleet) readCounts(ctx context.Context) (counts, error) {
+	own, err1 := scrapePage(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
+	registry, err2 := scrapePage(ctx, http.DefaultClient, "http://"+f.front+"/metrics")
+	origin, err3 := scrapePage(ctx, http.DefaultClient, "http://"+f.origins+"/metrics")
 	kube, err4 := rest.HTTPClientFor(f.admin)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return counts{}, err
 	}
-	server, err := scrape(ctx, kube, f.admin.Host+"/metrics")
+	server, err := scrapePage(ctx, kube, f.admin.Host+"/metrics")
 	if err != nil {
 		return counts{}, err
 	}
 	const mib = 1 << 20
 	c := counts{
-		heap:     own.sum("go_memstats_heap_alloc_bytes") / mib,
-		resident: own.sum("process_resident_memory_bytes") / mib,
-		registry: registry.sum("okara_http_requests_total", `route="/v2/`),
-		origin:   origin.sum("okara_http_requests_total", `route="/v2/`),
+		heap:     own.sumSamples("go_memstats_heap_alloc_bytes") / mib,
+		resident: own.sumSamples("process_resident_memory_bytes") / mib,
+		registry: registry.sumSamples("okara_http_requests_total", `route="/v2/`),
+		origin:   origin.sumSamples("okara_http_requests_total", `route="/v2/`),
 	}
 	// Labels of the API groups of the operator's and Flux's objects.
 	ours := []string{`group="okara.dev"`, `group="apps.okara.dev"`}
@@ -90,8 +90,8 @@ func (f *fleet) count(ctx context.Context) (counts, error) {
 	for _, verb := range []string{"PUT", "PATCH", "POST", "DELETE", "APPLY"} {
 		is := `verb="` + verb + `"`
 		written := func(group string) (status, rest float64) {
-			status = server.sum("apiserver_request_total", is, group, `subresource="status"`)
-			return status, server.sum("apiserver_request_total", is, group) - status
+			status = server.sumSamples("apiserver_request_total", is, group, `subresource="status"`)
+			return status, server.sumSamples("apiserver_request_total", is, group) - status
 		}
 		for _, group := range ours {
 			status, rest := written(group)
@@ -103,11 +103,11 @@ func (f *fleet) count(ctx context.Context) (counts, error) {
 			c.fluxWrites += rest
 		}
 		for _, resource := range []string{"secrets", "serviceaccounts", "rolebindings", "networkpolicies"} {
-			c.runWrites += server.sum("apiserver_request_total", is, `resource="`+resource+`"`, `subresource=""`)
+			c.runWrites += server.sumSamples("apiserver_request_total", is, `resource="`+resource+`"`, `subresource=""`)
 		}
 	}
 	for _, group := range ours {
-		c.lists += server.sum("apiserver_request_total", group, `verb="LIST"`)
+		c.lists += server.sumSamples("apiserver_request_total", group, `verb="LIST"`)
 	}
 	return c, nil
 }
@@ -118,8 +118,8 @@ type page []string
 // sample splits a line of metrics into the name with its labels, and the value.
 var sample = regexp.MustCompile(`^([a-z_]+)(\{.*\})? ([0-9.e+-]+)$`)
 
-// sum adds up the samples of a metric that have all the given labels.
-func (p page) sum(name string, labels ...string) (sum float64) {
+// sumSamples adds up the samples of a metric that have all the given labels.
+func (p page) sumSamples(name string, labels ...string) (sum float64) {
 	for _, line := range p {
 		m := sample.FindStringSubmatch(line)
 		if m == nil || m[1] != name {
@@ -136,7 +136,7 @@ func (p page) sum(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-func scrape(ctx context.Context, c *http.Client, url string) (page, error) {
+func scrapePage(ctx context.Context, c *http.Client, url string) (page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, "OKARA_SCALE:", err)
 			os.Exit(2)
 		}
-		run = func(ctx context.Context) error { return scale(ctx, size, scaleReleases) }
+		run = func(ctx context.Context) error { return runScale(ctx, size, scaleReleases) }
 	}
 	if text := os.Getenv("OKARA_CHAOS"); text != "" {
 		length, err := time.ParseDuration(text)
@@ -35,7 +35,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, "OKARA_CHAOS:", err)
 			os.Exit(2)
 		}
-		run = func(ctx context.Context) error { return chaos(ctx, length) }
+		run = func(ctx context.Context) error { return runChaos(ctx, length) }
 	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "\nit stopped:", err)
@@ -62,7 +62,7 @@ func runParts(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// until asks every tenth of a second, for so long at most.
-func until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+// pollUntil asks every tenth of a second, for so long at most.
+func pollUntil(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) { return done() })
 }

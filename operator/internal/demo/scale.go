@@ -56,11 +56,11 @@ func sizeOf(text string) (s size, err error) {
 	return s, nil
 }
 
-// scale has one operator manage many objects, and prints the cost beside the target. An
+// runScale has one operator manage many objects, and prints the cost beside the target. An
 // idle hour of Modules is one reconcile of each, since their interval is an hour.
 // Changing the annotation of a namespace starts the reconciles of all its Modules at
 // once.
-func scale(ctx context.Context, s size, releases int) (err error) {
+func runScale(ctx context.Context, s size, releases int) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w, err := newWorld()
@@ -80,14 +80,14 @@ func scale(ctx context.Context, s size, releases int) (err error) {
 	parts = append(parts, part{"One operator", func(context.Context) error { return f.startOperator() }})
 	if f.modules > 0 {
 		parts = append(parts, part{fmt.Sprintf("%d Modules of %d versions each", f.modules, releases), f.fill},
-			part{"An idle hour: each Module runs once, and nothing has changed", f.hour})
+			part{"An idle hour: each Module runs once, and nothing has changed", f.simulateHour})
 	}
 	if f.instances > 0 {
 		parts = append(parts, part{fmt.Sprintf("%d Instances", f.instances), f.launch},
 			part{"An idle hour of them: nothing is due", f.hourOfInstances})
 	}
 	if f.objects > 0 {
-		parts = append(parts, part{fmt.Sprintf("%d objects of a kind", f.objects), f.define},
+		parts = append(parts, part{fmt.Sprintf("%d objects of a kind", f.objects), f.createKind},
 			part{"An idle hour of them: each runs once, and nothing has changed", f.hourOfObjects})
 	}
 	return runParts(ctx, parts)
@@ -100,10 +100,10 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 	if f.set, err = kubernetes.NewForConfig(f.admin); err != nil {
 		return err
 	}
-	if f.client, err = connect(f.admin); err != nil {
+	if f.client, err = newClient(f.admin); err != nil {
 		return err
 	}
-	if f.origins, err = f.serve("origin", "--no-ui"); err != nil {
+	if f.origins, err = f.serveRegistry("origin", "--no-ui"); err != nil {
 		return err
 	}
 	config, err := f.frontConfig(ctx)
@@ -111,16 +111,16 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	f.frontFlags = []string{"--no-ui", "--anonymous-write", "--config", config}
-	if f.front, err = f.serve("registry", f.frontFlags...); err != nil {
+	if f.front, err = f.serveRegistry("registry", f.frontFlags...); err != nil {
 		return err
 	}
 	f.origin = f.origins
 	for n := range f.releases {
 		text := fmt.Sprintf("variable \"cidr\" {\n  default = \"10.%d.0.0/16\"\n}\n", n)
-		if err := os.WriteFile(f.path("app", "main.tf"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(f.joinPath("app", "main.tf"), []byte(text), 0o600); err != nil {
 			return err
 		}
-		if err := f.run(ctx, "okara", "publish", "module", f.path("app"), "net/vpc/aws", fmt.Sprintf("1.%d.0", n), "--registry", f.origins, "--quiet"); err != nil {
+		if err := f.runProgram(ctx, "okara", "publish", "module", f.joinPath("app"), "net/vpc/aws", fmt.Sprintf("1.%d.0", n), "--registry", f.origins, "--quiet"); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (f *fleet) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := each(ctx, f.modules, func(ctx context.Context, n int) error {
+	if err := callEach(ctx, f.modules, func(ctx context.Context, n int) error {
 		ns := f.namespace(n)
 		m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", n), Namespace: ns}}
 		m.Spec.Address = fmt.Sprintf("%s/m%d/aws", ns, n)
@@ -160,10 +160,10 @@ func (f *fleet) fill(ctx context.Context) error {
 	})
 }
 
-// hour has each Module reconcile once more, and compares the counts.
-func (f *fleet) hour(ctx context.Context) error {
+// simulateHour has each Module reconcile once more, and compares the counts.
+func (f *fleet) simulateHour(ctx context.Context) error {
 	time.Sleep(5 * time.Second) // the reconciles that events triggered are done
-	before, err := f.count(ctx)
+	before, err := f.readCounts(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,10 +177,10 @@ func (f *fleet) hour(ctx context.Context) error {
 		}
 	}
 	var after counts
-	if err := until(ctx, 20*time.Minute, func() (bool, error) {
+	if err := pollUntil(ctx, 20*time.Minute, func() (bool, error) {
 		time.Sleep(2 * time.Second)
 		last := after.origin // a reconcile asks the origin once; checking a queued entry does not ask it
-		after, err = f.count(ctx)
+		after, err = f.readCounts(ctx)
 		return after.origin-before.origin >= float64(f.modules) && after.origin == last, err
 	}); err != nil {
 		return fmt.Errorf("the origin was asked %.0f times by %d Modules: %w", after.origin-before.origin, f.modules, err)
@@ -189,11 +189,11 @@ func (f *fleet) hour(ctx context.Context) error {
 		time.Sleep(time.Second)
 	}
 	window := time.Since(began)
-	if after, err = f.count(ctx); err != nil {
+	if after, err = f.readCounts(ctx); err != nil {
 		return err
 	}
 	each := float64(f.modules)
-	return table([]figure{
+	return printTable([]figure{
 		{"heap of the operator, MiB", after.heap, 256, 512},
 		{"memory of the operator, MiB", after.resident, 256, 512},
 		{"requests to the origin per Module", (after.origin - before.origin) / each, 1, 1},

@@ -25,9 +25,9 @@ func kindObjects(kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// define creates a kind for a module and objects of it, and waits until all of them are
+// createKind creates a kind for a module and objects of it, and waits until all of them are
 // Ready.
-func (f *fleet) define(ctx context.Context) error {
+func (f *fleet) createKind(ctx context.Context) error {
 	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
 	def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
 	def.Spec.Module = v1alpha1.KindModule{Address: "sandbox/vpc/aws", Version: "1.0.0"}
@@ -35,7 +35,7 @@ func (f *fleet) define(ctx context.Context) error {
 	if err := f.client.Create(ctx, def); err != nil {
 		return err
 	}
-	if err := until(ctx, time.Minute, func() (bool, error) {
+	if err := pollUntil(ctx, time.Minute, func() (bool, error) {
 		err := f.client.Get(ctx, client.ObjectKeyFromObject(def), def)
 		return meta.IsStatusConditionTrue(def.Status.Conditions, v1alpha1.ConditionReady), err
 	}); err != nil {
@@ -45,7 +45,7 @@ func (f *fleet) define(ctx context.Context) error {
 	if _, err := f.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := each(ctx, f.objects, func(ctx context.Context, n int) error { return f.createObject(ctx, ns.Name, n) }); err != nil {
+	if err := callEach(ctx, f.objects, func(ctx context.Context, n int) error { return f.createObject(ctx, ns.Name, n) }); err != nil {
 		return err
 	}
 	return f.await(ctx, f.objects, func(ctx context.Context) (ready int, why string, err error) {
@@ -84,9 +84,9 @@ func (f *fleet) hourOfObjects(ctx context.Context) error {
 	if len(list.Items) != f.objects {
 		return fmt.Errorf("%d objects have %d Terraforms", f.objects, len(list.Items))
 	}
-	return f.idle(ctx, f.objects, counts{fluxWrites: float64(f.objects)}, func() error {
-		return f.looked(ctx, "kind-vpcs", f.objects, func() error {
-			return each(ctx, f.objects, func(ctx context.Context, n int) error { return touch(ctx, f.client, &list.Items[n], n) })
+	return f.printIdle(ctx, f.objects, counts{fluxWrites: float64(f.objects)}, func() error {
+		return f.awaitPasses(ctx, "kind-vpcs", f.objects, func() error {
+			return callEach(ctx, f.objects, func(ctx context.Context, n int) error { return touchObject(ctx, f.client, &list.Items[n], n) })
 		})
 	})
 }

@@ -36,10 +36,10 @@ func (f *fleet) prepareRuns(ctx context.Context) error {
 	if err := rig.FluxKinds(ctx, f.admin); err != nil {
 		return err
 	}
-	if err := os.WriteFile(f.path("app", "main.tf"), []byte("variable \"name\" {\n  type = string\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(f.joinPath("app", "main.tf"), []byte("variable \"name\" {\n  type = string\n}\n"), 0o600); err != nil {
 		return err
 	}
-	if err := f.run(ctx, "okara", "publish", "module", f.path("app"), "sandbox/vpc/aws", "1.0.0", "--registry", f.front, "--quiet"); err != nil {
+	if err := f.runProgram(ctx, "okara", "publish", "module", f.joinPath("app"), "sandbox/vpc/aws", "1.0.0", "--registry", f.front, "--quiet"); err != nil {
 		return err
 	}
 	self, err := f.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -49,7 +49,7 @@ func (f *fleet) prepareRuns(ctx context.Context) error {
 	f.user = self.Status.UserInfo.Username
 	f.runs = []string{"--serve", "http://" + f.front, "--cluster", clusterName}
 	f.cloud = &cloud{client: f.client, set: f.set, pause: f.pause, made: map[string]string{}}
-	go f.cloud.work(ctx)
+	go f.cloud.reconcileAlways(ctx)
 	return nil
 }
 
@@ -72,8 +72,8 @@ func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	keys := f.path("jwks.json")
-	file := f.path("serve.hcl")
+	keys := f.joinPath("jwks.json")
+	file := f.joinPath("serve.hcl")
 	text := fmt.Sprintf("issuer %[1]q {\n  audiences = [\"okara\"]\n  jwks_file = %[2]q\n}\n"+
 		"rule \"runs\" {\n  issuer = %[1]q\n  allow  = [\"write:state:%[3]s.{namespace}/{workspace}\"]\n}\n", issuer.Name(), keys, clusterName)
 	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runaccess.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
@@ -85,7 +85,7 @@ func (f *fleet) launch(ctx context.Context) error {
 	if err := f.createTemplate(ctx); err != nil {
 		return err
 	}
-	if err := each(ctx, f.instances, f.createInstance); err != nil {
+	if err := callEach(ctx, f.instances, f.createInstance); err != nil {
 		return err
 	}
 	return f.await(ctx, f.instances, func(ctx context.Context) (ready int, why string, err error) {
@@ -131,8 +131,8 @@ func instanceID(n int) string {
 	return string(id)
 }
 
-// each calls do n times, eight at a time.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+// callEach calls do n times, eight at a time.
+func callEach(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
 	for i := range n {
@@ -143,7 +143,7 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 
 // await waits until n objects are ready, and prints every ten seconds how many are.
 func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (ready int, why string, err error)) error {
-	return until(ctx, time.Hour, func() (bool, error) {
+	return pollUntil(ctx, time.Hour, func() (bool, error) {
 		ready, why, err := look(ctx)
 		if err != nil || ready == n {
 			return ready == n, err
@@ -161,9 +161,9 @@ func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (re
 // without requests.
 func (f *fleet) hourOfInstances(ctx context.Context) error {
 	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
-	return f.idle(ctx, f.instances, counts{ourWrites: looks}, func() error {
+	return f.printIdle(ctx, f.instances, counts{ourWrites: looks}, func() error {
 		for n := range looks {
-			if err := f.looked(ctx, "instances", 1, func() error { return touch(ctx, f.client, t, n) }); err != nil {
+			if err := f.awaitPasses(ctx, "instances", 1, func() error { return touchObject(ctx, f.client, t, n) }); err != nil {
 				return err
 			}
 		}
@@ -171,18 +171,18 @@ func (f *fleet) hourOfInstances(ctx context.Context) error {
 	})
 }
 
-// touch changes an annotation of an object that no controller reads.
-func touch(ctx context.Context, c client.Client, o client.Object, n int) error {
+// touchObject changes an annotation of an object that no controller reads.
+func touchObject(ctx context.Context, c client.Client, o client.Object, n int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scale.example.com/look":"%d"}}}`, n)
 	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch))
 }
 
-// looked calls do, which triggers a controller of the operator, and waits until that
+// awaitPasses calls do, which triggers a controller of the operator, and waits until that
 // controller has reconciled the given number of times.
-func (f *fleet) looked(ctx context.Context, controller string, often int, do func() error) error {
+func (f *fleet) awaitPasses(ctx context.Context, controller string, often int, do func() error) error {
 	passes := func() (float64, error) {
-		own, err := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
-		return own.sum("controller_runtime_reconcile_total", `controller="`+controller+`"`), err
+		own, err := scrapePage(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
+		return own.sumSamples("controller_runtime_reconcile_total", `controller="`+controller+`"`), err
 	}
 	last, err := passes()
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *fleet) looked(ctx context.Context, controller string, often int, do fun
 	if err := do(); err != nil {
 		return err
 	}
-	if err := until(ctx, 10*time.Minute, func() (bool, error) {
+	if err := pollUntil(ctx, 10*time.Minute, func() (bool, error) {
 		now, err := passes()
 		return now >= last+float64(often), err
 	}); err != nil {
@@ -200,22 +200,22 @@ func (f *fleet) looked(ctx context.Context, controller string, often int, do fun
 	return nil
 }
 
-// idle prints the numbers of requests and writes while happen does something that changes
+// printIdle prints the numbers of requests and writes while happen does something that changes
 // nothing, beside their bounds, for n objects. own are the writes of the test itself.
-func (f *fleet) idle(ctx context.Context, n int, own counts, happen func() error) error {
+func (f *fleet) printIdle(ctx context.Context, n int, own counts, happen func() error) error {
 	time.Sleep(5 * time.Second) // the reconciles that events triggered are done
-	before, err := f.count(ctx)
+	before, err := f.readCounts(ctx)
 	if err != nil {
 		return err
 	}
 	if err := happen(); err != nil {
 		return err
 	}
-	after, err := f.count(ctx)
+	after, err := f.readCounts(ctx)
 	if err != nil {
 		return err
 	}
-	return table([]figure{
+	return printTable([]figure{
 		{"heap of the operator, MiB", after.heap, 256, 512},
 		{"memory of the operator, MiB", after.resident, 256, 512},
 		{"requests to the registry per object", (after.registry - before.registry) / float64(n), 0, 1},

@@ -49,21 +49,21 @@ func newWorld() (*world, error) {
 	}
 	w := &world{root: rig.Root(), dir: dir, remove: remove, lease: "5s", metrics: metrics}
 	for _, d := range []string{"home", "app", "tmp"} {
-		if err := os.Mkdir(w.path(d), 0o700); err != nil {
+		if err := os.Mkdir(w.joinPath(d), 0o700); err != nil {
 			return nil, errors.Join(err, remove())
 		}
 	}
 	return w, nil
 }
 
-func (w *world) path(elem ...string) string {
+func (w *world) joinPath(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
-// env returns the environment of every program, without the user's own configuration.
-func (w *world) env() []string {
-	return append(os.Environ(), "HOME="+w.path("home"), "XDG_DATA_HOME="+w.path("home"), "XDG_CONFIG_HOME="+w.path("home"), "DOCKER_CONFIG="+w.path("home"),
-		"TMPDIR="+w.path("tmp"), "OKARA_REGISTRY=", "KUBECONFIG=")
+// programEnv returns the environment of every program, without the user's own configuration.
+func (w *world) programEnv() []string {
+	return append(os.Environ(), "HOME="+w.joinPath("home"), "XDG_DATA_HOME="+w.joinPath("home"), "XDG_CONFIG_HOME="+w.joinPath("home"), "DOCKER_CONFIG="+w.joinPath("home"),
+		"TMPDIR="+w.joinPath("tmp"), "OKARA_REGISTRY=", "KUBECONFIG=")
 }
 
 // program returns the path at which make has put a program.
@@ -71,11 +71,11 @@ func (w *world) program(name string) string {
 	return filepath.Join(w.root, "bin", name)
 }
 
-// run runs a program to its end and prints its command line and output.
-func (w *world) run(ctx context.Context, name string, args ...string) error {
+// runProgram runs a program to its end and prints its command line and output.
+func (w *world) runProgram(ctx context.Context, name string, args ...string) error {
 	fmt.Println("$", name, strings.ReplaceAll(strings.Join(args, " "), w.dir+"/", ""))
 	cmd := exec.CommandContext(ctx, w.program(name), args...)
-	cmd.Env = w.env()
+	cmd.Env = w.programEnv()
 	cmd.Stdout = os.Stdout
 	cmd.Stderr = os.Stderr
 	return cmd.Run()
@@ -93,15 +93,15 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
-// start starts a program that logs to a file.
-func (w *world) start(name, program string, args ...string) (*process, error) {
-	log, err := os.OpenFile(w.path(fmt.Sprintf("%s-%d.log", name, len(w.processes))), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// startProgram starts a program that logs to a file.
+func (w *world) startProgram(name, program string, args ...string) (*process, error) {
+	log, err := os.OpenFile(w.joinPath(fmt.Sprintf("%s-%d.log", name, len(w.processes))), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	p := &process{name: fmt.Sprintf("%s (%d)", name, len(w.processes)), cmd: exec.Command(w.program(program), args...), log: log.Name()}
-	p.cmd.Env = w.env()
+	p.cmd.Env = w.programEnv()
 	p.cmd.Stdout = log
 	p.cmd.Stderr = log
 	if err := p.cmd.Start(); err != nil {
@@ -114,19 +114,19 @@ func (w *world) start(name, program string, args ...string) (*process, error) {
 // listening finds the address on which okara serve says that it listens.
 var listening = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
 
-// serve starts a registry with a front-end, and returns HOST:PORT.
-func (w *world) serve(name string, flags ...string) (string, error) {
+// serveRegistry starts a registry with a front-end, and returns HOST:PORT.
+func (w *world) serveRegistry(name string, flags ...string) (string, error) {
 	return w.serveAt("127.0.0.1:0", name, flags...)
 }
 
 // serveAt is like serve, with a given address.
 func (w *world) serveAt(address, name string, flags ...string) (string, error) {
-	p, err := w.start(name, "okara", append([]string{"serve", "--listen", address, "--storage", w.path(name)}, flags...)...)
+	p, err := w.startProgram(name, "okara", append([]string{"serve", "--listen", address, "--storage", w.joinPath(name)}, flags...)...)
 	if err != nil {
 		return "", err
 	}
 	var at string
-	err = until(context.Background(), time.Minute, func() (bool, error) {
+	err = pollUntil(context.Background(), time.Minute, func() (bool, error) {
 		b, err := os.ReadFile(p.log)
 		if m := listening.FindSubmatch(b); m != nil {
 			at = string(m[1])

@@ -46,19 +46,19 @@ type page struct {
 // Explain returns the page about an object.
 func (e *Explainer) Explain(ctx context.Context, o *unstructured.Unstructured) string {
 	p := &page{Explainer: e, o: o}
-	p.heading()
-	p.facts()
+	p.writeHeading()
+	p.writeFacts()
 	p.entries()
-	p.made(ctx)
-	p.events(ctx)
+	p.writeMade(ctx)
+	p.writeEvents(ctx)
 	p.commands()
 	return p.out.String()
 }
 
-func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
+func (p *page) addLine(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
 
-// name returns the name of an object for users and for kubectl.
-func name(o *unstructured.Unstructured) string {
+// objectName returns the name of an object for users and for kubectl.
+func objectName(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()
 	}
@@ -68,54 +68,54 @@ func name(o *unstructured.Unstructured) string {
 // pods is the command that lists the pods of the operator.
 const pods = "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # does it run?"
 
-// in returns the kubectl option for the namespace of the object.
-func (p *page) in() string {
+// namespaceOption returns the kubectl option for the namespace of the object.
+func (p *page) namespaceOption() string {
 	if p.o.GetNamespace() == "" {
 		return ""
 	}
 	return " -n " + p.o.GetNamespace()
 }
 
-// ref returns the object as an argument of kubectl.
-func (p *page) ref() string {
+// kubectlRef returns the object as an argument of kubectl.
+func (p *page) kubectlRef() string {
 	return strings.ToLower(p.o.GetKind()) + "." + p.o.GroupVersionKind().Group + "/" + p.o.GetName()
 }
 
-// heading writes what the conditions say.
-func (p *page) heading() {
+// writeHeading writes what the conditions say.
+func (p *page) writeHeading() {
 	all := fluxobj.Conditions(p.o)
 	ready := all[v1alpha1.ConditionReady]
 	switch {
 	case ready == (fluxobj.Condition{}):
-		p.line("%s: the operator has not processed it yet", name(p.o))
+		p.addLine("%s: the operator has not processed it yet", objectName(p.o))
 		p.help = append(p.help, pods,
 			"with --watch it processes only the namespaces that are given there")
 		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
 			p.help = append(p.help, "Templates and Instances are processed in only one namespace: okara-instances, or that of --instances-namespace")
 		}
 	case ready.True():
-		p.line("%s is Ready since %s", name(p.o), p.since(ready.Since))
+		p.addLine("%s is Ready since %s", objectName(p.o), p.ageSince(ready.Since))
 	default:
-		p.line("%s is not Ready: %s, since %s", name(p.o), ready.Reason, p.since(ready.Since))
+		p.addLine("%s is not Ready: %s, since %s", objectName(p.o), ready.Reason, p.ageSince(ready.Since))
 	}
-	p.block(ready.Message)
+	p.writeBlock(ready.Message)
 	switch {
 	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
-		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
+		p.addLine("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
 		p.help = append(p.help, "if this persists: "+pods)
 	case !ready.True() && needsDecision(ready.Reason):
-		p.line("  It waits for an approval or a rejection.")
+		p.addLine("  It waits for an approval or a rejection.")
 	case all[v1alpha1.ConditionStalled].True():
-		p.line("  It stays like this until you change something.")
+		p.addLine("  It stays like this until you change something.")
 	case all[v1alpha1.ConditionReconciling].True():
-		p.line("  The operator continues automatically.")
+		p.addLine("  The operator continues automatically.")
 	}
 	if p.o.GetDeletionTimestamp() != nil {
-		p.line("  It is being deleted, but kept by %s.", cmp.Or(strings.Join(p.o.GetFinalizers(), ", "), "nothing"))
+		p.addLine("  It is being deleted, but kept by %s.", cmp.Or(strings.Join(p.o.GetFinalizers(), ", "), "nothing"))
 	}
 	for _, kind := range []string{v1alpha1.ConditionWaiting, v1alpha1.ConditionAwaitingApproval, v1alpha1.ConditionDrifted, v1alpha1.ConditionUpdateAvailable} {
 		if c := all[kind]; c.True() {
-			p.line("  %s: %s", kind, text.Line(cmp.Or(c.Message, c.Reason)))
+			p.addLine("  %s: %s", kind, text.Line(cmp.Or(c.Message, c.Reason)))
 		}
 	}
 	if !ready.True() {
@@ -123,7 +123,7 @@ func (p *page) heading() {
 	}
 }
 
-func (p *page) since(rfc3339 string) string {
+func (p *page) ageSince(rfc3339 string) string {
 	at, err := time.Parse(time.RFC3339, rfc3339)
 	if err != nil {
 		return "an unknown time"
@@ -131,24 +131,24 @@ func (p *page) since(rfc3339 string) string {
 	return duration.HumanDuration(p.Now.Sub(at))
 }
 
-// block writes a multi-line text of another program.
-func (p *page) block(s string) {
+// writeBlock writes a multi-line text of another program.
+func (p *page) writeBlock(s string) {
 	for line := range strings.Lines(text.Head(s)) {
-		p.line("    %s", strings.TrimRight(line, "\n"))
+		p.addLine("    %s", strings.TrimRight(line, "\n"))
 	}
 }
 
-// fact writes a line about the object. An empty line precedes the first fact.
-func (p *page) fact(format string, args ...any) {
+// addFact writes a line about the object. An empty line precedes the first fact.
+func (p *page) addFact(format string, args ...any) {
 	if !p.wrote {
 		p.wrote = true
-		p.line("")
+		p.addLine("")
 	}
-	p.line("  "+format, args...)
+	p.addLine("  "+format, args...)
 }
 
-// facts writes the fields that most kinds have.
-func (p *page) facts() {
+// writeFacts writes the fields that most kinds have.
+func (p *page) writeFacts() {
 	for _, f := range []struct {
 		label string
 		path  []string
@@ -160,16 +160,16 @@ func (p *page) facts() {
 		{"refused", []string{"status", "handled", "refused"}}, {"asked", []string{"status", "lastHandledRequest"}},
 	} {
 		if v := fluxobj.Text(p.o, f.path...); v != "" {
-			p.fact("%-10s %s", f.label, text.Line(v))
+			p.addFact("%-10s %s", f.label, text.Line(v))
 		}
 	}
 	if suspended, _, _ := unstructured.NestedBool(p.o.Object, "spec", "suspend"); suspended {
-		p.fact("%-10s by spec.suspend", "suspended")
+		p.addFact("%-10s by spec.suspend", "suspended")
 	}
 	plan := cmp.Or(fluxobj.Text(p.o, "status", "plan", "pending"), planOf(p.o), heldBack(p.o))
 	if plan != "" {
-		p.fact("%-10s %s waits", "plan", plan)
-		p.help = append(p.help, p.approval(plan)...)
+		p.addFact("%-10s %s waits", "plan", plan)
+		p.help = append(p.help, p.approvalSteps(plan)...)
 	}
 }
 
@@ -201,8 +201,8 @@ func (p *page) entries() {
 		shown++
 		kind, _ := m["kind"].(string)
 		child, _ := m["name"].(string)
-		p.fact("%s %s is not Ready: %s", kind, child, reason)
-		p.help = append(p.help, fmt.Sprintf("okara-operator explain %s %s%s", strings.ToLower(kind), child, p.in()))
+		p.addFact("%s %s is not Ready: %s", kind, child, reason)
+		p.help = append(p.help, fmt.Sprintf("okara-operator explain %s %s%s", strings.ToLower(kind), child, p.namespaceOption()))
 	}
 }
 
@@ -214,14 +214,14 @@ func kindsOfRuns() []string {
 	}
 }
 
-// made writes the objects that the operator created for the object, and their state.
-func (p *page) made(ctx context.Context) {
+// writeMade writes the objects that the operator created for the object, and their state.
+func (p *page) writeMade(ctx context.Context) {
 	ns := fluxobj.Text(p.o, "status", "namespace")
 	if ns == "" {
 		return
 	}
-	p.line("")
-	p.line("It runs in namespace %s:", ns)
+	p.addLine("")
+	p.addLine("It runs in namespace %s:", ns)
 	uid := cmp.Or(fluxobj.Text(p.o, "status", "uid"), string(p.o.GetUID()))
 	for _, kind := range kindsOfRuns() {
 		list := &unstructured.UnstructuredList{}
@@ -232,18 +232,18 @@ func (p *page) made(ctx context.Context) {
 		switch {
 		case meta.IsNoMatchError(err):
 		case apierrors.IsForbidden(err):
-			p.line("  %s: you may not read these", strings.TrimSuffix(kind[i+1:], "List"))
+			p.addLine("  %s: you may not read these", strings.TrimSuffix(kind[i+1:], "List"))
 		case err != nil:
-			p.line("  %s: %s", strings.TrimSuffix(kind[i+1:], "List"), text.Excerpt(err.Error()))
+			p.addLine("  %s: %s", strings.TrimSuffix(kind[i+1:], "List"), text.Excerpt(err.Error()))
 		}
 		for j := range list.Items {
-			p.run(&list.Items[j])
+			p.writeRun(&list.Items[j])
 		}
 	}
 }
 
-// run writes the state of an object of Flux.
-func (p *page) run(o *unstructured.Unstructured) {
+// writeRun writes the state of an object of Flux.
+func (p *page) writeRun(o *unstructured.Unstructured) {
 	ready := fluxobj.Conditions(o)["Ready"]
 	says := cmp.Or(ready.Reason, "no controller has processed it: is its controller running?")
 	switch {
@@ -252,19 +252,19 @@ func (p *page) run(o *unstructured.Unstructured) {
 	case fluxobj.Suspended(o):
 		says = "suspended; " + says
 	}
-	p.line("  %s %s: %s", o.GetKind(), o.GetName(), says)
+	p.addLine("  %s %s: %s", o.GetKind(), o.GetName(), says)
 	if !ready.True() {
-		p.block(ready.Message)
+		p.writeBlock(ready.Message)
 		p.help = append(p.help, fmt.Sprintf("kubectl describe %s.%s/%s -n %s", strings.ToLower(o.GetKind()), o.GroupVersionKind().Group, o.GetName(), o.GetNamespace()))
 	}
 }
 
-// events writes the latest events of the object.
-func (p *page) events(ctx context.Context) {
+// writeEvents writes the latest events of the object.
+func (p *page) writeEvents(ctx context.Context) {
 	var list eventsv1.EventList
 	if err := p.Client.List(ctx, &list, client.InNamespace(cmp.Or(p.o.GetNamespace(), "default"))); err != nil {
-		p.line("")
-		p.line("Its events cannot be read: %s", text.Excerpt(err.Error()))
+		p.addLine("")
+		p.addLine("Its events cannot be read: %s", text.Excerpt(err.Error()))
 		return
 	}
 	mine := slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.UID != p.o.GetUID() })
@@ -272,10 +272,10 @@ func (p *page) events(ctx context.Context) {
 	if len(mine) == 0 {
 		return
 	}
-	p.line("")
-	p.line("Its last events:")
+	p.addLine("")
+	p.addLine("Its last events:")
 	for _, e := range mine[:min(len(mine), maxEvents)] {
-		p.line("  %-5s %-8s %s: %s", duration.HumanDuration(p.Now.Sub(lastOf(e))), e.Type, e.Reason, text.Excerpt(e.Note))
+		p.addLine("  %-5s %-8s %s: %s", duration.HumanDuration(p.Now.Sub(lastOf(e))), e.Type, e.Reason, text.Excerpt(e.Note))
 	}
 }
 
@@ -295,20 +295,20 @@ func (p *page) commands() {
 	if len(p.help) == 0 {
 		return
 	}
-	p.line("")
-	p.line("What helps:")
-	fill := strings.NewReplacer("{in}", p.in(), "{ref}", p.ref(), "{name}", p.o.GetName(), "{namespace}", p.o.GetNamespace())
+	p.addLine("")
+	p.addLine("What helps:")
+	fill := strings.NewReplacer("{in}", p.namespaceOption(), "{ref}", p.kubectlRef(), "{name}", p.o.GetName(), "{namespace}", p.o.GetNamespace())
 	var printed []string
 	for _, h := range p.help {
 		if h = fill.Replace(h); !slices.Contains(printed, h) {
 			printed = append(printed, h)
-			p.line("  %s", h)
+			p.addLine("  %s", h)
 		}
 	}
 }
 
-// approval returns the steps that approve the waiting plan.
-func (p *page) approval(plan string) []string {
+// approvalSteps returns the steps that approve the waiting plan.
+func (p *page) approvalSteps(plan string) []string {
 	return []string{
 		"create an Approval; read the plan first:",
 		"  {apiVersion: okara.dev/v1alpha1, kind: Approval, metadata: {name: {name}-1, namespace: {namespace}},",

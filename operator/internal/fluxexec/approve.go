@@ -45,8 +45,8 @@ func gateOf(live *unstructured.Unstructured) Gated {
 	return g
 }
 
-// refused reports whether the gate refused to apply the approved plan.
-func (g Gated) refused(live *unstructured.Unstructured) bool {
+// isRefused reports whether the gate refused to apply the approved plan.
+func (g Gated) isRefused(live *unstructured.Unstructured) bool {
 	return g.Refused && g.Generation == live.GetGeneration()
 }
 
@@ -81,7 +81,7 @@ func (e *GateMissingError) Error() string {
 // then, the gate refuses, and the next [Executor.Apply] requests a new plan. Approving an
 // approved plan again succeeds. The error is a [*StaleError] or a [*GateMissingError].
 func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
-	c, live, err := e.live(ctx, s.about())
+	c, live, err := e.readLive(ctx, s.workInfo())
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
 		return &StaleError{Plan: plan}
 	}
 	g := gateOf(live)
-	if g.Digest != "" && plan == s.planID(g.Digest) && live.GetAnnotations()[AnnotationApproved] == Approved(g.Digest, live.GetGeneration()) && carries(live) {
+	if g.Digest != "" && plan == s.planID(g.Digest) && live.GetAnnotations()[AnnotationApproved] == Approved(g.Digest, live.GetGeneration()) && hasOpenApproval(live) {
 		return nil
 	}
 	waiting := s.observe(live).Plan

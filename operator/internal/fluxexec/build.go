@@ -27,18 +27,18 @@ const (
 // rarely is an interval so long that it practically never ends.
 const rarely = 365 * 24 * time.Hour
 
-func (s Spec) build() (source, main any, err error) {
+func (s Spec) buildObjects() (source, main any, err error) {
 	if err := s.check(); err != nil {
 		return nil, nil, err
 	}
-	vars, err := s.vars()
+	vars, err := s.listVars()
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.source(), s.terraform(vars), nil
+	return s.sourceObject(), s.terraformObject(vars), nil
 }
 
-func (s *Spec) source() *sourcev1.OCIRepository {
+func (s *Spec) sourceObject() *sourcev1.OCIRepository {
 	return &sourcev1.OCIRepository{
 		TypeMeta:   metav1.TypeMeta{APIVersion: fluxobj.SourceVersion, Kind: fluxobj.OCIKind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: fluxobj.Labels(s.Labels, s.UID)},
@@ -65,7 +65,7 @@ func (v *Verify) object() *sourcev1.OCIRepositoryVerification {
 	return &sourcev1.OCIRepositoryVerification{Provider: "cosign", SecretRef: nameOf(v.Secret), MatchOIDCIdentity: v.Identities}
 }
 
-func (s *Spec) terraform(vars []tfVar) *terraform {
+func (s *Spec) terraformObject(vars []tfVar) *terraform {
 	spec := terraformSpec{
 		Interval:                   s.Interval,
 		RetryInterval:              s.RetryInterval,
@@ -79,13 +79,13 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 		WriteOutputsToSecret:       outputs{s.OutputsSecret, s.Outputs},
 		HealthChecks:               s.HealthChecks,
 		TFState:                    tfState{LockIdentifier: s.ForceUnlock, LockTimeout: s.LockTimeout},
-		BackendConfig:              backendConfig{CustomConfiguration: s.State.backend()},
+		BackendConfig:              backendConfig{CustomConfiguration: s.State.backendBlock()},
 		RunnerPodTemplate:          s.podTemplate(),
 	}
 	if spec.Interval.Duration == 0 {
 		spec.Interval.Duration = 10 * time.Minute
 	}
-	s.approval(&spec)
+	s.setApproval(&spec)
 	for _, from := range s.VariablesFrom {
 		spec.VarsFrom = append(spec.VarsFrom, from.object())
 	}
@@ -97,14 +97,14 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 	}
 	return &terraform{
 		metav1.TypeMeta{APIVersion: terraformVersion, Kind: terraformKind},
-		metadata{s.Namespace, s.Name, fluxobj.Labels(s.Labels, s.UID), attempt(s.Attempt)}, spec,
+		metadata{s.Namespace, s.Name, fluxobj.Labels(s.Labels, s.UID), attemptAnnotation(s.Attempt)}, spec,
 	}
 }
 
-// approval sets how plans are approved, and when one is made. Without tofu-controller's
+// setApproval sets how plans are approved, and when one is made. Without tofu-controller's
 // drift detection each run plans. With it, a run with manual approval would report drift
 // and never plan the repair.
-func (s *Spec) approval(spec *terraformSpec) {
+func (s *Spec) setApproval(spec *terraformSpec) {
 	switch s.Approval {
 	case ApprovalManual:
 		spec.ApprovePlan = ""
@@ -139,8 +139,8 @@ func (v VariablesFrom) object() varsFrom {
 	return from
 }
 
-// vars returns the variables in the order of their names.
-func (s *Spec) vars() ([]tfVar, error) {
+// listVars returns the variables in the order of their names.
+func (s *Spec) listVars() ([]tfVar, error) {
 	var list []tfVar
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		var b bytes.Buffer
@@ -158,7 +158,7 @@ func (s *Spec) podTemplate() runnerPodTemplate {
 	if s.Runner != nil {
 		spec = *s.Runner
 	}
-	env := s.State.env()
+	env := s.State.backendEnv()
 	if key := s.Encryption; key != nil {
 		env = append(env, fromSecret("TF_ENCRYPTION", key.Secret, key.Key))
 	}
@@ -166,9 +166,9 @@ func (s *Spec) podTemplate() runnerPodTemplate {
 	return runnerPodTemplate{spec}
 }
 
-// backend returns the HCL block that names the state. [State.check] accepts only
+// backendBlock returns the HCL block that names the state. [State.check] accepts only
 // addresses that cannot break out of the string.
-func (s State) backend() string {
+func (s State) backendBlock() string {
 	login := ""
 	if s.TokenSecret != "" {
 		login = "  username       = \"okara\"\n"
@@ -184,8 +184,8 @@ func (s State) backend() string {
 `, s.Address, login)
 }
 
-// env returns the environment variables that the http backend reads.
-func (s State) env() []corev1.EnvVar {
+// backendEnv returns the environment variables that the http backend reads.
+func (s State) backendEnv() []corev1.EnvVar {
 	var list []corev1.EnvVar
 	if s.TokenSecret != "" {
 		list = append(list, fromSecret("TF_HTTP_PASSWORD", s.TokenSecret, "token"))

@@ -20,19 +20,19 @@ const AnnotationAttempt = "okara.dev/attempt"
 // Work is what an [Executor] carries out: the run of a module (a [Spec]) or the release
 // of a chart (a [Release]).
 type Work interface {
-	about() about
-	// build returns the source and the object that reads it, as values to encode as JSON.
-	build() (source, main any, err error)
-	// adjust sets the fields of main that depend on live, which is nil if it does not
+	workInfo() about
+	// buildObjects returns the source and the object that reads it, as values to encode as JSON.
+	buildObjects() (source, main any, err error)
+	// adjustMain sets the fields of main that depend on live, which is nil if it does not
 	// exist yet.
-	adjust(live, main *unstructured.Unstructured) error
+	adjustMain(live, main *unstructured.Unstructured) error
 	observe(live *unstructured.Unstructured) Status
-	// stopped returns the spec fields that keep further runs from starting.
-	stopped(live *unstructured.Unstructured) map[string]any
-	// ending returns the changes required before the next step of a deletion, or nil.
-	ending(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error)
-	// rest removes what is left besides the source, and reports whether it is gone.
-	rest(ctx context.Context, c fluxobj.Client) (gone bool, err error)
+	// stoppedSpec returns the spec fields that keep further runs from starting.
+	stoppedSpec(live *unstructured.Unstructured) map[string]any
+	// endingSpec returns the changes required before the next step of a deletion, or nil.
+	endingSpec(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error)
+	// removeRest removes what is left besides the source, and reports whether it is gone.
+	removeRest(ctx context.Context, c fluxobj.Client) (gone bool, err error)
 }
 
 // about identifies the objects of a work.
@@ -45,13 +45,13 @@ type about struct {
 
 // Namespace returns the namespace of the objects of a work. UID returns the UID of the
 // object that the work is for.
-func Namespace(w Work) string { return w.about().key.Namespace }
-func UID(w Work) types.UID    { return w.about().uid }
+func Namespace(w Work) string { return w.workInfo().key.Namespace }
+func UID(w Work) types.UID    { return w.workInfo().uid }
 
-// asks returns the value of the annotation that requests a run when any part of it
+// requestValue returns the value of the annotation that requests a run when any part of it
 // changes: the user's request, the attempt, or the source, identified by its UID and
 // generation.
-func (a about) asks(source *unstructured.Unstructured) string {
+func (a about) requestValue(source *unstructured.Unstructured) string {
 	return strings.Join([]string{a.request, a.attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")
 }
 
@@ -59,7 +59,7 @@ func (a about) asks(source *unstructured.Unstructured) string {
 // Terraform needs it throughout its lifetime. Deletion takes the reverse order, and waits
 // for the Terraform to be gone. The error is a [*FieldError].
 func Build(w Work) ([]any, error) {
-	source, main, err := w.build()
+	source, main, err := w.buildObjects()
 	if err != nil {
 		return nil, err
 	}
@@ -93,19 +93,19 @@ type Executor struct {
 	Client client.Client // reads the current objects, without a cache
 }
 
-// live returns a client for the objects of a work, and the Terraform or HelmRelease.
-func (e *Executor) live(ctx context.Context, a about) (fluxobj.Client, *unstructured.Unstructured, error) {
+// readLive returns a client for the objects of a work, and the Terraform or HelmRelease.
+func (e *Executor) readLive(ctx context.Context, a about) (fluxobj.Client, *unstructured.Unstructured, error) {
 	c := fluxobj.Client{Client: e.Client, UID: a.uid}
 	live, err := c.Get(ctx, a.version, a.kind, a.key)
 	return c, live, err
 }
 
-// objects returns the objects of a work as the API server accepts them.
-func objects(w Work) (source, main *unstructured.Unstructured, err error) {
-	if w.about().uid == "" {
+// acceptedObjects returns the objects of a work as the API server accepts them.
+func acceptedObjects(w Work) (source, main *unstructured.Unstructured, err error) {
+	if w.workInfo().uid == "" {
 		return nil, nil, fieldf("uid", "the UID of the run's object is required")
 	}
-	from, to, err := w.build()
+	from, to, err := w.buildObjects()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,11 +123,11 @@ func objects(w Work) (source, main *unstructured.Unstructured, err error) {
 // run that is being deleted, only the source is ensured (T1). The account of a release
 // must exist, with its rights.
 func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) {
-	source, main, err := objects(w)
+	source, main, err := acceptedObjects(w)
 	if err != nil {
 		return false, err
 	}
-	c, live, err := e.live(ctx, w.about()) // before the source, since the name may be taken
+	c, live, err := e.readLive(ctx, w.workInfo()) // before the source, since the name may be taken
 	if err != nil {
 		return false, err
 	}
@@ -135,8 +135,8 @@ func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) 
 	if err != nil || live != nil && live.GetDeletionTimestamp() != nil {
 		return changed, err
 	}
-	fluxobj.Annotate(main, fluxobj.AnnotationRequest, w.about().asks(source))
-	if err := w.adjust(live, main); err != nil {
+	fluxobj.Annotate(main, fluxobj.AnnotationRequest, w.workInfo().requestValue(source))
+	if err := w.adjustMain(live, main); err != nil {
 		return changed, err
 	}
 	_, wrote, err := c.Write(ctx, live, main)
@@ -146,18 +146,18 @@ func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) 
 // Observe returns the status of a run. If the run makes no progress, the status has the
 // failure of its source, if any.
 func (e *Executor) Observe(ctx context.Context, w Work) (Status, error) {
-	c, live, err := e.live(ctx, w.about())
+	c, live, err := e.readLive(ctx, w.workInfo())
 	if err != nil {
 		return Status{}, err
 	}
 	status := Observe(w, live)
-	err = status.look(ctx, c, w.about())
+	err = status.useSourceFailure(ctx, c, w.workInfo())
 	return status, err
 }
 
-// look replaces the failure of a run that makes no progress by that of its source, if the
+// useSourceFailure replaces the failure of a run that makes no progress by that of its source, if the
 // source failed. The source of another owner is ignored.
-func (s *Status) look(ctx context.Context, c fluxobj.Client, a about) error {
+func (s *Status) useSourceFailure(ctx context.Context, c fluxobj.Client, a about) error {
 	if s.Phase != Running && s.Phase != Destroying {
 		return nil
 	}
@@ -178,11 +178,11 @@ func (s *Status) look(ctx context.Context, c fluxobj.Client, a about) error {
 // Cancel keeps the controller from starting another run. A run in progress ends first.
 // [Executor.Apply] with a work without Suspend undoes it.
 func (e *Executor) Cancel(ctx context.Context, w Work) error {
-	c, live, err := e.live(ctx, w.about())
+	c, live, err := e.readLive(ctx, w.workInfo())
 	if err != nil || live == nil || fluxobj.Suspended(live) {
 		return err
 	}
-	return c.Change(ctx, live, map[string]any{"spec": w.stopped(live)})
+	return c.Change(ctx, live, map[string]any{"spec": w.stoppedSpec(live)})
 }
 
 // Destroy takes the next step of destroying a run, and reports whether its Terraform or
@@ -195,18 +195,18 @@ func (e *Executor) Cancel(ctx context.Context, w Work) error {
 // would run once more. A release whose account is gone is not deleted: the error is an
 // [*AccountError] (H2).
 func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
-	source, _, err := objects(w)
+	source, _, err := acceptedObjects(w)
 	if err != nil {
 		return false, err
 	}
-	c, live, err := e.live(ctx, w.about())
+	c, live, err := e.readLive(ctx, w.workInfo())
 	switch {
 	case fluxobj.IsTaken(err): // our object was never created
 		return true, nil
 	case err != nil || live == nil:
 		return err == nil, err
 	}
-	how, err := w.ending(ctx, c, live, source)
+	how, err := w.endingSpec(ctx, c, live, source)
 	if err == nil && how != nil {
 		err = c.Change(ctx, live, how)
 	}
@@ -221,14 +221,14 @@ func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
 // suspended first, so that tofu-controller does not finalise it (T13), and Drop removes
 // its finalizers.
 func (e *Executor) Drop(ctx context.Context, w Work) (gone bool, err error) {
-	c, live, err := e.live(ctx, w.about())
+	c, live, err := e.readLive(ctx, w.workInfo())
 	switch {
 	case fluxobj.IsTaken(err):
 		return true, nil
 	case err != nil || live == nil:
 		return err == nil, err
 	case !fluxobj.Suspended(live):
-		return false, c.Change(ctx, live, map[string]any{"spec": w.stopped(live)})
+		return false, c.Change(ctx, live, map[string]any{"spec": w.stoppedSpec(live)})
 	case live.GetDeletionTimestamp() == nil:
 		return false, c.Remove(ctx, live)
 	}
@@ -239,12 +239,12 @@ func (e *Executor) Drop(ctx context.Context, w Work) (gone bool, err error) {
 // whether everything is removed: the source, the Secret of the raw outputs (T7) and the
 // HelmChart of a release that was kept (H4).
 func (e *Executor) Clean(ctx context.Context, w Work) (gone bool, err error) {
-	a := w.about()
+	a := w.workInfo()
 	c := fluxobj.Client{Client: e.Client, UID: a.uid}
 	source, err := c.Clean(ctx, fluxobj.SourceVersion, a.sourceKind, a.sourceKey)
 	if err != nil {
 		return false, err
 	}
-	gone, err = w.rest(ctx, c)
+	gone, err = w.removeRest(ctx, c)
 	return gone && source, err
 }

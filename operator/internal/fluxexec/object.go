@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// attempt returns the annotation of an attempt, or nil if the work has no attempts.
-func attempt(name string) map[string]string {
+// attemptAnnotation returns the annotation of an attempt, or nil if the work has no attempts.
+func attemptAnnotation(name string) map[string]string {
 	if name == "" {
 		return nil
 	}

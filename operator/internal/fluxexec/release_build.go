@@ -40,16 +40,16 @@ func (e *AccountError) Error() string {
 	return fmt.Sprintf("ServiceAccount %s is missing in namespace %s: recreate it with its rights, or the resources of the release would remain", e.Name, e.Namespace)
 }
 
-func (r Release) about() about {
+func (r Release) workInfo() about {
 	at := client.ObjectKey{Namespace: cmp.Or(r.ChartNamespace, r.Namespace), Name: r.Name}
 	return about{helmv2.GroupVersion.String(), helmv2.HelmReleaseKind, r.sourceKind(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, at, r.UID, "", r.Attempt}
 }
 
-func (r Release) build() (source, main any, err error) {
+func (r Release) buildObjects() (source, main any, err error) {
 	if err := r.check(); err != nil {
 		return nil, nil, err
 	}
-	return r.source(), r.release(), nil
+	return r.sourceObject(), r.release(), nil
 }
 
 // meta returns the metadata of the objects in a namespace.
@@ -68,10 +68,10 @@ func (r *Release) sourceKind() string {
 	return sourcev1.OCIRepositoryKind
 }
 
-func (r *Release) source() any {
+func (r *Release) sourceObject() any {
 	kind := metav1.TypeMeta{APIVersion: fluxobj.SourceVersion, Kind: r.sourceKind()}
-	in := r.meta(r.about().sourceKey.Namespace)
-	interval := r.interval()
+	in := r.meta(r.workInfo().sourceKey.Namespace)
+	interval := r.reconcileInterval()
 	var secret *meta.LocalObjectReference
 	if r.Chart.SecretRef != nil {
 		secret = nameOf(r.Chart.SecretRef.Name)
@@ -99,13 +99,13 @@ func (r *Release) source() any {
 	}}
 }
 
-func (r *Release) interval() metav1.Duration {
+func (r *Release) reconcileInterval() metav1.Duration {
 	return metav1.Duration{Duration: cmp.Or(r.Interval.Duration, 10*time.Minute)}
 }
 
 func (r *Release) release() *helmv2.HelmRelease {
 	spec := helmv2.HelmReleaseSpec{
-		Interval:           r.interval(),
+		Interval:           r.reconcileInterval(),
 		Suspend:            r.Suspend,
 		ServiceAccountName: r.ServiceAccountName,
 		ReleaseName:        r.Name,
@@ -113,7 +113,7 @@ func (r *Release) release() *helmv2.HelmRelease {
 		StorageNamespace:   r.Namespace,
 		Install:            &helmv2.Install{Remediation: &helmv2.InstallRemediation{Retries: tries}},
 		Upgrade:            &helmv2.Upgrade{Remediation: &helmv2.UpgradeRemediation{Retries: tries}},
-		DriftDetection:     &helmv2.DriftDetection{Mode: mode(r.Drift)},
+		DriftDetection:     &helmv2.DriftDetection{Mode: driftMode(r.Drift)},
 		Values:             &apiextensions.JSON{Raw: r.Values},
 	}
 	if r.Values == nil {
@@ -135,7 +135,7 @@ func (r *Release) release() *helmv2.HelmRelease {
 		spec.ValuesFrom = append(spec.ValuesFrom, helmv2.ValuesReference{Kind: "Secret", Name: from.Secret, ValuesKey: from.Key})
 	}
 	o := &helmv2.HelmRelease{TypeMeta: metav1.TypeMeta{APIVersion: helmv2.GroupVersion.String(), Kind: helmv2.HelmReleaseKind}, ObjectMeta: r.meta(r.Namespace), Spec: spec}
-	o.Annotations = attempt(r.Attempt)
+	o.Annotations = attemptAnnotation(r.Attempt)
 	return o
 }
 
@@ -145,7 +145,7 @@ func (r *Release) chart(spec helmv2.HelmChartTemplateSpec) *helmv2.HelmChartTemp
 	return &helmv2.HelmChartTemplate{ObjectMeta: &helmv2.HelmChartTemplateObjectMeta{Labels: fluxobj.Labels(r.Labels, r.UID)}, Spec: spec}
 }
 
-func mode(d Drift) helmv2.DriftDetectionMode {
+func driftMode(d Drift) helmv2.DriftDetectionMode {
 	switch d {
 	case DriftReport:
 		return helmv2.DriftDetectionWarn
@@ -155,19 +155,19 @@ func mode(d Drift) helmv2.DriftDetectionMode {
 	return helmv2.DriftDetectionEnabled
 }
 
-// adjust writes out suspend, or an apply would not undo it.
-func (r Release) adjust(_, main *unstructured.Unstructured) error {
+// adjustMain writes out suspend, or an apply would not undo it.
+func (r Release) adjustMain(_, main *unstructured.Unstructured) error {
 	fluxobj.Annotate(main, annotationReset, main.GetAnnotations()[fluxobj.AnnotationRequest])
 	return unstructured.SetNestedField(main.Object, r.Suspend, "spec", "suspend")
 }
 
-func (r Release) stopped(*unstructured.Unstructured) map[string]any {
+func (r Release) stoppedSpec(*unstructured.Unstructured) map[string]any {
 	return map[string]any{"suspend": true}
 }
 
-// ending requires the account of a release to exist until the installed resources are
+// endingSpec requires the account of a release to exist until the installed resources are
 // gone (H2), and suspends the release exactly if those shall stay (H3).
-func (r Release) ending(ctx context.Context, c fluxobj.Client, live, _ *unstructured.Unstructured) (map[string]any, error) {
+func (r Release) endingSpec(ctx context.Context, c fluxobj.Client, live, _ *unstructured.Unstructured) (map[string]any, error) {
 	if live.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
@@ -187,12 +187,12 @@ func (r Release) ending(ctx context.Context, c fluxobj.Client, live, _ *unstruct
 	return map[string]any{"spec": map[string]any{"suspend": r.Keep}}, nil
 }
 
-// rest removes the HelmChart of a release that was kept (H4).
-func (r Release) rest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
+// removeRest removes the HelmChart of a release that was kept (H4).
+func (r Release) removeRest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
 	if r.Chart.OCI != nil {
 		return true, nil
 	}
-	return c.Clean(ctx, fluxobj.SourceVersion, sourcev1.HelmChartKind, client.ObjectKey{Namespace: r.about().sourceKey.Namespace, Name: r.Namespace + "-" + r.Name})
+	return c.Clean(ctx, fluxobj.SourceVersion, sourcev1.HelmChartKind, client.ObjectKey{Namespace: r.workInfo().sourceKey.Namespace, Name: r.Namespace + "-" + r.Name})
 }
 
 // observe reports chart versions as the revisions.
@@ -202,14 +202,14 @@ func (r Release) observe(live *unstructured.Unstructured) Status {
 	status := statusOf(live, ready)
 	status.Failures = fluxobj.Number(live, "status", "failures")
 	status.PlannedRevision = fluxobj.Text(live, "status", "lastAttemptedRevision")
-	status.AppliedRevision = installed(live)
+	status.AppliedRevision = installedVersion(live)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
 		status.Phase = Destroying
 	case fluxobj.Suspended(live):
 		status.Phase = Suspended
 	case !fluxobj.Observed(live) || status.Attempt != r.Attempt:
-	case ready.True() && r.pinned(live):
+	case ready.True() && r.isPinned(live):
 		status.Phase = Applied
 		if r.Drift == DriftReport && conditions["Drifted"].True() {
 			status.Phase = Drifted
@@ -218,12 +218,12 @@ func (r Release) observe(live *unstructured.Unstructured) Status {
 	case ready.False() && conditions["Stalled"].True():
 		status.Phase = Failed
 	}
-	return status.failing(live, ready)
+	return status.withFailure(live, ready)
 }
 
-// pinned reports whether the release has the digest or the commit that it names, if any.
+// isPinned reports whether the release has the digest or the commit that it names, if any.
 // The version of a chart from Git contains the first digits of its commit.
-func (r *Release) pinned(live *unstructured.Unstructured) bool {
+func (r *Release) isPinned(live *unstructured.Unstructured) bool {
 	switch {
 	case r.Chart.OCI != nil && r.Chart.OCI.Digest != "":
 		return strings.HasSuffix(fluxobj.Text(live, "status", "lastAttemptedRevisionDigest"), r.Chart.OCI.Digest)
@@ -233,8 +233,8 @@ func (r *Release) pinned(live *unstructured.Unstructured) bool {
 	return true
 }
 
-// installed returns the version of the chart that was installed last.
-func installed(live *unstructured.Unstructured) string {
+// installedVersion returns the version of the chart that was installed last.
+func installedVersion(live *unstructured.Unstructured) string {
 	history, _, _ := unstructured.NestedSlice(live.Object, "status", "history") // invalid means none
 	if len(history) == 0 {
 		return ""
@@ -264,7 +264,7 @@ func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerRef
 	if err := r.checkChart(); err != nil {
 		return Found{}, err
 	}
-	objects := []any{r.source()}
+	objects := []any{r.sourceObject()}
 	if r.Chart.Helm != nil {
 		objects = append(objects, r.lookup())
 	}
@@ -279,7 +279,7 @@ func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerRef
 		if live, _, err = c.Ensure(ctx, want); err != nil {
 			return Found{}, err
 		}
-		if err := fetched(live); err != nil {
+		if err := checkFetched(live); err != nil {
 			return Found{}, err
 		}
 	}
@@ -292,7 +292,7 @@ func (e *Executor) Unlook(ctx context.Context, r Release) error {
 		if kind == r.sourceKind() || kind == sourcev1.HelmChartKind && r.Chart.Helm != nil {
 			continue
 		}
-		if _, err := (fluxobj.Client{Client: e.Client, UID: r.UID}).Clean(ctx, fluxobj.SourceVersion, kind, r.about().key); err != nil {
+		if _, err := (fluxobj.Client{Client: e.Client, UID: r.UID}).Clean(ctx, fluxobj.SourceVersion, kind, r.workInfo().key); err != nil {
 			return err
 		}
 	}
@@ -304,15 +304,15 @@ func (r *Release) lookup() *sourcev1.HelmChart {
 	return &sourcev1.HelmChart{
 		TypeMeta: metav1.TypeMeta{APIVersion: fluxobj.SourceVersion, Kind: sourcev1.HelmChartKind}, ObjectMeta: r.meta(r.Namespace),
 		Spec: sourcev1.HelmChartSpec{
-			Chart: r.Chart.Helm.Name, Version: r.Chart.Helm.Version, Interval: r.interval(),
+			Chart: r.Chart.Helm.Name, Version: r.Chart.Helm.Version, Interval: r.reconcileInterval(),
 			SourceRef: sourcev1.LocalHelmChartSourceReference{Kind: sourcev1.HelmRepositoryKind, Name: r.Name},
 		},
 	}
 }
 
-// fetched returns nil if source-controller has fetched what the object describes. While a
+// checkFetched returns nil if source-controller has fetched what the object describes. While a
 // fetch fails, only the condition has the observed generation.
-func fetched(o *unstructured.Unstructured) error {
+func checkFetched(o *unstructured.Unstructured) error {
 	ready := fluxobj.Conditions(o)["Ready"]
 	seen := max(ready.Generation, fluxobj.Number(o, "status", "observedGeneration"))
 	switch {
@@ -336,7 +336,7 @@ func foundChart(c v1alpha1.Chart, o *unstructured.Unstructured) Found {
 		f.Digest = revision[i+1:]
 	}
 	if named := c.OCI != nil || c.Git.Tag != "" || c.Git.Semver != ""; !named || f.Version == "" {
-		f.Version = short(f.Digest)
+		f.Version = shortHex(f.Digest)
 	}
 	return f
 }
@@ -344,7 +344,7 @@ func foundChart(c v1alpha1.Chart, o *unstructured.Unstructured) Found {
 // shortest is the number of digits that abbreviate a digest or a commit.
 const shortest = 12
 
-func short(digest string) string {
+func shortHex(digest string) string {
 	_, hex, _ := strings.Cut(digest, ":")
 	return hex[:min(len(hex), shortest)]
 }

@@ -64,8 +64,8 @@ type Failure struct {
 	Message string // the first lines of what the tool said
 }
 
-// failure returns the failure that a condition reports for the current object, or zero.
-func failure(o *unstructured.Unstructured, ready fluxobj.Condition) Failure {
+// reportedFailure returns the failure that a condition reports for the current object, or zero.
+func reportedFailure(o *unstructured.Unstructured, ready fluxobj.Condition) Failure {
 	if !ready.False() || ready.Generation != 0 && ready.Generation != o.GetGeneration() {
 		return Failure{}
 	}
@@ -78,7 +78,7 @@ func failureOf(o *unstructured.Unstructured) Failure {
 	if o == nil {
 		return Failure{}
 	}
-	return failure(o, fluxobj.Conditions(o)["Ready"])
+	return reportedFailure(o, fluxobj.Conditions(o)["Ready"])
 }
 
 // Plan is a plan that waits for approval.
@@ -103,10 +103,10 @@ func statusOf(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
 	return Status{Phase: Running, Reason: ready.Reason, Message: ready.Message, Attempt: live.GetAnnotations()[AnnotationAttempt]}
 }
 
-// failing adds the failure to a status in a phase that can have one.
-func (s Status) failing(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
+// withFailure adds the failure to a status in a phase that can have one.
+func (s Status) withFailure(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
 	if slices.Contains([]Phase{Running, Destroying, Failed}, s.Phase) {
-		s.Failure = failure(live, ready)
+		s.Failure = reportedFailure(live, ready)
 	}
 	return s
 }
@@ -127,11 +127,11 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 		}
 	case fluxobj.Suspended(live):
 		status.Phase = Suspended
-	case s.waits(live):
+	case s.isWaiting(live):
 		status.Phase = Planned
-		status.Plan = s.plan(live)
+		status.Plan = s.waitingPlan(live)
 	case !fluxobj.Handled(live) || status.Attempt != s.Attempt:
-	case s.applied(live):
+	case s.isApplied(live):
 		status.Phase = Applied
 	case !ready.False() || ready.Generation != 0 && ready.Generation != live.GetGeneration():
 	case ready.Reason == "DriftDetected":
@@ -145,7 +145,7 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 		status.Reason = StateLocked
 		status.Lock = locked
 	}
-	return status.failing(live, ready)
+	return status.withFailure(live, ready)
 }
 
 // sourceFails reports whether a reason is about the source, which Apply ensures.
@@ -161,32 +161,32 @@ func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxo
 	return id
 }
 
-// pinned reports whether a revision has the module digest of the run (T3).
-func (s *Spec) pinned(revision string) bool { return strings.HasSuffix(revision, s.Module.Digest) }
+// isPinned reports whether a revision has the module digest of the run (T3).
+func (s *Spec) isPinned(revision string) bool { return strings.HasSuffix(revision, s.Module.Digest) }
 
-// applied reports whether a Terraform matches its spec and the module of the run. A plan
+// isApplied reports whether a Terraform matches its spec and the module of the run. A plan
 // without changes is not applied and moves only lastPlannedRevision. A run that only
 // compares has no plan.
-func (s *Spec) applied(live *unstructured.Unstructured) bool {
+func (s *Spec) isApplied(live *unstructured.Unstructured) bool {
 	planned := fluxobj.Text(live, "status", "lastPlannedRevision")
-	current := s.pinned(planned) || planned == "" && s.Approval == ApprovalNone
+	current := s.isPinned(planned) || planned == "" && s.Approval == ApprovalNone
 	pending := fluxobj.Text(live, "status", "plan", "pending") != ""
 	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) && current && !pending
 }
 
-// waits reports whether a plan waits for approval (T8): a plan is briefly pending even if
+// isWaiting reports whether a plan waits for approval (T8): a plan is briefly pending even if
 // it needs none.
-func (s *Spec) waits(live *unstructured.Unstructured) bool {
+func (s *Spec) isWaiting(live *unstructured.Unstructured) bool {
 	force, _, _ := unstructured.NestedBool(live.Object, "spec", "force")
 	only, _, _ := unstructured.NestedBool(live.Object, "spec", "planOnly")
 	pending := fluxobj.Text(live, "status", "plan", "pending") != "" && fluxobj.Text(live, "spec", "approvePlan") == ""
 	current := fluxobj.Number(live, "status", "lastPlannedGeneration") == live.GetGeneration() &&
-		s.pinned(fluxobj.Text(live, "status", "lastPlannedRevision"))
+		s.isPinned(fluxobj.Text(live, "status", "lastPlannedRevision"))
 	return pending && !force && !only && current
 }
 
-// plan returns the plan that waits.
-func (s *Spec) plan(live *unstructured.Unstructured) *Plan {
+// waitingPlan returns the plan that waits.
+func (s *Spec) waitingPlan(live *unstructured.Unstructured) *Plan {
 	p := &Plan{Generation: live.GetGeneration(), ConfigMap: "tfplan-default-" + live.GetName()}
 	g := gateOf(live)
 	if g.Generation != live.GetGeneration() || g.Digest == "" {

@@ -27,13 +27,13 @@ func Terraforms() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(terraformVersion, terraformKind)
 }
 
-func (s Spec) about() about {
+func (s Spec) workInfo() about {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
 	return about{terraformVersion, terraformKind, fluxobj.OCIKind, key, key, s.UID, s.Request, s.Attempt}
 }
 
-// adjust sets approvePlan of a run that exists already.
-func (s Spec) adjust(live, main *unstructured.Unstructured) error {
+// adjustMain sets approvePlan of a run that exists already.
+func (s Spec) adjustMain(live, main *unstructured.Unstructured) error {
 	if live == nil {
 		return nil
 	}
@@ -47,21 +47,21 @@ func (s Spec) approve(live, want *unstructured.Unstructured) string {
 		return built
 	}
 	switch {
-	case s.Approval == ApprovalManual && now != "" && carries(live):
+	case s.Approval == ApprovalManual && now != "" && hasOpenApproval(live):
 		return now
-	case built == approveAuto && s.Drift == DriftReport && (now == approveNone || s.applied(live)):
+	case built == approveAuto && s.Drift == DriftReport && (now == approveNone || s.isApplied(live)):
 		return approveNone // it has been applied: from now on only compare
 	}
 	return built
 }
 
-// carries reports whether an approval has yet to be carried out.
-func carries(live *unstructured.Unstructured) bool {
-	return fluxobj.Text(live, "spec", "approvePlan") == fluxobj.Text(live, "status", "plan", "pending") && !gateOf(live).refused(live)
+// hasOpenApproval reports whether an approval has yet to be carried out.
+func hasOpenApproval(live *unstructured.Unstructured) bool {
+	return fluxobj.Text(live, "spec", "approvePlan") == fluxobj.Text(live, "status", "plan", "pending") && !gateOf(live).isRefused(live)
 }
 
-// stopped also revokes the approval of a plan (T4).
-func (s Spec) stopped(live *unstructured.Unstructured) map[string]any {
+// stoppedSpec also revokes the approval of a plan (T4).
+func (s Spec) stoppedSpec(live *unstructured.Unstructured) map[string]any {
 	approve := fluxobj.Text(live, "spec", "approvePlan")
 	if approve != approveAuto && approve != approveNone {
 		approve = ""
@@ -69,8 +69,8 @@ func (s Spec) stopped(live *unstructured.Unstructured) map[string]any {
 	return map[string]any{"suspend": true, "approvePlan": approve}
 }
 
-// ending ensures the source first (T1).
-func (s Spec) ending(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error) {
+// endingSpec ensures the source first (T1).
+func (s Spec) endingSpec(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error) {
 	source, _, err := c.Ensure(ctx, source)
 	if err != nil {
 		return nil, err
@@ -81,11 +81,11 @@ func (s Spec) ending(ctx context.Context, c fluxobj.Client, live, source *unstru
 		if destroys == !s.Keep {
 			return nil, nil
 		}
-		how := s.stopped(live)
+		how := s.stoppedSpec(live)
 		how["destroyResourcesOnDeletion"] = !s.Keep
 		return map[string]any{"spec": how}, nil
 	}
-	asked := s.about().asks(source)
+	asked := s.workInfo().requestValue(source)
 	if !fluxobj.Suspended(live) && len(hooks) == 0 && destroys == !s.Keep && live.GetAnnotations()[fluxobj.AnnotationRequest] == asked {
 		return nil, nil
 	}
@@ -111,9 +111,9 @@ func (s Spec) outputsIn(ctx context.Context, c client.Client) (*corev1.Secret, e
 	return secret, err
 }
 
-// rest removes the Secret of the outputs if tofu-controller wrote it, which then made the
+// removeRest removes the Secret of the outputs if tofu-controller wrote it, which then made the
 // Terraform its owner.
-func (s Spec) rest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
+func (s Spec) removeRest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
 	secret, err := s.outputsIn(ctx, c.Client)
 	if err != nil || secret == nil {
 		return err == nil, err
@@ -165,8 +165,8 @@ func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 		var err error
 		if kind, is := data[name+typeSuffix]; !is {
 			o.Value, err = json.Marshal(string(value))
-		} else if o.Type, err = compact(kind); err == nil {
-			o.Value, err = compact(value)
+		} else if o.Type, err = compactJSON(kind); err == nil {
+			o.Value, err = compactJSON(value)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("output %s is neither a string nor JSON with its type", name) // without the value, which may be secret
@@ -176,7 +176,7 @@ func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 	return all, nil
 }
 
-func compact(text []byte) (json.RawMessage, error) {
+func compactJSON(text []byte) (json.RawMessage, error) {
 	var b bytes.Buffer
 	err := json.Compact(&b, text)
 	return b.Bytes(), err

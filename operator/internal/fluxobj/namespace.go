@@ -64,8 +64,8 @@ type RunNetwork struct {
 	Egress []networkingv1.NetworkPolicyEgressRule // allowed in addition
 }
 
-// role returns the ClusterRole of the account in the namespace.
-func (h RunNamespace) role() string {
+// accountRole returns the ClusterRole of the account in the namespace.
+func (h RunNamespace) accountRole() string {
 	if h.Charts {
 		return "edit"
 	}
@@ -110,7 +110,7 @@ func DeleteNamespace(ctx context.Context, c client.Client, name string, uid type
 // Provision creates or updates what a run needs in its namespace. If an object belongs to
 // another owner, the error is a [*TakenError].
 func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
-	if err := bound(ctx, c, h.Name); err != nil {
+	if err := ensureBound(ctx, c, h.Name); err != nil {
 		return err
 	}
 	if h.Network.None {
@@ -119,8 +119,8 @@ func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 			return err
 		}
 	}
-	for _, o := range h.empty() {
-		if _, err := Write(ctx, c, o, h.UID, func(o client.Object) error { h.fill(o); return nil }); err != nil {
+	for _, o := range h.emptyObjects() {
+		if _, err := Write(ctx, c, o, h.UID, func(o client.Object) error { h.fillObject(o); return nil }); err != nil {
 			return err
 		}
 	}
@@ -131,21 +131,21 @@ func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 // the binding that gives the operator access to its Secrets. It is pure.
 func (h RunNamespace) Objects() []client.Object {
 	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}}}}
-	all = append(all, h.empty()...)
+	all = append(all, h.emptyObjects()...)
 	kinds := []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 	}
 	for i := range all {
 		all[i].GetObjectKind().SetGroupVersionKind(kinds[i])
-		h.fill(all[i])
+		h.fillObject(all[i])
 		Mark(all[i], h.UID)
 	}
 	return all
 }
 
-// empty returns the objects of a run namespace with only their names set.
-func (h RunNamespace) empty() []client.Object {
+// emptyObjects returns the objects of a run namespace with only their names set.
+func (h RunNamespace) emptyObjects() []client.Object {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
 	all := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta(h.account())}, &rbacv1.RoleBinding{ObjectMeta: meta(Account)}}
 	if !h.Network.None {
@@ -156,13 +156,13 @@ func (h RunNamespace) empty() []client.Object {
 
 func (h RunNamespace) account() string { return cmp.Or(h.Account, Account) }
 
-// fill sets the contents of an object of a run namespace.
-func (h RunNamespace) fill(o client.Object) {
+// fillObject sets the contents of an object of a run namespace.
+func (h RunNamespace) fillObject(o client.Object) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:
 		o.Annotations = h.Annotations
 	case *rbacv1.RoleBinding:
-		o.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.role()}
+		o.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.accountRole()}
 		o.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: h.account()}}
 	case *networkingv1.NetworkPolicy:
 		o.Spec = h.Network.policy()
@@ -244,11 +244,11 @@ func Enter(ctx context.Context, c client.Client, namespace string) error {
 	if _, marked := ns.Labels[v1alpha1.LabelTenant]; !marked {
 		return &NotAllowedError{namespace}
 	}
-	return bound(ctx, c, namespace)
+	return ensureBound(ctx, c, namespace)
 }
 
-// bound calls Bind unless the binding exists.
-func bound(ctx context.Context, c client.Client, namespace string) error {
+// ensureBound calls Bind unless the binding exists.
+func ensureBound(ctx context.Context, c client.Client, namespace string) error {
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, &rbacv1.RoleBinding{})
 	if apierrors.IsNotFound(err) {
 		return Bind(ctx, c, namespace)

@@ -79,7 +79,7 @@ func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types
 		return false, err
 	}
 	if !Ours(o, uid) {
-		return false, taken(c, o, key)
+		return false, takenError(c, o, key)
 	}
 	before := o.DeepCopyObject()
 	if err := set(o); err != nil {
@@ -107,7 +107,7 @@ func Delete(ctx context.Context, c client.Client, o client.Object, uid types.UID
 	return false, client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &own, ResourceVersion: &version}))
 }
 
-func taken(c client.Client, o client.Object, key client.ObjectKey) error {
+func takenError(c client.Client, o client.Object, key client.ObjectKey) error {
 	kind, err := apiutil.GVKForObject(o, c.Scheme())
 	if err != nil {
 		return err

@@ -34,12 +34,12 @@ func Conditions(o *unstructured.Unstructured) map[string]Condition {
 	for _, condition := range list {
 		m, _ := condition.(map[string]any)
 		generation, _ := m["observedGeneration"].(int64)
-		all[word(m, "type")] = Condition{word(m, "status"), word(m, "reason"), word(m, "message"), generation, word(m, "lastTransitionTime")}
+		all[stringAt(m, "type")] = Condition{stringAt(m, "status"), stringAt(m, "reason"), stringAt(m, "message"), generation, stringAt(m, "lastTransitionTime")}
 	}
 	return all
 }
 
-func word(m map[string]any, key string) string {
+func stringAt(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return s
 }

@@ -105,7 +105,7 @@ func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.Obj
 	case apierrors.IsNotFound(err) && !isUnserved(err):
 		return nil, nil
 	case err != nil:
-		return nil, known(err, o)
+		return nil, missingError(err, o)
 	case !Ours(o, c.UID):
 		return o, &TakenError{Kind: kind, Key: key}
 	}
@@ -115,19 +115,19 @@ func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.Obj
 // Write creates or updates an object to match want, and returns the result. live is the
 // result of [Client.Get].
 func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
-	if live != nil && SameSource(live, want) && covers(live.Object, want.Object) {
+	if live != nil && SameSource(live, want) && coversValue(live.Object, want.Object) {
 		return live, false, nil
 	}
 	now = want.DeepCopy()
 	if live == nil {
-		return now, true, known(c.Create(ctx, now, client.FieldOwner(Owner)), now)
+		return now, true, missingError(c.Create(ctx, now, client.FieldOwner(Owner)), now)
 	}
-	if err := c.own(ctx, live); err != nil {
+	if err := c.ownFields(ctx, live); err != nil {
 		return nil, false, err
 	}
 	now.SetUID(live.GetUID()) // not an object that replaced it
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(now), client.FieldOwner(Owner), client.ForceOwnership)
-	return now, true, known(err, now)
+	return now, true, missingError(err, now)
 }
 
 // Ensure creates or updates an object to match want, and returns the result.
@@ -158,9 +158,9 @@ func IsTaken(err error) bool {
 	return is
 }
 
-// own transfers fields that the create or a patch set to the field owner of applies.
+// ownFields transfers fields that the create or a patch set to the field owner of applies.
 // Otherwise later applies would not remove them.
-func (c Client) own(ctx context.Context, live *unstructured.Unstructured) error {
+func (c Client) ownFields(ctx context.Context, live *unstructured.Unstructured) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // Flux writes statuses meanwhile
 		whole, err := c.Get(ctx, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
 		if err != nil || whole == nil {
@@ -196,7 +196,7 @@ func (c Client) Remove(ctx context.Context, live *unstructured.Unstructured) err
 	return client.IgnoreNotFound(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
 }
 
-func known(err error, o *unstructured.Unstructured) error {
+func missingError(err error, o *unstructured.Unstructured) error {
 	if meta.IsNoMatchError(err) || isUnserved(err) {
 		return &MissingError{o.GroupVersionKind().GroupKind()}
 	}
@@ -209,16 +209,16 @@ func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// covers reports whether live contains all of want. It may contain more, from defaults
+// coversValue reports whether live contains all of want. It may contain more, from defaults
 // and controllers.
-func covers(live, want any) bool {
+func coversValue(live, want any) bool {
 	switch want := want.(type) {
 	case nil:
 		return live == nil
 	case map[string]any:
 		live, _ := live.(map[string]any)
 		for key, value := range want {
-			if !covers(live[key], value) {
+			if !coversValue(live[key], value) {
 				return false
 			}
 		}
@@ -229,7 +229,7 @@ func covers(live, want any) bool {
 			return false
 		}
 		for i := range want {
-			if !covers(live[i], want[i]) {
+			if !coversValue(live[i], want[i]) {
 				return false
 			}
 		}

@@ -39,7 +39,7 @@ func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Sta
 			return false, now, err
 		}
 	}
-	gone, err = r.clean(ctx, run)
+	gone, err = r.cleanRun(ctx, run)
 	return gone, now, err
 }
 
@@ -73,24 +73,24 @@ func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
 	if gone, err := r.Flux.Drop(ctx, run.Work()); err != nil || !gone {
 		return false, err
 	}
-	return r.clean(ctx, run)
+	return r.cleanRun(ctx, run)
 }
 
-// clean removes what a run left in the cluster after its Terraform is gone, and reports
+// cleanRun removes what a run left in the cluster after its Terraform is gone, and reports
 // whether everything is removed.
-func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
-	gone, err = r.remove(ctx, run)
+func (r *Runner) cleanRun(ctx context.Context, run *Run) (gone bool, err error) {
+	gone, err = r.removeCopies(ctx, run)
 	if !apierrors.IsForbidden(err) {
 		return gone, err
 	}
-	closed, failed := r.closed(ctx, run)
+	closed, failed := r.isClosed(ctx, run)
 	if closed || failed != nil {
 		return closed, failed
 	}
 	return false, err
 }
 
-func (r *Runner) remove(ctx context.Context, run *Run) (gone bool, err error) {
+func (r *Runner) removeCopies(ctx context.Context, run *Run) (gone bool, err error) {
 	if gone, err = r.Flux.Clean(ctx, run.Work()); err != nil || run.Module == nil {
 		return gone, err // copies for a chart are deleted with its namespace
 	}
@@ -106,10 +106,10 @@ func (r *Runner) remove(ctx context.Context, run *Run) (gone bool, err error) {
 	return gone && deleted, err
 }
 
-// closed reports whether nothing of a run is left in its namespace, or will be: the
+// isClosed reports whether nothing of a run is left in its namespace, or will be: the
 // namespace is gone, is being deleted, or was to be the run's alone. In the last case it
 // is removed as a whole, or belongs to another owner.
-func (r *Runner) closed(ctx context.Context, run *Run) (bool, error) {
+func (r *Runner) isClosed(ctx context.Context, run *Run) (bool, error) {
 	ns := &corev1.Namespace{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: fluxexec.Namespace(run.Work())}, ns)
 	if err != nil {

@@ -96,7 +96,7 @@ func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, er
 	}
 	if run.Chart != nil {
 		if !run.ends { // values are only for installing
-			_, err = r.copies(ctx, run)
+			_, err = r.copySecrets(ctx, run)
 		}
 		return 0, err
 	}
@@ -109,7 +109,7 @@ func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, er
 		return 0, err
 	}
 	ready.Into(run.Module)
-	versions, err := r.copies(ctx, run)
+	versions, err := r.copySecrets(ctx, run)
 	if run.Request != nil {
 		run.Module.Request = run.Request(ready.Request, versions)
 	}
@@ -155,9 +155,9 @@ func ownershipLost(err error) bool {
 	return ok
 }
 
-// copies writes the Secrets that a run reads to its namespace, and returns a value that
+// copySecrets writes the Secrets that a run reads to its namespace, and returns a value that
 // changes with them.
-func (r *Runner) copies(ctx context.Context, run *Run) (versions string, err error) {
+func (r *Runner) copySecrets(ctx context.Context, run *Run) (versions string, err error) {
 	var all []string
 	for _, c := range run.Copies {
 		s, err := r.copy(ctx, run, c)

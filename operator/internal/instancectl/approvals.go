@@ -33,24 +33,24 @@ func (p *reconciliation) decide() {
 			was := p.inbox.doc.Records[a.Spec.Target.Name]
 			p.decided[a.Name] = p.inbox.decide(a, o)
 			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && requestsChange(was) {
-				p.rejected(o, a.Spec.Reason)
+				p.noteRejected(o, a.Spec.Reason)
 			}
 		case v1alpha1.ApprovalAccepted:
-			if s := outcome(a, p.inbox.doc.Records[a.Spec.Target.Name]); s != nil {
+			if s := approvalOutcome(a, p.inbox.doc.Records[a.Spec.Target.Name]); s != nil {
 				p.decided[a.Name] = *s
 			}
 		}
 	}
 }
 
-// rejected notes on an Instance that the change in its spec was rejected.
-func (p *reconciliation) rejected(o *v1alpha1.Instance, why string) {
+// noteRejected notes on an Instance that the change in its spec was rejected.
+func (p *reconciliation) noteRejected(o *v1alpha1.Instance, why string) {
 	h := p.news[o.Name]
 	if h == nil {
 		h = o.Status.Handled.DeepCopy()
 	}
 	if h == nil {
-		h = heard(o)
+		h = requestedNow(o)
 	}
 	h.Refused = "it was rejected"
 	h.RefusedGeneration = o.Generation
@@ -86,11 +86,11 @@ func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appr
 	if a.Spec.Decision == v1alpha1.DecisionReject {
 		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
-	approver := k.users.actor(a.Spec.Approver)
+	approver := k.users.actorNamed(a.Spec.Approver)
 	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && maybeSame(approver, asker) {
 		return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the requester, %s: approve in the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
 	}
-	err := k.step(approver, event)
+	err := k.applyEvent(approver, event)
 	switch {
 	case errors.Is(err, lifecycle.ErrDenied):
 		return refused(v1alpha1.ApprovalRefused, "%v", err)
@@ -104,8 +104,8 @@ func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appr
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalAccepted}
 }
 
-// outcome is the result of an accepted Approval; nil: its run has not ended.
-func outcome(a *v1alpha1.Approval, r *lifecycle.Record) *v1alpha1.ApprovalStatus {
+// approvalOutcome is the result of an accepted Approval; nil: its run has not ended.
+func approvalOutcome(a *v1alpha1.Approval, r *lifecycle.Record) *v1alpha1.ApprovalStatus {
 	if r == nil {
 		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: "the Instance is gone"}
 	}
@@ -127,8 +127,8 @@ func isRequest(plan string) bool {
 	return plan == v1alpha1.PlanRequest || strings.HasPrefix(plan, v1alpha1.PlanRequest+"@")
 }
 
-// approval writes the result of an Approval, and deletes it after its lifetime.
-func (p *reconciliation) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
+// writeApproval writes the result of an Approval, and deletes it after its lifetime.
+func (p *reconciliation) writeApproval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
 	if a.CreationTimestamp.Add(v1alpha1.ApprovalLife).Before(p.inbox.now) {
 		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))
 	}

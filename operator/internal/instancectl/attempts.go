@@ -48,7 +48,7 @@ func advanceAttempts(ctx context.Context, p *reconciliation) {
 		close(found)
 	}()
 	for e := range found {
-		p.serve(e)
+		p.applyOwn(e)
 	}
 }
 
@@ -63,7 +63,7 @@ func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record)
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case err != nil && (over || final(err)):
+	case err != nil && (over || isFinal(err)):
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1, State: true}}
 	case err != nil:
 		return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
@@ -80,7 +80,7 @@ func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record)
 // executeAttempt calls the executor.
 func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecycle.Record) (run.Status, error) {
 	if a.Kind == lifecycle.RunDestroy {
-		if err := p.c.untaken(ctx, a.Namespace, a.UID); err != nil {
+		if err := p.c.checkUntaken(ctx, a.Namespace, a.UID); err != nil {
 			return run.Status{}, err
 		}
 		return p.c.Executor.Destroy(ctx, a)
@@ -110,8 +110,8 @@ func endOverdue(ctx context.Context, p *reconciliation, a Attempt, st run.Status
 	return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: text, Resources: -1, State: true}}
 }
 
-// final reports errors that last until a user changes something.
-func final(err error) bool {
+// isFinal reports errors that last until a user changes something.
+func isFinal(err error) bool {
 	_, taken := errors.AsType[*fluxobj.TakenError](err)
 	return taken
 }
@@ -170,7 +170,7 @@ type Executor interface {
 // module, and the labels of the namespace in which it runs. It has no side effects. The
 // error is for the author of the Template or the Instance.
 func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a Attempt, labels map[string]string, err error) {
-	t, err := readTemplate(tmpl, s.known())
+	t, err := readTemplate(tmpl, s.knownConfig())
 	if err != nil {
 		return a, nil, err
 	}
@@ -178,7 +178,7 @@ func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version
 		return a, nil, fmt.Errorf("Template %s installs a chart: only instances of modules are rendered", tmpl.Name)
 	}
 	t = t.WithDefaults(s.Defaults)
-	if err := t.CheckExpressions(s.known()); err != nil {
+	if err := t.CheckExpressions(s.knownConfig()); err != nil {
 		return a, nil, err
 	}
 	schema, err := schemaOf(t, m.Inputs, m.Outputs)

@@ -30,9 +30,9 @@ type Settings struct {
 	Users     Users
 }
 
-func (s Settings) machine() *lifecycle.Machine { return &lifecycle.Machine{Limits: s.Limits} }
+func (s Settings) newMachine() *lifecycle.Machine { return &lifecycle.Machine{Limits: s.Limits} }
 
-func (s Settings) known() template.Known {
+func (s Settings) knownConfig() template.Known {
 	return template.Known{Config: slices.Sorted(maps.Keys(s.Config))}
 }
 
@@ -64,7 +64,7 @@ func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	if err != nil {
 		return nil, false
 	}
-	return c.entry(o), true
+	return c.cachedEntry(o), true
 }
 
 // object returns the object of a template; [lifecycle.ErrNotFound] if there is none.
@@ -90,17 +90,17 @@ func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
 		return nil, false // the cache has stopped
 	}
-	c.forget(list.Items)
+	c.forgetDeleted(list.Items)
 	all = make([]template.Entry, 0, len(list.Items))
 	for i := range list.Items {
-		all = append(all, *c.entry(&list.Items[i]))
+		all = append(all, *c.cachedEntry(&list.Items[i]))
 	}
 	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
 	return all, true
 }
 
-// forget clears the cache of entries if many of them are of deleted objects.
-func (c *Catalog) forget(there []v1alpha1.Template) {
+// forgetDeleted clears the cache of entries if many of them are of deleted objects.
+func (c *Catalog) forgetDeleted(there []v1alpha1.Template) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.known) <= 2*len(there) {
@@ -115,7 +115,7 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry,
 	if err != nil {
 		return nil, err
 	}
-	e := c.entry(o)
+	e := c.cachedEntry(o)
 	if version == "" || version == e.Source.Version || e.Problem != "" {
 		return e, nil
 	}
@@ -166,26 +166,26 @@ func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
 	return template.Source{}, false
 }
 
-// entry returns the entry of an object, made once for each version of the object.
-func (c *Catalog) entry(o *v1alpha1.Template) *template.Entry {
+// cachedEntry returns the entry of an object, made once for each version of the object.
+func (c *Catalog) cachedEntry(o *v1alpha1.Template) *template.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if had, ok := c.known[o.UID]; ok && had.version == o.ResourceVersion {
 		return had.entry
 	}
-	e := c.settings.entry(o)
+	e := c.settings.templateEntry(o)
 	c.known[o.UID] = cachedEntry{o.ResourceVersion, e}
 	return e
 }
 
-// entry makes a template of an object and its status. If it cannot be launched, its
+// templateEntry makes a template of an object and its status. If it cannot be launched, its
 // Problem says why.
-func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
+func (s Settings) templateEntry(o *v1alpha1.Template) *template.Entry {
 	e := &template.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
-	t, err := readTemplate(o, s.known())
+	t, err := readTemplate(o, s.knownConfig())
 	if err == nil {
 		t = t.WithDefaults(s.Defaults)
-		err = t.CheckExpressions(s.known())
+		err = t.CheckExpressions(s.knownConfig())
 	}
 	if err != nil {
 		e.Problem = err.Error()

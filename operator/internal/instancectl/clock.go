@@ -23,7 +23,7 @@ type Clock struct {
 	latest time.Time     // last result of Now; time never goes back
 }
 
-func (c *Clock) local() time.Time {
+func (c *Clock) localTime() time.Time {
 	if c.Here == nil {
 		return time.Now()
 	}
@@ -42,14 +42,14 @@ func (w *watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.next.RoundTrip(r)
 	if err == nil {
 		if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-			w.clock.heard(date, w.clock.local())
+			w.clock.recordServerTime(date, w.clock.localTime())
 		}
 	}
 	return resp, err
 }
 
-// heard records the time of the API server. Its header has whole seconds, cut off.
-func (c *Clock) heard(date, here time.Time) {
+// recordServerTime records the time of the API server. Its header has whole seconds, cut off.
+func (c *Clock) recordServerTime(date, here time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	offset := date.Sub(here)
@@ -63,7 +63,7 @@ func (c *Clock) heard(date, here time.Time) {
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.local().Add(c.offset).UTC().Round(0)
+	now := c.localTime().Add(c.offset).UTC().Round(0)
 	if now.Before(c.latest) {
 		now = c.latest
 	}

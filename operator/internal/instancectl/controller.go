@@ -72,7 +72,7 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 		o.Clock = &Clock{}
 	}
 	return &Controller{
-		Options: o, client: c, live: live, machine: o.machine(), catalog: NewCatalog(c, o.Settings), events: recorder,
+		Options: o, client: c, live: live, machine: o.newMachine(), catalog: NewCatalog(c, o.Settings), events: recorder,
 		records: records.Store{Client: live, Namespace: o.Operator}, retries: flowcontrol.NewBackOff(minRetry, maxRetry), unrecorded: map[types.UID]bool{},
 	}
 }
@@ -104,16 +104,16 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 // Reconcile does all that is due, and returns after how long more may be due. After an
 // error it must be called again.
 func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
-	p, err := c.begin(ctx)
+	p, err := c.beginReconcile(ctx)
 	if err != nil {
 		return 0, err
 	}
 	advanceAttempts(ctx, p)
-	p.news = p.inbox.hearAll(p.objects)
+	p.news = p.inbox.applyAllRequests(p.objects)
 	p.decide()
 	p.decidePending()
-	changed := p.write(ctx)
-	return p.next(changed), ctx.Err()
+	changed := p.writeResults(ctx)
+	return p.nextDue(changed), ctx.Err()
 }
 
 // reconciliation is one reconcile of all objects.
@@ -135,7 +135,7 @@ type reconciliation struct {
 	retry     time.Duration                      // until the next try of what failed; 0: nothing did
 }
 
-func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
+func (c *Controller) beginReconcile(ctx context.Context) (*reconciliation, error) {
 	p := &reconciliation{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, restored: map[string]bool{}, unkept: map[string]bool{}}
 	in := client.InNamespace(c.Namespace)
 	var instances v1alpha1.InstanceList
@@ -146,7 +146,7 @@ func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
 			return nil, err
 		}
 	}
-	p.objects = c.overlay.over(instances.Items)
+	p.objects = c.overlay.overlayWrites(instances.Items)
 	p.templates = templates.Items
 	p.approvals = approvals.Items
 	restoreStatuses(ctx, p)
@@ -157,11 +157,11 @@ func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
 		c.pools = poolsOf(p.templates)
 	}
 	now := c.Clock.Now()
-	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
+	d, broken := buildDocument(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
 	p.before = d
 	p.broken = broken
 	keepRecords(ctx, p)
-	p.inbox = &inbox{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
+	p.inbox = &inbox{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: randomSeed, doc: d}
 	return p, nil
 }
 
@@ -170,33 +170,33 @@ func (p *reconciliation) decidePending() {
 	k := p.inbox
 	events, _ := k.doc.Pending(p.c.catalog, p.c.Concurrency, k.now)
 	for _, e := range events {
-		p.serve(e)
+		p.applyOwn(e)
 	}
 	for _, e := range p.c.machine.Outstanding(k.doc) {
 		switch e.Kind {
 		case lifecycle.Notify:
-			p.notice(e)
+			p.reportNotice(e)
 		case lifecycle.Archive: // a cluster keeps the object as long as it is needed
-			p.serve(lifecycle.Archived{ID: e.Ref.ID})
+			p.applyOwn(lifecycle.Archived{ID: e.Ref.ID})
 		case lifecycle.Remove:
-			p.serve(lifecycle.Removed{ID: e.Ref.ID})
+			p.applyOwn(lifecycle.Removed{ID: e.Ref.ID})
 		}
 	}
 }
 
-// serve applies an event of the operator itself; an event that does not fit is ignored.
-func (p *reconciliation) serve(e lifecycle.Event) { _ = p.inbox.step(lifecycle.Actor{}, e) }
+// applyOwn applies an event of the operator itself; an event that does not fit is ignored.
+func (p *reconciliation) applyOwn(e lifecycle.Event) { _ = p.inbox.applyEvent(lifecycle.Actor{}, e) }
 
-// notice reports a notice as an event of the Instance.
-func (p *reconciliation) notice(e lifecycle.Effect) {
-	if o := p.byName[e.Ref.ID]; o != nil && !stalls(e.Notice.Kind) {
+// reportNotice reports a notice as an event of the Instance.
+func (p *reconciliation) reportNotice(e lifecycle.Effect) {
+	if o := p.byName[e.Ref.ID]; o != nil && !isReported(e.Notice.Kind) {
 		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.inbox.doc.Records[e.Ref.ID], e.Notice))
 	}
-	p.serve(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+	p.applyOwn(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
 
-// stalls reports whether the conditions of an Instance report a notice, with an event.
-func stalls(kind string) bool {
+// isReported reports whether the conditions of an Instance report a notice, with an event.
+func isReported(kind string) bool {
 	return slices.Contains([]string{lifecycle.NoticeFailed, lifecycle.NoticeDestroyFailed, lifecycle.NoticeRejected}, kind)
 }
 
@@ -209,8 +209,8 @@ func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {
 
 func eventReason(kind string) string { return string(phaseOf(lifecycle.Phase(kind))) }
 
-// next is after how long more may be due.
-func (p *reconciliation) next(changed bool) time.Duration {
+// nextDue is after how long more may be due.
+func (p *reconciliation) nextDue(changed bool) time.Duration {
 	if changed || p.again {
 		return time.Millisecond
 	}

@@ -6,7 +6,7 @@
 // # Objects and the document
 //
 // The status of an Instance has its record, as a ledger would keep it, with the templates
-// that its runs use ([record], [status]); the other fields that users read are derived from
+// that its runs use ([recordIn], [statusFor]); the other fields that users read are derived from
 // it. The spec is the desired state. Where it differs from status.handled, which holds what
 // the operator has processed, it is a request, and requests become events of the machine
 // ([inbox]): no matter whether the portal or kubectl wrote them, the machine decides about

@@ -35,13 +35,13 @@ type inbox struct {
 	effects   []lifecycle.Effect
 }
 
-// changer is the user that changed an Instance last.
-func (k *inbox) changer(o *v1alpha1.Instance) lifecycle.Actor {
-	return k.users.actor(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
+// changingUser is the user that changed an Instance last.
+func (k *inbox) changingUser(o *v1alpha1.Instance) lifecycle.Actor {
+	return k.users.actorNamed(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
 
-// step applies one event; a refused event leaves the document unchanged.
-func (k *inbox) step(a lifecycle.Actor, e lifecycle.Event) error {
+// applyEvent applies one event; a refused event leaves the document unchanged.
+func (k *inbox) applyEvent(a lifecycle.Actor, e lifecycle.Event) error {
 	d, effects, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
 	if err == nil {
 		k.doc = d
@@ -50,35 +50,35 @@ func (k *inbox) step(a lifecycle.Actor, e lifecycle.Event) error {
 	return err
 }
 
-// hear applies what is new in an Instance compared with its status, and returns its new
+// applyRequests applies what is new in an Instance compared with its status, and returns its new
 // Handled, or nil. An Instance whose template is not ready yet waits.
-func (k *inbox) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
+func (k *inbox) applyRequests(o *v1alpha1.Instance) *v1alpha1.Handled {
 	r := k.doc.Records[o.Name]
-	handled := heard(o)
+	handled := requestedNow(o)
 	switch {
 	case r == nil && o.DeletionTimestamp != nil:
 		return nil
-	case r == nil && o.Spec.Owner == nil && managed(o):
+	case r == nil && o.Spec.Owner == nil && isManaged(o):
 		return nil // a member that was created and never recorded
-	case r == nil || o.Spec.Owner != nil && unclaimed(r):
+	case r == nil || o.Spec.Owner != nil && isUnclaimed(r):
 		return k.launch(o, r, handled)
 	case o.DeletionTimestamp != nil:
-		k.end(r)
-		return k.last(o, r, handled)
+		k.endInstance(r)
+		return k.applyLast(o, r, handled)
 	}
-	return k.changes(o, r, handled)
+	return k.applyChanges(o, r, handled)
 }
 
-// unclaimed reports whether a record has no owner and can get one.
-func unclaimed(r *lifecycle.Record) bool {
+// isUnclaimed reports whether a record has no owner and can get one.
+func isUnclaimed(r *lifecycle.Record) bool {
 	goes := r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed
 	return r.Owner.ID == "" && r.Phase.Live() && !goes
 }
 
-func managed(o *v1alpha1.Instance) bool { _, ok := o.Labels[v1alpha1.LabelManaged]; return ok }
+func isManaged(o *v1alpha1.Instance) bool { _, ok := o.Labels[v1alpha1.LabelManaged]; return ok }
 
-// heard is what an object requests now.
-func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
+// requestedNow is what an object requests now.
+func requestedNow(o *v1alpha1.Instance) *v1alpha1.Handled {
 	return &v1alpha1.Handled{
 		Name: o.Spec.Name, Protected: o.Spec.Protected, ExpiresAt: o.Spec.ExpiresAt, Inputs: inputsDigest(o),
 		Request: o.Annotations[v1alpha1.AnnotationRequest], Cancel: o.Annotations[v1alpha1.AnnotationCancel],
@@ -92,15 +92,15 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	case ok && e.Unseen && r == nil:
 		return nil // until the operator has read the template
 	case ok && e.Digest != "" && e.Problem != "" && r == nil:
-		return unheard(o, fmt.Sprintf("Template %s: %s", objectName(o.Spec.Template), e.Problem))
+		return recordRefused(o, fmt.Sprintf("Template %s: %s", objectName(o.Spec.Template), e.Problem))
 	case o.Spec.Owner == nil:
-		return unheard(o, "set owner and createdBy: only the operator creates members of a pool")
+		return recordRefused(o, "set owner and createdBy: only the operator creates members of a pool")
 	case !ok || e.Digest == "":
-		return unheard(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
+		return recordRefused(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
 	}
 	launch := lifecycle.Launch{ID: o.Name, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.users.owner(o), Name: o.Spec.Name}}
-	launch.Refused = k.fill(&launch.Create, e, o, r)
-	if err := k.step(k.users.actor(o.Spec.CreatedBy), launch); err != nil {
+	launch.Refused = k.fillLaunch(&launch.Create, e, o, r)
+	if err := k.applyEvent(k.users.actorNamed(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
 	}
 	// What is set from the start is part of the launch, except for these fields.
@@ -111,7 +111,7 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 		o = o.DeepCopy()
 		o.Status.Handled = &first
 		if r := k.doc.Records[o.Name]; r != nil && r.Phase.Live() {
-			if more := k.changes(o, r, handled); more != nil {
+			if more := k.applyChanges(o, r, handled); more != nil {
 				return more
 			}
 		}
@@ -119,16 +119,16 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	return handled
 }
 
-// unheard records why an Instance is not launched yet; nil: that is recorded already.
-func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
+// recordRefused records why an Instance is not launched yet; nil: that is recorded already.
+func recordRefused(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 	if had := o.Status.Handled; had != nil && had.Refused == why {
 		return nil
 	}
 	return &v1alpha1.Handled{Refused: why}
 }
 
-// fill completes the event of a launch, and returns why it must be refused, or "".
-func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
+// fillLaunch completes the event of a launch, and returns why it must be refused, or "".
+func (k *inbox) fillLaunch(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
 	c.Template = e.Template
 	c.Digest = e.Digest
 	c.Source = e.Source
@@ -144,7 +144,7 @@ func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instanc
 		return ""
 	}
 	if v := o.Spec.Version; v != "" && v != e.Source.Version {
-		pinned, err := k.pin(o.Spec.Template, v)
+		pinned, err := k.pinTemplate(o.Spec.Template, v)
 		if err != nil {
 			return err.Error()
 		}
@@ -158,21 +158,21 @@ func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instanc
 	return ""
 }
 
-// end destroys the instance of a deleted object. It cannot be kept, even if it is
+// endInstance destroys the instance of a deleted object. It cannot be kept, even if it is
 // protected.
-func (k *inbox) end(r *lifecycle.Record) {
+func (k *inbox) endInstance(r *lifecycle.Record) {
 	if !r.Phase.Live() || r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed {
 		return
 	}
 	admin := lifecycle.Actor{Admin: true}
 	if r.Protected != "" {
-		_ = k.step(admin, lifecycle.Protect{ID: r.ID}) // a refusal changes nothing
+		_ = k.applyEvent(admin, lifecycle.Protect{ID: r.ID}) // a refusal changes nothing
 	}
-	_ = k.step(admin, lifecycle.DestroyNow{ID: r.ID})
+	_ = k.applyEvent(admin, lifecycle.DestroyNow{ID: r.ID})
 }
 
-// changes applies the requests to an Instance that exists.
-func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+// applyChanges applies the requests to an Instance that exists.
+func (k *inbox) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
 		had = &v1alpha1.Handled{}
@@ -180,10 +180,10 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 	var errs []error
 	do := func(new bool, a lifecycle.Actor, e lifecycle.Event) {
 		if new {
-			errs = append(errs, k.step(a, e))
+			errs = append(errs, k.applyEvent(a, e))
 		}
 	}
-	who := k.changer(o)
+	who := k.changingUser(o)
 	do(had.Name != handled.Name, who, lifecycle.Rename{ID: r.ID, Name: handled.Name})
 	do(had.Protected != handled.Protected, who, lifecycle.Protect{ID: r.ID, On: handled.Protected})
 	if !had.ExpiresAt.Equal(handled.ExpiresAt) && handled.ExpiresAt != nil {
@@ -197,7 +197,7 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 	asked := requestsChange(k.doc.Records[r.ID])
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
 	withdrawn := asked && !requestsChange(k.doc.Records[r.ID])
-	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
+	do(isAbandoned(o, r), lifecycle.Actor{Admin: true}, orphanEvent(r))
 	handled.Refused = had.Refused
 	handled.RefusedGeneration = had.RefusedGeneration
 	if equality.Semantic.DeepEqual(had, handled) {
@@ -222,11 +222,11 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 	return handled
 }
 
-// last applies the requests that an Instance which is being destroyed may still have: to
+// applyLast applies the requests that an Instance which is being destroyed may still have: to
 // abandon it, or to try once more.
-func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
-	if abandoned(o, r) {
-		_ = k.step(lifecycle.Actor{Admin: true}, orphan(r)) // refused while it is being destroyed
+func (k *inbox) applyLast(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+	if isAbandoned(o, r) {
+		_ = k.applyEvent(lifecycle.Actor{Admin: true}, orphanEvent(r)) // refused while it is being destroyed
 	}
 	var next v1alpha1.Handled
 	if o.Status.Handled != nil {
@@ -237,18 +237,18 @@ func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha
 	}
 	next.Request = handled.Request
 	next.Refused = ""
-	if err := k.step(k.changer(o), lifecycle.Retry{ID: r.ID}); err != nil {
+	if err := k.applyEvent(k.changingUser(o), lifecycle.Retry{ID: r.ID}); err != nil {
 		next.Refused = err.Error()
 	}
 	return &next
 }
 
-// abandoned reports whether an annotation with the Instance's name abandons it.
-func abandoned(o *v1alpha1.Instance, r *lifecycle.Record) bool {
+// isAbandoned reports whether an annotation with the Instance's name abandons it.
+func isAbandoned(o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	return o.Annotations[v1alpha1.AnnotationAbandon] == o.Name && r.Phase.Live()
 }
 
-func orphan(r *lifecycle.Record) lifecycle.Orphan {
+func orphanEvent(r *lifecycle.Record) lifecycle.Orphan {
 	return lifecycle.Orphan{ID: r.ID, Reason: "abandoned"}
 }
 
@@ -265,7 +265,7 @@ func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time
 	if t := k.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && by > t.TTL.Extend {
 		by = 0 // as far as the template allows
 	}
-	return k.step(who, lifecycle.Extend{ID: r.ID, By: by})
+	return k.applyEvent(who, lifecycle.Extend{ID: r.ID, By: by})
 }
 
 // update runs an instance with other values or another version.
@@ -280,36 +280,36 @@ func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.
 	}
 	event := lifecycle.Update{ID: r.ID, Parameters: parameters}
 	if v := o.Spec.Version; v != "" && v != r.Source.Version {
-		if e, err = k.pin(r.Template, v); err != nil {
+		if e, err = k.pinTemplate(r.Template, v); err != nil {
 			return err
 		}
 		event.Source = &e.Source
 		event.Template = e.Template
 		event.Digest = e.Digest
 	}
-	return k.step(who, event)
+	return k.applyEvent(who, event)
 }
 
-// pin returns a template with one of its versions.
-func (k *inbox) pin(name, version string) (*template.Entry, error) {
+// pinTemplate returns a template with one of its versions.
+func (k *inbox) pinTemplate(name, version string) (*template.Entry, error) {
 	return k.templates.Pin(context.Background(), name, version) // from a cache
 }
 
-// hearAll applies the requests of Instances in the given order, and returns the new Handled
+// applyAllRequests applies the requests of Instances in the given order, and returns the new Handled
 // of those that had any, by name.
-func (k *inbox) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
+func (k *inbox) applyAllRequests(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
 	news := map[string]*v1alpha1.Handled{}
 	for i := range objects {
-		if h := k.hear(&objects[i]); h != nil {
+		if h := k.applyRequests(&objects[i]); h != nil {
 			news[objects[i].Name] = h
 		}
 	}
 	return news
 }
 
-// document builds the document from the statuses of Instances. Records that cannot be read
+// buildDocument builds the document from the statuses of Instances. Records that cannot be read
 // are left out, and their errors are returned by name.
-func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
+func buildDocument(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
 	d := &lifecycle.Document{
 		Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),
 		Requests: map[string]*lifecycle.Request{}, Clock: clock,
@@ -320,7 +320,7 @@ func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clo
 	broken := map[string]error{}
 	for i := range objects {
 		o := &objects[i]
-		r, snapshots, err := record(o)
+		r, snapshots, err := recordIn(o)
 		if err != nil {
 			broken[o.Name] = err
 			continue

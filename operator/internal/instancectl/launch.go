@@ -26,15 +26,15 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 	if e.Forced {
 		return lifecycle.Answer{}, fmt.Errorf("%w: the limits of a template cannot be exceeded on a cluster: change the Template", errors.ErrUnsupported)
 	}
-	if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
+	if answer, ok, err := s.findRepeated(ctx, c); ok || err != nil {
 		return answer, err
 	}
 	asked := c
 	asked.Key = ""
-	asked.Seed = seed()
+	asked.Seed = randomSeed()
 	taken := map[string]bool{}
 	for {
-		d, objects, err := s.read(ctx)
+		d, objects, err := s.readAll(ctx)
 		if err != nil {
 			return lifecycle.Answer{}, err
 		}
@@ -51,14 +51,14 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 		}
 		member := objects[r.ID]
 		if member == nil {
-			return s.make(ctx, c, e, answer)
+			return s.makeInstance(ctx, c, e, answer)
 		}
 		err = s.claim(ctx, c, e, member)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 			taken[r.ID] = true
 			continue
 		}
-		return answer, failed(r.ID, err)
+		return answer, writeFailure(r.ID, err)
 	}
 }
 
@@ -66,12 +66,12 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Create, member *v1alpha1.Instance) error {
 	o := member.DeepCopy()
 	o.Spec.Name = e.Name
-	o.Spec.TTL = duration(e.TTL)
+	o.Spec.TTL = formatDuration(e.TTL)
 	s.assign(o, c, e)
 	if err := s.client.Update(ctx, o); err != nil {
 		return err
 	}
-	s.overlay.put(o)
+	s.overlay.rememberWrite(o)
 	return nil
 }
 
@@ -93,9 +93,9 @@ func (s *Store) assign(o *v1alpha1.Instance, c lifecycle.Command, e lifecycle.Cr
 	}
 }
 
-// make creates an Instance. If it exists already, the same request created it, or another
+// makeInstance creates an Instance. If it exists already, the same request created it, or another
 // one with its key.
-func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Create, answer lifecycle.Answer) (lifecycle.Answer, error) {
+func (s *Store) makeInstance(ctx context.Context, c lifecycle.Command, e lifecycle.Create, answer lifecycle.Answer) (lifecycle.Answer, error) {
 	id := answer.Record.ID
 	if c.Key != "" {
 		id = keyID(c, s.now())
@@ -103,34 +103,34 @@ func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Creat
 	o := &v1alpha1.Instance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.settings.Namespace, Name: id},
 		Spec: v1alpha1.InstanceSpec{
-			Template: e.Template.Name, Version: e.Source.Version, Name: e.Name, Parameters: values(e.Parameters), TTL: duration(e.TTL),
+			Template: e.Template.Name, Version: e.Source.Version, Name: e.Name, Parameters: toJSONValues(e.Parameters), TTL: formatDuration(e.TTL),
 		},
 	}
 	s.assign(o, c, e)
 	err := s.client.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
-		if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
+		if answer, ok, err := s.findRepeated(ctx, c); ok || err != nil {
 			return answer, err
 		}
 		return lifecycle.Answer{}, fmt.Errorf("%w: instance %s exists, but cannot be read yet", lifecycle.ErrNoLeader, id)
 	}
 	if err != nil {
-		return lifecycle.Answer{}, failed(id, err)
+		return lifecycle.Answer{}, writeFailure(id, err)
 	}
-	s.overlay.put(o)
-	d, _, err := s.read(ctx)
+	s.overlay.rememberWrite(o)
+	d, _, err := s.readAll(ctx)
 	if err == nil && d.Records[id] != nil {
 		answer.Record = d.Records[id]
 	}
 	return answer, nil
 }
 
-// repeated returns what the same request created before, today or yesterday.
-func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, bool, error) {
+// findRepeated returns what the same request created before, today or yesterday.
+func (s *Store) findRepeated(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, bool, error) {
 	if c.Key == "" {
 		return lifecycle.Answer{}, false, nil
 	}
-	d, objects, err := s.read(ctx)
+	d, objects, err := s.readAll(ctx)
 	if err != nil {
 		return lifecycle.Answer{}, false, err
 	}
@@ -158,8 +158,8 @@ func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.An
 	return lifecycle.Answer{Status: 200, Record: r, Repeat: true}, true, nil
 }
 
-// duration is a length of time in the format of objects; "" for none.
-func duration(d time.Duration) v1alpha1.Duration {
+// formatDuration is a length of time in the format of objects; "" for none.
+func formatDuration(d time.Duration) v1alpha1.Duration {
 	if d <= 0 {
 		return ""
 	}

@@ -30,27 +30,27 @@ type written struct {
 	at     time.Time
 }
 
-// put remembers an object as the API server returned it.
-func (s *overlay) put(o *v1alpha1.Instance) {
+// rememberWrite remembers an object as the API server returned it.
+func (s *overlay) rememberWrite(o *v1alpha1.Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wrote == nil {
 		s.wrote = map[types.UID]written{}
 	}
-	if had, ok := s.wrote[o.UID]; !ok || newer(o.ResourceVersion, had.object.ResourceVersion) {
+	if had, ok := s.wrote[o.UID]; !ok || isNewer(o.ResourceVersion, had.object.ResourceVersion) {
 		s.wrote[o.UID] = written{o.DeepCopy(), time.Now()}
 	}
 }
 
-// drop forgets a deleted object.
-func (s *overlay) drop(uid types.UID) {
+// forgetObject forgets a deleted object.
+func (s *overlay) forgetObject(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.wrote, uid)
 }
 
-// over returns the objects of a cache with later writes applied, the oldest object first.
-func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
+// overlayWrites returns the objects of a cache with later writes applied, the oldest object first.
+func (s *overlay) overlayWrites(cached []v1alpha1.Instance) []v1alpha1.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := map[types.UID]bool{}
@@ -60,7 +60,7 @@ func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
 		w, ok := s.wrote[uid]
 		switch {
 		case !ok:
-		case newer(w.object.ResourceVersion, cached[i].ResourceVersion):
+		case isNewer(w.object.ResourceVersion, cached[i].ResourceVersion):
 			cached[i] = *w.object.DeepCopy()
 		default:
 			delete(s.wrote, uid)
@@ -81,8 +81,8 @@ func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
 	return cached
 }
 
-// newer reports whether a resource version of an object is later than another one.
-func newer(a, b string) bool {
+// isNewer reports whether a resource version of an object is later than another one.
+func isNewer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
 }

@@ -39,9 +39,9 @@ func ParseUsers(list []string) (Users, error) {
 	return all, nil
 }
 
-// actor returns the actor that an object names: a user of the cluster, or
+// actorNamed returns the actor that an object names: a user of the cluster, or
 // portal:ISSUER#SUBJECT. By default, API servers name OpenID Connect users ISSUER#SUBJECT.
-func (u Users) actor(name string) lifecycle.Actor {
+func (u Users) actorNamed(name string) lifecycle.Actor {
 	rest, portal := strings.CutPrefix(name, portalPrefix)
 	if issuer, subject, ok := strings.Cut(rest, "#"); ok && (portal || strings.HasPrefix(issuer, "https://")) {
 		return lifecycle.Actor{Issuer: issuer, Subject: subject}
@@ -71,7 +71,7 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 		is.Issuer = issuerCluster
 	}
 	if is.Kind == template.OwnerUser && is.Issuer == issuerCluster {
-		a := u.actor(w.ID)
+		a := u.actorNamed(w.ID)
 		is.Issuer = a.Issuer
 		is.ID = a.Subject
 	}

@@ -25,11 +25,11 @@ func TestUsers(t *testing.T) {
 		"portal:static":                        {Issuer: "static"},
 		"system:serviceaccount:team:oidc:anna": {Issuer: issuerCluster, Subject: "system:serviceaccount:team:oidc:anna"},
 	} {
-		if got := users.actor(name); got.Issuer != want.Issuer || got.Subject != want.Subject {
+		if got := users.actorNamed(name); got.Issuer != want.Issuer || got.Subject != want.Subject {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := users.actor(actorName(anna)); got.Issuer != anna.Issuer || got.Subject != anna.Subject {
+	if got := users.actorNamed(actorName(anna)); got.Issuer != anna.Issuer || got.Subject != anna.Subject {
 		t.Errorf("%+v", got)
 	}
 	made := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{Owner: &v1alpha1.Owner{Kind: "User", ID: "oidc:anna"}}}
@@ -49,10 +49,10 @@ func TestUsers(t *testing.T) {
 	if users, err = ParseUsers([]string{"=https://idp.example.com"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := users.actor("system:admin"); got.Issuer != issuerCluster {
+	if got := users.actorNamed("system:admin"); got.Issuer != issuerCluster {
 		t.Errorf("%+v", got)
 	}
-	if got := users.actor("anna"); got.Issuer != anna.Issuer {
+	if got := users.actorNamed("anna"); got.Issuer != anna.Issuer {
 		t.Errorf("%+v", got)
 	}
 }

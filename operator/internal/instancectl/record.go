@@ -24,9 +24,9 @@ import (
 // maxStored bounds the record of one object with its templates, in bytes.
 const maxStored = 256 << 10
 
-// record returns the record in the status of an Instance and the templates that it needs,
+// recordIn returns the record in the status of an Instance and the templates that it needs,
 // by digest; nil: the operator has not seen the Instance yet.
-func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Template, error) {
+func recordIn(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Template, error) {
 	if o.Status.Record == nil {
 		return nil, nil, nil
 	}
@@ -50,9 +50,9 @@ func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Templ
 	return d.Records[o.Name], d.Templates, nil
 }
 
-// status returns the status of an Instance whose record in d is r. Fields that a record
+// statusFor returns the status of an Instance whose record in d is r. Fields that a record
 // does not determine (observedGeneration, handled, namespace) stay.
-func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v1alpha1.InstanceStatus, error) {
+func statusFor(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v1alpha1.InstanceStatus, error) {
 	s := *o.Status.DeepCopy()
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -74,12 +74,12 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 		}
 		s.Snapshots[digest] = apiextensions.JSON{Raw: raw}
 	}
-	show(&s, r)
+	showRecord(&s, r)
 	return s, nil
 }
 
-// show fills the fields that users read from a record.
-func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
+// showRecord fills the fields that users read from a record.
+func showRecord(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	s.Reason = text.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
 	s.ExpiresAt = timeOf(r.ExpiresAt)
@@ -89,11 +89,11 @@ func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 		s.URL = c.URL
 		s.Message = c.Message
 	}
-	s.Outputs = values(r.Outputs)
+	s.Outputs = toJSONValues(r.Outputs)
 	if s.Plan = lifecycle.Awaits(r); r.Phase == lifecycle.Requested {
 		s.Plan = v1alpha1.PlanRequest
 	}
-	for _, c := range conditions(r) {
+	for _, c := range machineConditions(r) {
 		setCondition(&s.Conditions, c, s.ObservedGeneration)
 	}
 }
@@ -119,7 +119,7 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	case lifecycle.Requested, lifecycle.Planned:
 		v.Message = cmp.Or(v.Message, "it waits for an Approval of plan "+o.Status.Plan)
 	}
-	if c := waiting(r); c != nil && v.State == verdict.UnderWay {
+	if c := waitingCondition(r); c != nil && v.State == verdict.UnderWay {
 		v.Reason = c.Reason
 		v.Message = text.Head(c.Message)
 		if c.Reason != lifecycle.WaitQueued && c.Reason != lifecycle.WaitStateLocked {
@@ -142,8 +142,8 @@ func requestsChange(r *lifecycle.Record) bool {
 	return r.WantedBy().Subject != ""
 }
 
-// waiting returns the condition of what a record waits for, or nil.
-func waiting(r *lifecycle.Record) *lifecycle.Condition {
+// waitingCondition returns the condition of what a record waits for, or nil.
+func waitingCondition(r *lifecycle.Record) *lifecycle.Condition {
 	for i := range r.Conditions {
 		if c := &r.Conditions[i]; c.Type == lifecycle.Waiting && c.Reason != "" {
 			return c
@@ -162,8 +162,8 @@ func shownPhase(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePh
 	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
 
-// conditions returns the conditions that come from the machine.
-func conditions(r *lifecycle.Record) []metav1.Condition {
+// machineConditions returns the conditions that come from the machine.
+func machineConditions(r *lifecycle.Record) []metav1.Condition {
 	awaiting := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
 	if lifecycle.Awaits(r) != "" {
 		awaiting.Status = metav1.ConditionTrue

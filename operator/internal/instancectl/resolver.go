@@ -86,7 +86,7 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		again.RequeueAfter = pendingEvery
 	}
 	next.Status.ObservedGeneration = o.Generation
-	judge(wrong, next.Status.Version).Say(r.events, &o, &next.Status.Conditions)
+	templateVerdict(wrong, next.Status.Version).Say(r.events, &o, &next.Status.Conditions)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return again, nil
 	}
@@ -99,7 +99,7 @@ type invalid struct{ error }
 
 // resolve fills a status; the error says what is wrong with the Template.
 func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
-	t, err := readTemplate(o, r.known())
+	t, err := readTemplate(o, r.knownConfig())
 	if err != nil {
 		return invalid{err}
 	}
@@ -148,9 +148,9 @@ func versionOf(s template.Source) v1alpha1.TemplateVersion {
 	return v1alpha1.TemplateVersion{Version: s.Version, Digest: s.Digest, Archive: s.Archive, Size: s.Size}
 }
 
-// judge is the verdict on a Template. An error of the registry leaves the status with what
+// templateVerdict is the verdict on a Template. An error of the registry leaves the status with what
 // was resolved before.
-func judge(wrong error, version string) verdict.Verdict {
+func templateVerdict(wrong error, version string) verdict.Verdict {
 	if wrong == nil {
 		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "version " + version}
 	}

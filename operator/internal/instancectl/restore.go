@@ -57,7 +57,7 @@ func restoreStatus(ctx context.Context, p *reconciliation, o *v1alpha1.Instance)
 	had.Status.Record = k.Record
 	had.Status.Snapshots = k.Snapshots
 	had.Status.Handled = k.Handled
-	r, _, err := record(had)
+	r, _, err := recordIn(had)
 	if err != nil || r == nil || !ownedAs(p.c.Users, o, r) {
 		return err
 	}
@@ -68,9 +68,9 @@ func restoreStatus(ctx context.Context, p *reconciliation, o *v1alpha1.Instance)
 
 // reportRestore writes to the status of an Instance that an error of its record stops it.
 func reportRestore(ctx context.Context, p *reconciliation, o *v1alpha1.Instance, err error) {
-	p.failed(o.UID, o, err)
+	p.reportFailed(o.UID, o, err)
 	why := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}
-	if ctx.Err() == nil && p.stuck(ctx, o, why) != nil {
+	if ctx.Err() == nil && p.writeStuck(ctx, o, why) != nil {
 		p.again = true // the Instance changed meanwhile
 	}
 }
@@ -79,7 +79,7 @@ func reportRestore(ctx context.Context, p *reconciliation, o *v1alpha1.Instance,
 // new Instance of another owner under the same name must not get the old one's resources.
 func ownedAs(users Users, o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	if r.Owner.ID == "" {
-		return o.Spec.Owner != nil || managed(o)
+		return o.Spec.Owner != nil || isManaged(o)
 	}
 	is := users.owner(o)
 	return is.Kind == r.Owner.Kind && is.Issuer == r.Owner.Issuer && is.ID == r.Owner.ID

@@ -52,7 +52,7 @@ const (
 // NewStore returns a store over the objects of a namespace. The client reads from a cache
 // of its Templates, Instances and Approvals. now is the time of the API server.
 func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Time) *Store {
-	return &Store{client: c, settings: s, machine: s.machine(), catalog: catalog, now: now, settle: settleTime}
+	return &Store{client: c, settings: s, machine: s.newMachine(), catalog: catalog, now: now, settle: settleTime}
 }
 
 // Machine returns the machine that the store asks.
@@ -61,25 +61,25 @@ func (s *Store) Machine() *lifecycle.Machine { return s.machine }
 // View returns the document of the objects, with what the operator will make of requests
 // that it has not processed yet.
 func (s *Store) View(ctx context.Context) (lifecycle.View, error) {
-	d, _, err := s.read(ctx)
+	d, _, err := s.readAll(ctx)
 	return lifecycle.View{Document: d, AsOf: s.now(), Leading: true}, err
 }
 
-// read returns the document of the portal, and the objects by name.
-func (s *Store) read(ctx context.Context) (*lifecycle.Document, map[string]*v1alpha1.Instance, error) {
+// readAll returns the document of the portal, and the objects by name.
+func (s *Store) readAll(ctx context.Context) (*lifecycle.Document, map[string]*v1alpha1.Instance, error) {
 	var list v1alpha1.InstanceList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.settings.Namespace)); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
-	objects := s.overlay.over(list.Items)
+	objects := s.overlay.overlayWrites(list.Items)
 	var templates v1alpha1.TemplateList
 	if err := s.client.List(ctx, &templates, client.InNamespace(s.settings.Namespace)); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
 	now := s.now()
-	d, _ := document(objects, poolsOf(templates.Items), lifecycle.Clock{At: now})
-	k := &inbox{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: seed, doc: d}
-	k.hearAll(objects)
+	d, _ := buildDocument(objects, poolsOf(templates.Items), lifecycle.Clock{At: now})
+	k := &inbox{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: randomSeed, doc: d}
+	k.applyAllRequests(objects)
 	byName := make(map[string]*v1alpha1.Instance, len(objects))
 	for i := range objects {
 		byName[objects[i].Name] = &objects[i]
@@ -125,7 +125,7 @@ func poolOf(o *v1alpha1.Template) *lifecycle.Pool {
 	return pool
 }
 
-func seed() (s [32]byte) {
+func randomSeed() (s [32]byte) {
 	_, _ = rand.Read(s[:]) // never fails
 	return s
 }
@@ -140,7 +140,7 @@ func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, 
 		return lifecycle.Answer{}, errors.ErrUnsupported
 	}
 	for left := writeRetries; ; left-- {
-		answer, err := s.try(ctx, c, id)
+		answer, err := s.tryCommand(ctx, c, id)
 		if !apierrors.IsConflict(err) || left == 0 {
 			return answer, err
 		}
@@ -150,10 +150,10 @@ func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, 
 	}
 }
 
-// try writes the object once. A conflict means that the object changed after it was read,
+// tryCommand writes the object once. A conflict means that the object changed after it was read,
 // and that nothing was written.
-func (s *Store) try(ctx context.Context, c lifecycle.Command, id string) (lifecycle.Answer, error) {
-	d, o, err := s.settled(ctx, id)
+func (s *Store) tryCommand(ctx context.Context, c lifecycle.Command, id string) (lifecycle.Answer, error) {
+	d, o, err := s.readSettled(ctx, id)
 	if err != nil {
 		return lifecycle.Answer{}, err
 	}
@@ -171,7 +171,7 @@ func (s *Store) try(ctx context.Context, c lifecycle.Command, id string) (lifecy
 	if err != nil {
 		return lifecycle.Answer{}, err
 	}
-	return answer, s.write(ctx, c, o, answer.Record)
+	return answer, s.writeCommand(ctx, c, o, answer.Record)
 }
 
 // askedBy is the mark in an object of a request that may be repeated; "": it may not.
@@ -182,11 +182,11 @@ func askedBy(c lifecycle.Command) string {
 	return c.Key + "=" + c.Digest
 }
 
-// settled returns the document and one Instance, once the operator has processed earlier
+// readSettled returns the document and one Instance, once the operator has processed earlier
 // requests to it: two requests for one field would else become one.
-func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
+func (s *Store) readSettled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
 	for end := time.Now().Add(s.settle); ; {
-		d, objects, err := s.read(ctx)
+		d, objects, err := s.readAll(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -194,7 +194,7 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 		switch {
 		case o == nil || d.Records[id] == nil:
 			return nil, nil, fmt.Errorf("instance %s: %w", id, lifecycle.ErrNotFound)
-		case o.Status.Record != nil && o.Status.Handled != nil && took(o):
+		case o.Status.Record != nil && o.Status.Handled != nil && isProcessed(o):
 			return d, o, nil
 		case time.Now().After(end):
 			return nil, nil, fmt.Errorf("%w: the operator has not processed the previous request to instance %s yet", lifecycle.ErrNoLeader, id)
@@ -205,9 +205,9 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 	}
 }
 
-// took reports whether the operator has processed all requests of an Instance.
-func took(o *v1alpha1.Instance) bool {
-	says := heard(o)
+// isProcessed reports whether the operator has processed all requests of an Instance.
+func isProcessed(o *v1alpha1.Instance) bool {
+	says := requestedNow(o)
 	had := o.Status.Handled
 	says.Refused = had.Refused
 	says.RefusedGeneration = had.RefusedGeneration
@@ -224,8 +224,8 @@ func idOf(e lifecycle.Event) string {
 	return ""
 }
 
-// failed is the error of a write that was refused, or whose result is unknown.
-func failed(id string, err error) error {
+// writeFailure is the error of a write that was refused, or whose result is unknown.
+func writeFailure(id string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -239,13 +239,13 @@ func failed(id string, err error) error {
 	return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 }
 
-// write writes the objects for a command that the machine accepts; r is the record after
+// writeCommand writes the objects for a command that the machine accepts; r is the record after
 // it.
-func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, r *lifecycle.Record) error {
+func (s *Store) writeCommand(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, r *lifecycle.Record) error {
 	switch e := c.Event.(type) {
 	case lifecycle.DestroyNow:
 		version := o.ResourceVersion
-		return failed(o.Name, s.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}))
+		return writeFailure(o.Name, s.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}))
 	case lifecycle.Approve:
 		return s.decide(ctx, c, o, e.Plan, v1alpha1.DecisionApprove, e.Why)
 	case lifecycle.Reject:
@@ -268,7 +268,7 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 		}
 	case lifecycle.Update:
 		if e.Parameters != nil {
-			changed.Spec.Parameters = values(e.Parameters)
+			changed.Spec.Parameters = toJSONValues(e.Parameters)
 		}
 		if e.Source != nil {
 			changed.Spec.Version = e.Source.Version
@@ -290,9 +290,9 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 		return errors.ErrUnsupported
 	}
 	if err := s.client.Update(ctx, changed); err != nil {
-		return failed(o.Name, err)
+		return writeFailure(o.Name, err)
 	}
-	s.overlay.put(changed)
+	s.overlay.rememberWrite(changed)
 	return nil
 }
 
@@ -319,5 +319,5 @@ func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Ins
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
-	return failed(o.Name, err)
+	return writeFailure(o.Name, err)
 }

@@ -24,13 +24,13 @@ func objectName(template string) string { return strings.Replace(template, "/", 
 // body is the block of a template in the JSON syntax of HCL.
 type body map[string]any
 
-func (b body) text(name, value string) {
+func (b body) setText(name, value string) {
 	if value != "" {
 		b[name] = value
 	}
 }
 
-func (b body) number(name string, n int32) {
+func (b body) setNumber(name string, n int32) {
 	if n != 0 {
 		b[name] = n
 	}
@@ -57,7 +57,7 @@ func templateBody(s *v1alpha1.TemplateSpec) body {
 		"title": s.Title, "description": s.Description, "icon": s.Icon, "category": s.Category, "executor": text.Kebab(s.Executor),
 		"owner": ownerOf(s.Owner), "approval": text.Kebab(s.Approval.Mode), "timeout": string(s.Timeout), "update": text.Kebab(s.Update),
 	} {
-		b.text(name, value)
+		b.setText(name, value)
 	}
 	for name, list := range map[string][]string{"groups": s.Groups, "outputs": s.Outputs, "credentials": s.Credentials} {
 		if len(list) > 0 {
@@ -69,8 +69,8 @@ func templateBody(s *v1alpha1.TemplateSpec) body {
 			b[name] = *value
 		}
 	}
-	b.number("per_owner", s.PerOwner)
-	b.number("max", s.Max)
+	b.setNumber("per_owner", s.PerOwner)
+	b.setNumber("max", s.Max)
 	if s.Retries != nil {
 		b["retries"] = *s.Retries
 	}
@@ -82,8 +82,8 @@ func templateBody(s *v1alpha1.TemplateSpec) body {
 	}
 	if m := s.Module; m != nil {
 		module := body{"address": m.Address}
-		module.text("version", m.Version)
-		module.text("path", m.Path)
+		module.setText("version", m.Version)
+		module.setText("path", m.Path)
 		b["module"] = module
 	}
 	if s.Chart != nil {
@@ -104,27 +104,27 @@ func ownerOf(o v1alpha1.TemplateOwner) string {
 func templateBlocks(b body, s *v1alpha1.TemplateSpec) {
 	if l := s.TTL; l != nil {
 		ttl := body{"default": text.Kebab(string(l.Default))}
-		ttl.text("max", string(l.Max))
-		ttl.text("extend", string(l.Extend))
-		ttl.text("failed", string(l.Failed))
-		ttl.number("extends", l.Extends)
+		ttl.setText("max", string(l.Max))
+		ttl.setText("extend", string(l.Extend))
+		ttl.setText("failed", string(l.Failed))
+		ttl.setNumber("extends", l.Extends)
 		if l.Default != "None" {
-			ttl.text("on_expire", text.Kebab(l.OnExpire))
+			ttl.setText("on_expire", text.Kebab(l.OnExpire))
 		}
 		b["ttl"] = ttl
 	}
 	if p := s.Pool; p != nil {
 		pool := body{"size": p.Size}
-		pool.number("max", p.Max)
-		pool.text("max_age", string(p.MaxAge))
-		pool.text("when_empty", text.Kebab(p.WhenEmpty))
+		pool.setNumber("max", p.Max)
+		pool.setText("max_age", string(p.MaxAge))
+		pool.setText("when_empty", text.Kebab(p.WhenEmpty))
 		b["pool"] = pool
 	}
 	if c := s.Connection; c != nil {
 		connection := body{}
-		connection.text("type", text.Kebab(c.Type))
-		connection.text("url", c.URL)
-		connection.text("message", c.Message)
+		connection.setText("type", text.Kebab(c.Type))
+		connection.setText("url", c.URL)
+		connection.setText("message", c.Message)
 		b["connection"] = connection
 	}
 	if d := s.Drift; d != nil {
@@ -145,9 +145,9 @@ func templateBlocks(b body, s *v1alpha1.TemplateSpec) {
 
 func parameterBody(p *v1alpha1.TemplateParameter) body {
 	b := body{"update": p.Update}
-	b.text("title", p.Title)
-	b.text("help", p.Help)
-	b.text("pattern", p.Pattern)
+	b.setText("title", p.Title)
+	b.setText("help", p.Help)
+	b.setText("pattern", p.Pattern)
 	if p.Link != nil {
 		b["link"] = *p.Link
 	}
@@ -181,7 +181,7 @@ func rawValues(all map[string]apiextensions.JSON) map[string]json.RawMessage {
 	return out
 }
 
-func values(all map[string]json.RawMessage) map[string]apiextensions.JSON {
+func toJSONValues(all map[string]json.RawMessage) map[string]apiextensions.JSON {
 	if all == nil {
 		return nil
 	}

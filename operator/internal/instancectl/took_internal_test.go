@@ -13,13 +13,13 @@ import (
 func TestTook(t *testing.T) {
 	o := &v1alpha1.Instance{}
 	o.Generation, o.Spec.Name = 2, "mine"
-	o.Status.Handled = heard(o)
+	o.Status.Handled = requestedNow(o)
 	o.Status.Handled.Refused, o.Status.Handled.RefusedGeneration = "not this one", 2
-	if !took(o) {
+	if !isProcessed(o) {
 		t.Error("a change that was refused is not taken for heard")
 	}
 	o.Spec.Protected = true
-	if took(o) {
+	if isProcessed(o) {
 		t.Error("a change that nobody heard is taken for heard")
 	}
 }

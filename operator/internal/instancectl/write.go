@@ -32,33 +32,33 @@ import (
 // maxNote bounds the text of an event, in bytes.
 const maxNote = 1000
 
-// write stores the results of the reconcile, each object by its resourceVersion, and
+// writeResults stores the results of the reconcile, each object by its resourceVersion, and
 // reports whether anything changed. An object changed by another client is left for the
 // next reconcile. An object whose write fails is tried again after a pause of its own.
-func (p *reconciliation) write(ctx context.Context) (changed bool) {
+func (p *reconciliation) writeResults(ctx context.Context) (changed bool) {
 	for i := range p.objects {
 		o := &p.objects[i]
-		changed = p.kept(ctx, o.UID, o, func() (bool, error) { return p.writeOne(ctx, o) }) || changed
+		changed = p.writeKept(ctx, o.UID, o, func() (bool, error) { return p.writeOne(ctx, o) }) || changed
 	}
 	for id, r := range p.inbox.doc.Records {
 		if p.byName[id] == nil {
-			changed = p.kept(ctx, types.UID(id), p.templateOf(r), func() (bool, error) { return p.member(ctx, r) }) || changed
+			changed = p.writeKept(ctx, types.UID(id), p.templateOf(r), func() (bool, error) { return p.createMember(ctx, r) }) || changed
 		}
 	}
 	for i := range p.approvals {
 		a := &p.approvals[i]
-		changed = p.kept(ctx, a.UID, a, func() (bool, error) { return p.approval(ctx, a) }) || changed
+		changed = p.writeKept(ctx, a.UID, a, func() (bool, error) { return p.writeApproval(ctx, a) }) || changed
 	}
 	for i := range p.templates {
 		o := &p.templates[i]
-		p.kept(ctx, o.UID, o, func() (bool, error) { return false, p.writePool(ctx, o) })
+		p.writeKept(ctx, o.UID, o, func() (bool, error) { return false, p.writePool(ctx, o) })
 	}
 	return changed
 }
 
-// kept does one write unless it is paused, and reports whether it changed anything. A write
+// writeKept does one write unless it is paused, and reports whether it changed anything. A write
 // that conflicts with one of another client is left for the next reconcile.
-func (p *reconciliation) kept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
+func (p *reconciliation) writeKept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
 	if p.c.retries.IsInBackOffSinceUpdate(string(key), time.Now()) {
 		p.retryIn(key)
 		return false
@@ -71,15 +71,15 @@ func (p *reconciliation) kept(ctx context.Context, key types.UID, o client.Objec
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
-		p.failed(key, o, err)
+		p.reportFailed(key, o, err)
 		return false
 	}
 	p.c.retries.DeleteEntry(string(key))
 	return wrote
 }
 
-// failed reports an error of an object, which is tried again after a pause.
-func (p *reconciliation) failed(key types.UID, o client.Object, err error) {
+// reportFailed reports an error of an object, which is tried again after a pause.
+func (p *reconciliation) reportFailed(key types.UID, o client.Object, err error) {
 	p.c.retries.Next(string(key), time.Now())
 	p.retryIn(key)
 	p.c.events.Eventf(o, nil, "Warning", v1alpha1.ReasonFailed, "Keep", "%s", text.Clip(err.Error(), maxNote))
@@ -109,9 +109,9 @@ func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bo
 	had := p.before.Records[o.Name]
 	switch {
 	case p.broken[o.Name] != nil: // it is not changed
-		return false, p.stuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Name].Error()})
+		return false, p.writeStuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Name].Error()})
 	case r == nil && had == nil:
-		return p.unrecorded(ctx, o)
+		return p.writeUnrecorded(ctx, o)
 	case r == nil, had != nil && (had.Phase == lifecycle.Destroyed || had.Phase == lifecycle.Orphaned), had != nil && had.Phase == lifecycle.Rejected && o.DeletionTimestamp != nil:
 		if had != nil && r != nil && had.Kept && o.DeletionTimestamp == nil {
 			return false, nil // orphaned by its expiry: an administrator removes it
@@ -120,28 +120,28 @@ func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bo
 		return p.finish(ctx, o, had)
 	}
 	if !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) && o.DeletionTimestamp == nil {
-		if err := p.hold(ctx, o); err != nil {
+		if err := p.addFinalizer(ctx, o); err != nil {
 			return false, err
 		}
 	}
-	return p.keep(ctx, o, r)
+	return p.keepStatus(ctx, o, r)
 }
 
-// hold adds the finalizer before anything is created outside.
-func (p *reconciliation) hold(ctx context.Context, o *v1alpha1.Instance) error {
+// addFinalizer adds the finalizer before anything is created outside.
+func (p *reconciliation) addFinalizer(ctx context.Context, o *v1alpha1.Instance) error {
 	before := o.DeepCopy()
 	controllerutil.AddFinalizer(o, v1alpha1.FinalizerRun)
 	if err := p.c.client.Patch(ctx, o, verdict.Since(before)); err != nil {
 		return err
 	}
 	o.Status = before.Status
-	p.c.overlay.put(o)
+	p.c.overlay.rememberWrite(o)
 	return nil
 }
 
-// keep writes the status of an Instance if it changed. The next reconcile saves its record
+// keepStatus writes the status of an Instance if it changed. The next reconcile saves its record
 // before it does anything else.
-func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
+func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	next.Status.UID = v1alpha1.UIDOf(o)
@@ -152,7 +152,7 @@ func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *life
 		next.Status.Namespace = workspaceName(r)
 	}
 	if r != p.before.Records[o.Name] || o.Status.Record == nil || p.restored[o.Name] {
-		s, err := status(next, p.inbox.doc, r)
+		s, err := statusFor(next, p.inbox.doc, r)
 		if err != nil {
 			return false, err
 		}
@@ -165,27 +165,27 @@ func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *life
 		return false, nil
 	}
 	v.Report(p.c.events, o, o.Status.Conditions)
-	return true, p.put(ctx, next)
+	return true, p.putStatus(ctx, next)
 }
 
-// put writes the whole status of an Instance: a merge patch would drop each null in its
+// putStatus writes the whole status of an Instance: a merge patch would drop each null in its
 // record.
-func (p *reconciliation) put(ctx context.Context, o *v1alpha1.Instance) error {
+func (p *reconciliation) putStatus(ctx context.Context, o *v1alpha1.Instance) error {
 	if err := p.c.client.Status().Update(ctx, o); err != nil {
 		if apierrors.IsNotFound(err) {
-			p.c.overlay.drop(o.UID)
+			p.c.overlay.forgetObject(o.UID)
 		}
 		return err
 	}
-	p.c.overlay.put(o)
+	p.c.overlay.rememberWrite(o)
 	return nil
 }
 
-// unrecorded writes why an Instance is not launched. A member of a pool without a record is
+// writeUnrecorded writes why an Instance is not launched. A member of a pool without a record is
 // deleted: it never ran, and the pool creates another one.
-func (p *reconciliation) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
-	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && managed(o) {
-		return true, p.letGo(ctx, o)
+func (p *reconciliation) writeUnrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
+	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && isManaged(o) {
+		return true, p.removeObject(ctx, o)
 	}
 	h := p.news[o.Name]
 	if h == nil {
@@ -195,25 +195,25 @@ func (p *reconciliation) unrecorded(ctx context.Context, o *v1alpha1.Instance) (
 	next.Status.Handled = h
 	next.Status.ObservedGeneration = o.Generation
 	verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRefused, Message: h.Refused}.Say(p.c.events, o, &next.Status.Conditions)
-	return true, p.put(ctx, next)
+	return true, p.putStatus(ctx, next)
 }
 
 // finish removes what is left of an ended instance, then its object.
 func (p *reconciliation) finish(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.Record) (bool, error) {
 	if had != nil && had.Phase != lifecycle.Rejected {
-		gone, err := p.emptied(ctx, o, had)
+		gone, err := p.emptyInstance(ctx, o, had)
 		if err != nil {
-			return false, errors.Join(err, p.stuck(ctx, o, verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}))
+			return false, errors.Join(err, p.writeStuck(ctx, o, verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}))
 		}
 		if !gone {
 			return false, nil
 		}
 	}
-	return true, p.letGo(ctx, o)
+	return true, p.removeObject(ctx, o)
 }
 
-// stuck writes to the status why an Instance does not go on.
-func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verdict) error {
+// writeStuck writes to the status why an Instance does not go on.
+func (p *reconciliation) writeStuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verdict) error {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	why.Say(p.c.events, o, &next.Status.Conditions)
@@ -221,12 +221,12 @@ func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why ve
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return nil
 	}
-	return p.put(ctx, next)
+	return p.putStatus(ctx, next)
 }
 
-// emptied removes what is left of an instance in the cluster, and reports whether all is
+// emptyInstance removes what is left of an instance in the cluster, and reports whether all is
 // gone. What only a plan made is deleted; what users keep is no longer managed.
-func (p *reconciliation) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
+func (p *reconciliation) emptyInstance(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
 	}
@@ -242,15 +242,15 @@ func (p *reconciliation) emptied(ctx context.Context, o *v1alpha1.Instance, r *l
 	return fluxobj.DeleteNamespace(ctx, p.c.live, a.Namespace, a.UID)
 }
 
-// letGo removes the finalizer and deletes the object.
-func (p *reconciliation) letGo(ctx context.Context, o *v1alpha1.Instance) error {
+// removeObject removes the finalizer and deletes the object.
+func (p *reconciliation) removeObject(ctx context.Context, o *v1alpha1.Instance) error {
 	version := o.ResourceVersion
 	if o.DeletionTimestamp == nil {
 		if err := p.c.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}); err != nil {
 			return err
 		}
 		if err := p.c.live.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			p.c.overlay.drop(o.UID)
+			p.c.overlay.forgetObject(o.UID)
 			return client.IgnoreNotFound(err)
 		}
 	}
@@ -263,12 +263,12 @@ func (p *reconciliation) letGo(ctx context.Context, o *v1alpha1.Instance) error 
 			return err
 		}
 	}
-	p.c.overlay.drop(o.UID)
+	p.c.overlay.forgetObject(o.UID)
 	return nil
 }
 
-// member creates the object of a new member of a pool, then writes its record.
-func (p *reconciliation) member(ctx context.Context, r *lifecycle.Record) (bool, error) {
+// createMember creates the object of a new member of a pool, then writes its record.
+func (p *reconciliation) createMember(ctx context.Context, r *lifecycle.Record) (bool, error) {
 	o := &v1alpha1.Instance{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.c.Namespace, Name: r.ID, Labels: map[string]string{v1alpha1.LabelManaged: ""}, Finalizers: []string{v1alpha1.FinalizerRun},
@@ -278,9 +278,9 @@ func (p *reconciliation) member(ctx context.Context, r *lifecycle.Record) (bool,
 	if err := p.c.client.Create(ctx, o); err != nil {
 		return false, fmt.Errorf("a member of the pool of %s: %w", r.Template, err)
 	}
-	p.c.overlay.put(o)
-	o.Status.Handled = heard(o)
-	return p.keep(ctx, o, r)
+	p.c.overlay.rememberWrite(o)
+	o.Status.Handled = requestedNow(o)
+	return p.keepStatus(ctx, o, r)
 }
 
 // writePool writes the pool to the status of a Template.
@@ -343,9 +343,9 @@ func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lif
 	return fluxobj.EnsureNamespace(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }
 
-// untaken checks that the namespace of an instance is not of another owner. It creates
+// checkUntaken checks that the namespace of an instance is not of another owner. It creates
 // none: without it there is nothing to destroy, and a new one would have no rights.
-func (c *Controller) untaken(ctx context.Context, name string, uid types.UID) error {
+func (c *Controller) checkUntaken(ctx context.Context, name string, uid types.UID) error {
 	ns := &corev1.Namespace{}
 	err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns)
 	if err == nil && !fluxobj.Ours(ns, uid) {

@@ -67,8 +67,8 @@ const (
 	useCredentials = "instances"
 )
 
-// of returns the run of an attempt.
-func (x *Flux) of(a instancectl.Attempt) (r *fluxrun.Run, err error) {
+// runOf returns the run of an attempt.
+func (x *Flux) runOf(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Network: x.o.Network, Charts: a.Source.Chart != ""}}
 	for _, name := range a.Template.Credentials {
 		r.Copies = append(r.Copies, fluxrun.Copy{
@@ -76,19 +76,19 @@ func (x *Flux) of(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 		})
 	}
 	if a.Source.Chart != "" {
-		r.Chart, err = x.chart(a)
+		r.Chart, err = x.chartRelease(a)
 		return r, err
 	}
-	r.Module, err = x.module(a)
-	r.Access = x.access(a, r.Module)
+	r.Module, err = x.moduleSpec(a)
+	r.Access = x.describeAccess(a, r.Module)
 	return r, err
 }
 
 // CopyOf is the name of an instance's copy of a Secret of the operator.
 func CopyOf(credential string) string { return "okara-credential-" + credential }
 
-// module returns what tofu-controller is to run.
-func (x *Flux) module(a instancectl.Attempt) (*fluxexec.Spec, error) {
+// moduleSpec returns what tofu-controller is to run.
+func (x *Flux) moduleSpec(a instancectl.Attempt) (*fluxexec.Spec, error) {
 	m, err := addr.ParseModule(a.Source.Module)
 	if err != nil {
 		return &fluxexec.Spec{}, err
@@ -122,20 +122,20 @@ func attemptOf(a instancectl.Attempt) string {
 	return fmt.Sprintf("%d-%d-%.8s", a.N, a.Ref.Attempt, a.Nonce)
 }
 
-// access describes the run of an instance for okara serve.
-func (x *Flux) access(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
+// describeAccess describes the run of an instance for okara serve.
+func (x *Flux) describeAccess(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
 	return runaccess.Run{
 		Namespace: x.o.Instances, UID: a.UID, Workspace: "instance." + a.ID, Module: a.Source.Module,
 		RunNamespace: a.Namespace, Name: a.ID, Repository: s.Module.Repository,
 	}
 }
 
-// chart returns what helm-controller is to install. Only attempts change it: nothing is
+// chartRelease returns what helm-controller is to install. Only attempts change it: nothing is
 // checked between two of them.
-func (x *Flux) chart(a instancectl.Attempt) (*fluxexec.Release, error) {
+func (x *Flux) chartRelease(a instancectl.Attempt) (*fluxexec.Release, error) {
 	s := &fluxexec.Release{
 		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: attemptOf(a), Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
-		Chart: pinned(a.Source), ServiceAccountName: fluxobj.Account,
+		Chart: pinnedChart(a.Source), ServiceAccountName: fluxobj.Account,
 		Interval: metav1.Duration{Duration: never}, Timeout: metav1.Duration{Duration: a.Template.Timeout / actions}, Drift: fluxexec.DriftRepair,
 	}
 	if a.Source.Secret != "" {
@@ -161,13 +161,13 @@ func (x *Flux) chart(a instancectl.Attempt) (*fluxexec.Release, error) {
 // run as described for okara serve. It makes no request.
 func (o Options) Preview(a instancectl.Attempt) (fluxexec.Spec, runaccess.Run, error) {
 	x := New(o)
-	s, err := x.module(a)
-	return *s, x.access(a, s), err
+	s, err := x.moduleSpec(a)
+	return *s, x.describeAccess(a, s), err
 }
 
 // Run advances an attempt.
 func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, error) {
-	r, err := x.of(a)
+	r, err := x.runOf(a)
 	if err != nil {
 		return run.Status{}, err
 	}
@@ -176,7 +176,7 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 		return run.Status{}, err
 	}
 	if a.Cancelled && before.Phase == fluxexec.Absent { // it has not begun, so errors of beginning it do not matter
-		return x.status(ctx, r, a, fluxexec.Status{Phase: fluxexec.Suspended})
+		return x.translateStatus(ctx, r, a, fluxexec.Status{Phase: fluxexec.Suspended})
 	}
 	cancelled := before.Phase == fluxexec.Suspended && before.Attempt == attemptOf(a) // it stays suspended
 	if r.Chart != nil {
@@ -188,19 +188,19 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 	lost, ownershipLost := errors.AsType[*runaccess.NotOwnerError](err)
 	switch {
 	case ownershipLost: // the instance was restored from a backup of the cluster
-		return failed(r, lost.Error()), nil
+		return failedStatus(r, lost.Error()), nil
 	case err != nil && cancelled && a.Cancelled:
-		return x.status(ctx, r, a, before)
+		return x.translateStatus(ctx, r, a, before)
 	case err != nil:
-		return run.Status{}, explained(err)
+		return run.Status{}, explainSecret(err)
 	case now.Phase == fluxexec.Planned && a.Approved != "":
 		return x.approve(ctx, r, a)
 	}
-	return x.status(ctx, r, a, now.Status)
+	return x.translateStatus(ctx, r, a, now.Status)
 }
 
-// explained names in an error of a Secret the field of templates that it is from.
-func explained(err error) error {
+// explainSecret names in an error of a Secret the field of templates that it is from.
+func explainSecret(err error) error {
 	if p, ok := fluxrun.Explain(err); ok && slices.Contains([]string{v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretNotAllowed}, p.Reason) {
 		return fmt.Errorf("credentials: %w", err)
 	}
@@ -210,53 +210,53 @@ func explained(err error) error {
 func (x *Flux) approve(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt) (run.Status, error) {
 	err := x.o.Flux.Approve(ctx, *r.Module, a.Approved)
 	if _, stale := errors.AsType[*fluxexec.StaleError](err); stale {
-		return ended(lifecycle.Result{Outcome: lifecycle.Stale, Error: err.Error(), Resources: -1}), nil
+		return endedStatus(lifecycle.Result{Outcome: lifecycle.Stale, Error: err.Error(), Resources: -1}), nil
 	}
 	return run.Status{State: run.Running}, err
 }
 
-// status translates a status of Flux for the machine.
-func (x *Flux) status(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
+// translateStatus translates a status of Flux for the machine.
+func (x *Flux) translateStatus(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	switch st.Phase {
 	case fluxexec.Applied:
-		return x.applied(ctx, r, a)
+		return x.readApplied(ctx, r, a)
 	case fluxexec.Drifted:
 		if a.Kind == lifecycle.RunDrift {
-			return ended(lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}, Resources: -1}), nil
+			return endedStatus(lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}, Resources: -1}), nil
 		}
 	case fluxexec.Planned:
-		return planned(a, st)
+		return plannedStatus(a, st)
 	case fluxexec.Failed:
-		over := failed(r, st.Message)
+		over := failedStatus(r, st.Message)
 		over.Result.Untouched = strings.HasSuffix(st.Reason, "InitFailed")
 		return over, nil
 	case fluxexec.Suspended:
-		return ended(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, State: r.Module != nil}), nil
+		return endedStatus(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, State: r.Module != nil}), nil
 	case fluxexec.Waiting:
-		return waiting(lifecycle.WaitStateLocked, st.Message), nil
+		return waitingStatus(lifecycle.WaitStateLocked, st.Message), nil
 	}
-	return running(st), nil
+	return runningStatus(st), nil
 }
 
-// planned is the status of a plan that waits for approval.
-func planned(a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
+// plannedStatus is the status of a plan that waits for approval.
+func plannedStatus(a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	if st.Plan == nil || st.Plan.Reason == fluxexec.PlanGateMissing {
-		return waiting(fluxexec.PlanGateMissing, "the plan gate has not seen the plan: start the operator with --plan-gate-address"), nil
+		return waitingStatus(fluxexec.PlanGateMissing, "the plan gate has not seen the plan: start the operator with --plan-gate-address"), nil
 	}
 	if a.Kind != lifecycle.RunPlan {
 		return run.Status{State: run.Running}, nil
 	}
 	p := st.Plan
-	return ended(lifecycle.Result{
+	return endedStatus(lifecycle.Result{
 		Outcome: lifecycle.Done, Plan: p.ID, Counts: &lifecycle.Counts{Add: p.Adds, Change: p.Changes, Remove: p.Removes}, Resources: -1,
 	}), nil
 }
 
-// applied reads the outputs that the template lists.
-func (x *Flux) applied(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt) (run.Status, error) {
+// readApplied reads the outputs that the template lists.
+func (x *Flux) readApplied(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt) (run.Status, error) {
 	res := lifecycle.Result{Outcome: lifecycle.Done, Resources: -1, State: r.Module != nil}
 	if r.Module == nil {
-		return ended(res), nil
+		return endedStatus(res), nil
 	}
 	all, err := x.o.Flux.Outputs(ctx, *r.Module)
 	if err != nil {
@@ -271,30 +271,30 @@ func (x *Flux) applied(ctx context.Context, r *fluxrun.Run, a instancectl.Attemp
 		}
 		res.Outputs[name] = output.Value
 	}
-	return ended(res), nil
+	return endedStatus(res), nil
 }
 
-func ended(r lifecycle.Result) run.Status { return run.Status{State: run.Ended, Result: r} }
+func endedStatus(r lifecycle.Result) run.Status { return run.Status{State: run.Ended, Result: r} }
 
-func failed(r *fluxrun.Run, why string) run.Status {
-	return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why, Resources: -1, State: r.Module != nil})
+func failedStatus(r *fluxrun.Run, why string) run.Status {
+	return endedStatus(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why, Resources: -1, State: r.Module != nil})
 }
 
-func waiting(reason, message string) run.Status {
+func waitingStatus(reason, message string) run.Status {
 	return run.Status{State: run.Running, Waiting: reason, Message: message}
 }
 
-// running is the status of an attempt that is under way.
-func running(st fluxexec.Status) run.Status {
+// runningStatus is the status of an attempt that is under way.
+func runningStatus(st fluxexec.Status) run.Status {
 	if st.Failure == (fluxexec.Failure{}) {
 		return run.Status{State: run.Running}
 	}
-	return waiting(lifecycle.WaitRetry, st.Failure.Message)
+	return waitingStatus(lifecycle.WaitRetry, st.Failure.Message)
 }
 
 // Cancel keeps Flux from beginning another run of an attempt. A run under way continues.
 func (x *Flux) Cancel(ctx context.Context, a instancectl.Attempt) error {
-	r, err := x.of(a)
+	r, err := x.runOf(a)
 	if err != nil {
 		return err
 	}
@@ -303,18 +303,18 @@ func (x *Flux) Cancel(ctx context.Context, a instancectl.Attempt) error {
 
 // Destroy takes the next step to destroy what an instance made.
 func (x *Flux) Destroy(ctx context.Context, a instancectl.Attempt) (run.Status, error) {
-	return x.end(ctx, a, false)
+	return x.endRun(ctx, a, false)
 }
 
 // Release orphans what an instance made: nothing manages it any more, and the state stays.
 // If nothing was applied there is no state.
 func (x *Flux) Release(ctx context.Context, a instancectl.Attempt) (bool, error) {
-	st, err := x.end(ctx, a, true)
+	st, err := x.endRun(ctx, a, true)
 	return st.State == run.Ended, err
 }
 
-func (x *Flux) end(ctx context.Context, a instancectl.Attempt, keep bool) (run.Status, error) {
-	r, err := x.of(a)
+func (x *Flux) endRun(ctx context.Context, a instancectl.Attempt, keep bool) (run.Status, error) {
+	r, err := x.runOf(a)
 	if err != nil {
 		return run.Status{}, err
 	}
@@ -325,41 +325,41 @@ func (x *Flux) end(ctx context.Context, a instancectl.Attempt, keep bool) (run.S
 	}
 	gone, now, err := x.runner.End(ctx, r)
 	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
-		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: kept.Error(), Resources: 1, State: true}), nil
+		return endedStatus(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: kept.Error(), Resources: 1, State: true}), nil
 	}
 	switch {
 	case err != nil:
-		return run.Status{}, explained(err)
+		return run.Status{}, explainSecret(err)
 	case gone:
-		return ended(lifecycle.Result{Outcome: lifecycle.Done}), nil
+		return endedStatus(lifecycle.Result{Outcome: lifecycle.Done}), nil
 	case r.Chart != nil:
-		return uninstalling(r, now), nil
+		return uninstallStatus(r, now), nil
 	}
-	return destroying(r, a, now), nil
+	return destroyStatus(r, a, now), nil
 }
 
-// uninstalling is the status of a release that is being deleted. One that cannot be
+// uninstallStatus is the status of a release that is being deleted. One that cannot be
 // uninstalled fails the attempt; helm-controller keeps trying, and the next attempt checks.
-func uninstalling(r *fluxrun.Run, st fluxexec.Status) run.Status {
+func uninstallStatus(r *fluxrun.Run, st fluxexec.Status) run.Status {
 	switch {
 	case st.Phase != fluxexec.Destroying || st.Failures == 0:
 		return run.Status{State: run.Running}
 	case st.Failures >= endTries:
-		return failed(r, st.Message)
+		return failedStatus(r, st.Message)
 	}
-	return waiting(lifecycle.WaitRetry, st.Message)
+	return waitingStatus(lifecycle.WaitRetry, st.Message)
 }
 
-// destroying is the status of a Terraform that is being deleted. A failure since the
+// destroyStatus is the status of a Terraform that is being deleted. A failure since the
 // attempt began fails the attempt; the Terraform stays, and the next attempt checks it. A
 // state locked by another holder is no failure.
-func destroying(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
+func destroyStatus(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
 	if st.Reason == fluxexec.StateLocked {
-		return waiting(lifecycle.WaitStateLocked, st.Message)
+		return waitingStatus(lifecycle.WaitStateLocked, st.Message)
 	}
 	// The time of a condition has whole seconds.
 	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
-		return failed(r, cmp.Or(st.Failure.Message, st.Message))
+		return failedStatus(r, cmp.Or(st.Failure.Message, st.Message))
 	}
-	return running(st)
+	return runningStatus(st)
 }

@@ -55,8 +55,8 @@ const (
 	ofCommit  = "sha1:"
 )
 
-// pinned is the chart of a source, pinned to exactly that version.
-func pinned(s template.Source) v1alpha1.Chart {
+// pinnedChart is the chart of a source, pinned to exactly that version.
+func pinnedChart(s template.Source) v1alpha1.Chart {
 	var c v1alpha1.Chart
 	if s.Secret != "" {
 		c.SecretRef = &v1alpha1.SecretRef{Name: s.Secret}

@@ -107,13 +107,13 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 		}
 		before = def.DeepCopy()
 	}
-	wrong := d.inherit(ctx, def)
+	wrong := d.inheritObjects(ctx, def)
 	switch {
 	case wrong != nil:
 	case def.DeletionTimestamp != nil:
 		wrong = d.remove(ctx, def)
 	default:
-		wrong = d.establish(ctx, def)
+		wrong = d.establishKind(ctx, def)
 	}
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err()
@@ -124,7 +124,7 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if apierrors.IsConflict(wrong) { // another client wrote first, which says nothing about the definition
 		return reconcile.Result{}, wrong
 	}
-	after, reason := d.judge(def, wrong)
+	after, reason := d.writeConditions(def, wrong)
 	if !equality.Semantic.DeepEqual(before.Status, def.Status) {
 		if err := d.Client.Status().Patch(ctx, def, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
@@ -136,8 +136,8 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// establish establishes a definition as far as possible, and returns what stopped it.
-func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) error {
+// establishKind establishes a definition as far as possible, and returns what stopped it.
+func (d *definitions) establishKind(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	crd := &apiextensions.CustomResourceDefinition{}
 	switch err := d.Client.Get(ctx, client.ObjectKey{Name: kindspec.CRDName(def)}, crd); {
 	case apierrors.IsNotFound(err):
@@ -145,8 +145,8 @@ func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) e
 	case err != nil:
 		return err
 	}
-	n, wrong := d.current(ctx, def, keptVersion(def, crd))
-	crd, err := d.serve(ctx, def, n, crd)
+	n, wrong := d.resolveCurrent(ctx, def, keptVersion(def, crd))
+	crd, err := d.serveKind(ctx, def, n, crd)
 	if wrong == nil || err != nil && !isProblem(err) {
 		wrong = err
 	}
@@ -157,11 +157,11 @@ func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) e
 		def.Status.Module = new(n.found.ResolvedModule) // for new objects
 		def.Status.Example = n.kind.Example()
 	}
-	k, err := d.kinds.start(ctx, def)
+	k, err := d.kinds.startWatch(ctx, def)
 	if err != nil {
 		return err
 	}
-	if err := d.keep(ctx, def, k); err != nil {
+	if err := d.keepRevisions(ctx, def, k); err != nil {
 		return err
 	}
 	stopped, err := d.rollOut(ctx, def, k, n.versions)
@@ -171,5 +171,5 @@ func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) e
 	case wrong != nil:
 		return wrong
 	}
-	return cmp.Or(stopped, d.kinds.executor())
+	return cmp.Or(stopped, d.kinds.checkExecutor())
 }

@@ -37,16 +37,16 @@ const (
 	annotationNarrowed = "okara.dev/narrowed"
 )
 
-// serve creates or updates the CRD and the roles of a kind; crd is nil if there is none. A
+// serveKind creates or updates the CRD and the roles of a kind; crd is nil if there is none. A
 // returned CRD is served; nil: there is none yet.
-func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now, crd *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
+func (d *definitions) serveKind(ctx context.Context, def *v1alpha1.ModuleKind, n now, crd *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	switch {
 	case crd == nil && n.kind == nil:
 		return nil, nil
 	case crd == nil:
-		crd = defaulted(n.kind)
+		crd = defaultedCRD(n.kind)
 		fluxobj.Mark(crd, def.UID)
-		annotate(crd, def, n.found.Version)
+		annotateCRD(crd, def, n.found.Version)
 		if err := d.Client.Create(ctx, crd); err != nil {
 			return nil, err
 		}
@@ -55,9 +55,9 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 	}
 	var wrong error
 	if n.kind != nil && crd.DeletionTimestamp == nil {
-		wrong = d.widen(ctx, n, crd)
+		wrong = d.widenSchema(ctx, n, crd)
 	}
-	if err := d.roles(ctx, def); err != nil {
+	if err := d.writeRoles(ctx, def); err != nil {
 		return nil, err
 	}
 	for _, c := range crd.Status.Conditions {
@@ -65,29 +65,29 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 			return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind already uses a name in spec.names: " + c.Message, Retry: true}
 		}
 	}
-	if established(crd) {
+	if isEstablished(crd) {
 		return crd, wrong
 	}
 	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server does not serve the kind yet", Retry: true})
 }
 
-// established reports whether the API server serves a CRD, or did. If it never did, objects
+// isEstablished reports whether the API server serves a CRD, or did. If it never did, objects
 // of the kind belong to another CRD that has the name of the kind.
-func established(crd *apiextensions.CustomResourceDefinition) bool {
+func isEstablished(crd *apiextensions.CustomResourceDefinition) bool {
 	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensions.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue
 	})
 }
 
-// defaulted is the CRD of a kind with the defaults that the API server sets.
-func defaulted(k *kindspec.Kind) *apiextensions.CustomResourceDefinition {
+// defaultedCRD is the CRD of a kind with the defaults that the API server sets.
+func defaultedCRD(k *kindspec.Kind) *apiextensions.CustomResourceDefinition {
 	crd := k.CRD()
 	apiextensions.SetObjectDefaults_CustomResourceDefinition(crd)
 	return crd
 }
 
-// annotate records for what a version was chosen, and reports whether that is new.
-func annotate(crd *apiextensions.CustomResourceDefinition, def *v1alpha1.ModuleKind, version string) bool {
+// annotateCRD records for what a version was chosen, and reports whether that is new.
+func annotateCRD(crd *apiextensions.CustomResourceDefinition, def *v1alpha1.ModuleKind, version string) bool {
 	module := chosenFor(def)
 	same := crd.Annotations[annotationModule] == module && crd.Annotations[annotationVersion] == version && crd.Annotations[annotationNarrowed] == ""
 	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationModule, module)
@@ -96,15 +96,15 @@ func annotate(crd *apiextensions.CustomResourceDefinition, def *v1alpha1.ModuleK
 	return !same
 }
 
-// widen gives a CRD the schema of a kind, unless an object would be invalid under it. A
+// widenSchema gives a CRD the schema of a kind, unless an object would be invalid under it. A
 // schema that did not fit waits for a change of the definition or for another version:
 // it does not take effect because an object went away.
-func (d *definitions) widen(ctx context.Context, n now, crd *apiextensions.CustomResourceDefinition) error {
-	want := defaulted(n.kind)
+func (d *definitions) widenSchema(ctx context.Context, n now, crd *apiextensions.CustomResourceDefinition) error {
+	want := defaultedCRD(n.kind)
 	narrowed := fmt.Sprintf("%s %d", n.found.Version, n.generation)
-	if established(crd) && !equality.Semantic.DeepEqual(crd.Spec.Versions[0].Schema, want.Spec.Versions[0].Schema) {
+	if isEstablished(crd) && !equality.Semantic.DeepEqual(crd.Spec.Versions[0].Schema, want.Spec.Versions[0].Schema) {
 		waits := crd.Annotations[annotationNarrowed] == narrowed
-		err := d.fits(ctx, n.kind)
+		err := d.checkFits(ctx, n.kind)
 		if err == nil && waits {
 			err = &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("version %s did not fit objects when it was found; change spec.module.version to take it", n.found.Version)}
 		}
@@ -116,18 +116,18 @@ func (d *definitions) widen(ctx context.Context, n now, crd *apiextensions.Custo
 			return err
 		}
 	}
-	if !annotate(crd, n.kind.Definition, n.found.Version) && equality.Semantic.DeepEqual(crd.Spec, want.Spec) {
+	if !annotateCRD(crd, n.kind.Definition, n.found.Version) && equality.Semantic.DeepEqual(crd.Spec, want.Spec) {
 		return nil
 	}
 	crd.Spec = want.Spec
 	return d.Client.Update(ctx, crd)
 }
 
-// fits returns an error if an object would be invalid under the schema of a kind.
-func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
+// checkFits returns an error if an object would be invalid under the schema of a kind.
+func (d *definitions) checkFits(ctx context.Context, k *kindspec.Kind) error {
 	count := 0
 	var examples []string
-	err := each(ctx, d.Client, k.Definition, func(o *unstructured.Unstructured) error {
+	err := eachObject(ctx, d.Client, k.Definition, func(o *unstructured.Unstructured) error {
 		if wrong := k.Invalid(o); len(wrong) > 0 && o.GetDeletionTimestamp() == nil {
 			if count++; count <= maxNamed {
 				examples = append(examples, fmt.Sprintf("%s/%s: %v", o.GetNamespace(), o.GetName(), wrong[0]))
@@ -145,8 +145,8 @@ func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
 	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(strings.Join(examples, "; "), "\n", " "))}
 }
 
-// each calls do with all objects of a definition, read without a cache.
-func each(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do func(*unstructured.Unstructured) error) error {
+// eachObject calls do with all objects of a definition, read without a cache.
+func eachObject(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do func(*unstructured.Unstructured) error) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kindspec.GroupVersionKind(def))
 	for more := true; more; more = list.GetContinue() != "" {
@@ -162,8 +162,8 @@ func each(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do fun
 	return nil
 }
 
-// roles writes the ClusterRoles of a kind.
-func (d *definitions) roles(ctx context.Context, def *v1alpha1.ModuleKind) error {
+// writeRoles writes the ClusterRoles of a kind.
+func (d *definitions) writeRoles(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	for _, want := range kindspec.ClusterRoles(def) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
 		if _, err := fluxobj.Write(ctx, d.Client, role, def.UID, func(r *rbacv1.ClusterRole) error {

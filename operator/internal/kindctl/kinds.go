@@ -65,18 +65,18 @@ func (s *kinds) run(ctx context.Context) error {
 	return nil
 }
 
-// of returns the kind of a definition, nil while its objects are not watched.
-func (s *kinds) of(definition string) *kind {
+// kindOfDefinition returns the kind of a definition, nil while its objects are not watched.
+func (s *kinds) kindOfDefinition(definition string) *kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.running[definition]
-	if k == nil || closed(k.done) {
+	if k == nil || isClosed(k.done) {
 		return nil
 	}
 	return k
 }
 
-func closed(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -85,8 +85,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// executor returns an error unless tofu-controller is installed.
-func (s *kinds) executor() error {
+// checkExecutor returns an error unless tofu-controller is installed.
+func (s *kinds) checkExecutor() error {
 	_, err := s.mapper.RESTMapping(fluxexec.Terraforms().GroupKind())
 	if meta.IsNoMatchError(err) {
 		return &verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Message: "no CRD terraforms.infra.contrib.fluxcd.io: install tofu-controller 0.16 or newer", Retry: true}
@@ -94,10 +94,10 @@ func (s *kinds) executor() error {
 	return err
 }
 
-// start watches the objects of a definition whose CRD is served, if it does not yet.
-func (s *kinds) start(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, error) {
-	if k := s.of(def.Name); k != nil {
-		return k, k.follow()
+// startWatch watches the objects of a definition whose CRD is served, if it does not yet.
+func (s *kinds) startWatch(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, error) {
+	if k := s.kindOfDefinition(def.Name); k != nil {
+		return k, k.followTerraforms()
 	}
 	select {
 	case <-s.ready:
@@ -138,7 +138,7 @@ func (s *kinds) start(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, err
 	s.mu.Lock()
 	s.running[def.Name] = k
 	s.mu.Unlock()
-	return k, k.follow()
+	return k, k.followTerraforms()
 }
 
 // stop ends the watch of a definition, and waits for running reconciles of its objects.
@@ -185,8 +185,8 @@ func (k *kind) object() *unstructured.Unstructured {
 	return o
 }
 
-// each calls do with all objects in the cache of the watch.
-func (k *kind) each(ctx context.Context, do func(*unstructured.Unstructured) error) error {
+// eachCached calls do with all objects in the cache of the watch.
+func (k *kind) eachCached(ctx context.Context, do func(*unstructured.Unstructured) error) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(k.gvk)
 	if err := k.cache.List(ctx, list); err != nil {
@@ -212,7 +212,7 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 			k.changed(k.name)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
-			if asked(e.ObjectOld, e.ObjectNew) {
+			if mustReconcile(e.ObjectOld, e.ObjectNew) {
 				ask(e.ObjectNew, q)
 			}
 			k.changed(k.name)
@@ -226,9 +226,9 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 	}
 }
 
-// asked reports whether an object must be reconciled again: more than its status changed,
+// mustReconcile reports whether an object must be reconciled again: more than its status changed,
 // or a rollout changed it.
-func asked(before, now *unstructured.Unstructured) bool {
+func mustReconcile(before, now *unstructured.Unstructured) bool {
 	a := before.GetAnnotations()
 	b := now.GetAnnotations()
 	marked := !maps.Equal(a, b) || !maps.Equal(before.GetLabels(), now.GetLabels())
@@ -236,8 +236,8 @@ func asked(before, now *unstructured.Unstructured) bool {
 	return changed || marked || now.GetDeletionTimestamp() != nil
 }
 
-// follow watches the Terraforms of objects, once their kind is installed.
-func (k *kind) follow() error {
+// followTerraforms watches the Terraforms of objects, once their kind is installed.
+func (k *kind) followTerraforms() error {
 	k.state.Lock()
 	defer k.state.Unlock()
 	mapping, err := k.mapper.RESTMapping(fluxexec.Terraforms().GroupKind())

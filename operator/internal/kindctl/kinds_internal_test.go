@@ -9,11 +9,11 @@ import "testing"
 func TestWatchThatFailed(t *testing.T) {
 	k := &kind{done: make(chan struct{})}
 	s := &kinds{running: map[string]*kind{"vpcs": k}}
-	if s.of("vpcs") != k || s.of("others") != nil {
+	if s.kindOfDefinition("vpcs") != k || s.kindOfDefinition("others") != nil {
 		t.Error("what is watched is another kind")
 	}
 	close(k.done)
-	if s.of("vpcs") != nil {
+	if s.kindOfDefinition("vpcs") != nil {
 		t.Error("a watch that has ended counts as one")
 	}
 }

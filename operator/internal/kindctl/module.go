@@ -31,14 +31,14 @@ type now struct {
 	versions []addr.Version // allowed by the definition, the highest first
 }
 
-// allowed returns the versions that a definition allows, the highest first.
-func allowed(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]addr.Version, error) {
+// allowedVersions returns the versions that a definition allows, the highest first.
+func allowedVersions(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]addr.Version, error) {
 	fits, err := addr.ParseConstraint(m.Version)
 	if err != nil {
 		return nil, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: "spec.module.version: " + err.Error()}
 	}
 	all, err := modules.Versions(ctx, m)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, &verdict.Problem{Reason: v1alpha1.ReasonModuleMissing, Message: fmt.Sprintf("no version of module %s is published", nameOf(m)), Retry: true}
 	}
 	return slices.DeleteFunc(all, func(v addr.Version) bool { return !fits.Allows(v) }), err
@@ -72,10 +72,10 @@ func keptVersion(def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefi
 	return &v
 }
 
-// current resolves a definition to a version of its module.
-func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind, kept *addr.Version) (now, error) {
+// resolveCurrent resolves a definition to a version of its module.
+func (d *definitions) resolveCurrent(ctx context.Context, def *v1alpha1.ModuleKind, kept *addr.Version) (now, error) {
 	m := def.Spec.Module
-	versions, err := allowed(ctx, d.Modules, m)
+	versions, err := allowedVersions(ctx, d.Modules, m)
 	if err != nil {
 		return now{}, err
 	}

@@ -66,7 +66,7 @@ func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstruc
 	if is.module.Version == "" {
 		is = change{had.Definition, had.Module}
 	}
-	if uid == "" || holds(o, v1alpha1.ConditionReady) {
+	if uid == "" || isConditionTrue(o, v1alpha1.ConditionReady) {
 		return is, "", o.GetUID(), nil
 	}
 	if uid != o.GetUID() && o.GetAnnotations()[v1alpha1.AnnotationAdopt] != "true" && !fluxobj.Adopts(ctx, k.client, o.GetNamespace()) {
@@ -75,9 +75,9 @@ func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstruc
 	return is, had.Rollout, uid, nil
 }
 
-// take writes to the record and the status of an object the change that it has from now on.
+// takeChange writes to the record and the status of an object the change that it has from now on.
 // rollout names a change that is being rolled out, until the object is Ready with it.
-func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string) error {
+func (k *kind) takeChange(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string) error {
 	has := kept{c.definition, c.module, rollout}
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
 		if err := k.records.Save(ctx, recordOf(o, def), types.UID(uid), has); err != nil {
@@ -112,18 +112,18 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 	k.state.Lock()
 	k.known[string(v1alpha1.UIDOf(o))] = req.NamespacedName
 	k.state.Unlock()
-	after, err := k.objects.Reconcile(ctx, k.at(def, changeOf(o).definition), o)
+	after, err := k.objects.Reconcile(ctx, k.definitionAt(def, changeOf(o).definition), o)
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// at returns the definition in the revision that an object has.
-func (k *kind) at(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
+// definitionAt returns the definition in the revision that an object has.
+func (k *kind) definitionAt(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 	k.state.Lock()
 	defer k.state.Unlock()
 	if r, ok := k.all[name]; ok {
-		return orphaned(r.in(def))
+		return withOrphaned(r.applyRevision(def))
 	}
-	return orphaned(def)
+	return withOrphaned(def)
 }
 
 // assign gives a new object the current change, an object that lost its status its former
@@ -136,7 +136,7 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	}
 	next := is
 	if o.GetDeletionTimestamp() == nil {
-		if next, err = k.choose(ctx, def, now, o, is); err != nil {
+		if next, err = k.chooseChange(ctx, def, now, o, is); err != nil {
 			return err
 		}
 	}
@@ -149,14 +149,14 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	if err := unstructured.SetNestedField(o.Object, string(uid), "status", "uid"); err != nil {
 		return err
 	}
-	return k.take(ctx, def, o, next, rollout)
+	return k.takeChange(ctx, def, o, next, rollout)
 }
 
 // errNoVersion says that a definition has no version for an object that had none before.
 var errNoVersion = errors.New("no version of the module was chosen yet: the ModuleKind says why")
 
-// choose returns the change that an object has from now on.
-func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
+// chooseChange returns the change that an object has from now on.
+func (k *kind) chooseChange(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
 	if next.module.Version == "" && def.Status.Module == nil {
 		return next, errNoVersion
 	}
@@ -170,15 +170,15 @@ func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	if asks == "" || asks == next.module.Version {
 		return next, nil
 	}
-	found, err := k.version(ctx, def, asks)
+	found, err := k.versionAsked(ctx, def, asks)
 	if found != nil {
 		next.module = *found
 	}
 	return next, err
 }
 
-// version returns the version that an object asks for, nil if it is not available.
-func (k *kind) version(ctx context.Context, def *v1alpha1.ModuleKind, asks string) (*v1alpha1.ResolvedModule, error) {
+// versionAsked returns the version that an object asks for, nil if it is not available.
+func (k *kind) versionAsked(ctx context.Context, def *v1alpha1.ModuleKind, asks string) (*v1alpha1.ResolvedModule, error) {
 	v, err := addr.ParseVersion(asks)
 	if err != nil {
 		return nil, nil
@@ -186,7 +186,7 @@ func (k *kind) version(ctx context.Context, def *v1alpha1.ModuleKind, asks strin
 	if is := def.Status.Module; is != nil && is.Version == v.String() {
 		return is, nil
 	}
-	all, err := allowed(ctx, k.modules, def.Spec.Module)
+	all, err := allowedVersions(ctx, k.modules, def.Spec.Module)
 	if isProblem(err) {
 		return nil, nil
 	}

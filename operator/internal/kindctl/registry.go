@@ -78,7 +78,7 @@ func (r Registry) tags(ctx context.Context, repository string) ([]addr.Version, 
 
 // Version implements [Modules].
 func (r Registry) Version(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (Version, error) {
-	found, d, err := r.read(ctx, m, v)
+	found, d, err := r.readModule(ctx, m, v)
 	if err != nil {
 		return Version{}, err
 	}
@@ -96,7 +96,7 @@ func (r Registry) Version(ctx context.Context, m v1alpha1.KindModule, v addr.Ver
 	return out, err
 }
 
-func (r Registry) read(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (*catalog.ModuleVersion, artifact.ModuleDescription, error) {
+func (r Registry) readModule(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (*catalog.ModuleVersion, artifact.ModuleDescription, error) {
 	if m.Repository != "" {
 		return r.readTag(ctx, m.Repository, v)
 	}
@@ -178,5 +178,5 @@ func (r Registry) item(repository string) addr.Item {
 	return m.Item()
 }
 
-// missing reports whether something is not in the registry.
-func missing(err error) bool { return errors.Is(err, oci.ErrNotFound) }
+// isMissing reports whether something is not in the registry.
+func isMissing(err error) bool { return errors.Is(err, oci.ErrNotFound) }

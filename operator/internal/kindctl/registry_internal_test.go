@@ -34,7 +34,7 @@ func TestRevisionKeepsDefinition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.in(def); !equality.Semantic.DeepEqual(got, def) {
+	if got := r.applyRevision(def); !equality.Semantic.DeepEqual(got, def) {
 		t.Errorf("%+v", got.Spec)
 	}
 }

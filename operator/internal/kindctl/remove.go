@@ -34,7 +34,7 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 	if err := d.kinds.stop(ctx, def); err != nil {
 		return err
 	}
-	for _, o := range d.beside(def) {
+	for _, o := range d.objectsBeside(def) {
 		if _, err := fluxobj.Delete(ctx, d.Client, o, def.UID); err != nil {
 			return err
 		}
@@ -44,24 +44,24 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 	return nil
 }
 
-// beside returns the objects of a kind besides its CRD.
-func (d *definitions) beside(def *v1alpha1.ModuleKind) []client.Object {
-	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.store(def)}}
+// objectsBeside returns the objects of a kind besides its CRD.
+func (d *definitions) objectsBeside(def *v1alpha1.ModuleKind) []client.Object {
+	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.storeMeta(def)}}
 	for _, role := range kindspec.ClusterRoles(def) {
 		all = append(all, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}})
 	}
 	return all
 }
 
-// inherit gives a definition what was made for an earlier one of its name: a backup
+// inheritObjects gives a definition what was made for an earlier one of its name: a backup
 // restores all of it, and the definition with another UID. This is safe, because
 // definitions have unique names, and only the operator labels what it makes.
-func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) error {
+func (d *definitions) inheritObjects(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	if d.heirs[def.Name] == def.UID {
 		return nil
 	}
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kindspec.CRDName(def)}}
-	for _, o := range append(d.beside(def), crd) {
+	for _, o := range append(d.objectsBeside(def), crd) {
 		err := d.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
 		_, managed := o.GetLabels()[v1alpha1.LabelManaged]
 		of := types.UID(o.GetLabels()[v1alpha1.LabelUID])
@@ -80,18 +80,18 @@ func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) err
 // removeObjects deletes the objects, and then their CRD. Objects are reconciled until the
 // CRD is gone.
 func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) error {
-	if !established(crd) {
+	if !isEstablished(crd) {
 		return d.removeCRD(ctx, crd)
 	}
-	k, err := d.kinds.start(ctx, def)
+	k, err := d.kinds.startWatch(ctx, def)
 	if err != nil {
 		return err
 	}
-	if err := d.keep(ctx, def, k); err != nil {
+	if err := d.keepRevisions(ctx, def, k); err != nil {
 		return err
 	}
 	count := int32(0)
-	if err := each(ctx, d.Client, def, func(o *unstructured.Unstructured) error {
+	if err := eachObject(ctx, d.Client, def, func(o *unstructured.Unstructured) error {
 		count++
 		if def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep || o.GetDeletionTimestamp() != nil {
 			return nil

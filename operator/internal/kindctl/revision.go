@@ -42,8 +42,8 @@ func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
 	return r, string(b), hex.EncodeToString(sum[:8]), nil
 }
 
-// in returns a definition as it was at a revision.
-func (r revision) in(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
+// applyRevision returns a definition as it was at a revision.
+func (r revision) applyRevision(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	was := def.DeepCopy()
 	r.Module.Version = was.Spec.Module.Version
 	r.Module.Verify = was.Spec.Module.Verify
@@ -55,20 +55,20 @@ func (r revision) in(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	return was
 }
 
-// store is the ConfigMap with the revisions of a definition.
-func (d *definitions) store(def *v1alpha1.ModuleKind) metav1.ObjectMeta {
+// storeMeta is the ConfigMap with the revisions of a definition.
+func (d *definitions) storeMeta(def *v1alpha1.ModuleKind) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: d.Namespace, Name: "okara-kind-" + def.Name}
 }
 
-// keep stores the revisions that objects have, and passes them to the kind.
-func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kind) error {
+// keepRevisions stores the revisions that objects have, and passes them to the kind.
+func (d *definitions) keepRevisions(ctx context.Context, def *v1alpha1.ModuleKind, k *kind) error {
 	now, text, name, err := revisionOf(def)
 	if err != nil {
 		return err
 	}
 	used := map[string]bool{name: true}
 	unknown := false // an object that lost its status may have any revision
-	if err := k.each(ctx, func(o *unstructured.Unstructured) error {
+	if err := k.eachCached(ctx, func(o *unstructured.Unstructured) error {
 		used[changeOf(o).definition] = true
 		unknown = unknown || changeOf(o).definition == ""
 		return nil
@@ -76,7 +76,7 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		return err
 	}
 	all := map[string]revision{}
-	m := &corev1.ConfigMap{ObjectMeta: d.store(def)}
+	m := &corev1.ConfigMap{ObjectMeta: d.storeMeta(def)}
 	if _, err := fluxobj.Write(ctx, d.Client, m, def.UID, func(m *corev1.ConfigMap) error {
 		if m.Data == nil {
 			m.Data = map[string]string{}
@@ -99,8 +99,8 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	return nil
 }
 
-// orphaned returns a definition whose deleted objects leave their resources, if it says so.
-func orphaned(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
+// withOrphaned returns a definition whose deleted objects leave their resources, if it says so.
+func withOrphaned(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	if def.DeletionTimestamp == nil || def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep {
 		return def
 	}

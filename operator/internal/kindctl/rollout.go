@@ -28,8 +28,8 @@ type batch struct {
 	wrong   error                        // why a version is not available for an object
 }
 
-// free is how many more objects may be updated now.
-func (w *batch) free(def *v1alpha1.ModuleKind) int {
+// freeSlots is how many more objects may be updated now.
+func (w *batch) freeSlots(def *v1alpha1.ModuleKind) int {
 	if w.failed != "" {
 		return 0
 	}
@@ -42,20 +42,20 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	if def.Status.Module == nil {
 		return nil, nil
 	}
-	w, err := d.batch(ctx, def, k, versions, k.each)
-	if err == nil && w.free(def) > 0 { // the cache may not show yet which objects were updated before
-		w, err = d.batch(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
-			return each(ctx, d.Client, def, do)
+	w, err := d.planBatch(ctx, def, k, versions, k.eachCached)
+	if err == nil && w.freeSlots(def) > 0 { // the cache may not show yet which objects were updated before
+		w, err = d.planBatch(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
+			return eachObject(ctx, d.Client, def, do)
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	for i := range w.free(def) {
-		if err := under(w.waiting[i]); err != nil {
+	for i := range w.freeSlots(def) {
+		if err := markUpdating(w.waiting[i]); err != nil {
 			return nil, err
 		}
-		if err := k.take(ctx, def, w.waiting[i], w.changes[i], w.changes[i].name()); err != nil {
+		if err := k.takeChange(ctx, def, w.waiting[i], w.changes[i], w.changes[i].name()); err != nil {
 			return nil, err
 		}
 	}
@@ -65,8 +65,8 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait unchanged: fix the object or the definition", w.failed, len(w.waiting))}, nil
 }
 
-// batch determines the progress of a rollout.
-func (d *definitions) batch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*batch, error) {
+// planBatch determines the progress of a rollout.
+func (d *definitions) planBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*batch, error) {
 	w := &batch{}
 	count := 0
 	err := each(ctx, func(o *unstructured.Unstructured) error {
@@ -74,19 +74,19 @@ func (d *definitions) batch(ctx context.Context, def *v1alpha1.ModuleKind, k *ki
 		if o.GetDeletionTimestamp() != nil || changeOf(o) == (change{}) {
 			return nil // it is being deleted, or gets what is current when it is reconciled
 		}
-		return d.look(ctx, def, k, o, versions, w)
+		return d.addToBatch(ctx, def, k, o, versions, w)
 	})
 	def.Status.Objects = int32(count)
 	def.Status.Outdated = int32(len(w.waiting))
 	return w, err
 }
 
-// look adds an object to a batch.
-func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *batch) error {
+// addToBatch adds an object to a batch.
+func (d *definitions) addToBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *batch) error {
 	is := changeOf(o)
 	next := change{k.revision(), is.module}
 	if len(versions) > 0 {
-		newest, err := d.newer(ctx, def, o, versions)
+		newest, err := d.findNewer(ctx, def, o, versions)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -94,7 +94,7 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		if newest.installed != nil {
 			next.module = *newest.installed
 		}
-		if err := k.note(ctx, o, newest.available); err != nil {
+		if err := k.noteAvailable(ctx, o, newest.available); err != nil {
 			return err
 		}
 	}
@@ -103,10 +103,10 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		w.waiting = append(w.waiting, o.DeepCopy())
 		w.changes = append(w.changes, next)
 	case fluxobj.Text(o, "status", "rollout") != is.name():
-	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
+	case isConditionTrue(o, v1alpha1.ConditionStalled) && w.failed == "":
 		w.failed = o.GetNamespace() + "/" + o.GetName()
-	case holds(o, v1alpha1.ConditionReady):
-		return k.take(ctx, def, o, is, "") // it is updated
+	case isConditionTrue(o, v1alpha1.ConditionReady):
+		return k.takeChange(ctx, def, o, is, "") // it is updated
 	default:
 		w.under++
 	}
@@ -119,8 +119,8 @@ type newer struct {
 	available string                   // the newest that a user can ask for
 }
 
-// newer finds newer versions than an object has.
-func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
+// findNewer finds newer versions than an object has.
+func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
 	is, err := addr.ParseVersion(changeOf(o).module.Version)
 	if err != nil || kindspec.VersionAsked(o) != "" {
 		return newer{}, nil
@@ -177,8 +177,8 @@ type noted struct {
 	UpdateAvailable string             `json:"updateAvailable,omitempty"`
 }
 
-// note writes the available newer version to the status of an object.
-func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available string) error {
+// noteAvailable writes the available newer version to the status of an object.
+func (k *kind) noteAvailable(ctx context.Context, o *unstructured.Unstructured, available string) error {
 	if fluxobj.Text(o, "status", "updateAvailable") == available {
 		return nil
 	}
@@ -197,8 +197,8 @@ func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available
 	return k.client.Status().Update(ctx, o)
 }
 
-// under sets the status of an object to updating, until it is reconciled.
-func under(o *unstructured.Unstructured) error {
+// markUpdating sets the status of an object to updating, until it is reconciled.
+func markUpdating(o *unstructured.Unstructured) error {
 	s := struct {
 		Conditions []metav1.Condition `json:"conditions"`
 		Phase      string             `json:"phase"`
@@ -207,8 +207,8 @@ func under(o *unstructured.Unstructured) error {
 	return verdict.WriteStatus(o, &s)
 }
 
-// holds reports whether a condition of an object is true for its current generation.
-func holds(o *unstructured.Unstructured, kind string) bool {
+// isConditionTrue reports whether a condition of an object is true for its current generation.
+func isConditionTrue(o *unstructured.Unstructured, kind string) bool {
 	c := fluxobj.Conditions(o)[kind]
 	return c.True() && c.Generation == o.GetGeneration()
 }

@@ -32,19 +32,19 @@ func problemOf(err error) (*verdict.Problem, bool) {
 	switch {
 	case errors.Is(err, trust.ErrUntrusted):
 		return &verdict.Problem{Reason: v1alpha1.ReasonNotVerified, Message: err.Error()}, true
-	case missing(err):
+	case isMissing(err):
 		return &verdict.Problem{Reason: v1alpha1.ReasonModuleMissing, Message: err.Error(), Retry: true}, true
 	}
 	return nil, false
 }
 
-// judge writes the conditions of a definition, and returns when to reconcile it again; reported
+// writeConditions writes the conditions of a definition, and returns when to reconcile it again; reported
 // is whether they explain the error, which then is not returned for another try.
-func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
+func (d *definitions) writeConditions(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = verdict.RequestOf(def)
 	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, Message: "the API server serves the kind", ObservedGeneration: def.Generation}
-	if d.kinds.of(def.Name) == nil {
+	if d.kinds.kindOfDefinition(def.Name) == nil {
 		established.Status = metav1.ConditionFalse
 		established.Reason = v1alpha1.ReasonRunning
 		established.Message = "there is no such kind yet"

@@ -33,15 +33,15 @@ func (x *object) decide(ctx context.Context, now *fluxexec.Status, sum string) e
 		if a.Spec.Target != (v1alpha1.ApprovalTarget{Kind: x.o.GetKind(), Name: x.o.GetName()}) {
 			continue
 		}
-		result, message, err := x.judge(ctx, a, *now)
+		result, message, err := x.judgeApproval(ctx, a, *now)
 		if err != nil {
 			return err
 		}
-		if err := x.note(ctx, a, result, message); err != nil {
+		if err := x.noteResult(ctx, a, result, message); err != nil {
 			return err
 		}
 		if result == v1alpha1.ApprovalRejected && now.Plan != nil && planOf(a) == now.Plan.ID {
-			x.rejected(now, sum)
+			x.keepApplied(now, sum)
 		}
 	}
 	return nil
@@ -53,12 +53,12 @@ func planOf(a *v1alpha1.Approval) string {
 	return plan
 }
 
-// judge returns the result of an Approval.
-func (x *object) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
+// judgeApproval returns the result of an Approval.
+func (x *object) judgeApproval(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch a.Status.Result {
 	case "":
 	case v1alpha1.ApprovalAccepted:
-		return x.followed(a, now)
+		return x.followApproval(a, now)
 	default:
 		return a.Status.Result, a.Status.Message, nil
 	}
@@ -88,12 +88,12 @@ func (x *object) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.S
 	if err != nil {
 		return "", "", err
 	}
-	x.event("Approved", "plan %s, by %s", planOf(a), a.Spec.Approver)
+	x.emitEvent("Approved", "plan %s, by %s", planOf(a), a.Spec.Approver)
 	return v1alpha1.ApprovalAccepted, "it is being applied", nil
 }
 
-// followed is the result of an Approval whose plan is being applied.
-func (x *object) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
+// followApproval is the result of an Approval whose plan is being applied.
+func (x *object) followApproval(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch {
 	case now.Phase == fluxexec.Applied:
 		return v1alpha1.ApprovalApplied, "", nil
@@ -105,16 +105,16 @@ func (x *object) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.A
 	return a.Status.Result, a.Status.Message, nil
 }
 
-func (x *object) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
+func (x *object) noteResult(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
 	return verdict.Update(ctx, x.Client, a, func() { verdict.Decide(a, result, text.Clip(message, maxMessage)) })
 }
 
-// rejected keeps what was applied last, if anything. The object is Ready if that is what it
+// keepApplied keeps what was applied last, if anything. The object is Ready if that is what it
 // asks for: the plan was for a repair.
-func (x *object) rejected(now *fluxexec.Status, sum string) {
+func (x *object) keepApplied(now *fluxexec.Status, sum string) {
 	now.Plan = nil
 	applied := now.AppliedRevision != "" || x.status.LastAppliedRevision != ""
-	if applied && x.status.has(sum) {
+	if applied && x.status.hasApplied(sum) {
 		now.Phase = fluxexec.Applied
 		return
 	}

@@ -26,7 +26,7 @@ import (
 // runNamespacePrefix begins the names of namespaces for a single run.
 const runNamespacePrefix = "okara-run-"
 
-func namespaces() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Namespace") }
+func namespaceKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Namespace") }
 
 // leftovers are objects in a cluster, some of which deleted objects left behind.
 type leftovers struct {
@@ -49,7 +49,7 @@ func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orph
 		return nil, err
 	}
 	l := &leftovers{Objects: c}
-	if err := l.look(ctx, defs); err != nil {
+	if err := l.readLeftovers(ctx, defs); err != nil {
 		if meta.IsNoMatchError(err) {
 			err = nil // without Flux there are no runs
 		}
@@ -57,19 +57,19 @@ func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orph
 	}
 	var all error
 	for _, o := range l.runs {
-		if !l.gone(&o) || o.DeletionTimestamp != nil {
+		if !l.isGone(&o) || o.DeletionTimestamp != nil {
 			continue
 		}
 		orphans = append(orphans, client.ObjectKeyFromObject(&o))
 		all = errors.Join(all, c.Executor.Cancel(ctx, fluxexec.Spec{Namespace: o.Namespace, Name: o.Name, UID: uidOf(&o)}))
 	}
 	for _, o := range l.sources {
-		if l.gone(&o) && !l.at[client.ObjectKeyFromObject(&o)] && !strings.HasPrefix(o.Namespace, runNamespacePrefix) {
-			all = errors.Join(all, l.drop(ctx, &o))
+		if l.isGone(&o) && !l.at[client.ObjectKeyFromObject(&o)] && !strings.HasPrefix(o.Namespace, runNamespacePrefix) {
+			all = errors.Join(all, l.dropSource(ctx, &o))
 		}
 	}
 	for _, o := range l.runNamespaces {
-		if l.gone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, runNamespacePrefix) && o.DeletionTimestamp == nil {
+		if l.isGone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, runNamespacePrefix) && o.DeletionTimestamp == nil {
 			_, err := fluxobj.DeleteNamespace(ctx, l.Client, o.Name, uidOf(&o))
 			all = errors.Join(all, err)
 		}
@@ -87,7 +87,7 @@ func (c *Objects) forgetApprovals(ctx context.Context) error {
 	var all error
 	for i := range list.Items {
 		a := &list.Items[i]
-		if kind := a.Spec.Target.Kind; kind == "Instance" || kind == "Version" || c.now().Sub(a.CreationTimestamp.Time) < v1alpha1.ApprovalLife {
+		if kind := a.Spec.Target.Kind; kind == "Instance" || kind == "Version" || c.currentTime().Sub(a.CreationTimestamp.Time) < v1alpha1.ApprovalLife {
 			continue
 		}
 		all = errors.Join(all, client.IgnoreNotFound(c.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})))
@@ -95,22 +95,22 @@ func (c *Objects) forgetApprovals(ctx context.Context) error {
 	return all
 }
 
-// look reads the leftovers and then the objects: in this order, nothing made meanwhile
+// readLeftovers reads the leftovers and then the objects: in this order, nothing made meanwhile
 // counts as left behind.
-func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err error) {
+func (l *leftovers) readLeftovers(ctx context.Context, defs []v1alpha1.ModuleKind) (err error) {
 	ours := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID}
 	ofKinds := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID, v1alpha1.LabelKind, v1alpha1.LabelObject}
-	every, err := l.list(ctx, fluxexec.Terraforms())
+	every, err := l.listMeta(ctx, fluxexec.Terraforms())
 	if err != nil {
 		return err
 	}
-	if l.runs, err = l.list(ctx, fluxexec.Terraforms(), ofKinds); err != nil {
+	if l.runs, err = l.listMeta(ctx, fluxexec.Terraforms(), ofKinds); err != nil {
 		return err
 	}
-	if l.sources, err = l.list(ctx, schema.FromAPIVersionAndKind(fluxobj.SourceVersion, fluxobj.OCIKind), ofKinds); err != nil {
+	if l.sources, err = l.listMeta(ctx, schema.FromAPIVersionAndKind(fluxobj.SourceVersion, fluxobj.OCIKind), ofKinds); err != nil {
 		return err
 	}
-	if l.runNamespaces, err = l.list(ctx, namespaces(), ours); err != nil {
+	if l.runNamespaces, err = l.listMeta(ctx, namespaceKind(), ours); err != nil {
 		return err
 	}
 	l.at = map[client.ObjectKey]bool{}
@@ -123,7 +123,7 @@ func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err e
 	return err
 }
 
-func (c *Objects) list(ctx context.Context, kind schema.GroupVersionKind, how ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
+func (c *Objects) listMeta(ctx context.Context, kind schema.GroupVersionKind, how ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	kind.Kind += "List"
 	list.SetGroupVersionKind(kind)
@@ -164,14 +164,14 @@ func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all 
 
 func uidOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alpha1.LabelUID]) }
 
-// gone reports whether the object that o was made for no longer exists.
-func (l *leftovers) gone(o client.Object) bool {
+// isGone reports whether the object that o was made for no longer exists.
+func (l *leftovers) isGone(o client.Object) bool {
 	kind, ofKind := o.GetLabels()[v1alpha1.LabelKind]
 	return uidOf(o) != "" && !l.live[uidOf(o)] && (!ofKind || l.kinds[kind])
 }
 
-// drop removes a source whose object is gone, and what its run read.
-func (l *leftovers) drop(ctx context.Context, source client.Object) error {
+// dropSource removes a source whose object is gone, and what its run read.
+func (l *leftovers) dropSource(ctx context.Context, source client.Object) error {
 	run := runaccess.Run{UID: uidOf(source), RunNamespace: source.GetNamespace(), Name: source.GetName()}
 	if _, err := l.Access.Clean(ctx, run); err != nil && !apierrors.IsForbidden(err) {
 		return err
@@ -183,7 +183,7 @@ func (l *leftovers) drop(ctx context.Context, source client.Object) error {
 // Unowned counts the states of runs that have resources and whose object is gone, even if
 // their namespace is gone, too. Nothing destroys these resources.
 func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int, error) {
-	all, err := c.list(ctx, namespaces())
+	all, err := c.listMeta(ctx, namespaceKind())
 	if err != nil {
 		return 0, err
 	}

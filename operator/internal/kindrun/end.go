@@ -37,11 +37,11 @@ func endObject(ctx context.Context, x *object) (time.Duration, error) {
 	}
 	x.status.PendingApproval = false
 	x.status.Plan = nil
-	x.status.say(verdict.UnderWay, x.o.GetGeneration(), v1alpha1.ReasonDestroying, "the infrastructure of the object is destroyed first")
+	x.status.sayState(verdict.UnderWay, x.o.GetGeneration(), v1alpha1.ReasonDestroying, "the infrastructure of the object is destroyed first")
 	if x.o.GetAnnotations()[v1alpha1.AnnotationAbandon] == x.o.GetName() {
 		return abandonObject(ctx, x)
 	}
-	run := x.asked()
+	run := x.requestedRun()
 	run.Hold = func(ctx context.Context, now fluxexec.Status) error { return destroyAgain(ctx, x, now) }
 	gone, _, err := x.runner.End(ctx, run)
 	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
@@ -64,7 +64,7 @@ func destroyProblem(x *object, why string) error {
 // until a user requests it: tofu-controller would go on forever.
 func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	if now.Failure != (fluxexec.Failure{}) {
-		x.status.say(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
+		x.status.sayState(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
 	}
 	d := x.status.Destroy
 	if now.FailedAt != "" && (d == nil || now.FailedAt != d.FailedAt) {
@@ -80,7 +80,7 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	}
 	asked := verdict.RequestOf(x.o)
 	at, err := time.Parse(time.RFC3339, d.FailedAt)
-	if err != nil || x.now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
+	if err != nil || x.currentTime().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
 		x.status.Destroy = &destroyStatus{FailedAt: d.FailedAt}
 		x.status.LastHandledRequest = cmp.Or(asked, x.status.LastHandledRequest)
 		x.status.Phase = phaseDestroying
@@ -93,10 +93,10 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 // abandonObject gives up what was made outside: the Terraform is deleted without a run, and the
 // state stays.
 func abandonObject(ctx context.Context, x *object) (time.Duration, error) {
-	if gone, err := x.runner.Abandon(ctx, x.asked()); err != nil || !gone {
+	if gone, err := x.runner.Abandon(ctx, x.requestedRun()); err != nil || !gone {
 		return pending, err
 	}
-	x.event("Abandoned", "the state %s/%s and its resources stay", x.Access.StateName(x.access.Namespace), x.access.Workspace)
+	x.emitEvent("Abandoned", "the state %s/%s and its resources stay", x.Access.StateName(x.access.Namespace), x.access.Workspace)
 	return cleanUp(ctx, x)
 }
 
@@ -113,7 +113,7 @@ func cleanUp(ctx context.Context, x *object) (time.Duration, error) {
 	}
 	x.before = x.status // the object is deleted, so its status is not written
 	if controllerutil.RemoveFinalizer(x.o, v1alpha1.FinalizerRun) {
-		x.event("Destroyed", "nothing is left of it in the cluster")
+		x.emitEvent("Destroyed", "nothing is left of it in the cluster")
 		return 0, client.IgnoreNotFound(x.Client.Update(ctx, x.o))
 	}
 	return 0, nil
@@ -121,7 +121,7 @@ func cleanUp(ctx context.Context, x *object) (time.Duration, error) {
 
 // releaseNamespace removes the namespace of the run, or its label if other runs may be there.
 func releaseNamespace(ctx context.Context, x *object) (gone bool, err error) {
-	if x.dedicated() {
+	if x.isDedicated() {
 		return fluxobj.DeleteNamespace(ctx, x.Client, x.runNamespace(), x.uid())
 	}
 	return true, unmarkNamespace(ctx, x, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.runNamespace()}})
@@ -133,9 +133,9 @@ func unmarkNamespace(ctx context.Context, x *object, ns *corev1.Namespace) error
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; err != nil || !marked {
 		return client.IgnoreNotFound(err)
 	}
-	runs, err := x.list(ctx, fluxexec.Terraforms(), client.InNamespace(ns.Name), client.HasLabels{v1alpha1.LabelManaged})
+	runs, err := x.listMeta(ctx, fluxexec.Terraforms(), client.InNamespace(ns.Name), client.HasLabels{v1alpha1.LabelManaged})
 	if err != nil || len(runs) > 0 {
 		return err
 	}
-	return x.label(ctx, ns, nil)
+	return x.labelNamespace(ctx, ns, nil)
 }

@@ -20,38 +20,38 @@ import (
 
 // ensureNamespace ensures the namespace of the run.
 func (x *object) ensureNamespace(ctx context.Context) error {
-	if x.shows() {
-		if err := x.enter(ctx); err != nil {
+	if x.usesSecrets() {
+		if err := x.enterNamespace(ctx); err != nil {
 			return err
 		}
 	}
-	if !x.dedicated() {
-		return x.mark(ctx) // the administrator of the namespace provides its accounts
+	if !x.isDedicated() {
+		return x.markNamespace(ctx) // the administrator of the namespace provides its accounts
 	}
 	return fluxobj.EnsureNamespace(ctx, x.Client, x.runNamespace(), x.uid(), nil)
 }
 
-// enter gives the operator the right to Secrets in the namespace of the object. Deletion
+// enterNamespace gives the operator the right to Secrets in the namespace of the object. Deletion
 // goes on without it, because the namespace may be going, too.
-func (x *object) enter(ctx context.Context) error {
+func (x *object) enterNamespace(ctx context.Context) error {
 	err := fluxobj.Enter(ctx, x.Client, x.o.GetNamespace())
 	_, unmarked := errors.AsType[*fluxobj.NotAllowedError](err)
 	missing := unmarked || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
-	if missing && x.ends() && x.dedicated() {
+	if missing && x.isEnding() && x.isDedicated() {
 		return nil
 	}
 	return err
 }
 
-// shows reports whether Secrets of the namespace of the object are read or written.
-func (x *object) shows() bool {
-	return !x.dedicated() || len(x.def.Spec.Outputs.Include) > 0 ||
+// usesSecrets reports whether Secrets of the namespace of the object are read or written.
+func (x *object) usesSecrets() bool {
+	return !x.isDedicated() || len(x.def.Spec.Outputs.Include) > 0 ||
 		slices.ContainsFunc(x.want.Copies, func(c fluxrun.Copy) bool { return c.From.Namespace == x.o.GetNamespace() })
 }
 
-// mark sets the label on the namespace of the object which prevents its deletion while it
+// markNamespace sets the label on the namespace of the object which prevents its deletion while it
 // has runs.
-func (x *object) mark(ctx context.Context) error {
+func (x *object) markNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	if err := x.Client.Get(ctx, client.ObjectKey{Name: x.runNamespace()}, ns); err != nil {
 		return err
@@ -59,11 +59,11 @@ func (x *object) mark(ctx context.Context) error {
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; marked {
 		return nil
 	}
-	return x.label(ctx, ns, "")
+	return x.labelNamespace(ctx, ns, "")
 }
 
-// label sets the label of runs on a namespace; nil removes it.
-func (c *Objects) label(ctx context.Context, ns *corev1.Namespace, value any) error {
+// labelNamespace sets the label of runs on a namespace; nil removes it.
+func (c *Objects) labelNamespace(ctx context.Context, ns *corev1.Namespace, value any) error {
 	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelRuns: value}}})
 	if err != nil {
 		return err

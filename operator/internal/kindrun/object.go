@@ -60,7 +60,7 @@ func New(o Options) *Objects {
 	return &Objects{o, fluxrun.Runner{Client: o.Client, Flux: o.Executor, Access: o.Access}}
 }
 
-func (c *Objects) now() time.Time {
+func (c *Objects) currentTime() time.Time {
 	if c.Now == nil {
 		return time.Now()
 	}
@@ -81,7 +81,7 @@ type object struct {
 	status status // to be written
 }
 
-func (c *Objects) look(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (*object, error) {
+func (c *Objects) newObject(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (*object, error) {
 	x := &object{Objects: c, def: def, o: o.DeepCopy()}
 	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
 }
@@ -92,7 +92,7 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	if o.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) {
 		return 0, nil
 	}
-	x, err := c.look(def, o)
+	x, err := c.newObject(def, o)
 	if err != nil {
 		return 0, err
 	}
@@ -101,16 +101,16 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	switch {
 	case err == nil:
 	case reason:
-		x.status.refuse(wrong, x.o.GetGeneration())
+		x.status.sayRefused(wrong, x.o.GetGeneration())
 		after = max(after, wrong.After)
 		err = nil
-	case passing(ctx, err):
+	case isPassing(ctx, err):
 		return 0, err
 	default:
-		x.status.fails(err, x.o.GetGeneration())
+		x.status.sayFailing(err, x.o.GetGeneration())
 		after = 0
 	}
-	if err := x.describe(ctx); err != nil {
+	if err := x.writeStatus(ctx); err != nil {
 		return 0, err
 	}
 	return after, err
@@ -118,35 +118,35 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 
 // Report writes to the status of an object that an error stops it, and returns the error.
 func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err error) error {
-	if passing(ctx, err) {
+	if isPassing(ctx, err) {
 		return err
 	}
-	x, wrong := c.look(nil, o)
+	x, wrong := c.newObject(nil, o)
 	if wrong != nil {
 		return errors.Join(err, wrong)
 	}
-	x.status.fails(err, o.GetGeneration())
-	return errors.Join(err, x.describe(ctx))
+	x.status.sayFailing(err, o.GetGeneration())
+	return errors.Join(err, x.writeStatus(ctx))
 }
 
-// passing reports errors that say nothing about an object: another client wrote it first,
+// isPassing reports errors that say nothing about an object: another client wrote it first,
 // or this process ends.
-func passing(ctx context.Context, err error) bool {
+func isPassing(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
 func (x *object) step(ctx context.Context) (time.Duration, error) {
 	x.status.Namespace = x.runNamespace()
 	want, err := x.Want(x.def, x.o)
-	if err != nil && !x.ends() {
+	if err != nil && !x.isEnding() {
 		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
 	}
 	x.want = want
 	x.locate()
-	if x.ends() {
+	if x.isEnding() {
 		return endObject(ctx, x)
 	}
-	return x.run(ctx)
+	return x.reconcileRun(ctx)
 }
 
 // runNamespace is the namespace of the run.
@@ -155,10 +155,10 @@ func (x *object) runNamespace() string { return runNamespaceOf(x.def, x.o) }
 // uid is the UID by which all that is made for the object is known.
 func (x *object) uid() types.UID { return v1alpha1.UIDOf(x.o) }
 
-// ends reports whether the object is being deleted.
-func (x *object) ends() bool { return x.o.GetDeletionTimestamp() != nil }
+// isEnding reports whether the object is being deleted.
+func (x *object) isEnding() bool { return x.o.GetDeletionTimestamp() != nil }
 
-func (x *object) dedicated() bool { return x.runNamespace() != x.o.GetNamespace() }
+func (x *object) isDedicated() bool { return x.runNamespace() != x.o.GetNamespace() }
 
 // locate fills in the fields that depend on where the object runs.
 func (x *object) locate() {
@@ -166,8 +166,8 @@ func (x *object) locate() {
 	x.access = x.want.Locate(x.def, x.o)
 }
 
-// run reconciles the run of an object.
-func (x *object) run(ctx context.Context) (time.Duration, error) {
+// reconcileRun reconciles the run of an object.
+func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 	if controllerutil.AddFinalizer(x.o, v1alpha1.FinalizerRun) {
 		if err := x.Client.Update(ctx, x.o); err != nil {
 			return 0, err
@@ -177,7 +177,7 @@ func (x *object) run(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	run := x.asked()
+	run := x.requestedRun()
 	x.want.Run.ForceUnlock = x.o.GetAnnotations()[v1alpha1.AnnotationUnlock]
 	now, err := x.runner.Apply(ctx, run)
 	if err != nil {
@@ -189,20 +189,20 @@ func (x *object) run(ctx context.Context) (time.Duration, error) {
 	if err := x.decide(ctx, &now.Status, sum); err != nil {
 		return 0, err
 	}
-	x.status.project(now.Status, now.Changed, sum, x.o.GetGeneration(), x.now())
+	x.status.projectRun(now.Status, now.Changed, sum, x.o.GetGeneration(), x.currentTime())
 	if err := publishResults(ctx, x, now.Status); err != nil {
 		return 0, err
 	}
 	if now.Phase != fluxexec.Applied && now.Phase != fluxexec.Suspended {
 		return min(pending, now.Renew), nil
 	}
-	return max(pending, min(x.interval(), now.Renew)), nil
+	return max(pending, min(x.runInterval(), now.Renew)), nil
 }
 
-// asked returns the run that the object asks for.
-func (x *object) asked() *fluxrun.Run {
-	if x.status.Plan.old(x.now()) {
-		x.status.Replanned = x.now().UTC().Format(time.RFC3339)
+// requestedRun returns the run that the object asks for.
+func (x *object) requestedRun() *fluxrun.Run {
+	if x.status.Plan.isOld(x.currentTime()) {
+		x.status.Replanned = x.currentTime().UTC().Format(time.RFC3339)
 	}
 	run := &fluxrun.Run{
 		Module: &x.want.Run, Access: x.access, Copies: x.want.Copies, EnsureNamespace: x.ensureNamespace, Adopts: func(ctx context.Context) bool { return fluxobj.Adopts(ctx, x.Client, x.o.GetNamespace()) },
@@ -210,7 +210,7 @@ func (x *object) asked() *fluxrun.Run {
 			return strings.Join([]string{verdict.RequestOf(x.o), ready, copies + x.status.Replanned}, "/")
 		},
 	}
-	if x.dedicated() {
+	if x.isDedicated() {
 		run.RunNamespace = &fluxobj.RunNamespace{
 			Name: x.runNamespace(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Network: x.Network,
 		}
@@ -218,12 +218,12 @@ func (x *object) asked() *fluxrun.Run {
 	return run
 }
 
-func (x *object) interval() time.Duration {
+func (x *object) runInterval() time.Duration {
 	return cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute)
 }
 
-// event makes an event about the object.
-func (x *object) event(reason, note string, args ...any) {
+// emitEvent makes an event about the object.
+func (x *object) emitEvent(reason, note string, args ...any) {
 	if x.Events != nil {
 		x.Events.Eventf(x.o, nil, corev1.EventTypeNormal, reason, "Run", note, args...)
 	}

@@ -72,7 +72,7 @@ func publishOutputs(ctx context.Context, x *object, now fluxexec.Status) error {
 		}
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: outputsSecretName(x)}}
-	err = show(ctx, x, s, func(s *corev1.Secret) error {
+	err = showBeside(ctx, x, s, func(s *corev1.Secret) error {
 		for key, value := range x.def.Spec.Outputs.Labels {
 			s.Labels = fluxobj.With(s.Labels, key, value)
 		}
@@ -110,7 +110,7 @@ func publishPlan(ctx context.Context, x *object, now fluxexec.Status) error {
 	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.runNamespace(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return show(ctx, x, m, func(m *corev1.ConfigMap) error {
+	return showBeside(ctx, x, m, func(m *corev1.ConfigMap) error {
 		m.Data = map[string]string{planKey: from.Data[planKey]}
 		return nil
 	})
@@ -123,7 +123,7 @@ func publishRole(ctx context.Context, x *object, secret, plan string) error {
 		return nil
 	}
 	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
-	if err := show(ctx, x, r, func(r *rbacv1.Role) error {
+	if err := showBeside(ctx, x, r, func(r *rbacv1.Role) error {
 		r.Labels = role.Labels
 		r.Rules = role.Rules
 		return nil
@@ -131,7 +131,7 @@ func publishRole(ctx context.Context, x *object, secret, plan string) error {
 		return err
 	}
 	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
-	return show(ctx, x, b, func(b *rbacv1.RoleBinding) error {
+	return showBeside(ctx, x, b, func(b *rbacv1.RoleBinding) error {
 		b.Labels = bound.Labels
 		b.RoleRef = bound.RoleRef
 		b.Subjects = bound.Subjects
@@ -139,9 +139,9 @@ func publishRole(ctx context.Context, x *object, secret, plan string) error {
 	})
 }
 
-// show writes o for users beside the object. An o that a deleted object of the same kind
+// showBeside writes o for users beside the object. An o that a deleted object of the same kind
 // and name left behind is replaced: there is only one such object at a time.
-func show[T client.Object](ctx context.Context, x *object, o T, set func(T) error) error {
+func showBeside[T client.Object](ctx context.Context, x *object, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {
 		_, err := fluxobj.Write(ctx, x.Client, o, x.uid(), func(o T) error {

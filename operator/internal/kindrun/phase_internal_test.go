@@ -18,21 +18,23 @@ import (
 // called Ready is Ready, and the phase of a Stalled one is not of something under way.
 func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	happens := map[string]func(*status){
-		"an error":  func(s *status) { s.fails(errors.New("away"), 2) },
-		"a refusal": func(s *status) { s.refuse(&verdict.Problem{Reason: v1alpha1.ReasonInvalid}, 2) },
-		"a problem": func(s *status) { s.refuse(&verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Retry: true}, 2) },
+		"an error":  func(s *status) { s.sayFailing(errors.New("away"), 2) },
+		"a refusal": func(s *status) { s.sayRefused(&verdict.Problem{Reason: v1alpha1.ReasonInvalid}, 2) },
+		"a problem": func(s *status) {
+			s.sayRefused(&verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Retry: true}, 2)
+		},
 	}
 	for _, phase := range []fluxexec.Phase{fluxexec.Absent, fluxexec.Running, fluxexec.Waiting, fluxexec.Planned, fluxexec.Applied, fluxexec.Drifted, fluxexec.Failed, fluxexec.Suspended} {
 		for reason, failure := range map[string]fluxexec.Failure{"": {}, " that fails": {Reason: "TFExecPlanFailed"}} {
 			now := fluxexec.Status{Phase: phase, Reason: "StateLocked", Plan: &fluxexec.Plan{ID: "a"}, Failure: failure}
-			happens[string(phase)+reason] = func(s *status) { s.project(now, false, "a", 2, time.Unix(0, 0)) }
+			happens[string(phase)+reason] = func(s *status) { s.projectRun(now, false, "a", 2, time.Unix(0, 0)) }
 		}
 	}
 	for _, from := range []string{"", phaseProvisioning, phaseUpdating, phasePlanned, phaseReady, phaseFailed, phaseRejected, phaseDestroying, phaseDestroyFailed} {
 		for what, happens := range happens {
 			s := status{}
 			if from == phaseReady { // with the conditions that belong to it
-				s.project(fluxexec.Status{Phase: fluxexec.Applied, AppliedRevision: "sha256:0"}, false, "a", 2, time.Unix(0, 0))
+				s.projectRun(fluxexec.Status{Phase: fluxexec.Applied, AppliedRevision: "sha256:0"}, false, "a", 2, time.Unix(0, 0))
 			}
 			s.Phase = from
 			happens(&s)

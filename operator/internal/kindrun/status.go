@@ -72,44 +72,44 @@ type destroyStatus struct {
 	FailedAt string `json:"failedAt"` // when the last one failed, RFC 3339
 }
 
-// say sets the conditions of kstatus, and the phase that fits them.
-func (s *status) say(state verdict.State, generation int64, reason, message string) {
+// sayState sets the conditions of kstatus, and the phase that fits them.
+func (s *status) sayState(state verdict.State, generation int64, reason, message string) {
 	s.ObservedGeneration = generation
 	s.Verdict = verdict.Verdict{State: state, Reason: reason, Message: message}
 	s.Verdict.Set(&s.Conditions, generation)
-	s.Phase = s.Verdict.Phase(s.Phase, s.under())
+	s.Phase = s.Verdict.Phase(s.Phase, s.underWayPhase())
 }
 
-// fails sets the status for an error that is tried again.
-func (s *status) fails(err error, generation int64) {
+// sayFailing sets the status for an error that is tried again.
+func (s *status) sayFailing(err error, generation int64) {
 	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
-	s.say(verdict.Failing, generation, v1alpha1.ReasonFailed, err.Error())
+	s.sayState(verdict.Failing, generation, v1alpha1.ReasonFailed, err.Error())
 }
 
-// refuse sets the status for a problem that a user has to solve.
-func (s *status) refuse(p *verdict.Problem, generation int64) {
+// sayRefused sets the status for a problem that a user has to solve.
+func (s *status) sayRefused(p *verdict.Problem, generation int64) {
 	v := p.Verdict()
 	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
-	s.say(v.State, generation, v.Reason, v.Message)
+	s.sayState(v.State, generation, v.Reason, v.Message)
 	s.PendingApproval = false
 	s.Plan = nil
 }
 
-// under is the phase of a run that is under way.
-func (s *status) under() string {
+// underWayPhase is the phase of a run that is under way.
+func (s *status) underWayPhase() string {
 	if s.LastAppliedRevision == "" {
 		return phaseProvisioning
 	}
 	return phaseUpdating
 }
 
-// has reports whether what was applied last is what the object asks for now. It is true if
+// hasApplied reports whether what was applied last is what the object asks for now. It is true if
 // nothing is recorded, so callers check as well whether the object was applied or Ready.
-func (s *status) has(sum string) bool { return s.Applied == sum || s.Applied == "" }
+func (s *status) hasApplied(sum string) bool { return s.Applied == sum || s.Applied == "" }
 
-// project sets the status of an object from that of its run. changed is whether the run
+// projectRun sets the status of an object from that of its run. changed is whether the run
 // was just given other content, and sum is the digest of what it was given.
-func (s *status) project(now fluxexec.Status, changed bool, sum string, generation int64, at time.Time) {
+func (s *status) projectRun(now fluxexec.Status, changed bool, sum string, generation int64, at time.Time) {
 	had := s.Plan
 	if now.AppliedRevision != "" {
 		s.LastAppliedRevision = now.AppliedRevision
@@ -119,77 +119,77 @@ func (s *status) project(now fluxexec.Status, changed bool, sum string, generati
 	s.Plan = nil
 	drifted := now.Phase == fluxexec.Drifted
 	waiting := now.Phase == fluxexec.Waiting
-	s.keep(v1alpha1.ConditionDrifted, drifted, generation, v1alpha1.ReasonDrift, now.Message)
-	s.keep(v1alpha1.ConditionWaiting, waiting, generation, now.Reason, "the state is locked by "+now.Lock)
-	s.keep(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan waits for an Approval")
+	s.keepCondition(v1alpha1.ConditionDrifted, drifted, generation, v1alpha1.ReasonDrift, now.Message)
+	s.keepCondition(v1alpha1.ConditionWaiting, waiting, generation, now.Reason, "the state is locked by "+now.Lock)
+	s.keepCondition(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan waits for an Approval")
 	switch now.Phase {
 	case fluxexec.Applied:
 		s.Phase = phaseReady
 		s.Applied = sum
-		s.say(verdict.Ready, generation, v1alpha1.ReasonApplied, "all is as the object says")
+		s.sayState(verdict.Ready, generation, v1alpha1.ReasonApplied, "all is as the object says")
 	case fluxexec.Drifted:
 		s.Phase = phaseReady
-		s.say(verdict.Ready, generation, v1alpha1.ReasonDrift, now.Message)
+		s.sayState(verdict.Ready, generation, v1alpha1.ReasonDrift, now.Message)
 	case fluxexec.Planned:
-		s.planned(now, generation, had, at)
+		s.setPlanned(now, generation, had, at)
 	case fluxexec.Failed:
 		s.Phase = phaseFailed
 		if now.Reason == v1alpha1.ReasonRejected {
 			s.Phase = phaseRejected
 		}
-		s.say(verdict.Stalled, generation, v1alpha1.ReasonFailed, text.Head(now.Message))
+		s.sayState(verdict.Stalled, generation, v1alpha1.ReasonFailed, text.Head(now.Message))
 	case fluxexec.Suspended:
 		state := verdict.Held
 		message := "no run begins"
 		switch {
-		case !s.has(sum):
+		case !s.hasApplied(sum):
 			message = "no run begins: what the object asks for was not applied"
 		case s.Phase == phaseReady:
 			state = verdict.Ready
 		}
-		s.say(state, generation, v1alpha1.ReasonSuspended, message)
+		s.sayState(state, generation, v1alpha1.ReasonSuspended, message)
 	case fluxexec.Waiting:
-		s.Phase = s.under()
-		s.say(verdict.UnderWay, generation, now.Reason, "the state is locked by "+now.Lock)
+		s.Phase = s.underWayPhase()
+		s.sayState(verdict.UnderWay, generation, now.Reason, "the state is locked by "+now.Lock)
 	default:
-		s.running(now.Failure, changed, generation)
+		s.setRunning(now.Failure, changed, generation)
 	}
 }
 
-// running sets the status for a run that is under way. failure is that of its last try.
-func (s *status) running(failure fluxexec.Failure, changed bool, generation int64) {
+// setRunning sets the status for a run that is under way. failure is that of its last try.
+func (s *status) setRunning(failure fluxexec.Failure, changed bool, generation int64) {
 	if failure != (fluxexec.Failure{}) {
-		s.Phase = s.under()
-		s.say(verdict.Failing, generation, cmp.Or(failure.Reason, v1alpha1.ReasonFailed), failure.Message)
+		s.Phase = s.underWayPhase()
+		s.sayState(verdict.Failing, generation, cmp.Or(failure.Reason, v1alpha1.ReasonFailed), failure.Message)
 		return
 	}
 	if s.Phase == phaseReady && s.ObservedGeneration == generation && !changed {
 		return // the regular check at each interval
 	}
-	s.Phase = s.under()
-	s.say(verdict.UnderWay, generation, v1alpha1.ReasonRunning, "a run is under way")
+	s.Phase = s.underWayPhase()
+	s.sayState(verdict.UnderWay, generation, v1alpha1.ReasonRunning, "a run is under way")
 }
 
-func (s *status) planned(now fluxexec.Status, generation int64, had *planStatus, at time.Time) {
+func (s *status) setPlanned(now fluxexec.Status, generation int64, had *planStatus, at time.Time) {
 	s.Phase = phasePlanned
 	since := at.UTC().Format(time.RFC3339)
-	if had != nil && had.Pending == now.Plan.ID && had.Since != "" && !had.old(at) {
+	if had != nil && had.Pending == now.Plan.ID && had.Since != "" && !had.isOld(at) {
 		since = had.Since
 	}
 	s.Plan = &planStatus{Pending: now.Plan.ID, Since: since, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
 	if now.Plan.Reason == "" {
-		s.say(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
+		s.sayState(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
 		return
 	}
 	s.Plan.Summary = ""
-	s.say(verdict.Failing, generation, now.Plan.Reason, "a plan waits, but the plan gate has not seen it: it cannot be approved")
+	s.sayState(verdict.Failing, generation, now.Plan.Reason, "a plan waits, but the plan gate has not seen it: it cannot be approved")
 }
 
 // planLife is how long a plan waits before it is made again, as it may be outdated.
 const planLife = 24 * time.Hour
 
-// old reports whether a plan must be made again.
-func (p *planStatus) old(now time.Time) bool {
+// isOld reports whether a plan must be made again.
+func (p *planStatus) isOld(now time.Time) bool {
 	if p == nil || p.Since == "" {
 		return false
 	}
@@ -197,8 +197,8 @@ func (p *planStatus) old(now time.Time) bool {
 	return err == nil && now.Sub(since) >= planLife
 }
 
-// keep sets a condition if it holds, and removes it if not.
-func (s *status) keep(kind string, holds bool, generation int64, reason, message string) {
+// keepCondition sets a condition if it holds, and removes it if not.
+func (s *status) keepCondition(kind string, holds bool, generation int64, reason, message string) {
 	if !holds {
 		meta.RemoveStatusCondition(&s.Conditions, kind)
 		return
@@ -208,8 +208,8 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 	})
 }
 
-// describe writes the status if it changed, and makes an event of a failure.
-func (x *object) describe(ctx context.Context) error {
+// writeStatus writes the status if it changed, and makes an event of a failure.
+func (x *object) writeStatus(ctx context.Context) error {
 	current := x.status.Verdict
 	x.before.Verdict = verdict.Verdict{}
 	x.status.Verdict = verdict.Verdict{}

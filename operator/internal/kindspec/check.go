@@ -123,8 +123,8 @@ func validDefault(props *apiextensions.JSONSchemaProps) bool {
 	return err == nil && len(errs) == 0
 }
 
-// fits returns an error if a schema refuses a value.
-func fits(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
+// checkValue returns an error if a schema refuses a value.
+func checkValue(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
 	in, err := internalProps(props)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func fits(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	decoded, err := decode(value)
+	decoded, err := decodeValue(value)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func fits(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
 	return nil
 }
 
-// decode reads a value as the API server does: whole numbers are integers.
-func decode(value json.RawMessage) (any, error) {
+// decodeValue reads a value as the API server does: whole numbers are integers.
+func decodeValue(value json.RawMessage) (any, error) {
 	var u unstructured.Unstructured
 	if err := u.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"V","v":` + string(value) + `}`)); err != nil {
 		return nil, err

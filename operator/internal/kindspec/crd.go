@@ -25,8 +25,8 @@ func Labels(def *v1alpha1.ModuleKind) map[string]string {
 // CRD returns the CRD of the kind. The API server's own code has accepted it.
 func (k *Kind) CRD() *apiextensions.CustomResourceDefinition { return k.check.crd.DeepCopy() }
 
-// build makes the CRD.
-func (k *Kind) build() (*apiextensions.CustomResourceDefinition, error) {
+// buildCRD makes the CRD.
+func (k *Kind) buildCRD() (*apiextensions.CustomResourceDefinition, error) {
 	names := k.Definition.Spec.Names
 	schema, err := k.root()
 	if err != nil {
@@ -38,7 +38,7 @@ func (k *Kind) build() (*apiextensions.CustomResourceDefinition, error) {
 		Spec: apiextensions.CustomResourceDefinitionSpec{
 			Group: Group, Scope: apiextensions.NamespaceScoped,
 			Names: apiextensions.CustomResourceDefinitionNames{
-				Kind: names.Kind, ListKind: names.Kind + "List", Plural: names.Plural, Singular: singular(k.Definition), ShortNames: names.ShortNames,
+				Kind: names.Kind, ListKind: names.Kind + "List", Plural: names.Plural, Singular: singularName(k.Definition), ShortNames: names.ShortNames,
 				Categories: []string{"okara"},
 			},
 			Conversion: &apiextensions.CustomResourceConversion{Strategy: apiextensions.NoneConverter},
@@ -61,13 +61,13 @@ func (k *Kind) build() (*apiextensions.CustomResourceDefinition, error) {
 
 // root is the schema of an object.
 func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
-	spec, err := k.spec()
+	spec, err := k.specSchema()
 	if err != nil {
 		return nil, err
 	}
 	long := maxName - len(k.Definition.Spec.Run.Prefix)
 	top := &apiextensions.JSONSchemaProps{
-		Type: "object", Description: shorten(k.Definition.Spec.Dashboard.Description, maxDescription),
+		Type: "object", Description: shortenText(k.Definition.Spec.Dashboard.Description, maxDescription),
 		Properties: map[string]apiextensions.JSONSchemaProps{
 			"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"},
 			"spec": spec, "status": statusSchema(),
@@ -89,8 +89,8 @@ const RunField = "runOptions"
 
 // runSchema is the schema of an object's options for its run.
 func runSchema() apiextensions.JSONSchemaProps {
-	return object("How this object runs. It is no input.", map[string]apiextensions.JSONSchemaProps{
-		"version": text(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
+	return objectProps("How this object runs. It is no input.", map[string]apiextensions.JSONSchemaProps{
+		"version": textProps(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
 		"suspend": {Type: "boolean", Description: "Stops runs, but not deletion."},
 		"drift": {
 			Type: "string", Description: "Overrides the definition.",
@@ -100,56 +100,56 @@ func runSchema() apiextensions.JSONSchemaProps {
 }
 
 func statusSchema() apiextensions.JSONSchemaProps {
-	condition := object("", map[string]apiextensions.JSONSchemaProps{
-		"type": text(316, ""), "status": text(16, ""), "reason": text(1024, ""), "message": text(32768, ""),
+	condition := objectProps("", map[string]apiextensions.JSONSchemaProps{
+		"type": textProps(316, ""), "status": textProps(16, ""), "reason": textProps(1024, ""), "message": textProps(32768, ""),
 		"observedGeneration": {Type: "integer", Format: "int64"}, "lastTransitionTime": {Type: "string", Format: "date-time"},
 	})
 	condition.Required = []string{"type", "status", "reason", "message", "lastTransitionTime"}
-	outputs := list(64, text(128, ""), "Names of the outputs that outputsSecret has.")
-	conditions := list(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
+	outputs := listProps(64, textProps(128, ""), "Names of the outputs that outputsSecret has.")
+	conditions := listProps(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
 	conditions.XListType = new("map")
 	conditions.XListMapKeys = []string{"type"}
-	status := object("Status of the object.", map[string]apiextensions.JSONSchemaProps{
+	status := objectProps("Status of the object.", map[string]apiextensions.JSONSchemaProps{
 		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status describes."},
-		"lastHandledRequest": text(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
+		"lastHandledRequest": textProps(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
 		"conditions":         conditions,
-		"phase":              text(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: summary of the conditions in one word. Ready only while the condition Ready is true, Failed only while Stalled is true."),
-		"module": object("The version that runs.", map[string]apiextensions.JSONSchemaProps{
-			"version": text(128, ""), "digest": text(128, ""),
+		"phase":              textProps(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: summary of the conditions in one word. Ready only while the condition Ready is true, Failed only while Stalled is true."),
+		"module": objectProps("The version that runs.", map[string]apiextensions.JSONSchemaProps{
+			"version": textProps(128, ""), "digest": textProps(128, ""),
 		}),
-		"uid":                 text(64, "UID that identifies everything that was created for it. An object restored from a backup has a different UID itself."),
-		"definition":          text(128, "Revision of the definition that this object has; it changes with each change that the operator rolls out."),
-		"rollout":             text(192, "The change that is being applied, or the one that failed."),
-		"namespace":           text(63, "Namespace in which it runs."),
-		"updateAvailable":     text(128, "A newer version that the definition allows."),
-		"lastAppliedRevision": text(512, "Digest of the module that was applied last."),
-		"lastPlannedRevision": text(512, "Digest of the module that was planned last."),
-		"applied":             text(64, "Digest of what was applied last, of this object and its definition."),
+		"uid":                 textProps(64, "UID that identifies everything that was created for it. An object restored from a backup has a different UID itself."),
+		"definition":          textProps(128, "Revision of the definition that this object has; it changes with each change that the operator rolls out."),
+		"rollout":             textProps(192, "The change that is being applied, or the one that failed."),
+		"namespace":           textProps(63, "Namespace in which it runs."),
+		"updateAvailable":     textProps(128, "A newer version that the definition allows."),
+		"lastAppliedRevision": textProps(512, "Digest of the module that was applied last."),
+		"lastPlannedRevision": textProps(512, "Digest of the module that was planned last."),
+		"applied":             textProps(64, "Digest of what was applied last, of this object and its definition."),
 		"pendingApproval":     {Type: "boolean", Description: "A plan waits for an Approval."},
-		"plan": object("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
-			"pending": text(256, "ID to be named in the Approval."), "since": text(64, "Since when it waits. A plan that is older than a day is replaced."), "summary": text(1024, "Summary of its changes."), "configMap": text(253, "ConfigMap with its text."),
+		"plan": objectProps("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
+			"pending": textProps(256, "ID to be named in the Approval."), "since": textProps(64, "Since when it waits. A plan that is older than a day is replaced."), "summary": textProps(1024, "Summary of its changes."), "configMap": textProps(253, "ConfigMap with its text."),
 		}),
-		"replanned": text(64, "When a plan that had waited for too long was last replaced."),
-		"destroy": object("Attempts to destroy its resources.", map[string]apiextensions.JSONSchemaProps{
-			"failures": {Type: "integer", Format: "int32", Description: "Number of consecutive failed attempts."}, "failedAt": text(64, "Time of the last failure."),
+		"replanned": textProps(64, "When a plan that had waited for too long was last replaced."),
+		"destroy": objectProps("Attempts to destroy its resources.", map[string]apiextensions.JSONSchemaProps{
+			"failures": {Type: "integer", Format: "int32", Description: "Number of consecutive failed attempts."}, "failedAt": textProps(64, "Time of the last failure."),
 		}),
 		"outputs":       outputs,
 		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that every reader of the object may see."},
-		"outputsSecret": text(253, "Secret beside this object that has the outputs."),
+		"outputsSecret": textProps(253, "Secret beside this object that has the outputs."),
 	})
 	status.Default = &apiextensions.JSON{Raw: []byte(`{"observedGeneration":-1}`)} // kstatus: not reconciled yet
 	return status
 }
 
-func object(description string, properties map[string]apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
+func objectProps(description string, properties map[string]apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{Type: "object", Description: description, Properties: properties}
 }
 
-func text(limit int64, description string) apiextensions.JSONSchemaProps {
+func textProps(limit int64, description string) apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{Type: "string", MaxLength: new(limit), Description: description}
 }
 
-func list(limit int64, items apiextensions.JSONSchemaProps, description string) apiextensions.JSONSchemaProps {
+func listProps(limit int64, items apiextensions.JSONSchemaProps, description string) apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{
 		Type: "array", MaxItems: new(limit), Description: description, XListType: new("atomic"), Items: &apiextensions.JSONSchemaPropsOrArray{Schema: &items},
 	}

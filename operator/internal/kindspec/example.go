@@ -29,7 +29,7 @@ func (k *Kind) Example() string {
 		p := spec.Properties[name]
 		text := ""
 		if p.Description != "" {
-			text = "  # " + shorten(strings.Join(strings.Fields(p.Description), " "), maxExampleLine) + "\n"
+			text = "  # " + shortenText(strings.Join(strings.Fields(p.Description), " "), maxExampleLine) + "\n"
 		}
 		text += begin + name + ": " + exampleOf(&p, 0) + "\n"
 		if b.Len()+len(text) > maxExample {

@@ -33,9 +33,9 @@ type filler struct {
 	namespace string // of the operator
 }
 
-// fill sets the inputs: those of the object, overridden by those of the definition. Of two
+// fillInputs sets the inputs: those of the object, overridden by those of the definition. Of two
 // Secrets for one input the last wins, and Secrets win over values.
-func (f *filler) fill() error {
+func (f *filler) fillInputs() error {
 	if err := f.ofObject(); err != nil {
 		return err
 	}

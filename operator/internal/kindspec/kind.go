@@ -63,10 +63,10 @@ type Kind struct {
 // New makes a kind. If that is not possible, the error is a [FieldError].
 func New(def *v1alpha1.ModuleKind, m Module) (*Kind, error) {
 	k := &Kind{Definition: def, Module: m}
-	if err := cmp.Or(k.inputs(), k.checkOutputs()); err != nil {
+	if err := cmp.Or(k.setInputs(), k.checkOutputs()); err != nil {
 		return nil, err
 	}
-	crd, err := k.build()
+	crd, err := k.buildCRD()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func GroupVersionKind(def *v1alpha1.ModuleKind) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: Group, Version: Version, Kind: def.Spec.Names.Kind}
 }
 
-func singular(def *v1alpha1.ModuleKind) string {
+func singularName(def *v1alpha1.ModuleKind) string {
 	return cmp.Or(def.Spec.Names.Singular, strings.ToLower(def.Spec.Names.Kind))
 }
 

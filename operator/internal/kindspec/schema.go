@@ -59,7 +59,7 @@ func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, 
 	if len(properties) > maxInputs {
 		return nil, nil, fieldf(from, "%d inputs, at most %d", len(properties), maxInputs)
 	}
-	required, err := names(from+".required", whole["required"])
+	required, err := readNames(from+".required", whole["required"])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,8 +74,8 @@ func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, 
 	return all, t, nil
 }
 
-// names reads a list of names.
-func names(path string, v any) ([]string, error) {
+// readNames reads a list of names.
+func readNames(path string, v any) ([]string, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -94,8 +94,8 @@ func names(path string, v any) ([]string, error) {
 	return all, nil
 }
 
-// inputs determines the inputs of the module (all), and those that users see (shown).
-func (k *Kind) inputs() error {
+// setInputs determines the inputs of the module (all), and those that users see (shown).
+func (k *Kind) setInputs() error {
 	var err error
 	var t *translator
 	k.all = map[string]input{}
@@ -113,13 +113,13 @@ func (k *Kind) inputs() error {
 		if open, t, err = inputsOf(from, def.Schema.Inline.Raw); err != nil {
 			return err
 		}
-		if open, err = k.narrowed(open); err != nil {
+		if open, err = k.narrowInputs(open); err != nil {
 			return err
 		}
 	case len(k.Module.Inputs) == 0:
 		return fieldf("inputs", "the module has no description: publish it again with okara, or write spec.schema.inline")
 	}
-	visible, err := k.visible(open)
+	visible, err := k.visibleInputs(open)
 	if err != nil {
 		return err
 	}
@@ -146,9 +146,9 @@ func (k *Kind) inputs() error {
 	return k.checkRequired()
 }
 
-// narrowed checks the schema that a definition writes itself against the inputs of the
+// narrowInputs checks the schema that a definition writes itself against the inputs of the
 // module, if they are known.
-func (k *Kind) narrowed(inline map[string]input) (map[string]input, error) {
+func (k *Kind) narrowInputs(inline map[string]input) (map[string]input, error) {
 	if len(k.Module.Inputs) == 0 {
 		return inline, nil
 	}
@@ -165,8 +165,8 @@ func (k *Kind) narrowed(inline map[string]input) (map[string]input, error) {
 	return inline, nil
 }
 
-// visible leaves out the inputs that a definition hides or sets itself.
-func (k *Kind) visible(open map[string]input) (map[string]input, error) {
+// visibleInputs leaves out the inputs that a definition hides or sets itself.
+func (k *Kind) visibleInputs(open map[string]input) (map[string]input, error) {
 	def := &k.Definition.Spec
 	for _, list := range []struct {
 		field string
@@ -184,15 +184,15 @@ func (k *Kind) visible(open map[string]input) (map[string]input, error) {
 	visible := map[string]input{}
 	for name, in := range open {
 		exposed := len(def.Schema.Expose) == 0 || slices.Contains(def.Schema.Expose, v1alpha1.InputName(name))
-		if exposed && !slices.Contains(def.Schema.Hide, v1alpha1.InputName(name)) && !k.set(name) {
+		if exposed && !slices.Contains(def.Schema.Hide, v1alpha1.InputName(name)) && !k.setsInput(name) {
 			visible[name] = in
 		}
 	}
 	return visible, nil
 }
 
-// set reports whether a definition sets an input itself.
-func (k *Kind) set(name string) bool {
+// setsInput reports whether a definition sets an input itself.
+func (k *Kind) setsInput(name string) bool {
 	def := &k.Definition.Spec
 	_, value := def.Values[name]
 	return value || slices.ContainsFunc(def.Run.VarsFrom, func(from v1alpha1.InputsFrom) bool {
@@ -220,7 +220,7 @@ func (k *Kind) checkSet() error {
 		if err != nil {
 			return err
 		}
-		if err := fits(props, def.Values[name].Raw); err != nil {
+		if err := checkValue(props, def.Values[name].Raw); err != nil {
 			return fieldf("spec.values."+name, "%v", err)
 		}
 	}
@@ -246,7 +246,7 @@ func (k *Kind) checkSet() error {
 // checkRequired finds required inputs that neither users nor the definition can set.
 func (k *Kind) checkRequired() error {
 	for _, name := range slices.Sorted(maps.Keys(k.all)) {
-		if _, open := k.shown[name]; k.all[name].required && !open && !k.set(name) {
+		if _, open := k.shown[name]; k.all[name].required && !open && !k.setsInput(name) {
 			return fieldf("inputs."+name, "the module requires it: show it to users, or set it in spec.values")
 		}
 	}
@@ -279,8 +279,8 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 	}, nil
 }
 
-// spec is the schema of an object's spec.
-func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
+// specSchema is the schema of an object's spec.
+func (k *Kind) specSchema() (apiextensions.JSONSchemaProps, error) {
 	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module, and how it runs.", Properties: map[string]apiextensions.JSONSchemaProps{RunField: runSchema()}}
 	for _, name := range slices.Sorted(maps.Keys(k.shown)) {
 		in := k.shown[name]

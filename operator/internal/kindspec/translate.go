@@ -49,10 +49,10 @@ func (t *translator) schema(path string, in map[string]any, depth int, refs []st
 	}
 	n := &node{translator: t, path: path, in: in, depth: depth, refs: refs}
 	n.out.Nullable = nullable
-	if err := n.fill(kind); err != nil {
+	if err := n.fillType(kind); err != nil {
 		return nil, err
 	}
-	if err := n.rest(); err != nil {
+	if err := n.readRest(); err != nil {
 		return nil, err
 	}
 	return &n.out, n.setDefault()
@@ -130,10 +130,10 @@ type node struct {
 	used []string // keywords that were read
 }
 
-// fill translates the keywords that depend on the type.
-func (n *node) fill(kind string) error {
+// fillType translates the keywords that depend on the type.
+func (n *node) fillType(kind string) error {
 	n.out.Type = kind
-	n.take("type")
+	n.takeKeyword("type")
 	switch kind {
 	case "string":
 		return n.fillString()
@@ -146,19 +146,19 @@ func (n *node) fill(kind string) error {
 	case "object":
 		return n.fillObject()
 	case "":
-		n.out = anything()
+		n.out = anyValue()
 		return nil
 	}
 	return fieldf(n.path, "there is no type %q", kind)
 }
 
-// anything is the schema of any value. If it were not nullable, null would count as absent.
-func anything() apiextensions.JSONSchemaProps {
+// anyValue is the schema of any value. If it were not nullable, null would count as absent.
+func anyValue() apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{XPreserveUnknownFields: new(true), Nullable: true}
 }
 
 func (n *node) fillString() error {
-	err := cmp.Or(n.count("minLength", &n.out.MinLength), n.count("maxLength", &n.out.MaxLength), n.text("pattern", &n.out.Pattern), n.text("format", &n.out.Format), n.values())
+	err := cmp.Or(n.readCount("minLength", &n.out.MinLength), n.readCount("maxLength", &n.out.MaxLength), n.readString("pattern", &n.out.Pattern), n.readString("format", &n.out.Format), n.values())
 	if n.out.MaxLength == nil {
 		n.out.MaxLength = new(int64(maxString))
 	}
@@ -170,8 +170,8 @@ func (n *node) fillString() error {
 func (n *node) fillNumber() error {
 	var above, below *float64
 	if err := cmp.Or(
-		n.number("minimum", &n.out.Minimum), n.number("maximum", &n.out.Maximum), n.number("multipleOf", &n.out.MultipleOf),
-		n.number("exclusiveMinimum", &above), n.number("exclusiveMaximum", &below), n.values(),
+		n.readNumber("minimum", &n.out.Minimum), n.readNumber("maximum", &n.out.Maximum), n.readNumber("multipleOf", &n.out.MultipleOf),
+		n.readNumber("exclusiveMinimum", &above), n.readNumber("exclusiveMaximum", &below), n.values(),
 	); err != nil {
 		return err
 	}
@@ -187,11 +187,11 @@ func (n *node) fillNumber() error {
 }
 
 func (n *node) fillArray() error {
-	if err := cmp.Or(n.count("minItems", &n.out.MinItems), n.count("maxItems", &n.out.MaxItems)); err != nil {
+	if err := cmp.Or(n.readCount("minItems", &n.out.MinItems), n.readCount("maxItems", &n.out.MaxItems)); err != nil {
 		return err
 	}
-	items := anything()
-	if prefix, ok := n.take("prefixItems"); ok {
+	items := anyValue()
+	if prefix, ok := n.takeKeyword("prefixItems"); ok {
 		// The types in a tuple differ; the module checks them. Its length is fixed.
 		list, ok := prefix.([]any)
 		if !ok || n.in["items"] != nil {
@@ -199,8 +199,8 @@ func (n *node) fillArray() error {
 		}
 		n.out.MinItems = new(int64(len(list)))
 		n.out.MaxItems = new(int64(len(list)))
-	} else if v, ok := n.take("items"); ok {
-		props, err := n.child("[]", v)
+	} else if v, ok := n.takeKeyword("items"); ok {
+		props, err := n.childSchema("[]", v)
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (n *node) fillArray() error {
 	if n.out.MaxItems == nil {
 		n.out.MaxItems = new(int64(maxElements))
 	}
-	if unique, ok := n.take("uniqueItems"); ok && unique == true {
+	if unique, ok := n.takeKeyword("uniqueItems"); ok && unique == true {
 		n.out.XListType = new("atomic")
 		if !items.Nullable && slices.Contains([]string{"string", "number", "integer", "boolean"}, items.Type) {
 			n.out.XListType = new("set")
@@ -220,16 +220,16 @@ func (n *node) fillArray() error {
 }
 
 func (n *node) fillObject() error {
-	if err := cmp.Or(n.count("minProperties", &n.out.MinProperties), n.count("maxProperties", &n.out.MaxProperties)); err != nil {
+	if err := cmp.Or(n.readCount("minProperties", &n.out.MinProperties), n.readCount("maxProperties", &n.out.MaxProperties)); err != nil {
 		return err
 	}
-	required, hasRequired := n.take("required")
+	required, hasRequired := n.takeKeyword("required")
 	var err error
-	if n.out.Required, err = names(n.path, required); err != nil {
+	if n.out.Required, err = readNames(n.path, required); err != nil {
 		return err
 	}
-	properties, closed := n.take("properties")
-	more, hasMore := n.take("additionalProperties")
+	properties, closed := n.takeKeyword("properties")
+	more, hasMore := n.takeKeyword("additionalProperties")
 	if more == false {
 		hasMore = false
 	}
@@ -239,9 +239,9 @@ func (n *node) fillObject() error {
 	case closed && hasMore && len(object) > 0:
 		return fieldf(n.path, "properties and additionalProperties: an object has names that are known, a map does not")
 	case closed && !hasMore:
-		return n.properties(object)
+		return n.addProperties(object)
 	case more == false:
-		return n.properties(nil)
+		return n.addProperties(nil)
 	case hasRequired && len(n.out.Required) > 0:
 		return fieldf(n.path, "required without properties: say what they are")
 	}
@@ -249,7 +249,7 @@ func (n *node) fillObject() error {
 		n.out.XPreserveUnknownFields = new(true)
 		return nil
 	}
-	props, err := n.child("{}", more)
+	props, err := n.childSchema("{}", more)
 	if err != nil {
 		return err
 	}
@@ -260,10 +260,10 @@ func (n *node) fillObject() error {
 	return nil
 }
 
-func (n *node) properties(object map[string]any) error {
+func (n *node) addProperties(object map[string]any) error {
 	n.out.Properties = map[string]apiextensions.JSONSchemaProps{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		props, err := n.child("."+name, object[name])
+		props, err := n.childSchema("."+name, object[name])
 		if err != nil {
 			return err
 		}
@@ -277,8 +277,8 @@ func (n *node) properties(object map[string]any) error {
 	return nil
 }
 
-// child translates a schema inside this one.
-func (n *node) child(at string, v any) (*apiextensions.JSONSchemaProps, error) {
+// childSchema translates a schema inside this one.
+func (n *node) childSchema(at string, v any) (*apiextensions.JSONSchemaProps, error) {
 	path := n.path + at
 	in, err := asSchema(path, v)
 	if err != nil {
@@ -292,12 +292,12 @@ func (n *node) child(at string, v any) (*apiextensions.JSONSchemaProps, error) {
 
 // values reads enum and const.
 func (n *node) values() error {
-	list, ok := n.take("enum")
+	list, ok := n.takeKeyword("enum")
 	values, isList := list.([]any)
 	if ok && !isList {
 		return fieldf(n.path, "enum is not a list")
 	}
-	if constant, ok := n.take("const"); ok {
+	if constant, ok := n.takeKeyword("const"); ok {
 		values = []any{constant}
 	}
 	null := false
@@ -313,11 +313,11 @@ func (n *node) values() error {
 	return nil
 }
 
-// rest reads the annotations, and refuses a keyword that was not read: objects would be
+// readRest reads the annotations, and refuses a keyword that was not read: objects would be
 // valid that the author of the schema meant to refuse.
-func (n *node) rest() error {
+func (n *node) readRest() error {
 	if text, ok := n.in["description"].(string); ok {
-		n.out.Description = shorten(text, maxDescription)
+		n.out.Description = shortenText(text, maxDescription)
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.in)) {
 		if !slices.Contains(n.used, key) && key != "default" && key != "writeOnly" && !isAnnotation(key) {
@@ -351,16 +351,16 @@ func (n *node) setDefault() error {
 	return nil
 }
 
-func (n *node) take(key string) (any, bool) {
+func (n *node) takeKeyword(key string) (any, bool) {
 	v, ok := n.in[key]
 	n.used = append(n.used, key)
 	return v, ok
 }
 
-// count reads a non-negative integer.
-func (n *node) count(key string, to **int64) error {
+// readCount reads a non-negative integer.
+func (n *node) readCount(key string, to **int64) error {
 	var f *float64
-	if err := n.number(key, &f); err != nil || f == nil {
+	if err := n.readNumber(key, &f); err != nil || f == nil {
 		return err
 	}
 	if *f < 0 || *f != math.Trunc(*f) || *f > 1<<53 {
@@ -370,8 +370,8 @@ func (n *node) count(key string, to **int64) error {
 	return nil
 }
 
-func (n *node) number(key string, to **float64) error {
-	v, ok := n.take(key)
+func (n *node) readNumber(key string, to **float64) error {
+	v, ok := n.takeKeyword(key)
 	if !ok {
 		return nil
 	}
@@ -387,8 +387,8 @@ func (n *node) number(key string, to **float64) error {
 	return nil
 }
 
-func (n *node) text(key string, to *string) error {
-	v, ok := n.take(key)
+func (n *node) readString(key string, to *string) error {
+	v, ok := n.takeKeyword(key)
 	text, isText := v.(string)
 	if ok && !isText {
 		return fieldf(n.path, "%s is not a string", key)
@@ -397,7 +397,7 @@ func (n *node) text(key string, to *string) error {
 	return nil
 }
 
-func shorten(s string, limit int) string {
+func shortenText(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

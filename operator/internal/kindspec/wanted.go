@@ -59,13 +59,13 @@ func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured)
 		Repository: repository, Digest: version.Digest, Version: version.Version, Path: Folder(def.Spec.Module.Path), PlainHTTP: r.PlainHTTP,
 	}
 	w.Run.Labels = runLabels(def, o)
-	if err := (&filler{&w, def, o, r.Namespace}).fill(); err != nil {
+	if err := (&filler{&w, def, o, r.Namespace}).fillInputs(); err != nil {
 		return w, err
 	}
 	if asks := VersionAsked(o); asks != "" && asks != version.Version {
 		return w, fieldf("spec."+RunField+".version", "version %s is not published, or the definition does not allow it: it allows %q", asks, def.Spec.Module.Version)
 	}
-	return w, own(&w.Run, o)
+	return w, applyOptions(&w.Run, o)
 }
 
 // Running is the version that an object runs, nil if none was chosen yet.
@@ -89,14 +89,14 @@ func runOf(def *v1alpha1.ModuleKind) fluxexec.Spec {
 	run := def.Spec.Run
 	s := fluxexec.Spec{
 		ServiceAccountName: run.ServiceAccountName, Approval: approvalOf(run.Approval), Drift: fluxexec.Drift(run.Drift),
-		Interval: length(run.Interval), LockTimeout: length(run.LockTimeout), Retries: int(run.Retries),
+		Interval: lengthOf(run.Interval), LockTimeout: lengthOf(run.LockTimeout), Retries: int(run.Retries),
 		Keep: def.Spec.Deletion.Destroy != nil && !*def.Spec.Deletion.Destroy,
 	}
 	for _, name := range def.Spec.Outputs.Include {
 		s.Outputs = append(s.Outputs, string(name))
 	}
 	for _, h := range run.HealthChecks {
-		check := fluxexec.HealthCheck{Name: h.Name, Type: "http", URL: h.URL, Timeout: length(h.Timeout)}
+		check := fluxexec.HealthCheck{Name: h.Name, Type: "http", URL: h.URL, Timeout: lengthOf(h.Timeout)}
 		if h.Address != "" {
 			check.Type = "tcp"
 			check.Address = h.Address
@@ -119,7 +119,7 @@ func approvalOf(a v1alpha1.RunApproval) fluxexec.Approval {
 	return fluxexec.ApprovalAuto
 }
 
-func length(d *v1alpha1.Duration) metav1.Duration { return metav1.Duration{Duration: d.Length()} }
+func lengthOf(d *v1alpha1.Duration) metav1.Duration { return metav1.Duration{Duration: d.Length()} }
 
 // runLabels returns the labels of a run's objects, without the two that name the owner.
 func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[string]string {
@@ -135,8 +135,8 @@ func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[strin
 	return all
 }
 
-// own applies an object's options for its run.
-func own(s *fluxexec.Spec, o *unstructured.Unstructured) error {
+// applyOptions applies an object's options for its run.
+func applyOptions(s *fluxexec.Spec, o *unstructured.Unstructured) error {
 	run, _, err := unstructured.NestedMap(o.Object, "spec", RunField)
 	if err != nil {
 		return fieldf("spec."+RunField, "%v", err)

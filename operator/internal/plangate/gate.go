@@ -70,12 +70,12 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	p, err := parse(body)
+	p, err := parsePayload(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a, err := g.judge(r.Context(), p)
+	a, err := g.judgePlan(r.Context(), p)
 	if err != nil {
 		status := http.StatusInternalServerError
 		if apierrors.IsNotFound(err) {
@@ -91,8 +91,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// judge decides whether a plan passes, and records it.
-func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
+// judgePlan decides whether a plan passes, and records it.
+func (g *Gate) judgePlan(ctx context.Context, p *payload) (answer, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(fluxexec.Terraforms())
 	if err := g.client.Get(ctx, client.ObjectKey{Namespace: p.Metadata.Namespace, Name: p.Metadata.Name}, live); err != nil {
@@ -113,20 +113,20 @@ func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 		return answer{}, err
 	}
 	gated := fluxexec.Gated{Digest: digest, Generation: p.Metadata.Generation}
-	gated.Adds, gated.Changes, gated.Removes = p.Status.Plan.counts()
+	gated.Adds, gated.Changes, gated.Removes = p.Status.Plan.countActions()
 	if p.Spec.ApprovePlan == "" {
-		return answer{Passed: true}, g.write(ctx, live, gated)
+		return answer{Passed: true}, g.recordSeen(ctx, live, gated)
 	}
 	if live.GetGeneration() == p.Metadata.Generation && live.GetAnnotations()[fluxexec.AnnotationApproved] == fluxexec.Approved(digest, p.Metadata.Generation) {
 		return answer{Passed: true}, nil
 	}
 	gated.Refused = true
 	g.log.Info("a plan was refused", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name)
-	return answer{Message: "the plan differs from the approved one, since the resources or the object have changed; a new plan follows, which can be approved"}, g.write(ctx, live, gated)
+	return answer{Message: "the plan differs from the approved one, since the resources or the object have changed; a new plan follows, which can be approved"}, g.recordSeen(ctx, live, gated)
 }
 
-// write records what the gate saw.
-func (g *Gate) write(ctx context.Context, live *unstructured.Unstructured, seen fluxexec.Gated) error {
+// recordSeen records what the gate saw.
+func (g *Gate) recordSeen(ctx context.Context, live *unstructured.Unstructured, seen fluxexec.Gated) error {
 	b, err := json.Marshal(seen)
 	if err != nil {
 		return err

@@ -52,9 +52,9 @@ type plan struct {
 
 var errNoPlan = errors.New("it contains no tofu plan: the webhook needs payloadType SpecAndPlan")
 
-// parse reads a payload. Numbers keep their notation.
-func parse(body []byte) (*payload, error) {
-	if err := shallow(body); err != nil {
+// parsePayload reads a payload. Numbers keep their notation.
+func parsePayload(body []byte) (*payload, error) {
+	if err := checkDepth(body); err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
@@ -75,8 +75,8 @@ func parse(body []byte) (*payload, error) {
 	return &p, nil
 }
 
-// shallow returns an error for input that is nested deeper than plans are.
-func shallow(body []byte) error {
+// checkDepth returns an error for input that is nested deeper than plans are.
+func checkDepth(body []byte) error {
 	depth := 0
 	quoted := false
 	for i := 0; i < len(body); i++ {
@@ -111,9 +111,9 @@ func (p *payload) digest(key []byte) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// counts returns how many resources a plan adds, changes and removes, as tofu counts
+// countActions returns how many resources a plan adds, changes and removes, as tofu counts
 // them: a replaced resource is added and removed.
-func (p *plan) counts() (adds, changes, removes int) {
+func (p *plan) countActions() (adds, changes, removes int) {
 	for _, resource := range p.Resources {
 		m, _ := resource.(map[string]any)
 		change, _ := m["change"].(map[string]any)

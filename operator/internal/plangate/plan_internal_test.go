@@ -24,7 +24,7 @@ const body = `{"apiVersion":"infra.contrib.fluxcd.io/v1alpha2","kind":"Terraform
 
 func digestOf(t *testing.T, text string) string {
 	t.Helper()
-	p := must.Get(parse([]byte(text)))(t)
+	p := must.Get(parsePayload([]byte(text)))(t)
 	return must.Get(p.digest([]byte("key")))(t)
 }
 
@@ -47,11 +47,11 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s does not count", other[0])
 		}
 	}
-	p := must.Get(parse([]byte(body)))(t)
+	p := must.Get(parsePayload([]byte(body)))(t)
 	if sum, err := p.digest([]byte("another")); err != nil || sum == first {
 		t.Errorf("the key does not count: %v", err)
 	}
-	if a, c, r := p.Status.Plan.counts(); a != 2 || c != 1 || r != 1 {
+	if a, c, r := p.Status.Plan.countActions(); a != 2 || c != 1 || r != 1 {
 		t.Errorf("%d to add, %d to change, %d to remove", a, c, r)
 	}
 }
@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		"no generation": strings.Replace(body, `"generation":3`, `"generation":0`, 1),
 		"deep":          strings.Replace(body, `{"x":"2"}`, strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth), 1),
 	} {
-		if _, err := parse([]byte(text)); err == nil {
+		if _, err := parsePayload([]byte(text)); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
@@ -82,11 +82,11 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"namespace":"a","name":"b","uid":"c","generation":1},"status":{"tfplan":{"format_version":"1","resource_changes":[1,{"change":[]}]}}}`))
 	f.Add([]byte(`"\"[[`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := parse(bytes.Clone(b))
+		p, err := parsePayload(bytes.Clone(b))
 		if err != nil {
 			return
 		}
-		p.Status.Plan.counts()
+		p.Status.Plan.countActions()
 		first := must.Get(p.digest([]byte("key")))(t)
 		if again := digestOf(t, string(b)); again != first || len(first) != 64 {
 			t.Errorf("%s, then %s", first, again)

@@ -37,17 +37,17 @@ func (c Certificates) Config() (*tls.Config, error) {
 }
 
 func (c Certificates) load() (*tls.Config, error) {
-	own, err := tls.LoadX509KeyPair(c.file("tls.crt"), c.file("tls.key"))
+	own, err := tls.LoadX509KeyPair(c.filePath("tls.crt"), c.filePath("tls.key"))
 	if err != nil {
 		return nil, fmt.Errorf("the certificate of the plan gate: %w", err)
 	}
-	authority, err := os.ReadFile(c.file("ca.crt"))
+	authority, err := os.ReadFile(c.filePath("ca.crt"))
 	if err != nil {
 		return nil, fmt.Errorf("the client authority of the plan gate: %w", err)
 	}
 	callers := x509.NewCertPool()
 	if !callers.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("the client authority of the plan gate: %s has no certificate", c.file("ca.crt"))
+		return nil, fmt.Errorf("the client authority of the plan gate: %s has no certificate", c.filePath("ca.crt"))
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},
@@ -59,14 +59,14 @@ func (c Certificates) load() (*tls.Config, error) {
 // Key returns the key of the digests, which is the same on all replicas with these
 // certificates.
 func (c Certificates) Key() ([]byte, error) {
-	secret, err := os.ReadFile(c.file("tls.key"))
+	secret, err := os.ReadFile(c.filePath("tls.key"))
 	if err != nil {
 		return nil, fmt.Errorf("the key of the plan gate: %w", err)
 	}
 	return hkdf.Key(sha256.New, secret, nil, "okara plan gate", sha256.Size)
 }
 
-func (c Certificates) file(name string) string { return filepath.Join(string(c), name) }
+func (c Certificates) filePath(name string) string { return filepath.Join(string(c), name) }
 
 // Server is the HTTPS server of a gate, as a part of a manager.
 type Server struct{ server *httpserve.Server }

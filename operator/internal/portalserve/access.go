@@ -55,31 +55,31 @@ func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring
 	for _, file := range ui.Keys {
 		secret, err := files.ReadSecret(file)
 		if err != nil {
-			return nil, nil, wrong(ui.Range, "session_key_files: %w", err)
+			return nil, nil, wrongAt(ui.Range, "session_key_files: %w", err)
 		}
 		keys = append(keys, keyring.Key{Secret: secret})
 	}
 	ring, err := keyring.New(keys)
 	if err != nil {
-		return nil, nil, wrong(ui.Range, "session_key_files: %w", err)
+		return nil, nil, wrongAt(ui.Range, "session_key_files: %w", err)
 	}
-	out := &access.Sessions{Keyring: ring, TTL: ui.SessionTTL.Value(), ClientID: ui.ClientID, Plain: s.plain(), Keep: kept}
+	out := &access.Sessions{Keyring: ring, TTL: ui.SessionTTL.Value(), ClientID: ui.ClientID, Plain: s.isPlainHTTP(), Keep: kept}
 	if err := syntax.CheckDuration(ui.Range, "session_ttl", ui.SessionTTL); err != nil {
 		return nil, nil, err
 	}
 	if ui.SecretFile != "" {
 		b, err := os.ReadFile(ui.SecretFile)
 		if err != nil {
-			return nil, nil, wrong(ui.Range, "client_secret_file: %w", err)
+			return nil, nil, wrongAt(ui.Range, "client_secret_file: %w", err)
 		}
 		out.ClientSecret = string(bytes.TrimSpace(b))
 	}
 	return out, ring, nil
 }
 
-// plain reports whether browsers on this machine connect without TLS. From other
+// isPlainHTTP reports whether browsers on this machine connect without TLS. From other
 // machines, a cookie sent without TLS could be read on the way.
-func (s *Settings) plain() bool {
+func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return err == nil && netaddr.IsLoopback(host) && s.TLS == nil && !strings.HasPrefix(s.PublicURL, "https:")
 }
@@ -91,13 +91,13 @@ func (s *Settings) login(p *access.Policy) (*access.Login, error) {
 	}
 	switch {
 	case in.Mode != "direct":
-		return nil, wrong(in.Range, "a portal issues no tokens: mode must be \"direct\", and tools get their tokens from the issuer")
+		return nil, wrongAt(in.Range, "a portal issues no tokens: mode must be \"direct\", and tools get their tokens from the issuer")
 	case s.PublicURL == "":
-		return nil, wrong(in.Range, "login needs public_url, to which the issuer redirects browsers")
+		return nil, wrongAt(in.Range, "login needs public_url, to which the issuer redirects browsers")
 	}
 	i := slices.IndexFunc(p.Issuers, func(i access.Issuer) bool { return i.URL == in.Issuer })
 	if i < 0 {
-		return nil, wrong(in.Range, "a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer)
+		return nil, wrongAt(in.Range, "a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer)
 	}
 	var err error
 	if p.NotBefore, err = syntax.Instant(in.Range, "not_before", in.NotBefore); err != nil {

@@ -3,4 +3,4 @@
 package portalserve
 
 // Again checks the file for changes now.
-func (p *Portal) Again() { p.again() }
+func (p *Portal) Again() { p.reloadSettings() }

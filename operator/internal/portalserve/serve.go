@@ -63,12 +63,12 @@ func New(o Options) (*Portal, *Settings, error) {
 	if err != nil {
 		return nil, nil, &syntax.SettingError{Err: err}
 	}
-	s, err := p.use(src)
+	s, err := p.useSettings(src)
 	return p, s, err
 }
 
-// use replaces the settings by those in src, if it is valid.
-func (p *Portal) use(src []byte) (*Settings, error) {
+// useSettings replaces the settings by those in src, if it is valid.
+func (p *Portal) useSettings(src []byte) (*Settings, error) {
 	p.read = src
 	s, err := Parse(src, p.o.File)
 	if err != nil {
@@ -93,17 +93,17 @@ func (p *Portal) Watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			p.again()
+			p.reloadSettings()
 		}
 	}
 }
 
-func (p *Portal) again() {
+func (p *Portal) reloadSettings() {
 	src, err := os.ReadFile(p.o.File)
 	if err != nil || bytes.Equal(src, p.read) {
 		return
 	}
-	if _, err := p.use(src); err != nil {
+	if _, err := p.useSettings(src); err != nil {
 		p.o.Logger.Error("the configuration is invalid, and the previous one remains in effect", "error", err)
 		return
 	}
@@ -127,7 +127,7 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	}
 	settings := instancectl.Settings{Namespace: p.o.Namespace, Defaults: about.Defaults, Config: about.Config, Limits: about.Limits}
 	templates := instancectl.NewCatalog(p.o.Client, settings)
-	guard, err := s.guard(p.o.Logger, p.o.Transport, func() access.Kept { return kept(templates, about.Limits) })
+	guard, err := s.guard(p.o.Logger, p.o.Transport, func() access.Kept { return keptClaims(templates, about.Limits) })
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := p.pages(s, kit, api)
+	pages, err := p.newPages(s, kit, api)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +149,12 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	mux.Handle("GET /login/callback", pages)
 	mux.Handle("GET /{$}", http.RedirectHandler("ui/", http.StatusSeeOther))
 	mux.Handle("GET /healthz", plainText("ok\n"))
-	mux.Handle("GET /readyz", http.HandlerFunc(p.ready))
-	return &handler{screened(kit, mux), kit}, nil
+	mux.Handle("GET /readyz", http.HandlerFunc(p.serveReady))
+	return &handler{screenOrigins(kit, mux), kit}, nil
 }
 
-// screened rejects requests from web pages of another origin.
-func screened(kit *service.Kit, next http.Handler) http.Handler {
+// screenOrigins rejects requests from web pages of another origin.
+func screenOrigins(kit *service.Kit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(service.NoSniff, "nosniff")
 		if err := kit.Guard.Screen(r); err != nil {
@@ -165,9 +165,9 @@ func screened(kit *service.Kit, next http.Handler) http.Handler {
 	})
 }
 
-// pages returns the pages of templates and instances. There is no registry here, so no
+// newPages returns the pages of templates and instances. There is no registry here, so no
 // other pages exist. Their package requires a catalog, which is never used.
-func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Handler, error) {
+func (p *Portal) newPages(s *Settings, kit *service.Kit, api http.Handler) (http.Handler, error) {
 	nowhere, err := oci.New("registry.invalid", oci.Options{})
 	if err != nil {
 		return nil, err
@@ -179,8 +179,8 @@ func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Ha
 	})
 }
 
-// kept returns the parts of an identity that a session keeps for templates and limits.
-func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
+// keptClaims returns the parts of an identity that a session keeps for templates and limits.
+func keptClaims(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 	var k access.Kept
 	for _, q := range limits.Quotas {
 		k.Groups = append(k.Groups, q.Groups...)
@@ -198,9 +198,9 @@ func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 	return k
 }
 
-// ready answers 200 unless the portal is shutting down. New has waited until the objects
+// serveReady answers 200 unless the portal is shutting down. New has waited until the objects
 // of the cluster were read.
-func (p *Portal) ready(w http.ResponseWriter, r *http.Request) {
+func (p *Portal) serveReady(w http.ResponseWriter, r *http.Request) {
 	if p.closing.Load() {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return

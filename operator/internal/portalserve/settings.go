@@ -74,7 +74,7 @@ type instancesBlock struct {
 // maxFile bounds the file, in bytes.
 const maxFile = 1 << 20
 
-func wrong(at hcl.Range, format string, args ...any) error {
+func wrongAt(at hcl.Range, format string, args ...any) error {
 	return syntax.WrongAt(at, fmt.Errorf(format, args...))
 }
 

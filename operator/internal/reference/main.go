@@ -26,7 +26,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: reference FOLDER")
 		os.Exit(2)
 	}
-	page, err := render(os.Args[1])
+	page, err := renderPage(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -34,8 +34,8 @@ func main() {
 	fmt.Print(page)
 }
 
-// render returns the page about the CRDs in a folder.
-func render(dir string) (string, error) {
+// renderPage returns the page about the CRDs in a folder.
+func renderPage(dir string) (string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return "", err
@@ -54,24 +54,24 @@ func render(dir string) (string, error) {
 		if err := yaml.UnmarshalStrict(src, &crd); err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
-		kind(&b, &crd)
+		writeKind(&b, &crd)
 	}
 	return b.String(), nil
 }
 
-// kind writes the section of one kind.
-func kind(b *strings.Builder, crd *apiextensions.CustomResourceDefinition) {
+// writeKind writes the section of one kind.
+func writeKind(b *strings.Builder, crd *apiextensions.CustomResourceDefinition) {
 	v := crd.Spec.Versions[0]
 	top := v.Schema.OpenAPIV3Schema
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n`%s`, %s, short name `%s`.\n\n| field | type | meaning |\n|---|---|---|\n",
-		crd.Spec.Names.Kind, cell(top.Description), crd.Spec.Group+"/"+v.Name, strings.ToLower(string(crd.Spec.Scope)), strings.Join(crd.Spec.Names.ShortNames, "`, `"))
+		crd.Spec.Names.Kind, escapeCell(top.Description), crd.Spec.Group+"/"+v.Name, strings.ToLower(string(crd.Spec.Scope)), strings.Join(crd.Spec.Names.ShortNames, "`, `"))
 	for _, part := range []string{"spec", "status"} {
-		fields(b, part, top.Properties[part])
+		writeFields(b, part, top.Properties[part])
 	}
 }
 
-// fields writes a row for each field below the given path.
-func fields(b *strings.Builder, path string, s apiextensions.JSONSchemaProps) {
+// writeFields writes a row for each field below the given path.
+func writeFields(b *strings.Builder, path string, s apiextensions.JSONSchemaProps) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		field := s.Properties[name]
 		mark := ""
@@ -79,13 +79,13 @@ func fields(b *strings.Builder, path string, s apiextensions.JSONSchemaProps) {
 			mark = "!"
 		}
 		at := path + "." + name
-		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", at, mark, typeOf(field), meaning(field))
+		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", at, mark, typeOf(field), describeMeaning(field))
 		if field.Items != nil && field.Items.Schema != nil {
 			at = at + "[]"
 			field = *field.Items.Schema
 		}
 		if name != "conditions" {
-			fields(b, at, field)
+			writeFields(b, at, field)
 		}
 	}
 }
@@ -97,9 +97,9 @@ func typeOf(s apiextensions.JSONSchemaProps) string {
 	return s.Type
 }
 
-// meaning returns the description, the allowed values and the default.
-func meaning(s apiextensions.JSONSchemaProps) string {
-	text := cell(s.Description)
+// describeMeaning returns the description, the allowed values and the default.
+func describeMeaning(s apiextensions.JSONSchemaProps) string {
+	text := escapeCell(s.Description)
 	var values []string
 	for _, v := range s.Enum {
 		values = append(values, "`"+strings.Trim(string(v.Raw), `"`)+"`")
@@ -113,7 +113,7 @@ func meaning(s apiextensions.JSONSchemaProps) string {
 	return text
 }
 
-// cell escapes text for one cell of a Markdown table.
-func cell(s string) string {
+// escapeCell escapes text for one cell of a Markdown table.
+func escapeCell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(s))
 }

@@ -37,17 +37,17 @@ func (o *Options) addresses(ns *metav1.PartialObjectMetadata) []string {
 	return list
 }
 
-// permitted reports whether one of the addresses covers item it.
-func permitted(addresses []string, it addr.Item) bool {
+// isPermitted reports whether one of the addresses covers item it.
+func isPermitted(addresses []string, it addr.Item) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")
 		return kind == it.Kind && addr.Match(glob, it.String())
 	})
 }
 
-// named reports whether an administrator allowed the address to a namespace by annotation.
-func named(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
-	return permitted(strings.FieldsFunc(ns.Annotations[v1alpha1.AnnotationAddresses], func(c rune) bool { return c == ',' || c == ' ' }), it)
+// isNamed reports whether an administrator allowed the address to a namespace by annotation.
+func isNamed(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
+	return isPermitted(strings.FieldsFunc(ns.Annotations[v1alpha1.AnnotationAddresses], func(c rune) bool { return c == ',' || c == ' ' }), it)
 }
 
 // notAllowed returns the message that lists the addresses a namespace may use.
@@ -61,7 +61,7 @@ func claimAddress(ctx context.Context, r *entries, e *entry) (*metav1.PartialObj
 	if err != nil {
 		return nil, err
 	}
-	if may := r.addresses(ns); !permitted(may, e.item) {
+	if may := r.addresses(ns); !isPermitted(may, e.item) {
 		return nil, &verdict.Problem{Reason: v1alpha1.ReasonAddressNotAllowed, Message: notAllowed(ns.Name, may)}
 	}
 	holder, err := addressHolder(ctx, r, e)
@@ -69,22 +69,22 @@ func claimAddress(ctx context.Context, r *entries, e *entry) (*metav1.PartialObj
 		return nil, err
 	}
 	if holder != nil {
-		return nil, &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: fmt.Sprintf("%s belongs to %s", e.key, holder.where())}
+		return nil, &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: fmt.Sprintf("%s belongs to %s", e.key, holder.describeEntry())}
 	}
 	return ns, nil
 }
 
 // addressHolder returns the object that holds the address instead of an entry, or nil. That is
 // the oldest object that may have the address. If the entry may share the address with it
-// (see beside), only an older Version of the same namespace and version counts.
+// (see mayShareAddress), only an older Version of the same namespace and version counts.
 func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
 	others, err := sameAddress(ctx, r, e)
 	if err != nil {
 		return nil, err
 	}
-	others = slices.DeleteFunc(others, func(other *entry) bool { return !older(other, e) })
+	others = slices.DeleteFunc(others, func(other *entry) bool { return !compareAge(other, e) })
 	slices.SortFunc(others, func(a, b *entry) int {
-		if older(a, b) {
+		if compareAge(a, b) {
 			return -1
 		}
 		return 1
@@ -94,13 +94,13 @@ func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return nil, err
-		case err != nil || !permitted(r.addresses(theirs), other.item):
+		case err != nil || !isPermitted(r.addresses(theirs), other.item):
 			continue
-		case !e.beside(other):
+		case !e.mayShareAddress(other):
 			return other, nil
 		}
 		same := slices.IndexFunc(others[i:], func(o *entry) bool {
-			return o.kind == kindVersion && o.GetNamespace() == e.GetNamespace() && !e.beside(o)
+			return o.kind == kindVersion && o.GetNamespace() == e.GetNamespace() && !e.mayShareAddress(o)
 		})
 		if same >= 0 {
 			return others[i+same], nil
@@ -126,8 +126,8 @@ func sameAddress(ctx context.Context, r *entries, e *entry) ([]*entry, error) {
 	return all, nil
 }
 
-// older orders objects by creation, then by UID.
-func older(a, b client.Object) bool {
+// compareAge orders objects by creation, then by UID.
+func compareAge(a, b client.Object) bool {
 	ta := a.GetCreationTimestamp()
 	tb := b.GetCreationTimestamp()
 	return cmp.Or(ta.Compare(tb.Time), cmp.Compare(a.GetUID(), b.GetUID())) < 0

@@ -40,7 +40,7 @@ func approvedEntries(ctx context.Context, r *entries, o client.Object) []reconci
 	if err := r.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: a.Spec.Target.Name}, &v); err != nil {
 		return nil // there is no such Version
 	}
-	if !alone(&v) {
+	if !isEntry(&v) {
 		return r.targets(ctx, &v)
 	}
 	if r.kind != kindVersion {
@@ -92,9 +92,9 @@ func applyApproval(ctx context.Context, r *entries, e *entry, v *v1alpha1.Versio
 	}
 	did := status.Result == v1alpha1.ApprovalApplied
 	if did {
-		r.event(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
+		r.emitEntryEvent(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
 	}
-	return did, quiet(verdict.Update(ctx, r.Client, a, func() { verdict.Decide(a, status.Result, text.Clip(status.Message, 4096)) }))
+	return did, dropPassing(verdict.Update(ctx, r.Client, a, func() { verdict.Decide(a, status.Result, text.Clip(status.Message, 4096)) }))
 }
 
 // publishApproved publishes the approved candidate as its version.
@@ -103,7 +103,7 @@ func publishApproved(ctx context.Context, r *entries, e *entry, v *v1alpha1.Vers
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
 	}
 	if a.Generation != 0 && a.Generation != v.Generation {
-		return stale("it is for generation %d, but the Version is at %d: review it again", a.Generation, v.Generation), nil
+		return staleStatus("it is for generation %d, but the Version is at %d: review it again", a.Generation, v.Generation), nil
 	}
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil {
@@ -139,9 +139,9 @@ func missingVersion(ctx context.Context, r *entries, kind string, repo *oci.Repo
 			return v1alpha1.ApprovalStatus{}, err
 		}
 	}
-	return stale("no candidate %s of version %s waits: read the digest of the Version again", digest, version), nil
+	return staleStatus("no candidate %s of version %s waits: read the digest of the Version again", digest, version), nil
 }
 
-func stale(format string, args ...any) v1alpha1.ApprovalStatus {
+func staleStatus(format string, args ...any) v1alpha1.ApprovalStatus {
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalStale, Message: fmt.Sprintf(format, args...)}
 }

@@ -87,9 +87,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&rules{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator")}).setup(mgr)
 }
 
-// limits returns the rates at which objects that could not be written are reconciled again:
+// newRateLimiter returns the rates at which objects that could not be written are reconciled again:
 // each after 1 s to 10 min, all together 20 a second.
-func limits() workqueue.TypedRateLimiter[reconcile.Request] {
+func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackOff, maxBackOff),
 		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(maxStarts, maxStartBurst)},
@@ -101,23 +101,23 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectNew.GetDeletionTimestamp().IsZero() ||
 			verdict.RequestOf(e.ObjectOld) != verdict.RequestOf(e.ObjectNew)
 	}}
-	entry := predicate.NewPredicateFuncs(alone)
+	entry := predicate.NewPredicateFuncs(isEntry)
 	b := ctrl.NewControllerManagedBy(mgr).For(entryKinds()[r.kind], builder.WithPredicates(entry, asked)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce, RateLimiter: limits()})
+		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce, RateLimiter: newRateLimiter()})
 	for _, object := range entryKinds() {
-		b.Watches(object, handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(entry, predicate.Funcs{
-			CreateFunc: no[event.CreateEvent], UpdateFunc: no[event.UpdateEvent], GenericFunc: no[event.GenericEvent],
+		b.Watches(object, handler.EnqueueRequestsFromMapFunc(r.wakeWaiting), builder.WithPredicates(entry, predicate.Funcs{
+			CreateFunc: alwaysFalse[event.CreateEvent], UpdateFunc: alwaysFalse[event.UpdateEvent], GenericFunc: alwaysFalse[event.GenericEvent],
 		}))
 	}
 	return b.
 		Watches(&v1alpha1.Version{}, handler.EnqueueRequestsFromMapFunc(r.targets), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
+			CreateFunc: func(e event.CreateEvent) bool { return !isMade(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 		})).
 		Watches(&v1alpha1.Approval{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return approvedEntries(ctx, r, o) }), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: no[event.UpdateEvent], DeleteFunc: no[event.DeleteEvent],
+			UpdateFunc: alwaysFalse[event.UpdateEvent], DeleteFunc: alwaysFalse[event.DeleteEvent],
 		})).
-		WatchesMetadata(fluxobj.NamespaceMeta(""), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
+		WatchesMetadata(fluxobj.NamespaceMeta(""), handler.EnqueueRequestsFromMapFunc(r.wakeNamespace), builder.WithPredicates(rightsChanged())).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.queue = q // before any worker starts
 			return nil
@@ -128,7 +128,7 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 // rightsChanged matches updates of namespaces whose rights have changed.
 func rightsChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: no[event.CreateEvent], DeleteFunc: no[event.DeleteEvent],
+		CreateFunc: alwaysFalse[event.CreateEvent], DeleteFunc: alwaysFalse[event.DeleteEvent],
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			_, before := e.ObjectOld.GetLabels()[v1alpha1.LabelTenant]
 			_, now := e.ObjectNew.GetLabels()[v1alpha1.LabelTenant]
@@ -137,13 +137,13 @@ func rightsChanged() predicate.Predicate {
 	}
 }
 
-func no[E any](E) bool { return false }
+func alwaysFalse[E any](E) bool { return false }
 
-// made reports whether the operator created an object.
-func made(o client.Object) bool { _, ok := o.GetLabels()[v1alpha1.LabelManaged]; return ok }
+// isMade reports whether the operator created an object.
+func isMade(o client.Object) bool { _, ok := o.GetLabels()[v1alpha1.LabelManaged]; return ok }
 
-// freed wakes the entries that waited for the address of a deleted entry.
-func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Request {
+// wakeWaiting wakes the entries that waited for the address of a deleted entry.
+func (r *entries) wakeWaiting(ctx context.Context, o client.Object) []reconcile.Request {
 	others, err := sameAddress(ctx, r, entryOf(o))
 	if err != nil {
 		return nil // the cache has stopped
@@ -160,15 +160,15 @@ func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Reques
 // targets wakes the target of a Version.
 func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Request {
 	v, ok := o.(*v1alpha1.Version)
-	if !ok || alone(v) || v.Spec.Target.Kind != r.kind {
+	if !ok || isEntry(v) || v.Spec.Target.Kind != r.kind {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: v.Namespace, Name: v.Spec.Target.Name}}}
 }
 
-// within wakes the entries of a namespace whose rights have changed, and the entries that
+// wakeNamespace wakes the entries of a namespace whose rights have changed, and the entries that
 // share an address with them.
-func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Request {
+func (r *entries) wakeNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
 	var all []reconcile.Request
 	for _, list := range entryLists() {
 		if err := r.List(ctx, list, client.InNamespace(ns.GetName())); err != nil {
@@ -178,7 +178,7 @@ func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Requ
 			if entryOf(o).kind == r.kind {
 				all = append(all, requestFor(o))
 			}
-			all = append(all, r.freed(ctx, o)...)
+			all = append(all, r.wakeWaiting(ctx, o)...)
 		}
 	}
 	return all
@@ -210,29 +210,29 @@ type tenants struct {
 }
 
 func (r *tenants) setup(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("tenants").For(fluxobj.NamespaceMeta(""), builder.WithPredicates(rightsGone())).
-		WithOptions(controller.Options{RateLimiter: limits()}).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).Named("tenants").For(fluxobj.NamespaceMeta(""), builder.WithPredicates(lostTenantLabel())).
+		WithOptions(controller.Options{RateLimiter: newRateLimiter()}).Complete(r)
 }
 
-// rightsGone matches namespaces that have no tenant label at the start, or lose it later.
-func rightsGone() predicate.Predicate {
+// lostTenantLabel matches namespaces that have no tenant label at the start, or lose it later.
+func lostTenantLabel() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return !marked(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return marked(e.ObjectOld) && !marked(e.ObjectNew) },
-		DeleteFunc: no[event.DeleteEvent],
+		CreateFunc: func(e event.CreateEvent) bool { return !isMarked(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return isMarked(e.ObjectOld) && !isMarked(e.ObjectNew) },
+		DeleteFunc: alwaysFalse[event.DeleteEvent],
 	}
 }
 
-// marked reports whether the operator may have the right to Secrets of a namespace.
-func marked(ns client.Object) bool {
+// isMarked reports whether the operator may have the right to Secrets of a namespace.
+func isMarked(ns client.Object) bool {
 	_, tenant := ns.GetLabels()[v1alpha1.LabelTenant]
-	return tenant || made(ns)
+	return tenant || isMade(ns)
 }
 
 // Reconcile revokes the right to the Secrets of a namespace without a label.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ns, err := fluxobj.Namespace(ctx, r.Client, req.Name)
-	if err != nil || marked(ns) || ns.Name == r.own {
+	if err != nil || isMarked(ns) || ns.Name == r.own {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{}, fluxobj.Unbind(ctx, r.reader, r.Client, ns.Name)

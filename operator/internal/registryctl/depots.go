@@ -45,7 +45,7 @@ func (r *depots) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).For(&v1alpha1.Depot{}).
-		WithOptions(controller.Options{RateLimiter: limits()}).
+		WithOptions(controller.Options{RateLimiter: newRateLimiter()}).
 		Watches(&v1alpha1.Module{}, byLabel).Watches(&v1alpha1.Provider{}, byLabel).Complete(r)
 }
 
@@ -54,31 +54,31 @@ func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	var d v1alpha1.Depot
 	err := r.Get(ctx, req.NamespacedName, &d)
 	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, quiet(r.releaseAll(ctx, req.NamespacedName))
+		return ctrl.Result{}, dropPassing(r.releaseAll(ctx, req.NamespacedName))
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !d.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, quiet(r.remove(ctx, &d))
+		return ctrl.Result{}, dropPassing(r.remove(ctx, &d))
 	}
-	if err := r.hold(ctx, &d); err != nil {
-		return ctrl.Result{}, quiet(err)
+	if err := r.holdDepot(ctx, &d); err != nil {
+		return ctrl.Result{}, dropPassing(err)
 	}
-	if wrong := verdict.Update(ctx, r.Client, &d, func() { err = r.apply(ctx, &d) }); wrong != nil {
-		return ctrl.Result{RequeueAfter: time.Second}, quiet(wrong)
+	if wrong := verdict.Update(ctx, r.Client, &d, func() { err = r.applyEntries(ctx, &d) }); wrong != nil {
+		return ctrl.Result{RequeueAfter: time.Second}, dropPassing(wrong)
 	}
-	return ctrl.Result{}, quiet(err)
+	return ctrl.Result{}, dropPassing(err)
 }
 
-// hold keeps a Depot that deletes its entries until they are deleted.
-func (r *depots) hold(ctx context.Context, d *v1alpha1.Depot) error {
-	return holds(ctx, r.Client, d, d.Spec.DeletionPolicy == v1alpha1.DeletionDelete)
+// holdDepot keeps a Depot that deletes its entries until they are deleted.
+func (r *depots) holdDepot(ctx context.Context, d *v1alpha1.Depot) error {
+	return setFinalizer(ctx, r.Client, d, d.Spec.DeletionPolicy == v1alpha1.DeletionDelete)
 }
 
-// apply creates missing objects, updates those that differ, lets go of those that are no
+// applyEntries creates missing objects, updates those that differ, lets go of those that are no
 // longer entries, and sums up. An error of one entry stops no other; the first is returned.
-func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
+func (r *depots) applyEntries(ctx context.Context, d *v1alpha1.Depot) error {
 	have, err := r.children(ctx, client.ObjectKeyFromObject(d))
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
 	var list []v1alpha1.DepotEntry
 	var wrong, behind error // behind: errors because the cache is outdated
 	note := func(err error) (failed bool) {
-		if quiet(err) == nil || apierrors.IsAlreadyExists(err) {
+		if dropPassing(err) == nil || apierrors.IsAlreadyExists(err) {
 			behind = cmp.Or(behind, err)
 			return false
 		}
@@ -94,9 +94,9 @@ func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
 		return true
 	}
 	named := map[string]bool{}
-	for _, want := range wanted(d) {
+	for _, want := range wantedObjects(d) {
 		named[childKey(want)] = true
-		line, err := r.child(ctx, d, want)
+		line, err := r.writeChild(ctx, d, want)
 		if note(err) {
 			line.Reason = v1alpha1.ReasonFailed
 		}
@@ -104,13 +104,13 @@ func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
 	}
 	for _, o := range have {
 		if !named[childKey(o)] {
-			note(r.letGo(ctx, d, o))
+			note(r.dropChild(ctx, d, o))
 		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	v := sum(d, list)
+	v := sumDepot(d, list)
 	switch {
 	case wrong != nil && v.State == verdict.Ready:
 		v = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
@@ -130,8 +130,8 @@ func kindOf(o client.Object) string {
 	return kindModule
 }
 
-// wanted returns the objects that the entries of a Depot stand for.
-func wanted(d *v1alpha1.Depot) []client.Object {
+// wantedObjects returns the objects that the entries of a Depot stand for.
+func wantedObjects(d *v1alpha1.Depot) []client.Object {
 	defaults := d.Spec.Defaults
 	run := v1alpha1.RunSpec{Interval: d.Spec.Interval, Suspend: d.Spec.Suspend, DeletionPolicy: v1alpha1.DeletionKeep}
 	var all []client.Object
@@ -174,8 +174,8 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 	return m
 }
 
-// child creates the object of an entry, or updates it.
-func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
+// writeChild creates the object of an entry, or updates it.
+func (r *depots) writeChild(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
 	line := v1alpha1.DepotEntry{Kind: kindOf(want), Name: want.GetName(), Reason: v1alpha1.ReasonRunning}
 	is := want.DeepCopyObject().(client.Object)
 	err := r.Get(ctx, client.ObjectKeyFromObject(want), is)
@@ -187,12 +187,12 @@ func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Objec
 		return line, err
 	}
 	line.Address = entryAddress(want)
-	if !(made(is) && is.GetLabels()[v1alpha1.LabelDepot] == d.Name) && !releasedBy(is, d.Name) {
+	if !(isMade(is) && is.GetLabels()[v1alpha1.LabelDepot] == d.Name) && !releasedBy(is, d.Name) {
 		line.Reason = v1alpha1.ReasonNameTaken
 		return line, nil
 	}
 	before := is.DeepCopyObject().(client.Object)
-	if align(is, want); !equality.Semantic.DeepEqual(before, is) {
+	if alignObject(is, want); !equality.Semantic.DeepEqual(before, is) {
 		return line, r.Patch(ctx, is, verdict.Since(before))
 	}
 	s := entryOf(is).list
@@ -217,9 +217,9 @@ func entryAddress(o client.Object) string {
 	return ""
 }
 
-// align gives an object the labels and the spec of its entry. The number of Version objects
+// alignObject gives an object the labels and the spec of its entry. The number of Version objects
 // stays: it is not part of an entry.
-func align(is, want client.Object) {
+func alignObject(is, want client.Object) {
 	switch is := is.(type) {
 	case *v1alpha1.Module:
 		objects := is.Spec.VersionObjects
@@ -230,13 +230,13 @@ func align(is, want client.Object) {
 		is.Spec = want.(*v1alpha1.Provider).Spec
 		is.Spec.VersionObjects = objects
 	}
-	is.SetLabels(with(is.GetLabels(), want.GetLabels()))
-	is.SetAnnotations(with(is.GetAnnotations(), want.GetAnnotations()))
+	is.SetLabels(withMore(is.GetLabels(), want.GetLabels()))
+	is.SetAnnotations(withMore(is.GetAnnotations(), want.GetAnnotations()))
 	delete(is.GetAnnotations(), v1alpha1.AnnotationReleased)
 }
 
-// with returns a copy of map a with more added, or a itself if more is empty.
-func with(a, more map[string]string) map[string]string {
+// withMore returns a copy of map a with more added, or a itself if more is empty.
+func withMore(a, more map[string]string) map[string]string {
 	if len(more) == 0 {
 		return a
 	}
@@ -258,8 +258,8 @@ func (r *depots) children(ctx context.Context, depot client.ObjectKey) ([]client
 	return all, nil
 }
 
-// letGo deletes an object that is no longer an entry, or releases it to its users.
-func (r *depots) letGo(ctx context.Context, d *v1alpha1.Depot, o client.Object) error {
+// dropChild deletes an object that is no longer an entry, or releases it to its users.
+func (r *depots) dropChild(ctx context.Context, d *v1alpha1.Depot, o client.Object) error {
 	if d.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
 		uid := o.GetUID()
 		return client.IgnoreNotFound(r.Delete(ctx, o, client.Preconditions{UID: &uid}))
@@ -274,13 +274,13 @@ func (r *depots) release(ctx context.Context, depot string, o client.Object) err
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
 		delete(o.GetLabels(), label)
 	}
-	o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1alpha1.AnnotationReleased: depot}))
+	o.SetAnnotations(withMore(o.GetAnnotations(), map[string]string{v1alpha1.AnnotationReleased: depot}))
 	return client.IgnoreNotFound(r.Patch(ctx, o, verdict.Since(before)))
 }
 
 // releasedBy reports whether a Depot released an object that no Depot has taken since.
 func releasedBy(o client.Object, depot string) bool {
-	return !made(o) && o.GetAnnotations()[v1alpha1.AnnotationReleased] == depot
+	return !isMade(o) && o.GetAnnotations()[v1alpha1.AnnotationReleased] == depot
 }
 
 // releaseAll releases the remaining objects of a deleted Depot.
@@ -315,18 +315,18 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 		return err
 	}
 	for _, o := range have {
-		if err := r.letGo(ctx, d, o); err != nil {
+		if err := r.dropChild(ctx, d, o); err != nil {
 			return err
 		}
 	}
 	if len(have) > 0 {
 		return nil // the deletion of the last one wakes this controller
 	}
-	return holds(ctx, r.Client, d, false)
+	return setFinalizer(ctx, r.Client, d, false)
 }
 
-// sum fills the status of a Depot, and returns its verdict.
-func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
+// sumDepot fills the status of a Depot, and returns its verdict.
+func sumDepot(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
 	s.ObservedGeneration = d.Generation
 	s.LastHandledRequest = verdict.RequestOf(d)
@@ -341,14 +341,14 @@ func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 		switch {
 		case line.Reason == v1alpha1.ReasonNameTaken:
 			state = verdict.Stalled
-		case fails(line.Reason) && state != verdict.Stalled:
+		case isFailure(line.Reason) && state != verdict.Stalled:
 			state = verdict.Failing
 		}
 	}
 	slices.SortStableFunc(list, func(a, b v1alpha1.DepotEntry) int {
 		failed := func(e v1alpha1.DepotEntry) int {
 			switch {
-			case fails(e.Reason):
+			case isFailure(e.Reason):
 				return 0
 			case e.Reason != "":
 				return 1
@@ -369,7 +369,7 @@ func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	return v
 }
 
-// fails reports whether a reason is one that a user may want to look into.
-func fails(reason string) bool {
+// isFailure reports whether a reason is one that a user may want to look into.
+func isFailure(reason string) bool {
 	return !slices.Contains([]string{"", v1alpha1.ReasonRunning, v1alpha1.ReasonSuspended, v1alpha1.ReasonDestroying}, reason)
 }

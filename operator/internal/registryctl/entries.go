@@ -74,10 +74,10 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	e := entryOf(o)
 	if !e.GetDeletionTimestamp().IsZero() {
-		return ctrl.Result{}, quiet(r.remove(ctx, e))
+		return ctrl.Result{}, dropPassing(r.removeEntry(ctx, e))
 	}
 	before := o.DeepCopyObject().(client.Object)
-	for _, step := range []func(context.Context, *entry) error{r.checkSpec, r.takeSlot, r.claim, r.hold, r.sync} {
+	for _, step := range []func(context.Context, *entry) error{r.checkSpec, r.takeSlot, r.claim, r.holdEntry, r.sync} {
 		if err := step(ctx, e); errors.Is(err, errQueued) {
 			return ctrl.Result{}, err
 		} else if err != nil {
@@ -87,9 +87,9 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return r.sumUp(ctx, e, before, nil)
 }
 
-// quiet drops errors that are no failure: the object changed or went away meanwhile, and
+// dropPassing drops errors that are no failure: the object changed or went away meanwhile, and
 // that change wakes the controller anyway.
-func quiet(err error) error {
+func dropPassing(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (r *entries) checkSpec(ctx context.Context, e *entry) error {
 		return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}
 	}
 	if e.run.Suspend {
-		return cmp.Or(r.hold(ctx, e), errSuspended)
+		return cmp.Or(r.holdEntry(ctx, e), errSuspended)
 	}
 	return nil
 }
@@ -113,11 +113,11 @@ func (r *entries) takeSlot(_ context.Context, e *entry) error {
 	if wait := r.past.tooSoon(e, r.Now()); wait > 0 {
 		return &soonError{wait}
 	}
-	if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.request() == e.status.LastHandledRequest {
+	if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.requestedRun() == e.status.LastHandledRequest {
 		return &limitError{pause}
 	}
 	name := client.ObjectKeyFromObject(e)
-	if !r.runs.acquire(entryKey{r.kind, name}, e.line(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
+	if !r.runs.acquire(entryKey{r.kind, name}, e.queueName(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
 		return errQueued
 	}
 	return nil
@@ -145,12 +145,12 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 		wait = r.rate(e, err, wait, written)
 	}
 	if err != nil {
-		e.say(r.events, verdictOf(err))
+		e.sayVerdict(r.events, verdictOf(err))
 	}
 	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
 		before.SetResourceVersion(e.GetResourceVersion()) // the run may have changed the finalizer
 		if err := r.Status().Patch(ctx, e.Object, verdict.Since(before)); err != nil {
-			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
+			return ctrl.Result{RequeueAfter: time.Second}, dropPassing(err)
 		}
 	}
 	if err != nil && !written && wait > 0 {
@@ -172,12 +172,12 @@ func (r *entries) rate(e *entry, err error, pause time.Duration, written bool) t
 	}
 	switch {
 	case pause > 0:
-		r.runs.limit(e.limitKey(), now.Add(pause))
+		r.runs.limitOrigin(e.limitKey(), now.Add(pause))
 		return pause
 	case err != nil && !written:
 		return r.backOff.When(name)
 	case err == nil:
-		r.runs.limit(e.limitKey(), time.Time{}) // the origin answered a run requested by a user
+		r.runs.limitOrigin(e.limitKey(), time.Time{}) // the origin answered a run requested by a user
 		e.status.ObservedGeneration = e.GetGeneration()
 	}
 	r.backOff.Forget(name)
@@ -185,14 +185,14 @@ func (r *entries) rate(e *entry, err error, pause time.Duration, written bool) t
 	return wait*9/10 + rand.N(wait/5+1) // so that entries created together do not stay in step
 }
 
-// hold adds the finalizer before the registry is touched if the deletion policy has
+// holdEntry adds the finalizer before the registry is touched if the deletion policy has
 // something to do, and removes it if not.
-func (r *entries) hold(ctx context.Context, e *entry) error {
-	return holds(ctx, r.Client, e.Object, e.withdraws())
+func (r *entries) holdEntry(ctx context.Context, e *entry) error {
+	return setFinalizer(ctx, r.Client, e.Object, e.hasWithdrawal())
 }
 
-// withdraws reports whether the deletion policy has something to do.
-func (e *entry) withdraws() bool {
+// hasWithdrawal reports whether the deletion policy has something to do.
+func (e *entry) hasWithdrawal() bool {
 	return e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete
 }
 
@@ -201,7 +201,7 @@ func (r *entries) sync(ctx context.Context, e *entry) error {
 	e.ran = true
 	e.began = r.Now()
 	err := problemOf(r.runEngine(ctx, e, e.namespace))
-	e.status.LastHandledRequest = e.request()
+	e.status.LastHandledRequest = e.requestedRun()
 	return err
 }
 
@@ -213,8 +213,8 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	}
 	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
 		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now, Jobs: 1,
-		Examined: r.past.examined(e), Used: r.used(ctx, e),
-		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
+		Examined: r.past.examined(e), Used: r.usedVersions(ctx, e),
+		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || isNamed(ns, e.item)},
 	})
 	plan, err := s.Plan(ctx)
 	if err != nil {
@@ -235,26 +235,26 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	if _, hopeless := asProblem(problemOf(failed)); hopeless {
 		return failed
 	}
-	found, err := r.after(ctx, e, plan)
+	found, err := r.foundAfter(ctx, e, plan)
 	if err == nil {
 		found, err = writeVersions(ctx, r, e, found)
 	}
 	if err != nil || e.list == nil { // a Version has its own status
 		return cmp.Or(err, failed)
 	}
-	found.fill(e.list)
+	found.fillStatus(e.list)
 	switch {
 	case failed != nil:
-	case !matches(plan):
-		e.say(r.events, addOmitted(e.unmatched(), plan.Omitted(e.key)))
+	case !hasMatch(plan):
+		e.sayVerdict(r.events, addOmitted(e.noMatchVerdict(), plan.Omitted(e.key)))
 	default:
-		e.say(r.events, addOmitted(found.verdict(), plan.Omitted(e.key)))
+		e.sayVerdict(r.events, addOmitted(found.verdict(), plan.Omitted(e.key)))
 	}
 	return failed
 }
 
-// say writes a verdict to the status of an entry.
-func (e *entry) say(to events.EventRecorder, v verdict.Verdict) {
+// sayVerdict writes a verdict to the status of an entry.
+func (e *entry) sayVerdict(to events.EventRecorder, v verdict.Verdict) {
 	e.status.ObservedGeneration = e.GetGeneration()
 	v.Say(to, e.Object, &e.status.Conditions)
 }
@@ -285,7 +285,7 @@ func (r *entries) report(e *entry, results []supply.Result) error {
 		if reason == v1alpha1.ReasonDrift {
 			kind = corev1.EventTypeWarning
 		}
-		r.event(e.Object, kind, reason, strings.Join(versions, ", "))
+		r.emitEntryEvent(e.Object, kind, reason, strings.Join(versions, ", "))
 	}
 	return failed
 }
@@ -300,15 +300,15 @@ func versionError(res supply.Result) error {
 // maxNote bounds the text of an event, in bytes.
 const maxNote = 1000
 
-// event makes an event; the API server counts those that repeat.
-func (r *entries) event(o client.Object, kind, reason, message string) {
+// emitEntryEvent makes an event; the API server counts those that repeat.
+func (r *entries) emitEntryEvent(o client.Object, kind, reason, message string) {
 	r.events.Eventf(o, nil, kind, reason, "Sync", "%s", text.Clip(message, maxNote))
 }
 
-// remove carries out the deletion policy.
-func (r *entries) remove(ctx context.Context, e *entry) error {
+// removeEntry carries out the deletion policy.
+func (r *entries) removeEntry(ctx context.Context, e *entry) error {
 	if e.status.ObservedGeneration != e.GetGeneration() { // else the status says how the last try ended
-		if err := e.ends(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its versions are handled as spec.deletionPolicy says"}); err != nil {
+		if err := e.sayEnding(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its versions are handled as spec.deletionPolicy says"}); err != nil {
 			return err
 		}
 	}
@@ -316,20 +316,20 @@ func (r *entries) remove(ctx context.Context, e *entry) error {
 		return nil
 	}
 	if err := r.withdraw(ctx, e); err != nil {
-		return cmp.Or(e.ends(ctx, r, r.events, verdictOf(err)), err)
+		return cmp.Or(e.sayEnding(ctx, r, r.events, verdictOf(err)), err)
 	}
-	return holds(ctx, r.Client, e.Object, false)
+	return setFinalizer(ctx, r.Client, e.Object, false)
 }
 
-// ends writes the verdict on an entry that is being deleted, if it changed.
-func (e *entry) ends(ctx context.Context, c client.Client, to events.EventRecorder, v verdict.Verdict) error {
-	return verdict.Update(ctx, c, e.Object, func() { e.say(to, v) })
+// sayEnding writes the verdict on an entry that is being deleted, if it changed.
+func (e *entry) sayEnding(ctx context.Context, c client.Client, to events.EventRecorder, v verdict.Verdict) error {
+	return verdict.Update(ctx, c, e.Object, func() { e.sayVerdict(to, v) })
 }
 
 // withdraw yanks the versions that this entry published, and removes them with the policy
 // Delete. An entry that does not hold its address published nothing.
 func (r *entries) withdraw(ctx context.Context, e *entry) error {
-	if e.err != nil || !e.withdraws() {
+	if e.err != nil || !e.hasWithdrawal() {
 		return nil
 	}
 	ns, err := claimAddress(ctx, r, e)
@@ -354,23 +354,23 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	return withdraw(ctx, r.Depot, e, l, rec.Entries[e.key])
+	return yankRecorded(ctx, r.Depot, e, l, rec.Entries[e.key])
 }
 
 // deletedMessage is the message to users of a version whose object was deleted.
 const deletedMessage = "the object that published it was deleted"
 
-// withdraw yanks the versions of an entry that are in its record. With the policy Delete
+// yankRecorded yanks the versions of an entry that are in its record. With the policy Delete
 // it also removes their tags, where the registry can.
-func withdraw(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, known map[string]supply.VersionRecord) error {
+func yankRecorded(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, known map[string]supply.VersionRecord) error {
 	untag := e.run.DeletionPolicy == v1alpha1.DeletionDelete
 	for _, v := range l.Versions {
 		_, ours := known[v.EditionOf().String()]
-		ours = ours && e.speaksOf(v.EditionOf().String())
+		ours = ours && e.ownsVersion(v.EditionOf().String())
 		if !ours || !untag && l.Status(v).Yanked != nil {
 			continue
 		}
-		an := depot.Announcement{Action: evidence.ActionYank, Version: v.String(), Message: deletedMessage, Actor: actor(e), DeleteTag: untag}
+		an := depot.Announcement{Action: evidence.ActionYank, Version: v.String(), Message: deletedMessage, Actor: actorName(e), DeleteTag: untag}
 		if _, _, err := d.Announce(ctx, e.item, an); err != nil {
 			return err
 		}

@@ -56,22 +56,22 @@ func entryOf(o client.Object) *entry {
 	switch o := o.(type) {
 	case *v1alpha1.Module:
 		e := &entry{Object: o, kind: kindModule, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status.RunStatus, list: &o.Status}
-		e.module(o.Spec.ModuleEntry)
+		e.setModule(o.Spec.ModuleEntry)
 		return e
 	case *v1alpha1.Provider:
 		e := &entry{Object: o, kind: kindProvider, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status.RunStatus, list: &o.Status}
-		e.provider(o.Spec.ProviderEntry)
+		e.setProvider(o.Spec.ProviderEntry)
 		return e
 	case *v1alpha1.Version:
-		if alone(o) {
+		if isEntry(o) {
 			return entryOfVersion(o)
 		}
 	}
 	return &entry{Object: o, err: fmt.Errorf("%T is no entry", o)}
 }
 
-// alone reports whether an object is an entry itself, and not a Version of one.
-func alone(o client.Object) bool {
+// isEntry reports whether an object is an entry itself, and not a Version of one.
+func isEntry(o client.Object) bool {
 	v, ok := o.(*v1alpha1.Version)
 	return !ok || v.Spec.Target == nil
 }
@@ -84,51 +84,51 @@ func entryOfVersion(o *v1alpha1.Version) *entry {
 		run: &v1alpha1.RunSpec{Interval: new(versionInterval), DeletionPolicy: o.Spec.DeletionPolicy}, status: &o.Status.RunStatus,
 	}
 	if o.Spec.Source != "" {
-		e.module(v1alpha1.ModuleEntry{Address: o.Spec.Address, Source: o.Spec.Source, Subdir: o.Spec.Subdir, TagPrefix: o.Spec.TagPrefix})
+		e.setModule(v1alpha1.ModuleEntry{Address: o.Spec.Address, Source: o.Spec.Source, Subdir: o.Spec.Subdir, TagPrefix: o.Spec.TagPrefix})
 	} else {
-		e.provider(v1alpha1.ProviderEntry{Address: o.Spec.Address, Platforms: o.Spec.Platforms})
+		e.setProvider(v1alpha1.ProviderEntry{Address: o.Spec.Address, Platforms: o.Spec.Platforms})
 	}
 	return e
 }
 
-func (e *entry) module(s v1alpha1.ModuleEntry) {
+func (e *entry) setModule(s v1alpha1.ModuleEntry) {
 	m, err := supply.ModuleSpec{
-		EntrySpec: e.common(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
+		EntrySpec: e.commonSpec(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
 		Releases: s.Releases, Policy: text.Kebab(string(s.Policy)), Ignore: s.Ignore,
-	}.Entry(e.where())
+	}.Entry(e.describeEntry())
 	e.item = m.Address.Item()
 	e.key = m.Key()
 	e.err = err
 	e.set.Modules = []supply.ModuleEntry{m}
 }
 
-func (e *entry) provider(s v1alpha1.ProviderEntry) {
+func (e *entry) setProvider(s v1alpha1.ProviderEntry) {
 	p, err := supply.ProviderSpec{
-		EntrySpec: e.common(), Address: s.Address, Origin: s.Origin, Platforms: s.Platforms, AllowUnsigned: s.AllowUnsigned,
-	}.Entry(e.where())
+		EntrySpec: e.commonSpec(), Address: s.Address, Origin: s.Origin, Platforms: s.Platforms, AllowUnsigned: s.AllowUnsigned,
+	}.Entry(e.describeEntry())
 	e.item = p.Address.Item()
 	e.key = p.Key()
 	e.err = err
 	e.set.Providers = []supply.ProviderEntry{p}
 }
 
-// where names the object to users.
-func (e *entry) where() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
+// describeEntry names the object to users.
+func (e *entry) describeEntry() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
 
-// beside reports whether two entries may share one address: both are Versions of one
+// mayShareAddress reports whether two entries may share one address: both are Versions of one
 // namespace, and their versions differ.
-func (e *entry) beside(other *entry) bool {
+func (e *entry) mayShareAddress(other *entry) bool {
 	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }
 
-// speaksOf reports whether a version belongs to the entry. A record that several Versions
+// ownsVersion reports whether a version belongs to the entry. A record that several Versions
 // of one address share also has the versions of the others.
-func (e *entry) speaksOf(version string) bool {
+func (e *entry) ownsVersion(version string) bool {
 	return e.kind != kindVersion || version == e.spec.Versions
 }
 
-func (e *entry) common() supply.EntrySpec {
-	s := supply.EntrySpec{Versions: e.spec.Versions, Limit: number(e.spec.Limit), Keep: number(e.spec.Keep), Pin: e.spec.Pin}
+func (e *entry) commonSpec() supply.EntrySpec {
+	s := supply.EntrySpec{Versions: e.spec.Versions, Limit: intOrZero(e.spec.Limit), Keep: intOrZero(e.spec.Keep), Pin: e.spec.Pin}
 	if a := e.spec.Approval; a != nil {
 		s.Approval = supply.ApprovalPolicy{Required: a.Mode == v1alpha1.ApprovalVersion, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: a.OlderThan.Length()}
 	}
@@ -141,8 +141,8 @@ func (e *entry) common() supply.EntrySpec {
 // scanQueue is the queue name of entries that are scanned. No host has this name.
 const scanQueue = "the scanner"
 
-// line is the name of the entry's queue: its origin, or the scanner.
-func (e *entry) line() string {
+// queueName is the name of the entry's queue: its origin, or the scanner.
+func (e *entry) queueName() string {
 	if e.spec.Scan != nil {
 		return scanQueue
 	}
@@ -170,7 +170,7 @@ func (e *entry) scanWith(s Scanner) error {
 	return nil
 }
 
-func number(p *int32) int {
+func intOrZero(p *int32) int {
 	if p == nil {
 		return 0
 	}
@@ -201,8 +201,8 @@ func (e *entry) limitKey() string {
 	return e.origin() + " " + e.GetNamespace() + "/" + e.spec.Auth.SecretRef.Name
 }
 
-// request is the value of the annotation by which a user requests a run.
-func (e *entry) request() string { return verdict.RequestOf(e) }
+// requestedRun is the value of the annotation by which a user requests a run.
+func (e *entry) requestedRun() string { return verdict.RequestOf(e) }
 
 // addressIndex is the index of entries by address.
 const addressIndex = "okara.dev/address"
@@ -211,7 +211,7 @@ const addressIndex = "okara.dev/address"
 const targetIndex = "okara.dev/target"
 
 func addressOf(o client.Object) []string {
-	if !alone(o) {
+	if !isEntry(o) {
 		return nil
 	}
 	return []string{entryOf(o).key}
@@ -219,7 +219,7 @@ func addressOf(o client.Object) []string {
 
 func targetOf(o client.Object) []string {
 	v, ok := o.(*v1alpha1.Version)
-	if !ok || alone(v) {
+	if !ok || isEntry(v) {
 		return nil
 	}
 	return []string{v.Spec.Target.Kind + "/" + v.Spec.Target.Name}
@@ -251,7 +251,7 @@ func entryLists() []client.ObjectList {
 // itemsOf returns the objects of a list that are entries.
 func itemsOf(list client.ObjectList) (all []client.Object) {
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
-		if o, is := item.(client.Object); is && alone(o) {
+		if o, is := item.(client.Object); is && isEntry(o) {
 			all = append(all, o)
 		}
 		return nil
@@ -259,8 +259,8 @@ func itemsOf(list client.ObjectList) (all []client.Object) {
 	return all
 }
 
-// holds adds the finalizer of the registry to an object if wanted, and removes it if not.
-func holds(ctx context.Context, c client.Client, o client.Object, wanted bool) error {
+// setFinalizer adds the finalizer of the registry to an object if wanted, and removes it if not.
+func setFinalizer(ctx context.Context, c client.Client, o client.Object, wanted bool) error {
 	before := o.DeepCopyObject().(client.Object)
 	change := controllerutil.RemoveFinalizer
 	if wanted {

@@ -75,33 +75,33 @@ func problemOf(err error) error {
 	return err
 }
 
-// refused turns the refusal of an origin into a *verdict.Problem: its source has to change.
-func refused(err error) error {
+// refusalProblem turns the refusal of an origin into a *verdict.Problem: its source has to change.
+func refusalProblem(err error) error {
 	if errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported) {
 		return &verdict.Problem{Reason: v1alpha1.ReasonSourceNotAllowed, Message: err.Error()}
 	}
 	return err
 }
 
-// strict turns refusals of these origins themselves into *verdict.Problem, which tells
+// strictOrigins turns refusals of these origins themselves into *verdict.Problem, which tells
 // them from refusals by a remote origin.
-func strict(from supply.Origins) supply.Origins {
+func strictOrigins(from supply.Origins) supply.Origins {
 	permit := from.Permit
 	open := from.Open
 	registry := from.Registry
 	provider := from.Provider
-	from.Permit = func(l upstream.Location) error { return refused(permit(l)) }
+	from.Permit = func(l upstream.Location) error { return refusalProblem(permit(l)) }
 	from.Open = func(reference string) (*oci.Repo, error) {
 		r, err := open(reference)
-		return r, refused(err)
+		return r, refusalProblem(err)
 	}
 	from.Registry = func(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
 		r, err := registry(host, m)
-		return r, refused(err)
+		return r, refusalProblem(err)
 	}
 	from.Provider = func(origin string, p addr.Provider) (depot.Source, error) {
 		s, err := provider(origin, p)
-		return s, refused(err)
+		return s, refusalProblem(err)
 	}
 	return from
 }

@@ -26,17 +26,17 @@ type found struct {
 	all     []v1alpha1.VersionSummary       // newest first
 }
 
-// after returns what the registry holds after a run. The registry is read again only if
+// foundAfter returns what the registry holds after a run. The registry is read again only if
 // the run changed something.
-func (r *entries) after(ctx context.Context, e *entry, p *supply.Plan) (*found, error) {
+func (r *entries) foundAfter(ctx context.Context, e *entry, p *supply.Plan) (*found, error) {
 	if l := p.Listing(e.key); l != nil {
 		return newFound(l, p.Known(e.key)), nil
 	}
-	return r.look(ctx, e, p.Known(e.key))
+	return r.findInRegistry(ctx, e, p.Known(e.key))
 }
 
-// look reads what the registry holds of an entry.
-func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
+// findInRegistry reads what the registry holds of an entry.
+func (r *entries) findInRegistry(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
 	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
 	if err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (f *found) summary(v addr.Version) v1alpha1.VersionSummary {
 	return s
 }
 
-// fill writes what was found into a status.
-func (f *found) fill(s *v1alpha1.EntryStatus) {
+// fillStatus writes what was found into a status.
+func (f *found) fillStatus(s *v1alpha1.EntryStatus) {
 	s.Latest = ""
 	s.Published = 0
 	for _, v := range f.listing.Versions {
@@ -125,8 +125,8 @@ func addOmitted(v verdict.Verdict, omitted []supply.Difference) verdict.Verdict 
 	return v
 }
 
-// unmatched is the verdict when the origin has no version that the entry wants.
-func (e *entry) unmatched() verdict.Verdict {
+// noMatchVerdict is the verdict when the origin has no version that the entry wants.
+func (e *entry) noMatchVerdict() verdict.Verdict {
 	what := "the origin has no release"
 	if e.spec.Versions != "" {
 		what = fmt.Sprintf("no version at the origin matches %q", e.spec.Versions)
@@ -134,8 +134,8 @@ func (e *entry) unmatched() verdict.Verdict {
 	return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonVersionMissing, Message: what}
 }
 
-// matches reports whether a run found a version that its entry wants.
-func matches(p *supply.Plan) bool {
+// hasMatch reports whether a run found a version that its entry wants.
+func hasMatch(p *supply.Plan) bool {
 	return slices.ContainsFunc(p.Steps, func(s supply.Step) bool { return s.Action != supply.ActionPrune })
 }
 

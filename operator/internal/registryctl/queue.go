@@ -75,16 +75,16 @@ func (t *fairQueue) acquire(p entryKey, origin, record string, wake func()) bool
 	if w == nil {
 		w = &waiter{entryKey: p, origin: origin, record: record}
 		t.waits[p] = w
-		t.originQueueOf(p.name.Namespace, origin).add(w)
+		t.originQueueOf(p.name.Namespace, origin).addWaiter(w)
 	}
 	w.wake = nil
-	t.grant()
+	t.grantSlots()
 	w.wake = wake
 	_, ok := t.held[p]
 	return ok
 }
 
-func (l *originQueue) add(w *waiter) { l.list = append(l.list, w) }
+func (l *originQueue) addWaiter(w *waiter) { l.list = append(l.list, w) }
 
 // originQueueOf returns the queue of a namespace and an origin, which it adds at the end.
 func (t *fairQueue) originQueueOf(namespace, origin string) *originQueue {
@@ -109,13 +109,13 @@ func (t *fairQueue) release(p entryKey) {
 	if t.busy[w.origin]--; t.busy[w.origin] == 0 {
 		delete(t.busy, w.origin)
 	}
-	t.grant()
+	t.grantSlots()
 }
 
-// grant gives away the free slots. The queues of a namespace that got one go to the end.
-func (t *fairQueue) grant() {
+// grantSlots gives away the free slots. The queues of a namespace that got one go to the end.
+func (t *fairQueue) grantSlots() {
 	for len(t.held) < maxRuns {
-		i := slices.IndexFunc(t.origins, func(l *originQueue) bool { return t.busy[l.origin] < t.maxRunsOf(l.origin) && t.next(l) >= 0 })
+		i := slices.IndexFunc(t.origins, func(l *originQueue) bool { return t.busy[l.origin] < t.maxRunsOf(l.origin) && t.nextWaiter(l) >= 0 })
 		if i < 0 {
 			return
 		}
@@ -124,7 +124,7 @@ func (t *fairQueue) grant() {
 			return
 		}
 		l := t.origins[i]
-		next := t.next(l)
+		next := t.nextWaiter(l)
 		w := l.list[next]
 		if l.list = slices.Delete(l.list, next, next+1); len(l.list) == 0 {
 			t.origins = slices.Delete(t.origins, i, i+1)
@@ -140,8 +140,8 @@ func (t *fairQueue) grant() {
 	}
 }
 
-// next is the index of the first waiter whose record is not in use, or -1.
-func (t *fairQueue) next(l *originQueue) int {
+// nextWaiter is the index of the first waiter whose record is not in use, or -1.
+func (t *fairQueue) nextWaiter(l *originQueue) int {
 	return slices.IndexFunc(l.list, func(w *waiter) bool { return !t.used[w.record] })
 }
 
@@ -168,7 +168,7 @@ func (t *fairQueue) toEnd(got *originQueue) {
 	slices.SortStableFunc(t.origins, func(a, b *originQueue) int { return behind(a) - behind(b) })
 }
 
-// wait calls grant again when the next run may start.
+// wait calls grantSlots again when the next run may start.
 func (t *fairQueue) wait() {
 	if t.alarm != nil {
 		return
@@ -180,12 +180,12 @@ func (t *fairQueue) wait() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.alarm = nil
-		t.grant()
+		t.grantSlots()
 	})
 }
 
-// limit stops requests to an origin until a time; the zero time lifts that.
-func (t *fairQueue) limit(origin string, until time.Time) {
+// limitOrigin stops requests to an origin until a time; the zero time lifts that.
+func (t *fairQueue) limitOrigin(origin string, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if until.IsZero() {

@@ -170,15 +170,15 @@ func TestFairQueueOfARecord(t *testing.T) {
 // Shows: operator 6
 func TestLimitOfAnOrigin(t *testing.T) {
 	q, now := newQueue(), time.Unix(1_800_000_000, 0)
-	q.limit("o", now.Add(time.Hour))
+	q.limitOrigin("o", now.Add(time.Hour))
 	if got := q.pause("o", now.Add(time.Minute)); got != 59*time.Minute || q.pause("other", now) != 0 {
 		t.Errorf("pause %s", got)
 	}
 	if q.pause("o", now.Add(time.Hour)) != 0 || len(q.limited) != 0 {
 		t.Error("it does not end")
 	}
-	q.limit("o", now.Add(time.Hour))
-	q.limit("o", time.Time{})
+	q.limitOrigin("o", now.Add(time.Hour))
+	q.limitOrigin("o", time.Time{})
 	if q.pause("o", now) != 0 {
 		t.Error("it does not end by hand")
 	}

@@ -78,7 +78,7 @@ func (r *rules) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		if v.State == verdict.Ready && isTaken {
 			v = verdictOf(taken)
 		}
-		if err := quiet(r.describe(ctx, j.AccessRule, v)); err != nil {
+		if err := dropPassing(r.describe(ctx, j.AccessRule, v)); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -108,7 +108,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 		}
 	}
 	slices.SortFunc(all, func(a, b judged) int {
-		if older(a, b) {
+		if compareAge(a, b) {
 			return -1
 		}
 		return 1
@@ -123,7 +123,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 			return nil, j.err
 		}
 		if j.err == nil {
-			j.err = usage.take(j.Namespace, j.rule)
+			j.err = usage.countRule(j.Namespace, j.rule)
 		}
 	}
 	return all, nil
@@ -164,7 +164,7 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 		if !artifactRight(scope) {
 			return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf("spec.allow[%d]: a rule gives read and publish of module, provider and mirror only", i)}
 		}
-		if within(scope, r.ownAddresses(namespace)) {
+		if isWithinAddresses(scope, r.ownAddresses(namespace)) {
 			continue // allowed even without the annotation
 		}
 		may, known := tenants[namespace]
@@ -176,7 +176,7 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 			may = r.addresses(ns)
 			tenants[namespace] = may
 		}
-		if !within(scope, may) {
+		if !isWithinAddresses(scope, may) {
 			return &verdict.Problem{Reason: v1alpha1.ReasonAddressNotAllowed, Message: fmt.Sprintf("spec.allow[%d]: %s", i, notAllowed(namespace, may))}
 		}
 	}
@@ -189,8 +189,8 @@ func artifactRight(s rights.Scope) bool {
 		slices.Contains([]rights.Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, s.Kind)
 }
 
-// within reports whether one of the addresses covers a right.
-func within(s rights.Scope, addresses []string) bool {
+// isWithinAddresses reports whether one of the addresses covers a right.
+func isWithinAddresses(s rights.Scope, addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")
 		return kind == string(s.Kind) && s.Within(glob)
@@ -204,8 +204,8 @@ type usage struct {
 	total int
 }
 
-// take counts a rule; the error is a *verdict.Problem if a limit is reached.
-func (u *usage) take(namespace string, rule access.Rule) error {
+// countRule counts a rule; the error is a *verdict.Problem if a limit is reached.
+func (u *usage) countRule(namespace string, rule access.Rule) error {
 	if u.rules == nil {
 		u.rules = map[string]int{}
 		u.bytes = map[string]int{}
@@ -258,7 +258,7 @@ func (r *rules) write(ctx context.Context, all []judged) error {
 	switch {
 	case err != nil:
 		return err
-	case !made(&is):
+	case !isMade(&is):
 		return &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: fmt.Sprintf("ConfigMap %s/%s exists and is not okara's: delete or rename it", r.Namespace, RulesConfigMap)}
 	case len(is.Data) == 1 && is.Data[RulesKey] == text && len(is.BinaryData) == 0:
 		return nil
@@ -298,7 +298,7 @@ func (r *rules) setup(mgr ctrl.Manager) error {
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { later(q) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { later(q) },
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("accessrule").WithOptions(controller.Options{RateLimiter: limits()}).
+	return ctrl.NewControllerManagedBy(mgr).Named("accessrule").WithOptions(controller.Options{RateLimiter: newRateLimiter()}).
 		Watches(&v1alpha1.AccessRule{}, wake, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, wake).
 		WatchesMetadata(fluxobj.NamespaceMeta(""), wake, builder.WithPredicates(rightsChanged())).

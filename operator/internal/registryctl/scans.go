@@ -114,12 +114,12 @@ func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, u
 }
 
 func findingOf(f scan.Finding) v1alpha1.Finding {
-	out := v1alpha1.Finding{Level: text.Camel(f.Level), Rule: cut(f.Rule), Title: cut(f.Title), File: cut(f.File), Package: cut(f.Package), Fixed: cut(f.Fixed)}
+	out := v1alpha1.Finding{Level: text.Camel(f.Level), Rule: cutFinding(f.Rule), Title: cutFinding(f.Title), File: cutFinding(f.File), Package: cutFinding(f.Package), Fixed: cutFinding(f.Fixed)}
 	if f.Line > 0 {
 		out.File = fmt.Sprintf("%s:%d", out.File, f.Line)
 	}
 	return out
 }
 
-// cut bounds a text of a finding, because a status has many.
-func cut(s string) string { return text.Clip(s, 200) }
+// cutFinding bounds a text of a finding, because a status has many.
+func cutFinding(s string) string { return text.Clip(s, 200) }

@@ -47,7 +47,7 @@ func (s *pastRuns) of(e *entry) (past, bool) {
 // tooSoon is how long a run that a user requested has to wait.
 func (s *pastRuns) tooSoon(e *entry, now time.Time) time.Duration {
 	p, ok := s.of(e)
-	if !ok || p.request == e.request() {
+	if !ok || p.request == e.requestedRun() {
 		return 0
 	}
 	return p.at.Add(requestPause).Sub(now)
@@ -57,7 +57,7 @@ func (s *pastRuns) tooSoon(e *entry, now time.Time) time.Duration {
 // still the same. Else it is zero, and the run examines everything.
 func (s *pastRuns) examined(e *entry) time.Time {
 	p, ok := s.of(e)
-	if !ok || p.request != e.request() {
+	if !ok || p.request != e.requestedRun() {
 		return time.Time{}
 	}
 	return p.examined
@@ -67,7 +67,7 @@ func (s *pastRuns) examined(e *entry) time.Time {
 // of this object and generation.
 func (s *pastRuns) note(e *entry, now time.Time, succeeded bool) (first bool) {
 	had, again := s.of(e)
-	p := past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.request(), at: now}
+	p := past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.requestedRun(), at: now}
 	switch {
 	case succeeded:
 		p.examined = e.began

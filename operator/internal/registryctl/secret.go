@@ -42,9 +42,9 @@ const (
 // never kept.
 func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (supply.Origins, error) {
 	addresses := r.addresses(ns)
-	may := func(it addr.Item) bool { return permitted(addresses, it) }
+	may := func(it addr.Item) bool { return isPermitted(addresses, it) }
 	if e.spec.Auth == nil {
-		return r.reach(ctx, supply.TenantSecret{}, may)
+		return r.strictAccess(ctx, supply.TenantSecret{}, may)
 	}
 	if err := r.mayRead(ns); err != nil {
 		return supply.Origins{}, &secretError{err}
@@ -61,15 +61,15 @@ func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjec
 	if err != nil {
 		return supply.Origins{}, err
 	}
-	return r.reach(ctx, credential, may)
+	return r.strictAccess(ctx, credential, may)
 }
 
-func (r *entries) reach(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
+func (r *entries) strictAccess(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 	from, err := r.Origins(ctx, secret, may)
 	if err != nil {
-		return supply.Origins{}, refused(err)
+		return supply.Origins{}, refusalProblem(err)
 	}
-	return strict(from), nil
+	return strictOrigins(from), nil
 }
 
 // credentialOf reads the credential of a Secret whose annotation names the hosts it may be
@@ -78,7 +78,7 @@ func (r *entries) reach(ctx context.Context, secret supply.TenantSecret, may fun
 func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 	var c supply.TenantSecret
 	c.Hosts = strings.FieldsFunc(secret.Annotations[v1alpha1.AnnotationUse], func(r rune) bool { return r == ',' || r == ' ' })
-	if len(c.Hosts) == 0 || secret.Type == corev1.SecretTypeServiceAccountToken || made(secret) {
+	if len(c.Hosts) == 0 || secret.Type == corev1.SecretTypeServiceAccountToken || isMade(secret) {
 		return c, &verdict.Problem{Reason: v1alpha1.ReasonSecretNotAllowed, Message: fmt.Sprintf(
 			"Secret %s does not allow this use: annotate it with %s=HOST, the host of the origin, such as github.com", secret.Name, v1alpha1.AnnotationUse)}
 	}

@@ -28,7 +28,7 @@ type unjudged struct {
 
 func (r *unjudged) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("approvals").For(&v1alpha1.Approval{}).
-		WithOptions(controller.Options{RateLimiter: limits()}).Complete(r)
+		WithOptions(controller.Options{RateLimiter: newRateLimiter()}).Complete(r)
 }
 
 // Reconcile marks or deletes one Approval.
@@ -54,7 +54,7 @@ func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return later, err // the next run of its entry judges it
 		}
 	}
-	return later, quiet(verdict.Update(ctx, r.Client, &a, func() {
+	return later, dropPassing(verdict.Update(ctx, r.Client, &a, func() {
 		verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
 	}))
 }

@@ -18,16 +18,16 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// used returns a function that reports whether a version of an entry is in use: retention
+// usedVersions returns a function that reports whether a version of an entry is in use: retention
 // keeps such versions as if they were pinned. The data is read once, when retention first
 // asks. If that fails, all versions count as used, since a removed one would not come back.
-func (r *entries) used(ctx context.Context, e *entry) func(string, addr.Version) bool {
+func (r *entries) usedVersions(ctx context.Context, e *entry) func(string, addr.Version) bool {
 	type known struct {
 		versions map[string]supply.VersionRecord
 		digests  map[string]bool
 	}
 	read := sync.OnceValues(func() (known, error) {
-		digests, err := r.running(ctx)
+		digests, err := r.runningDigests(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "what runs is not known: nothing is pruned")
 			return known{}, err
@@ -47,8 +47,8 @@ func (r *entries) used(ctx context.Context, e *entry) func(string, addr.Version)
 	}
 }
 
-// running returns the digests that Instances and objects of generated kinds run.
-func (r *entries) running(ctx context.Context) (map[string]bool, error) {
+// runningDigests returns the digests that Instances and objects of generated kinds run.
+func (r *entries) runningDigests(ctx context.Context) (map[string]bool, error) {
 	digests := map[string]bool{}
 	var instances v1alpha1.InstanceList
 	if err := r.List(ctx, &instances); err != nil {

@@ -50,7 +50,7 @@ func writeVersions(ctx context.Context, r *entries, e *entry, f *found) (*found,
 		}
 	}
 	if asked {
-		if f, err = r.look(ctx, e, f.known); err != nil {
+		if f, err = r.findInRegistry(ctx, e, f.known); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +60,7 @@ func writeVersions(ctx context.Context, r *entries, e *entry, f *found) (*found,
 	}
 	var first error
 	for _, v := range have {
-		if err := quiet(describeVersion(ctx, r, e, f, v, failures[v.UID])); err != nil && first == nil {
+		if err := dropPassing(describeVersion(ctx, r, e, f, v, failures[v.UID])); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -89,11 +89,11 @@ func listVersions(ctx context.Context, r *entries, name types.NamespacedName) ([
 // makeVersions creates a Version for each of the newest versions, and deletes those it
 // created for older ones unless their spec.state is set. It returns the remaining ones.
 func makeVersions(ctx context.Context, r *entries, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
-	newest := f.all[:min(number(e.run.VersionObjects), len(f.all))]
+	newest := f.all[:min(intOrZero(e.run.VersionObjects), len(f.all))]
 	var stay []*v1alpha1.Version
 	for _, v := range have {
 		wanted := slices.ContainsFunc(newest, func(s v1alpha1.VersionSummary) bool { return s.Version == v.Spec.Version })
-		own := made(v) && v.Labels[v1alpha1.LabelUID] == string(e.GetUID())
+		own := isMade(v) && v.Labels[v1alpha1.LabelUID] == string(e.GetUID())
 		if own && wanted {
 			if err := labelVersion(ctx, r, e, v); err != nil {
 				return nil, err
@@ -125,7 +125,7 @@ func makeVersion(ctx context.Context, r *entries, e *entry, version string) (*v1
 	v := &v1alpha1.Version{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.GetNamespace(), Name: objectName(strings.ToLower(e.kind), e.GetName(), version),
-			Labels: e.labels(),
+			Labels: e.versionLabels(),
 		},
 		Spec: v1alpha1.VersionSpec{Target: &v1alpha1.Target{Kind: e.kind, Name: e.GetName()}, Version: version},
 	}
@@ -140,16 +140,16 @@ func makeVersion(ctx context.Context, r *entries, e *entry, version string) (*v1
 	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(v), &there); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if !alone(&there) && *there.Spec.Target == *v.Spec.Target && there.Spec.Version == version {
+	if !isEntry(&there) && *there.Spec.Target == *v.Spec.Target && there.Spec.Version == version {
 		return &there, nil // the cache did not have it yet
 	}
-	r.event(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
+	r.emitEntryEvent(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
 	return nil, nil
 }
 
-// labels returns the labels of the Versions of an entry. One is the name of the entry, by
+// versionLabels returns the labels of the Versions of an entry. One is the name of the entry, by
 // which users select them, unless the name is too long for a label.
-func (e *entry) labels() map[string]string {
+func (e *entry) versionLabels() map[string]string {
 	all := map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())}
 	name := v1alpha1.LabelModule
 	if e.kind == kindProvider {
@@ -164,7 +164,7 @@ func (e *entry) labels() map[string]string {
 // labelVersion updates the labels of a Version.
 func labelVersion(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version) error {
 	before := v.DeepCopy()
-	maps.Copy(v.Labels, e.labels())
+	maps.Copy(v.Labels, e.versionLabels())
 	if maps.Equal(v.Labels, before.Labels) || !v.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -201,21 +201,21 @@ func applyListing(ctx context.Context, r *entries, e *entry, f *found, v *v1alph
 	}
 	is := f.listing.Status(version)
 	did := false
-	for _, an := range announcements(is, v.Spec) {
+	for _, an := range neededAnnouncements(is, v.Spec) {
 		an.Version = v.Spec.Version
-		an.Actor = actor(v)
+		an.Actor = actorName(v)
 		_, _, err := r.Depot.Announce(ctx, e.item, an)
 		if err != nil {
 			return did, fmt.Errorf("%s version %s: %w", an.Action, v.Spec.Version, err)
 		}
 		did = true
-		r.event(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, "the registry lists "+v.Spec.Version+" as "+string(v.Spec.State))
+		r.emitEntryEvent(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, "the registry lists "+v.Spec.Version+" as "+string(v.Spec.State))
 	}
 	return did, nil
 }
 
-// announcements returns the steps from the present status to the requested one.
-func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announcement {
+// neededAnnouncements returns the steps from the present status to the requested one.
+func neededAnnouncements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announcement {
 	var list []depot.Announcement
 	say := func(action string) {
 		an := depot.Announcement{Action: action, Declared: true}
@@ -246,8 +246,8 @@ func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announ
 	return list
 }
 
-// actor names an object as the origin of a change in the registry.
-func actor(o client.Object) string {
+// actorName names an object as the origin of a change in the registry.
+func actorName(o client.Object) string {
 	const limit = 128
 	name := "kubernetes:" + o.GetNamespace() + "/" + o.GetName()
 	return name[:min(len(name), limit)]
@@ -334,7 +334,7 @@ func deleteOrphans(ctx context.Context, r *entries, name types.NamespacedName) e
 		if !v.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := quiet(verdict.Update(ctx, r.Client, v, func() {
+		if err := dropPassing(verdict.Update(ctx, r.Client, v, func() {
 			v.Status.ObservedGeneration = v.Generation
 			verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("there is no %s %s", r.kind, name.Name)}.
 				Say(r.events, v, &v.Status.Conditions)

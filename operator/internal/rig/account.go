@@ -28,17 +28,17 @@ import (
 // the rights that the chart grants, and returns its configuration.
 func (c *Cluster) Account(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
-	return c.operator(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
+	return c.newOperatorAccount(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
 }
 
 // RegistryAccount is like [Cluster.Account], for an operator that only fills a registry.
 func (c *Cluster) RegistryAccount(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
-	return c.operator(t, namespace, []string{"cluster"}, []string{"secrets"})
+	return c.newOperatorAccount(t, namespace, []string{"cluster"}, []string{"secrets"})
 }
 
-// operator creates an account with rules of the chart, for the cluster and for Secrets.
-func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets []string) *rest.Config {
+// newOperatorAccount creates an account with rules of the chart, for the cluster and for Secrets.
+func (c *Cluster) newOperatorAccount(t testing.TB, namespace string, everywhere, ofSecrets []string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "operator-rules.yaml")
 	all := func(names []string) (list []rbacv1.PolicyRule) {
@@ -49,9 +49,9 @@ func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets
 	}
 	const secrets = "okara-operator-secrets"
 	a := c.account(t, namespace, "okara-operator")
-	a.everywhere("okara-operator", namespace, all(everywhere))
-	a.within(namespace, "okara-operator", rules["namespace"])
-	a.made(a.rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: secrets}, Rules: all(ofSecrets)}, metav1.CreateOptions{}))
+	a.grantEverywhere("okara-operator", namespace, all(everywhere))
+	a.grantWithin(namespace, "okara-operator", rules["namespace"])
+	a.checkMade(a.rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: secrets}, Rules: all(ofSecrets)}, metav1.CreateOptions{}))
 	a.bind(namespace, secrets, "ClusterRole")
 	a.awaitRight(namespace, all(everywhere)[0])
 	a.awaitRight(namespace, all(ofSecrets)[0])
@@ -67,8 +67,8 @@ func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	// The names of cluster-wide objects are unique to this test.
 	a := c.account(t, operatorNamespace, "okara-portal")
 	own := "okara-portal-" + operatorNamespace
-	a.within(instances, own, rules["namespace"])
-	a.everywhere(own, own, rules["cluster"])
+	a.grantWithin(instances, own, rules["namespace"])
+	a.grantEverywhere(own, own, rules["cluster"])
 	return a.config
 }
 
@@ -95,7 +95,7 @@ func (c *Cluster) account(t testing.TB, namespace, name string) *account {
 	set := must.Get(kubernetes.NewForConfig(c.Admin(t)))(t)
 	a := &account{t, set.RbacV1(), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}, c.Admin(t)}
 	accounts := set.CoreV1().ServiceAccounts(namespace)
-	a.made(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+	a.checkMade(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 	token := must.Get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	a.config.BearerToken = token.Status.Token
 	return a
@@ -114,25 +114,25 @@ func (a *account) awaitRight(namespace string, rule rbacv1.PolicyRule) {
 	}))
 }
 
-func (a *account) made(_ any, err error) {
+func (a *account) checkMade(_ any, err error) {
 	a.t.Helper()
 	if err != nil && !apierrors.IsAlreadyExists(err) { // cluster roles are shared by all tests
 		a.t.Fatal(err)
 	}
 }
 
-// everywhere grants rights in the whole cluster.
-func (a *account) everywhere(role, binding string, rules []rbacv1.PolicyRule) {
+// grantEverywhere grants rights in the whole cluster.
+func (a *account) grantEverywhere(role, binding string, rules []rbacv1.PolicyRule) {
 	a.t.Helper()
-	a.made(a.rbac.ClusterRoles().Create(a.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
+	a.checkMade(a.rbac.ClusterRoles().Create(a.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
-	a.made(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
+	a.checkMade(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
 }
 
-// within grants rights in one namespace.
-func (a *account) within(namespace, role string, rules []rbacv1.PolicyRule) {
+// grantWithin grants rights in one namespace.
+func (a *account) grantWithin(namespace, role string, rules []rbacv1.PolicyRule) {
 	a.t.Helper()
-	a.made(a.rbac.Roles(namespace).Create(a.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
+	a.checkMade(a.rbac.Roles(namespace).Create(a.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
 	a.bind(namespace, role, "Role")
 }
 
@@ -140,5 +140,5 @@ func (a *account) within(namespace, role string, rules []rbacv1.PolicyRule) {
 func (a *account) bind(namespace, role, kind string) {
 	a.t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}
-	a.made(a.rbac.RoleBindings(namespace).Create(a.t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
+	a.checkMade(a.rbac.RoleBindings(namespace).Create(a.t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
 }

@@ -18,19 +18,19 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	backup := t.TempDir()
 	replace := func(to, from string) {
 		t.Helper()
-		must.Succeed(t, c.paused(func() error {
+		must.Succeed(t, c.whilePaused(func() error {
 			if err := os.RemoveAll(to); err != nil {
 				return err
 			}
 			return os.CopyFS(to, os.DirFS(from))
 		}))
 	}
-	replace(backup, c.data())
-	return func() { t.Helper(); replace(c.data(), backup) }
+	replace(backup, c.etcdFolder())
+	return func() { t.Helper(); replace(c.etcdFolder(), backup) }
 }
 
-// paused calls do while all programs of the cluster are stopped, and starts them again.
-func (c *Cluster) paused(do func() error) error {
+// whilePaused calls do while all programs of the cluster are stopped, and starts them again.
+func (c *Cluster) whilePaused(do func() error) error {
 	for _, p := range slices.Backward(c.running) {
 		p.kill()
 	}

@@ -53,24 +53,24 @@ type started struct {
 	err  error
 }
 
-// by starts the program for the first test that needs it. Later tests get the same
+// startOnce starts the program for the first test that needs it. Later tests get the same
 // result.
-func (s *started) by(t testing.TB, start func() error) {
+func (s *started) startOnce(t testing.TB, start func() error) {
 	t.Helper()
 	s.once.Do(func() { s.err = start() })
-	has(t, s.err)
+	checkErr(t, s.err)
 }
 
 // builtVar is set if etcd, the API server and the CRDs have been built, as by make test.
 const builtVar = "OKARA_TEST_BUILT"
 
-// has fails a test if err is not nil. A missing program skips the test unless it must
+// checkErr fails a test if err is not nil. A missing program skips the test unless it must
 // exist.
-func has(t testing.TB, err error) {
+func checkErr(t testing.TB, err error) {
 	t.Helper()
 	missing, ok := errors.AsType[*missingError](err)
 	switch {
-	case ok && (os.Getenv(builtVar) == "" || missing.controller()):
+	case ok && (os.Getenv(builtVar) == "" || missing.isControllerProgram()):
 		t.Skip(missing)
 	case err != nil:
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func Main(m *testing.M, c *Cluster) int {
 // Admin returns a configuration with every right. The first call starts the cluster.
 func (c *Cluster) Admin(t testing.TB) *rest.Config {
 	t.Helper()
-	c.server.by(t, c.start)
+	c.server.startOnce(t, c.start)
 	return rest.CopyConfig(c.admin)
 }
 
@@ -101,11 +101,11 @@ func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) *corev1
 }
 
 func (c *Cluster) start() error {
-	etcd, err := program("etcd")
+	etcd, err := builtProgram("etcd")
 	if err != nil {
 		return err
 	}
-	server, err := program("kube-apiserver")
+	server, err := builtProgram("kube-apiserver")
 	if err != nil {
 		return err
 	}
@@ -129,18 +129,18 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 	}
 	client := "http://" + port[0]
 	peer := "http://" + port[1]
-	return client, c.run(path, nil, func(p *process) error { return p.answers(http.DefaultClient, client+"/health") },
-		"--data-dir", c.data(), "--unsafe-no-fsync", "--log-level", "warn",
+	return client, c.runUntilReady(path, nil, func(p *process) error { return p.awaitOK(http.DefaultClient, client+"/health") },
+		"--data-dir", c.etcdFolder(), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 }
 
-// data returns the folder of etcd.
-func (c *Cluster) data() string { return filepath.Join(c.dir, "etcd") }
+// etcdFolder returns the folder of etcd.
+func (c *Cluster) etcdFolder() string { return filepath.Join(c.dir, "etcd") }
 
-// run starts a program of the cluster, and waits until it is ready.
-func (c *Cluster) run(path string, env []string, ready func(*process) error, args ...string) error {
-	p, err := launch(c.dir, path, env, args...)
+// runUntilReady starts a program of the cluster, and waits until it is ready.
+func (c *Cluster) runUntilReady(path string, env []string, ready func(*process) error, args ...string) error {
+	p, err := launchProgram(c.dir, path, env, args...)
 	if err != nil {
 		return err
 	}
@@ -154,12 +154,12 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 	if err != nil {
 		return err
 	}
-	key, err := c.write("sa.key", newKey)
+	key, err := c.writePrivate("sa.key", newKey)
 	if err != nil {
 		return err
 	}
 	token := rand.Text()
-	tokens, err := c.write("tokens.csv", func() ([]byte, error) { return []byte(token + ",admin,admin,system:masters\n"), nil })
+	tokens, err := c.writePrivate("tokens.csv", func() ([]byte, error) { return []byte(token + ",admin,admin,system:masters\n"), nil })
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 	if err != nil {
 		return err
 	}
-	audit, err := c.write("audit-policy.yaml", func() ([]byte, error) { return []byte(auditPolicy), nil })
+	audit, err := c.writePrivate("audit-policy.yaml", func() ([]byte, error) { return []byte(auditPolicy), nil })
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no client-side limit: tests wait for events
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "apiserver.crt")},
 	}
-	return c.run(path, nil, func(p *process) error { return p.answersTLS(c.admin, "/readyz") },
+	return c.runUntilReady(path, nil, func(p *process) error { return p.answersTLS(c.admin, "/readyz") },
 		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
 		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
 		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
@@ -204,8 +204,8 @@ func (c *Cluster) Audit(t *testing.T) string {
 	return string(b)
 }
 
-// write creates a file that only this user can read.
-func (c *Cluster) write(name string, text func() ([]byte, error)) (string, error) {
+// writePrivate creates a file that only this user can read.
+func (c *Cluster) writePrivate(name string, text func() ([]byte, error)) (string, error) {
 	b, err := text()
 	if err != nil {
 		return "", err
@@ -250,8 +250,8 @@ func freePorts(n int) ([]string, error) {
 // missingError names what has not been built: a program, or the CRDs of another project.
 type missingError struct{ name string }
 
-// controller reports whether it names a program that only make interop-kube builds.
-func (e *missingError) controller() bool {
+// isControllerProgram reports whether it names a program that only make interop-kube builds.
+func (e *missingError) isControllerProgram() bool {
 	return slices.Contains([]string{Manager, Source, Helm, Tofu, "kubectl", "helm"}, e.name)
 }
 

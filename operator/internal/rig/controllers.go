@@ -51,13 +51,13 @@ func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 	for _, name := range controllers {
 		switch name {
 		case Manager:
-			c.manager.by(t, c.startManager)
+			c.manager.startOnce(t, c.startManager)
 		case Source:
-			c.source.by(t, c.startSource)
+			c.source.startOnce(t, c.startSource)
 		case Helm:
-			c.helm.by(t, func() error { return c.startFlux(Helm, nil) })
+			c.helm.startOnce(t, func() error { return c.startFlux(Helm, nil) })
 		case Tofu:
-			c.tofu.by(t, func() error { return c.startTofu(tofu) })
+			c.tofu.startOnce(t, func() error { return c.startTofu(tofu) })
 		default:
 			t.Fatalf("%s is no controller", name)
 		}
@@ -68,7 +68,7 @@ func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 // startManager starts kube-controller-manager with the controllers that are useful
 // without pods.
 func (c *Cluster) startManager() error {
-	path, err := program(Manager)
+	path, err := builtProgram(Manager)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *Cluster) startManager() error {
 		Host:            "https://" + port[0],
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "kube-controller-manager.crt")},
 	}
-	return c.run(path, nil, func(p *process) error { return p.answersTLS(at, "/healthz") }, "--kubeconfig", c.kubeconfig(), "--leader-elect=false",
+	return c.runUntilReady(path, nil, func(p *process) error { return p.answersTLS(at, "/healthz") }, "--kubeconfig", c.kubeconfig(), "--leader-elect=false",
 		"--controllers", "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,serviceaccount-controller",
 		"--bind-address", "127.0.0.1", "--secure-port", number, "--cert-dir", certs)
 }
@@ -114,7 +114,7 @@ func (c *Cluster) startTofu(tofu string) error {
 
 // startFlux starts a controller of Flux, after creating the CRDs of its module.
 func (c *Cluster) startFlux(name string, env []string, args ...string) error {
-	path, err := program(name)
+	path, err := builtProgram(name)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (c *Cluster) startFlux(name string, env []string, args ...string) error {
 		return err
 	}
 	env = append(env, "KUBECONFIG="+c.kubeconfig(), "HOME="+c.dir, "TMPDIR="+c.dir, "RUNTIME_NAMESPACE="+fluxNamespace)
-	return c.run(path, env, func(p *process) error { return p.answers(http.DefaultClient, "http://"+port[0]+"/readyz") },
+	return c.runUntilReady(path, env, func(p *process) error { return p.awaitOK(http.DefaultClient, "http://"+port[0]+"/readyz") },
 		append(args, "--health-addr", port[0], "--metrics-addr", "0")...)
 }
 

@@ -28,11 +28,11 @@ import (
 // are not changed.
 func Install(t testing.TB, config *rest.Config) {
 	t.Helper()
-	must.Succeed(t, install(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")))
+	must.Succeed(t, installCRDs(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")))
 }
 
-// install is [Install] for the CRDs in a folder.
-func install(ctx context.Context, config *rest.Config, dir string) error {
+// installCRDs is [Install] for the CRDs in a folder.
+func installCRDs(ctx context.Context, config *rest.Config, dir string) error {
 	set, err := clientset.NewForConfig(config)
 	if err != nil {
 		return err
@@ -68,11 +68,11 @@ func installFile(ctx context.Context, set clientset.Interface, name string) erro
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		got, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
-		return err == nil && established(got) && isServed(set, got), err
+		return err == nil && isEstablished(got) && isServed(set, got), err
 	})
 }
 
-func established(crd *apiextensions.CustomResourceDefinition) bool {
+func isEstablished(crd *apiextensions.CustomResourceDefinition) bool {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue {
 			return true
@@ -95,23 +95,23 @@ func isServed(set clientset.Interface, crd *apiextensions.CustomResourceDefiniti
 // waits until they are served. A test is skipped if they have not been copied.
 func InstallOthers(t testing.TB, config *rest.Config) {
 	t.Helper()
-	has(t, installOf(t.Context(), config, "chart"))
+	checkErr(t, installOf(t.Context(), config, "chart"))
 }
 
-// installOf is [install] for the copied CRDs of another project; whose names their folder.
+// installOf is [installCRDs] for the copied CRDs of another project; whose names their folder.
 func installOf(ctx context.Context, config *rest.Config, whose string) error {
 	dir := filepath.Join(Root(), ".cache", "kube", "crds", whose)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return &missingError{"crds"}
 	}
-	return install(ctx, config, dir)
+	return installCRDs(ctx, config, dir)
 }
 
 // InstallFlux creates the CRDs of Flux, without the controllers, and waits until they are
 // served. A test is skipped if they have not been copied.
 func InstallFlux(t testing.TB, config *rest.Config) {
 	t.Helper()
-	has(t, FluxKinds(t.Context(), config))
+	checkErr(t, FluxKinds(t.Context(), config))
 }
 
 // FluxKinds is [InstallFlux] for a program that is not a test.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// program returns the path of a program that make has built.
-func program(name string) (string, error) {
+// builtProgram returns the path of a program that make has built.
+func builtProgram(name string) (string, error) {
 	built, err := filepath.Glob(filepath.Join(Root(), ".cache", "kube", "*", "*", name))
 	if err == nil && len(built) == 0 {
 		err = &missingError{name}
@@ -32,8 +32,8 @@ func program(name string) (string, error) {
 // there is none.
 func Programs(t testing.TB, name string) string {
 	t.Helper()
-	path, err := program(name)
-	has(t, err)
+	path, err := builtProgram(name)
+	checkErr(t, err)
 	return filepath.Dir(path)
 }
 
@@ -68,8 +68,8 @@ type process struct {
 	ended chan struct{} // closed when it has ended
 }
 
-// launch starts a program that logs below dir. A nil environment means that of the tests.
-func launch(dir, path string, env []string, args ...string) (*process, error) {
+// launchProgram starts a program that logs below dir. A nil environment means that of the tests.
+func launchProgram(dir, path string, env []string, args ...string) (*process, error) {
 	p := &process{path: path, env: env, args: args, log: filepath.Join(dir, filepath.Base(path)+".log")}
 	return p, p.start()
 }
@@ -111,17 +111,17 @@ func (p *process) wait(done func() bool) error {
 	for !done() {
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s has ended: %s", filepath.Base(p.path), p.tail())
+			return fmt.Errorf("%s has ended: %s", filepath.Base(p.path), p.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %s", filepath.Base(p.path), p.tail())
+			return fmt.Errorf("%s does not answer: %s", filepath.Base(p.path), p.logTail())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
-// answers waits until the program answers a request with 200.
-func (p *process) answers(client *http.Client, url string) error {
+// awaitOK waits until the program answers a request with 200.
+func (p *process) awaitOK(client *http.Client, url string) error {
 	return p.wait(func() bool {
 		resp, err := client.Get(url)
 		if err != nil {
@@ -142,11 +142,11 @@ func (p *process) answersTLS(config *rest.Config, path string) error {
 	if err != nil {
 		return err
 	}
-	return p.answers(client, config.Host+path)
+	return p.awaitOK(client, config.Host+path)
 }
 
-// tail returns the end of the log.
-func (p *process) tail() string {
+// logTail returns the end of the log.
+func (p *process) logTail() string {
 	const limit = 4 << 10
 	b, err := os.ReadFile(p.log)
 	if err != nil {

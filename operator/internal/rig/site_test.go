@@ -112,9 +112,9 @@ func serve(t *testing.T, args ...string) string {
 	t.Helper()
 	port := must.Get(freePorts(1))(t)
 	args = append([]string{"serve", "--listen", port[0], "--storage", t.TempDir()}, args...)
-	p := must.Get(launch(t.TempDir(), okaraPath(), nil, args...))(t)
+	p := must.Get(launchProgram(t.TempDir(), okaraPath(), nil, args...))(t)
 	t.Cleanup(p.kill)
-	must.Succeed(t, p.answers(http.DefaultClient, "http://"+port[0]+"/readyz"))
+	must.Succeed(t, p.awaitOK(http.DefaultClient, "http://"+port[0]+"/readyz"))
 	return port[0]
 }
 

@@ -83,16 +83,16 @@ type Run struct {
 }
 
 // StateName returns the state of the objects of a namespace: CLUSTER.NAMESPACE.
-func (a *Access) StateName(namespace string) string { return a.where().stateName(namespace) }
+func (a *Access) StateName(namespace string) string { return a.whereOf().stateName(namespace) }
 
 // Address returns the address of the state of a run.
-func (a *Access) Address(r Run) string { return a.where().address(r) }
+func (a *Access) Address(r Run) string { return a.whereOf().address(r) }
 
-func (a *Access) where() Where {
+func (a *Access) whereOf() Where {
 	return Where{FrontEnd: a.o.FrontEnd, Cluster: a.o.Issuer.Cluster(), CA: len(a.o.CA) > 0, Pull: a.o.PullSecret.Name != ""}
 }
 
-func (a *Access) check(r Run) error {
+func (a *Access) checkNames(r Run) error {
 	if len(validation.IsDNS1123Label(r.RunNamespace)) > 0 || len(validation.IsDNS1035Label(r.Name)) > 0 {
 		return fmt.Errorf("run %q in namespace %q: both must be DNS labels", r.Name, r.RunNamespace)
 	}
@@ -124,15 +124,15 @@ func (r Ready) Into(s *fluxexec.Spec) {
 // besides those of the API server and the registry: [*StateExistsError],
 // [*NotOwnerError], [*statebackend.LockedError] and [*fluxobj.TakenError].
 func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
-	if err := a.check(r); err != nil {
+	if err := a.checkNames(r); err != nil {
 		return Ready{}, err
 	}
-	token, left, before, err := a.token(ctx, r)
+	token, left, before, err := a.readRunToken(ctx, r)
 	if err != nil {
 		return Ready{}, err
 	}
 	if left < RenewBelow {
-		if err := a.own(ctx, r, before); err != nil {
+		if err := a.claimState(ctx, r, before); err != nil {
 			return Ready{}, err
 		}
 		if token, err = a.o.Issuer.Token(ctx, r); err != nil {
@@ -140,20 +140,20 @@ func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 		}
 		left = Lifetime
 	}
-	ready, err := a.write(ctx, r, token)
+	ready, err := a.writeObjects(ctx, r, token)
 	ready.Renew = left - RenewBelow
 	return ready, err
 }
 
-// token returns the token of a run, and how long it remains valid. before reports whether
+// readRunToken returns the token of a run, and how long it remains valid. before reports whether
 // the run ever had one, valid or not: then its object is not new.
-func (a *Access) token(ctx context.Context, r Run) (token string, left time.Duration, before bool, err error) {
+func (a *Access) readRunToken(ctx context.Context, r Run) (token string, left time.Duration, before bool, err error) {
 	s := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.RunNamespace, Name: r.secret()}
 	if err := a.o.Client.Get(ctx, key, s); err != nil {
 		return "", 0, false, client.IgnoreNotFound(err)
 	}
-	if err := a.mine(s, r); err != nil {
+	if err := a.checkMine(s, r); err != nil {
 		return "", 0, false, err
 	}
 	token = string(s.Data[keyToken])
@@ -162,10 +162,10 @@ func (a *Access) token(ctx context.Context, r Run) (token string, left time.Dura
 }
 
 // Names of the objects that are created for a run.
-func (r Run) secret() string   { return r.Name + "-okara-run" }
-func (r Run) pull() string     { return r.Name + "-okara-pull" }
-func (r Run) config() string   { return r.Name + "-okara-cli" }
-func (r Run) caBundle() string { return r.Name + "-okara-ca" }
+func (r Run) secret() string     { return r.Name + "-okara-run" }
+func (r Run) pull() string       { return r.Name + "-okara-pull" }
+func (r Run) configName() string { return r.Name + "-okara-cli" }
+func (r Run) caBundle() string   { return r.Name + "-okara-ca" }
 
 // Where configures how runs reach okara serve and their modules.
 type Where struct {
@@ -178,22 +178,22 @@ type Where struct {
 // Names returns the result of [Access.Prepare] for a run, except for what only the
 // cluster knows. It is pure.
 func (w Where) Names(r Run) Ready {
-	ready := Ready{State: fluxexec.State{Address: w.address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.config()}
+	ready := Ready{State: fluxexec.State{Address: w.address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.configName()}
 	// Where tenants can read Secrets, the operator's must not be copied.
-	if w.within(r) || w.Pull && r.RunNamespace != r.Namespace {
+	if w.hasModule(r) || w.Pull && r.RunNamespace != r.Namespace {
 		ready.PullSecret = r.pull()
 	}
 	if w.CA {
 		ready.State.CA = &fluxexec.CAFrom{ConfigMap: r.caBundle(), Key: keyCA}
-		if w.within(r) {
+		if w.hasModule(r) {
 			ready.CASecret = r.caBundle()
 		}
 	}
 	return ready
 }
 
-// within reports whether the module of a run is in okara serve.
-func (w Where) within(r Run) bool {
+// hasModule reports whether the module of a run is in okara serve.
+func (w Where) hasModule(r Run) bool {
 	host, _, _ := strings.Cut(r.Repository, "/")
 	return host == w.FrontEnd.Host
 }

@@ -34,10 +34,10 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("okara serve: %s %s: %d %s: %s", e.method, e.address, e.status, http.StatusText(e.status), e.text)
 }
 
-// ask sends one request for the state of a run, in the operator's name. Status 204 yields
+// sendRequest sends one request for the state of a run, in the operator's name. Status 204 yields
 // no body, as 404 of a GET does for a workspace that was removed. 423 yields a
 // [*statebackend.LockedError].
-func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
+func (a *Access) sendRequest(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
 	token, err := a.o.Issuer.Own(ctx, r)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func ownRefusal(body []byte) bool {
 	return json.Unmarshal(body, &refusal) == nil && len(refusal.Errors) > 0
 }
 
-// state returns the current state of a run, or nil if there is none.
-func (a *Access) state(ctx context.Context, r Run) ([]byte, error) {
-	return a.ask(ctx, r, http.MethodGet, "", nil)
+// readState returns the current state of a run, or nil if there is none.
+func (a *Access) readState(ctx context.Context, r Run) ([]byte, error) {
+	return a.sendRequest(ctx, r, http.MethodGet, "", nil)
 }

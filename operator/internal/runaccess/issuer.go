@@ -130,7 +130,7 @@ func (i *Issuer) Own(ctx context.Context, r Run) (string, error) {
 }
 
 func (i *Issuer) sign(ctx context.Context, r Run, subject string, lifetime time.Duration) (string, error) {
-	keys, err := i.keys(ctx)
+	keys, err := i.keyRing(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +157,7 @@ func (i *Issuer) sign(ctx context.Context, r Run, subject string, lifetime time.
 // for this run, or its key is no longer published. Below [RenewBelow] a token has to be
 // renewed.
 func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, error) {
-	keys, err := i.keys(ctx)
+	keys, err := i.keyRing(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +166,7 @@ func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, 
 		return 0, nil
 	}
 	var is claims
-	if parsed.Claims(keys.public(), &is) != nil || is.Expiry == nil {
+	if parsed.Claims(keys.publicKeys(), &is) != nil || is.Expiry == nil {
 		return 0, nil
 	}
 	sameRun := is.Namespace == r.Namespace && is.Workspace == r.Workspace && is.Module == r.Module
@@ -177,8 +177,8 @@ func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, 
 	return max(0, is.Expiry.Time().Sub(i.o.Now())), nil
 }
 
-// keys returns the key ring that this process has cached, which it reads on first use.
-func (i *Issuer) keys(ctx context.Context) (ring, error) {
+// keyRing returns the key ring that this process has cached, which it reads on first use.
+func (i *Issuer) keyRing(ctx context.Context) (ring, error) {
 	i.mu.Lock()
 	r := i.ring
 	i.mu.Unlock()

@@ -51,14 +51,14 @@ func (i *Issuer) Keep(ctx context.Context) error {
 	i.keeping.Lock()
 	defer i.keeping.Unlock()
 	now := i.o.Now()
-	keys, err := i.change(ctx, func(r ring) (ring, error) { return r.rotate(now) })
+	keys, err := i.changeKeys(ctx, func(r ring) (ring, error) { return r.rotate(now) })
 	if err != nil {
 		return fmt.Errorf("keys of run tokens: %w", err)
 	}
 	if err := i.publish(ctx, keys); err != nil {
 		return fmt.Errorf("public keys of run tokens: %w", err)
 	}
-	if keys, err = i.change(ctx, func(r ring) (ring, error) { return r.published(now), nil }); err != nil {
+	if keys, err = i.changeKeys(ctx, func(r ring) (ring, error) { return r.withPublished(now), nil }); err != nil {
 		return fmt.Errorf("keys of run tokens: %w", err)
 	}
 	i.mu.Lock()
@@ -67,8 +67,8 @@ func (i *Issuer) Keep(ctx context.Context) error {
 	return nil
 }
 
-// change applies how to the keys and writes the result if it differs.
-func (i *Issuer) change(ctx context.Context, how func(ring) (ring, error)) (ring, error) {
+// changeKeys applies how to the keys and writes the result if it differs.
+func (i *Issuer) changeKeys(ctx context.Context, how func(ring) (ring, error)) (ring, error) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.o.Namespace, Name: KeysSecret}}
 	var keys ring
 	_, err := fluxobj.Write(ctx, i.o.Client, s, "", func(s *corev1.Secret) (err error) {
@@ -80,7 +80,7 @@ func (i *Issuer) change(ctx context.Context, how func(ring) (ring, error)) (ring
 		if keys, err = how(keys); err != nil {
 			return err
 		}
-		b, err := keys.document()
+		b, err := keys.encodeRing()
 		s.Data = map[string][]byte{KeysKey: b}
 		return err
 	})
@@ -88,7 +88,7 @@ func (i *Issuer) change(ctx context.Context, how func(ring) (ring, error)) (ring
 }
 
 func (i *Issuer) publish(ctx context.Context, keys ring) error {
-	b, err := json.Marshal(keys.public())
+	b, err := json.Marshal(keys.publicKeys())
 	if err != nil {
 		return err
 	}

@@ -65,9 +65,9 @@ func (a *Access) notOwner(r Run, is *statebackend.Record) error {
 	return e
 }
 
-// own makes the object the owner of its state if the state is new or an administrator
+// claimState makes the object the owner of its state if the state is new or an administrator
 // allows adoption. before says whether the object has run.
-func (a *Access) own(ctx context.Context, r Run, before bool) error {
+func (a *Access) claimState(ctx context.Context, r Run, before bool) error {
 	s, err := a.o.Stores(a.StateName(r.Namespace))
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (a *Access) own(ctx context.Context, r Run, before bool) error {
 		return &StateExistsError{a.StateName(r.Namespace), r.Workspace}
 	default:
 		// A sealed state does not reveal to the registry whether it is marked as deleted.
-		state, err := a.state(ctx, r)
+		state, err := a.readState(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 	return s.Hold(ctx, r.Workspace, a.newLock(lockOwner, r), func(*statebackend.Lock) error {
 		_, err := s.Workspaces().Change(ctx, r.Workspace, func(w *statebackend.Record) error {
 			w.Owner = r.Subject()
-			w.By = a.by()
+			w.By = a.operatorName()
 			return nil
 		})
 		return err
@@ -123,7 +123,7 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 // the lock would block the run for ever.
 func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *statebackend.Listing, r Run) error {
 	held, err := l.Held(ctx, r.Workspace)
-	if err != nil || held == nil || !a.abandoned(held.Info, r) {
+	if err != nil || held == nil || !a.mayBreakLock(held.Info, r) {
 		return err
 	}
 	if err := s.ForceUnlock(ctx, r.Workspace, held.Info.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -132,5 +132,5 @@ func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *sta
 	return nil
 }
 
-// by returns the name for records and locks.
-func (a *Access) by() string { return a.o.Issuer.Name() }
+// operatorName returns the name for records and locks.
+func (a *Access) operatorName() string { return a.o.Issuer.Name() }

@@ -34,7 +34,7 @@ func (e *KeptError) Error() string {
 // The record is marked before the state is deleted: after an interruption in between, the
 // workspace still exists because of its state, and the next call finishes.
 func (a *Access) Release(ctx context.Context, r Run) error {
-	if err := a.check(r); err != nil {
+	if err := a.checkNames(r); err != nil {
 		return err
 	}
 	s, err := a.o.Stores(a.StateName(r.Namespace))
@@ -54,31 +54,31 @@ func (a *Access) Release(ctx context.Context, r Run) error {
 	case is.Owner != r.Subject():
 		return a.notOwner(r, is)
 	}
-	if state, err := a.state(ctx, r); is.Deleted && state == nil {
+	if state, err := a.readState(ctx, r); is.Deleted && state == nil {
 		return err
 	}
 	return a.underLock(ctx, r, func(id string) error {
-		state, err := a.state(ctx, r)
+		state, err := a.readState(ctx, r)
 		if err != nil {
 			return err
 		}
-		if err := a.empty(r, state, true); err != nil {
+		if err := a.checkEmpty(r, state, true); err != nil {
 			return err
 		}
-		if err := s.Workspaces().MarkDeleted(ctx, r.Workspace, a.by()); err != nil || state == nil {
+		if err := s.Workspaces().MarkDeleted(ctx, r.Workspace, a.operatorName()); err != nil || state == nil {
 			return err
 		}
-		_, err = a.ask(ctx, r, http.MethodDelete, id, nil)
+		_, err = a.sendRequest(ctx, r, http.MethodDelete, id, nil)
 		return err
 	})
 }
 
-func (a *Access) kept(r Run, why string) error {
+func (a *Access) keptError(r Run, why string) error {
 	return &KeptError{a.StateName(r.Namespace), r.Workspace, why}
 }
 
-// empty returns nil for a state without resources.
-func (a *Access) empty(r Run, state []byte, destroyed bool) error {
+// checkEmpty returns nil for a state without resources.
+func (a *Access) checkEmpty(r Run, state []byte, destroyed bool) error {
 	if state == nil {
 		return nil
 	}
@@ -87,11 +87,11 @@ func (a *Access) empty(r Run, state []byte, destroyed bool) error {
 	case errors.Is(err, states.ErrEncrypted) && destroyed:
 		return nil
 	case errors.Is(err, states.ErrEncrypted):
-		return a.kept(r, "it is encrypted, and no run reported that everything was destroyed")
+		return a.keptError(r, "it is encrypted, and no run reported that everything was destroyed")
 	case err != nil:
-		return a.kept(r, err.Error())
+		return a.keptError(r, err.Error())
 	case has:
-		return a.kept(r, "it has resources")
+		return a.keptError(r, "it has resources")
 	}
 	return nil
 }
@@ -111,12 +111,12 @@ const (
 )
 
 func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
-	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
+	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.operatorName(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
 }
 
-// abandoned reports whether an operator's lock for this run may be broken: it is a
+// mayBreakLock reports whether an operator's lock for this run may be broken: it is a
 // release lock of a killed operator, or an owner lock, whose write is idempotent.
-func (a *Access) abandoned(held statebackend.LockInfo, r Run) bool {
+func (a *Access) mayBreakLock(held statebackend.LockInfo, r Run) bool {
 	ours := a.newLock(held.Operation, r)
 	if held.Who != ours.Who || held.Info != ours.Info {
 		return false
@@ -146,7 +146,7 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 func (a *Access) lock(ctx context.Context, r Run, lock statebackend.LockInfo) error {
 	err := a.setLock(ctx, r, methodLock, lock)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
-	if !locked || !a.abandoned(e.Held, r) {
+	if !locked || !a.mayBreakLock(e.Held, r) {
 		return err
 	}
 	if err := a.setLock(ctx, r, methodUnlock, e.Held); err != nil {
@@ -161,7 +161,7 @@ func (a *Access) setLock(ctx context.Context, r Run, method string, lock stateba
 	if err != nil {
 		return err
 	}
-	_, err = a.ask(ctx, r, method, "", info)
+	_, err = a.sendRequest(ctx, r, method, "", info)
 	return err
 }
 
@@ -206,11 +206,11 @@ func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.
 			continue
 		}
 		r := Run{Namespace: namespace, UID: types.UID(uid), Workspace: w.Name}
-		state, err := a.state(ctx, r)
+		state, err := a.readState(ctx, r)
 		if err != nil {
 			return 0, err
 		}
-		if a.empty(r, state, false) != nil {
+		if a.checkEmpty(r, state, false) != nil {
 			n++
 		}
 	}

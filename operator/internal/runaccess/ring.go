@@ -32,7 +32,7 @@ type ring []key
 // maxRing bounds the document of a ring, in bytes. A ring has at most three keys.
 const maxRing = 16 << 10
 
-// parseRing reads a document that [ring.document] wrote.
+// parseRing reads a document that [ring.encodeRing] wrote.
 func parseRing(b []byte) (ring, error) {
 	if len(b) > maxRing {
 		return nil, errors.New("it is too large")
@@ -50,11 +50,11 @@ func parseRing(b []byte) (ring, error) {
 	return r, nil
 }
 
-func (r ring) document() ([]byte, error) { return json.Marshal(r) }
+func (r ring) encodeRing() ([]byte, error) { return json.Marshal(r) }
 
-// starts returns when the key at an index begins to sign, or false if that is not known
+// signsFrom returns when the key at an index begins to sign, or false if that is not known
 // yet.
-func (r ring) starts(i int) (time.Time, bool) {
+func (r ring) signsFrom(i int) (time.Time, bool) {
 	at := r[i].Published
 	if i > 0 {
 		at = at.Add(lead)
@@ -65,7 +65,7 @@ func (r ring) starts(i int) (time.Time, bool) {
 // signer returns the key that signs at the given time, or false if none was published.
 func (r ring) signer(now time.Time) (jose.JSONWebKey, bool) {
 	for i := len(r) - 1; i >= 0; i-- {
-		if at, ok := r.starts(i); ok && (i == 0 || !now.Before(at)) {
+		if at, ok := r.signsFrom(i); ok && (i == 0 || !now.Before(at)) {
 			return r[i].JWK, true
 		}
 	}
@@ -75,7 +75,7 @@ func (r ring) signer(now time.Time) (jose.JSONWebKey, bool) {
 // rotate drops expired keys, and adds the next one when it is due.
 func (r ring) rotate(now time.Time) (ring, error) {
 	for len(r) > 1 {
-		at, ok := r.starts(1)
+		at, ok := r.signsFrom(1)
 		if !ok || now.Before(at.Add(linger)) {
 			break
 		}
@@ -101,9 +101,9 @@ func newKey() (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256), Use: "sig"}, nil
 }
 
-// published returns the ring with the unpublished keys marked as published at the given
+// withPublished returns the ring with the unpublished keys marked as published at the given
 // time.
-func (r ring) published(now time.Time) ring {
+func (r ring) withPublished(now time.Time) ring {
 	out := make(ring, len(r))
 	for i, k := range r {
 		if k.Published.IsZero() {
@@ -114,8 +114,8 @@ func (r ring) published(now time.Time) ring {
 	return out
 }
 
-// public returns the public keys, which okara serve accepts.
-func (r ring) public() jose.JSONWebKeySet {
+// publicKeys returns the public keys, which okara serve accepts.
+func (r ring) publicKeys() jose.JSONWebKeySet {
 	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, len(r))}
 	for i, k := range r {
 		set.Keys[i] = k.JWK.Public()

@@ -13,7 +13,7 @@ func testTime() time.Time { return time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 func FuzzRing(f *testing.F) {
 	r := must.Get(ring(nil).rotate(testTime()))(f)
-	b := must.Get(r.published(testTime()).document())(f)
+	b := must.Get(r.withPublished(testTime()).encodeRing())(f)
 	f.Add(b)
 	f.Add([]byte(`[{"jwk":{"kty":"EC","crv":"P-256","x":"","y":"","d":""}}]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -21,7 +21,7 @@ func FuzzRing(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if next, err := r.rotate(testTime()); err != nil || len(next.public().Keys) != len(next) {
+		if next, err := r.rotate(testTime()); err != nil || len(next.publicKeys().Keys) != len(next) {
 			t.Errorf("%d keys: %v", len(next), err)
 		}
 	})

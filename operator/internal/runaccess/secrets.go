@@ -24,17 +24,17 @@ const (
 	keyCA     = "ca.crt"
 )
 
-// mine returns nil if an object was created for the object of a run.
-func (a *Access) mine(o client.Object, r Run) error {
+// checkMine returns nil if an object was created for the object of a run.
+func (a *Access) checkMine(o client.Object, r Run) error {
 	if fluxobj.Ours(o, r.UID) {
 		return nil
 	}
 	return &fluxobj.TakenError{Kind: "Secret", Key: client.ObjectKeyFromObject(o)}
 }
 
-// write writes everything except the record.
-func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) {
-	ready := a.where().Names(r)
+// writeObjects writes everything except the record.
+func (a *Access) writeObjects(ctx context.Context, r Run, token string) (Ready, error) {
+	ready := a.whereOf().Names(r)
 	config, err := a.cliConfig(token)
 	if err != nil {
 		return ready, err
@@ -57,7 +57,7 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	if err := secret(r.secret(), corev1.SecretTypeOpaque, map[string][]byte{keyToken: []byte(token)}); err != nil {
 		return ready, err
 	}
-	if err := secret(r.config(), corev1.SecretTypeOpaque, map[string][]byte{keyConfig: config}); err != nil {
+	if err := secret(r.configName(), corev1.SecretTypeOpaque, map[string][]byte{keyConfig: config}); err != nil {
 		return ready, err
 	}
 	if pull != nil {
@@ -87,11 +87,11 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 // pullSecret returns the contents of the Secret for the source of a run, or nil if it
 // needs none.
 func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, error) {
-	names := a.where().Names(r)
+	names := a.whereOf().Names(r)
 	switch {
 	case names.PullSecret == "":
 		return nil, nil
-	case a.where().within(r):
+	case a.whereOf().hasModule(r):
 		return json.Marshal(map[string]any{"auths": map[string]any{a.o.FrontEnd.Host: map[string]string{"username": "run", "password": token}}})
 	}
 	s := &corev1.Secret{}
@@ -115,7 +115,7 @@ func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	gone = true
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name} }
 	for _, o := range []client.Object{
-		&corev1.Secret{ObjectMeta: meta(r.config())}, &corev1.Secret{ObjectMeta: meta(r.pull())}, &corev1.Secret{ObjectMeta: meta(r.caBundle())},
+		&corev1.Secret{ObjectMeta: meta(r.configName())}, &corev1.Secret{ObjectMeta: meta(r.pull())}, &corev1.Secret{ObjectMeta: meta(r.caBundle())},
 		&corev1.ConfigMap{ObjectMeta: meta(r.caBundle())}, &corev1.Secret{ObjectMeta: meta(r.secret())},
 	} {
 		removed, err := fluxobj.Delete(ctx, a.o.Client, o, r.UID)

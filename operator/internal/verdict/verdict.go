@@ -82,7 +82,7 @@ func (v Verdict) Phase(is, under string) string {
 
 // Set writes the conditions of kstatus. Other conditions are unchanged.
 func (v Verdict) Set(list *[]metav1.Condition, generation int64) {
-	v.set(list, v1alpha1.ConditionReady, v.State == Ready, generation)
+	v.setCondition(list, v1alpha1.ConditionReady, v.State == Ready, generation)
 	for _, c := range []struct {
 		kind  string
 		holds bool
@@ -91,14 +91,14 @@ func (v Verdict) Set(list *[]metav1.Condition, generation int64) {
 		{v1alpha1.ConditionStalled, v.State == Stalled},
 	} {
 		if c.holds {
-			v.set(list, c.kind, true, generation)
+			v.setCondition(list, c.kind, true, generation)
 		} else {
 			meta.RemoveStatusCondition(list, c.kind)
 		}
 	}
 }
 
-func (v Verdict) set(list *[]metav1.Condition, kind string, is bool, generation int64) {
+func (v Verdict) setCondition(list *[]metav1.Condition, kind string, is bool, generation int64) {
 	status := metav1.ConditionFalse
 	if is {
 		status = metav1.ConditionTrue

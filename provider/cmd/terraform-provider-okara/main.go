@@ -14,15 +14,15 @@ import (
 )
 
 func main() {
-	if err := plugin.Serve(context.Background(), version(os.Args[0])); err != nil {
+	if err := plugin.Serve(context.Background(), programVersion(os.Args[0])); err != nil {
 		fmt.Fprintln(os.Stderr, "terraform-provider-okara:", err)
 		os.Exit(1)
 	}
 }
 
-// version returns the version of the module, or else the one in the name of the program,
+// programVersion returns the version of the module, or else the one in the name of the program,
 // where releases have it: terraform-provider-okara_v1.2.3.
-func version(program string) string {
+func programVersion(program string) string {
 	if v := buildinfo.Version(); v != buildinfo.Devel {
 		return v
 	}

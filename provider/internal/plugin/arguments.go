@@ -48,7 +48,7 @@ func readBackend(raw tftypes.Value, getenv func(string) string) (backendblock.Ba
 		return backendblock.Backend{}, err
 	}
 	for _, block := range backendblock.Blocks() {
-		inner, err := blocks(o[block])
+		inner, err := blockObjects(o[block])
 		if err != nil {
 			return backendblock.Backend{}, fmt.Errorf("argument %q: %w", block, err)
 		}
@@ -86,8 +86,8 @@ func setAll(a *backendblock.Arguments, of string, values object) error {
 	return nil
 }
 
-// blocks returns the objects that represent the blocks of a name: one object or a list.
-func blocks(v tftypes.Value) ([]object, error) {
+// blockObjects returns the objects that represent the blocks of a name: one object or a list.
+func blockObjects(v tftypes.Value) ([]object, error) {
 	if v.Type() == nil || v.IsNull() {
 		return nil, nil
 	}

@@ -16,26 +16,26 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// failure returns the diagnostic of an error.
-func failure(err error) diag.Diagnostic {
-	summary, detail := message(err)
+// errorDiagnostic returns the diagnostic of an error.
+func errorDiagnostic(err error) diag.Diagnostic {
+	summary, detail := splitMessage(err)
 	return diag.NewErrorDiagnostic(summary, detail)
 }
 
-// warning returns the diagnostic of an error that does not stop the operation.
-func warning(err error) diag.Diagnostic {
-	summary, detail := message(err)
+// warningDiagnostic returns the diagnostic of an error that does not stop the operation.
+func warningDiagnostic(err error) diag.Diagnostic {
+	summary, detail := splitMessage(err)
 	return diag.NewWarningDiagnostic(summary, detail)
 }
 
-// message splits an error into a one-line summary and a detail with a hint.
-func message(err error) (summary, detail string) {
+// splitMessage splits an error into a one-line summary and a detail with a hint.
+func splitMessage(err error) (summary, detail string) {
 	remedy := states.Remedy(err)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
 		remedy += "\nhint: this also breaks the lock: terraform force-unlock " + text.ShellWord(e.Held.ID)
 	}
 	if !strings.Contains(remedy, "\nhint: ") {
-		if h := hint(err); h != "" {
+		if h := hintOf(err); h != "" {
 			remedy += "\nhint: " + h
 		}
 	}
@@ -43,14 +43,14 @@ func message(err error) (summary, detail string) {
 	return summary, strings.ReplaceAll(detail, "hint: ", "Hint: ")
 }
 
-// answered reports whether a registry responded with a server error.
-func answered(err error) bool {
+// isServerError reports whether a registry responded with a server error.
+func isServerError(err error) bool {
 	e, ok := errors.AsType[*oci.ResponseError](err)
 	return ok && e.Status >= http.StatusInternalServerError
 }
 
-// hint returns the hint for most errors of a class.
-func hint(err error) string {
+// hintOf returns the hint for most errors of a class.
+func hintOf(err error) string {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return "log in with `okara login HOST` or `docker login HOST`; `okara auth explain REPOSITORY` shows which credentials are used"
@@ -58,7 +58,7 @@ func hint(err error) string {
 		return "check that the repository or its project exists, and that the account has the necessary rights; `okara auth explain REPOSITORY` shows which credentials are used"
 	case errors.Is(err, oci.ErrRateLimited):
 		return "wait and repeat the command; many registries have higher limits for authenticated users"
-	case answered(err):
+	case isServerError(err):
 		return "the registry itself returned this error: check its log, and repeat the command"
 	case errors.Is(err, oci.ErrUnavailable):
 		return "check the host name, the port and the network; ca_file names a private CA, plain_http = true uses http"

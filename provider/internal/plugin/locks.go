@@ -49,8 +49,8 @@ func (l *locks) endWith(tool *os.Process) {
 	os.Exit(1)
 }
 
-// write calls do, and keeps this process from ending by itself meanwhile.
-func (l *locks) write(do func() error) error {
+// guardWrite calls do, and keeps this process from ending by itself meanwhile.
+func (l *locks) guardWrite(do func() error) error {
 	l.writing.RLock()
 	defer l.writing.RUnlock()
 	return do()
@@ -67,8 +67,8 @@ func (l *locks) keep(p workspaceRef, lock *statebackend.Lock, failed func(error)
 	l.held[p] = h
 }
 
-// of returns the lock of a workspace, or nil without one.
-func (l *locks) of(p workspaceRef) *held {
+// lockOf returns the lock of a workspace, or nil without one.
+func (l *locks) lockOf(p workspaceRef) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[p]

@@ -82,7 +82,7 @@ func (p *okara) Resources(context.Context) []func() resource.Resource { return n
 // DataSources returns the data sources of the provider.
 func (p *okara) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
-		func() datasource.DataSource { return &stateData{open: p.open} },
+		func() datasource.DataSource { return &stateData{open: p.openStore} },
 		func() datasource.DataSource { return &versionsData{okara: p, of: addr.KindModule} },
 		func() datasource.DataSource { return &versionsData{okara: p, of: addr.KindProvider} },
 	}
@@ -93,11 +93,11 @@ func (p *okara) StateStores(context.Context) []func() statestore.StateStore {
 	return []func() statestore.StateStore{func() statestore.StateStore { return &stateStore{okara: p} }}
 }
 
-// tool is the name of the provider in requests, states and locks.
-func (p *okara) tool() string { return "terraform-provider-okara/" + p.version }
+// toolName is the name of the provider in requests, states and locks.
+func (p *okara) toolName() string { return "terraform-provider-okara/" + p.version }
 
-// open returns the store of one repository.
-func (p *okara) open(b backendblock.Backend) (*statebackend.Store, error) {
+// openStore returns the store of one repository.
+func (p *okara) openStore(b backendblock.Backend) (*statebackend.Store, error) {
 	o, err := p.openOptions()
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (p *okara) openOptions() (backendblock.OpenOptions, error) {
 	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv)}
 	t, err := httpserve.Transport(tls)
 	return backendblock.OpenOptions{
-		Client: oci.Options{Credential: p.resolver.Credential, Rejected: p.resolver.Rejected, Transport: t, UserAgent: p.tool()},
-		TLS:    tls, State: statebackend.Options{Tool: p.tool(), Logger: p.logger},
+		Client: oci.Options{Credential: p.resolver.Credential, Rejected: p.resolver.Rejected, Transport: t, UserAgent: p.toolName()},
+		TLS:    tls, State: statebackend.Options{Tool: p.toolName(), Logger: p.logger},
 	}, err
 }

@@ -48,14 +48,14 @@ func (*stateData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 
 // Read reads the newest version, since readers of another team's state act on it at once.
 func (d *stateData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	state, v, err := d.read(ctx, req.Config)
+	state, v, err := d.readState(ctx, req.Config)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
-	open, sensitive, err := outputs(state)
+	open, sensitive, err := splitOutputs(state)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
 	resp.State.Raw = req.Config.Raw
@@ -64,7 +64,7 @@ func (d *stateData) Read(ctx context.Context, req datasource.ReadRequest, resp *
 	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("version"), v.N)...)
 }
 
-func (d *stateData) read(ctx context.Context, config tfsdk.Config) ([]byte, statebackend.Version, error) {
+func (d *stateData) readState(ctx context.Context, config tfsdk.Config) ([]byte, statebackend.Version, error) {
 	b, err := readBackend(config.Raw, os.Getenv)
 	if err != nil {
 		return nil, statebackend.Version{}, err
@@ -97,8 +97,8 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 	return name, err
 }
 
-// outputs returns the outputs of a state, separated by sensitivity.
-func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
+// splitOutputs returns the outputs of a state, separated by sensitivity.
+func splitOutputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	all, err := states.Outputs(state)
 	if errors.Is(err, states.ErrEncrypted) {
 		return open, sensitive, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or seal states by `encryption` of the backend instead")
@@ -108,16 +108,16 @@ func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	}
 	parts := map[bool]map[string]cty.Value{false: {}, true: {}}
 	for name, o := range all {
-		value, err := output(o.Value, o.Type)
+		value, err := decodeOutput(o.Value, o.Type)
 		if err != nil {
 			return open, sensitive, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool rewrites its outputs", name, err)
 		}
 		parts[o.Sensitive][name] = value
 	}
-	if open, err = dynamic(parts[false]); err != nil {
+	if open, err = dynamicObject(parts[false]); err != nil {
 		return open, sensitive, err
 	}
-	sensitive, err = dynamic(parts[true])
+	sensitive, err = dynamicObject(parts[true])
 	return open, sensitive, err
 }
 
@@ -125,8 +125,8 @@ func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 // takes time proportional to its length and its depth.
 const maxLevels = 100
 
-// output decodes an output from its value and its type.
-func output(value, typ json.RawMessage) (cty.Value, error) {
+// decodeOutput decodes an output from its value and its type.
+func decodeOutput(value, typ json.RawMessage) (cty.Value, error) {
 	if len(typ) == 0 {
 		return cty.NilVal, errors.New("it has no type")
 	}
@@ -140,8 +140,8 @@ func output(value, typ json.RawMessage) (cty.Value, error) {
 	return ctyjson.Unmarshal(value, t)
 }
 
-// dynamic returns an object as the value of a dynamic attribute.
-func dynamic(values map[string]cty.Value) (types.Dynamic, error) {
+// dynamicObject returns an object as the value of a dynamic attribute.
+func dynamicObject(values map[string]cty.Value) (types.Dynamic, error) {
 	o, err := attrOf(cty.ObjectVal(values))
 	return types.DynamicValue(o), err
 }

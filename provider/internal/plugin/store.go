@@ -37,8 +37,8 @@ type repositories struct {
 	stores map[string]*statebackend.Store
 }
 
-// at returns the store of a workspace, and its reference.
-func (r *repositories) at(workspace string) (*statebackend.Store, workspaceRef, error) {
+// storeAt returns the store of a workspace, and its reference.
+func (r *repositories) storeAt(workspace string) (*statebackend.Store, workspaceRef, error) {
 	b := r.backend.ForWorkspace(workspace)
 	p := workspaceRef{repository: b.Repository, workspace: workspace}
 	r.mu.Lock()
@@ -72,7 +72,7 @@ func (*stateStore) ValidateConfig(_ context.Context, req statestore.ValidateConf
 		return
 	}
 	if _, err := readBackend(req.Config.Raw, os.Getenv); err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 	}
 }
 
@@ -80,10 +80,10 @@ func (*stateStore) ValidateConfig(_ context.Context, req statestore.ValidateConf
 func (s *stateStore) Initialize(_ context.Context, req statestore.InitializeRequest, resp *statestore.InitializeResponse) {
 	b, err := readBackend(req.Config.Raw, os.Getenv)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
-	resp.StateStoreData = &repositories{backend: b, open: s.okara.open, stores: map[string]*statebackend.Store{}}
+	resp.StateStoreData = &repositories{backend: b, open: s.okara.openStore, stores: map[string]*statebackend.Store{}}
 }
 
 // Configure takes what Initialize read. Before Initialize, only validation requests
@@ -108,16 +108,16 @@ func (s *stateStore) GetStates(ctx context.Context, _ statestore.GetStatesReques
 	defer stop()
 	names, err := s.workspaces(ctx)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 	}
 	resp.StateIDs = names
 }
 
 func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
 	if s.backend.Each() {
-		return s.selected(ctx)
+		return s.selectedWorkspaces(ctx)
 	}
-	store, _, err := s.at("")
+	store, _, err := s.storeAt("")
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +134,11 @@ func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// selected returns the known workspaces that have a state.
-func (s *stateStore) selected(ctx context.Context) ([]string, error) {
+// selectedWorkspaces returns the known workspaces that have a state.
+func (s *stateStore) selectedWorkspaces(ctx context.Context) ([]string, error) {
 	var names []string
-	for _, name := range known() {
-		store, _, err := s.at(name)
+	for _, name := range knownWorkspaces() {
+		store, _, err := s.storeAt(name)
 		if err != nil {
 			return nil, err
 		}
@@ -152,8 +152,8 @@ func (s *stateStore) selected(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// known returns the workspaces that the tool has selected, and the default one.
-func known() []string {
+// knownWorkspaces returns the workspaces that the tool has selected, and the default one.
+func knownWorkspaces() []string {
 	names := append(backendblock.Selected(".", os.Getenv), "default")
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -165,10 +165,10 @@ func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp 
 	defer stop()
 	l, err := s.acquire(ctx, req.StateID, req.Operation)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
-	_, p, _ := s.at(req.StateID) // acquire has opened the state
+	_, p, _ := s.storeAt(req.StateID) // acquire has opened the state
 	s.locks.keep(p, l, func(err error) { s.logger.Error(err.Error()) })
 	resp.LockID = l.Info().ID
 }
@@ -176,11 +176,11 @@ func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp 
 // acquire acquires a lock. An attempt in progress is finished even if the tool is
 // interrupted: only the waiting ends.
 func (s *stateStore) acquire(ctx context.Context, workspace, operation string) (*statebackend.Lock, error) {
-	store, _, err := s.at(workspace)
+	store, _, err := s.storeAt(workspace)
 	if err != nil {
 		return nil, err
 	}
-	info := statebackend.NewLockInfo(operation, s.tool())
+	info := statebackend.NewLockInfo(operation, s.toolName())
 	if page := backendblock.JobPage(os.Getenv); page != "" {
 		info.Info += ", " + page
 	}
@@ -194,20 +194,20 @@ func (s *stateStore) acquire(ctx context.Context, workspace, operation string) (
 
 // Unlock releases a lock of this process, or breaks one of another process.
 func (s *stateStore) Unlock(ctx context.Context, req statestore.UnlockRequest, resp *statestore.UnlockResponse) {
-	store, p, err := s.at(req.StateID)
+	store, p, err := s.storeAt(req.StateID)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
-	h := s.locks.of(p)
+	h := s.locks.lockOf(p)
 	if h == nil || h.lock.Info().ID != req.LockID {
 		if err := store.ForceUnlock(context.WithoutCancel(ctx), req.StateID, req.LockID); err != nil {
-			resp.Diagnostics.Append(failure(err))
+			resp.Diagnostics.Append(errorDiagnostic(err))
 		}
 		return
 	}
 	if err := h.lock.UnlockRetrying(ctx); err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
 	s.locks.forget(p, h)
@@ -221,8 +221,8 @@ func (s *stateStore) replicate(ctx context.Context, workspace string) diag.Diagn
 	ctx, cancel := context.WithTimeout(ctx, backendblock.ReplicateLimit)
 	defer cancel()
 	var diags diag.Diagnostics
-	for _, err := range s.backend.Replicate(ctx, workspace, s.okara.open) {
-		diags.Append(warning(err))
+	for _, err := range s.backend.Replicate(ctx, workspace, s.okara.openStore) {
+		diags.Append(warningDiagnostic(err))
 	}
 	return diags
 }
@@ -231,20 +231,20 @@ func (s *stateStore) replicate(ctx context.Context, workspace string) diag.Diagn
 func (s *stateStore) Read(ctx context.Context, req statestore.ReadRequest, resp *statestore.ReadResponse) {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	state, err := s.read(ctx, req.StateID)
+	state, err := s.readCurrent(ctx, req.StateID)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
 	resp.StateBytes = state
 }
 
-func (s *stateStore) read(ctx context.Context, workspace string) ([]byte, error) {
-	store, p, err := s.at(workspace)
+func (s *stateStore) readCurrent(ctx context.Context, workspace string) ([]byte, error) {
+	store, p, err := s.storeAt(workspace)
 	if err != nil {
 		return nil, err
 	}
-	if h := s.locks.of(p); h != nil {
+	if h := s.locks.lockOf(p); h != nil {
 		state, _, err := h.lock.Get(ctx)
 		return state, err
 	}
@@ -262,7 +262,7 @@ func (s *stateStore) Write(ctx context.Context, req statestore.WriteRequest, res
 	})
 	resp.Diagnostics.Append(behind...)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 	}
 }
 
@@ -272,7 +272,7 @@ func (s *stateStore) DeleteState(ctx context.Context, req statestore.DeleteState
 	behind, err := s.underLock(ctx, req.StateID, "delete workspace", func(l *statebackend.Lock) error { return l.Delete(ctx) })
 	resp.Diagnostics.Append(behind...)
 	if err != nil {
-		resp.Diagnostics.Append(failure(fmt.Errorf("deleting workspace %q: %w", req.StateID, err)))
+		resp.Diagnostics.Append(errorDiagnostic(fmt.Errorf("deleting workspace %q: %w", req.StateID, err)))
 	}
 }
 
@@ -280,19 +280,19 @@ func (s *stateStore) DeleteState(ctx context.Context, req statestore.DeleteState
 // for this write only, and the replicas are updated at once. behind reports the replicas
 // that could not be updated.
 func (s *stateStore) underLock(ctx context.Context, workspace, operation string, do func(*statebackend.Lock) error) (behind diag.Diagnostics, err error) {
-	_, p, err := s.at(workspace)
+	_, p, err := s.storeAt(workspace)
 	if err != nil {
 		return nil, err
 	}
-	h := s.locks.of(p)
+	h := s.locks.lockOf(p)
 	if h != nil {
-		err = s.locks.write(func() error { return do(h.lock) })
+		err = s.locks.guardWrite(func() error { return do(h.lock) })
 		if err == nil {
 			h.written.Store(true)
 		}
 		return nil, err
 	}
-	err = s.locks.write(func() error {
+	err = s.locks.guardWrite(func() error {
 		l, err := s.acquire(ctx, workspace, operation)
 		if err != nil {
 			return err

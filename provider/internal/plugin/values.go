@@ -20,22 +20,22 @@ func attrOf(v cty.Value) (attr.Value, error) {
 	}
 	switch t := t.(type) {
 	case types.ListType:
-		return collection(v, func(e []attr.Value) (attr.Value, diag.Diagnostics) { return types.ListValue(t.ElemType, e) }, types.ListNull(t.ElemType))
+		return convertCollection(v, func(e []attr.Value) (attr.Value, diag.Diagnostics) { return types.ListValue(t.ElemType, e) }, types.ListNull(t.ElemType))
 	case types.SetType:
-		return collection(v, func(e []attr.Value) (attr.Value, diag.Diagnostics) { return types.SetValue(t.ElemType, e) }, types.SetNull(t.ElemType))
+		return convertCollection(v, func(e []attr.Value) (attr.Value, diag.Diagnostics) { return types.SetValue(t.ElemType, e) }, types.SetNull(t.ElemType))
 	case types.TupleType:
-		return collection(v, func(e []attr.Value) (attr.Value, diag.Diagnostics) { return types.TupleValue(t.ElemTypes, e) }, types.TupleNull(t.ElemTypes))
+		return convertCollection(v, func(e []attr.Value) (attr.Value, diag.Diagnostics) { return types.TupleValue(t.ElemTypes, e) }, types.TupleNull(t.ElemTypes))
 	case types.MapType:
-		return members(v, func(m map[string]attr.Value) (attr.Value, diag.Diagnostics) { return types.MapValue(t.ElemType, m) }, types.MapNull(t.ElemType))
+		return convertMembers(v, func(m map[string]attr.Value) (attr.Value, diag.Diagnostics) { return types.MapValue(t.ElemType, m) }, types.MapNull(t.ElemType))
 	case types.ObjectType:
-		return members(v, func(m map[string]attr.Value) (attr.Value, diag.Diagnostics) { return types.ObjectValue(t.AttrTypes, m) }, types.ObjectNull(t.AttrTypes))
+		return convertMembers(v, func(m map[string]attr.Value) (attr.Value, diag.Diagnostics) { return types.ObjectValue(t.AttrTypes, m) }, types.ObjectNull(t.AttrTypes))
 	}
-	return primitive(v), nil
+	return convertPrimitive(v), nil
 }
 
-// primitive converts a string, a number or a bool. A null without a type becomes a
+// convertPrimitive converts a string, a number or a bool. A null without a type becomes a
 // string.
-func primitive(v cty.Value) attr.Value {
+func convertPrimitive(v cty.Value) attr.Value {
 	null := v.IsNull()
 	switch {
 	case v.Type() == cty.Bool && null:
@@ -52,7 +52,7 @@ func primitive(v cty.Value) attr.Value {
 	return types.StringValue(v.AsString())
 }
 
-func collection(v cty.Value, of func([]attr.Value) (attr.Value, diag.Diagnostics), null attr.Value) (attr.Value, error) {
+func convertCollection(v cty.Value, of func([]attr.Value) (attr.Value, diag.Diagnostics), null attr.Value) (attr.Value, error) {
 	if v.IsNull() {
 		return null, nil
 	}
@@ -68,7 +68,7 @@ func collection(v cty.Value, of func([]attr.Value) (attr.Value, diag.Diagnostics
 	return a, errorOf(diags)
 }
 
-func members(v cty.Value, of func(map[string]attr.Value) (attr.Value, diag.Diagnostics), null attr.Value) (attr.Value, error) {
+func convertMembers(v cty.Value, of func(map[string]attr.Value) (attr.Value, diag.Diagnostics), null attr.Value) (attr.Value, error) {
 	if v.IsNull() {
 		return null, nil
 	}

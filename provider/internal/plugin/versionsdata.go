@@ -38,7 +38,7 @@ func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, res
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lists the published versions of a " + d.of + " in an OCI registry.",
 		Attributes: map[string]schema.Attribute{
-			"address":    schema.StringAttribute{Required: true, MarkdownDescription: "of it, such as `" + d.example() + "`"},
+			"address":    schema.StringAttribute{Required: true, MarkdownDescription: "of it, such as `" + d.exampleAddress() + "`"},
 			"registry":   schema.StringAttribute{Optional: true, MarkdownDescription: "`HOST[:PORT][/PREFIX]`; default: the variable `OKARA_REGISTRY`"},
 			"ca_file":    schema.StringAttribute{Optional: true, MarkdownDescription: "PEM file of certificate authorities to trust besides the system's"},
 			"insecure":   schema.BoolAttribute{Optional: true, MarkdownDescription: "do not verify TLS certificates"},
@@ -50,7 +50,7 @@ func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, res
 	}
 }
 
-func (d *versionsData) example() string {
+func (d *versionsData) exampleAddress() string {
 	if d.of == addr.KindModule {
 		return "acme/network/aws"
 	}
@@ -61,12 +61,12 @@ func (d *versionsData) example() string {
 func (d *versionsData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	r, err := d.repository(req.Config)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
-	l, err := list(ctx, r)
+	l, err := listVersions(ctx, r)
 	if err != nil {
-		resp.Diagnostics.Append(failure(err))
+		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
 	resp.State.Raw = req.Config.Raw
@@ -90,17 +90,17 @@ func (d *versionsData) repository(config tfsdk.Config) (*oci.Repo, error) {
 		return nil, err
 	}
 	if (it.Kind == addr.KindModule) != (d.of == addr.KindModule) {
-		return nil, fmt.Errorf("%q is not an address of a %s\nhint: the format is %s", address, d.of, d.example())
+		return nil, fmt.Errorf("%q is not an address of a %s\nhint: the format is %s", address, d.of, d.exampleAddress())
 	}
-	host, prefix, client, err := d.registry(o)
+	host, prefix, client, err := d.readRegistry(o)
 	if err != nil {
 		return nil, err
 	}
 	return oci.OpenRepo(host+"/"+it.Repository(addr.Layout{Prefix: prefix}), client)
 }
 
-// registry reads the registry's address and how to reach it.
-func (d *versionsData) registry(o object) (host, prefix string, client oci.Options, err error) {
+// readRegistry reads the registry's address and how to reach it.
+func (d *versionsData) readRegistry(o object) (host, prefix string, client oci.Options, err error) {
 	name, err := o.text("registry")
 	if err != nil {
 		return "", "", oci.Options{}, err
@@ -128,7 +128,7 @@ type listed struct {
 	deprecated map[string]string
 }
 
-func list(ctx context.Context, r *oci.Repo) (listed, error) {
+func listVersions(ctx context.Context, r *oci.Repo) (listed, error) {
 	tags, err := r.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return listed{}, fmt.Errorf("nothing is published in %s: %w\nhint: `okara list` shows what is published", r, oci.ErrNotFound)

@@ -136,9 +136,9 @@ func (e passing) Is(target error) bool { return target == oci.ErrUnavailable }
 func (a *Acquirer) Next(r Reply) Request {
 	switch a.phase {
 	case phaseStart:
-		return a.list(phaseLook)
+		return a.listForPhase(phaseLook)
 	case phaseLook:
-		return a.looked(r)
+		return a.afterFirstList(r)
 	case phaseRoot:
 		return a.readRoot(r)
 	case phaseOwner, phaseOwnerAgain:
@@ -146,53 +146,53 @@ func (a *Acquirer) Next(r Reply) Request {
 	case phaseMarker:
 		return a.readMarker(r)
 	case phaseOvertake:
-		return a.overtook(r)
+		return a.afterOvertake(r)
 	case phaseClaim:
-		return a.claimed(r)
+		return a.afterClaim(r)
 	case phaseCheck:
-		return a.checked(r)
+		return a.afterCheckList(r)
 	case phaseMarkerAgain:
 		return a.readMarkerAgain(r)
 	case phasePause:
-		return a.list(phaseCheck)
+		return a.listForPhase(phaseCheck)
 	case phaseSettle:
 		a.settled = true
-		return a.list(phaseCheck)
+		return a.listForPhase(phaseCheck)
 	case phaseConfirm:
-		return a.confirmed(r)
+		return a.afterConfirmList(r)
 	case phaseSeal:
-		return a.sealed(r)
+		return a.afterSeal(r)
 	case phaseSealed:
 		return a.sealListed(r)
 	case phaseMark:
-		return a.end(a.Result) // the marker is best effort
+		return a.endAcquire(a.Result) // the marker is best effort
 	case phaseEnds:
 		return a.readEnd(r)
 	case phaseWithdraw:
-		return a.withdrew(r)
+		return a.afterWithdraw(r)
 	case phaseAnew:
-		return a.list(phaseLook)
+		return a.listForPhase(phaseLook)
 	}
 	return Request{Op: OpDone}
 }
 
-func (a *Acquirer) list(p acquirePhase) Request {
+func (a *Acquirer) listForPhase(p acquirePhase) Request {
 	a.phase = p
 	return Request{Op: OpList}
 }
 
-func (a *Acquirer) end(res Acquired) Request {
+func (a *Acquirer) endAcquire(res Acquired) Request {
 	a.phase = phaseEnd
 	a.Result = res
 	return Request{Op: OpDone}
 }
 
-// looked decides on the first list: held, to be overtaken, or free. It writes nothing
+// afterFirstList decides on the first list: held, to be overtaken, or free. It writes nothing
 // while another client holds the lock, so that polling does no harm. A live claim of our
 // own id may or may not hold the lock; making a claim decides that.
-func (a *Acquirer) looked(r Reply) Request {
+func (a *Acquirer) afterFirstList(r Reply) Request {
 	if r.Status != StatusDone {
-		return a.end(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
+		return a.endAcquire(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
 	}
 	a.last = r.Snapshot
 	a.marked = r.Snapshot.Marker
@@ -205,23 +205,23 @@ func (a *Acquirer) looked(r Reply) Request {
 		a.Root = ClaimID{}
 		return a.join()
 	}
-	return a.free()
+	return a.afterOwners()
 }
 
-// free decides on the first list, once it is known who owns its claims.
-func (a *Acquirer) free() Request {
-	mine := a.in(a.last)
-	if c := mine.unread(a.known); c != (ClaimID{}) && !a.TakeOver {
+// afterOwners decides on the first list, once it is known who owns its claims.
+func (a *Acquirer) afterOwners() Request {
+	mine := a.contestIn(a.last)
+	if c := mine.firstUnread(a.known); c != (ClaimID{}) && !a.TakeOver {
 		return a.askOwner(phaseOwner, c)
 	}
-	ours := mine.siblings()
+	ours := mine.siblingClaims()
 	for _, c := range a.last.Live() {
 		switch {
-		case mine.ours(c) && !a.TakeOver:
+		case mine.isOurs(c) && !a.TakeOver:
 		case a.TakeOver, a.Overdue[c] != "":
 			a.doomed = append(a.doomed, c)
 		case len(ours) == 0:
-			return a.end(Acquired{Held: true, By: c})
+			return a.endAcquire(Acquired{Held: true, By: c})
 		}
 	}
 	if a.promoted {
@@ -233,7 +233,7 @@ func (a *Acquirer) free() Request {
 		a.phase = phaseMarker
 		return Request{Op: OpReadMarker}
 	}
-	return a.overtake()
+	return a.overtakeDoomed()
 }
 
 func (a *Acquirer) askOwner(then acquirePhase, c ClaimID) Request {
@@ -250,7 +250,7 @@ func (a *Acquirer) readOwner(r Reply) Request {
 	case r.Status != StatusDone && r.Status != StatusMissing && again:
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	case r.Status != StatusDone && r.Status != StatusMissing:
-		return a.end(Acquired{Err: r.Err})
+		return a.endAcquire(Acquired{Err: r.Err})
 	case r.Foreign:
 		a.others = append(slices.Clip(a.others), a.asked)
 	default:
@@ -259,25 +259,25 @@ func (a *Acquirer) readOwner(r Reply) Request {
 	if again {
 		return a.decide()
 	}
-	return a.free()
+	return a.afterOwners()
 }
 
 func (a *Acquirer) readMarker(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
-		return a.end(Acquired{Err: r.Err})
+		return a.endAcquire(Acquired{Err: r.Err})
 	case r.Status == StatusDone && r.Owner == OwnerForeign:
 		a.Result = Acquired{Held: true}
-		return a.refuse()
+		return a.refuseSiblings()
 	}
-	return a.overtake()
+	return a.overtakeDoomed()
 }
 
-// overtake ends the doomed claims one by one. Then it claims, or ends if it was refused.
-func (a *Acquirer) overtake() Request {
+// overtakeDoomed ends the doomed claims one by one. Then it claims, or ends if it was refused.
+func (a *Acquirer) overtakeDoomed() Request {
 	if len(a.doomed) == 0 {
 		if a.Result.Held {
-			return a.end(a.Result)
+			return a.endAcquire(a.Result)
 		}
 		return a.makeClaim()
 	}
@@ -289,17 +289,17 @@ func (a *Acquirer) overtake() Request {
 	return Request{Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}
 }
 
-func (a *Acquirer) overtook(r Reply) Request {
+func (a *Acquirer) afterOvertake(r Reply) Request {
 	if r.Status != StatusDone {
 		if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
-			return a.overtake()
+			return a.overtakeDoomed()
 		}
-		return a.end(Acquired{Err: r.Err})
+		return a.endAcquire(Acquired{Err: r.Err})
 	}
-	a.last = a.last.with(a.doomed[0], EndedForced)
+	a.last = a.last.withTombstone(a.doomed[0], EndedForced)
 	a.doomed = a.doomed[1:]
 	a.repeats = 0
-	return a.overtake()
+	return a.overtakeDoomed()
 }
 
 // makeClaim picks the number from the last list and requests the claim.
@@ -309,34 +309,34 @@ func (a *Acquirer) makeClaim() Request {
 	if a.Resume {
 		skip = Jump
 	} else {
-		a.Beside = a.in(a.last).oldest()
+		a.Beside = a.contestIn(a.last).oldestSibling()
 	}
-	a.Claim = ClaimID{Fence: a.in(a.last).first(skip), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
+	a.Claim = ClaimID{Fence: a.contestIn(a.last).firstFree(skip), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
 	a.phase = phaseClaim
 	a.waits = 0
 	a.settled = false
 	return Request{Op: OpPutClaim, Claim: a.Claim, Root: a.Root, Beside: a.Beside}
 }
 
-func (a *Acquirer) claimed(r Reply) Request {
+func (a *Acquirer) afterClaim(r Reply) Request {
 	switch {
 	case r.Status == StatusDone:
-		return a.list(phaseCheck)
+		return a.listForPhase(phaseCheck)
 	case r.Status == StatusUncertain:
 		// The claim may arrive at any time: it must have a tombstone by then.
 		return a.endClaim(releaser{unsure: true}, afterAnew, Acquired{Err: r.Err})
 	case oci.Passing(r.Err):
-		return a.anew(Acquired{Err: r.Err}, r.After)
+		return a.startAnew(Acquired{Err: r.Err}, r.After)
 	}
-	return a.end(Acquired{Err: r.Err})
+	return a.endAcquire(Acquired{Err: r.Err})
 }
 
-// anew starts again with the first list, after a pause of at least minPause. res is the
+// startAnew starts again with the first list, after a pause of at least minPause. res is the
 // result once the attempts are used up.
-func (a *Acquirer) anew(res Acquired, minPause time.Duration) Request {
+func (a *Acquirer) startAnew(res Acquired, minPause time.Duration) Request {
 	p, ok := backoff(a.anewed)
 	if !ok || a.anewed >= a.Patience {
-		return a.end(res)
+		return a.endAcquire(res)
 	}
 	a.anewed++
 	a.phase = phaseAnew
@@ -348,45 +348,45 @@ func (a *Acquirer) anew(res Acquired, minPause time.Duration) Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
-// checked decides on a list after the claim: the lock is won if every other
+// afterCheckList decides on a list after the claim: the lock is won if every other
 // claim has ended and no other process can write a number from ours on. A process that
 // joins a lock need not check claims of other ids: its root is live, so none of
 // them has won, and none can.
-func (a *Acquirer) checked(r Reply) Request {
+func (a *Acquirer) afterCheckList(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	}
 	a.last = r.Snapshot
-	if next, decided := a.unfit(r.Snapshot); decided {
+	if next, decided := a.handleUnfit(r.Snapshot); decided {
 		return next
 	}
 	return a.decide()
 }
 
-// decide is checked once the own claim is listed.
+// decide is afterCheckList once the own claim is listed.
 func (a *Acquirer) decide() Request {
 	list := a.last
-	if c := a.in(list).unread(a.known); c != (ClaimID{}) && !a.Resume {
+	if c := a.contestIn(list).firstUnread(a.known); c != (ClaimID{}) && !a.Resume {
 		return a.askOwner(phaseOwnerAgain, c)
 	}
 	if a.Resume && !list.Alive(a.Root) {
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside}) // ended, or won by more than one claim
 	}
-	if a.in(list).beside() {
+	if a.contestIn(list).hasJoining() {
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
 	}
 	if a.Resume {
-		a.ends = a.in(list).unknownTo(a.Root, a.live)
+		a.ends = a.contestIn(list).unknownTo(a.Root, a.live)
 		return a.readEnd(Reply{})
 	}
-	if rivals := a.in(list).rivals(); len(rivals) > 0 {
+	if rivals := a.contestIn(list).rivalClaims(); len(rivals) > 0 {
 		return a.contend(list, rivals)
 	}
 	if list.Marker && !a.marked && !a.TakeOver {
 		a.phase = phaseMarkerAgain
 		return Request{Op: OpReadMarker}
 	}
-	return a.alone()
+	return a.decideAlone()
 }
 
 // readMarkerAgain decides on a marker that appeared after the first list, since an older
@@ -399,51 +399,51 @@ func (a *Acquirer) readMarkerAgain(r Reply) Request {
 		return a.endClaim(releaser{}, afterRefuse, Acquired{Held: true})
 	}
 	a.marked = true
-	return a.alone()
+	return a.decideAlone()
 }
 
-// alone decides on the last list, in which there is no rival claim.
-func (a *Acquirer) alone() Request {
+// decideAlone decides on the last list, in which there is no rival claim.
+func (a *Acquirer) decideAlone() Request {
 	switch {
-	case a.in(a.last).outnumbered():
+	case a.contestIn(a.last).isOutnumbered():
 		return a.endClaim(releaser{}, afterClaims, Acquired{})
 	case a.settle > 0 && !a.settled:
 		a.phase = phaseSettle
 		return Request{Op: OpWait, Wait: Pause{a.settle, a.settle}}
 	case a.snapshot:
-		return a.win()
+		return a.winLock()
 	}
-	return a.list(phaseConfirm)
+	return a.listForPhase(phaseConfirm)
 }
 
-// confirmed decides on one more list, needed where a list is read key by key. The first
+// afterConfirmList decides on one more list, needed where a list is read key by key. The first
 // list may have read the version tags before the last holder wrote its last version, and
 // the claims after that holder released. It may miss the claim of another process of the
 // same client in the same way, with the same numbers as ours.
-func (a *Acquirer) confirmed(r Reply) Request {
+func (a *Acquirer) afterConfirmList(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	}
 	a.last.Newest = max(a.last.Newest, r.Snapshot.Newest)
 	for c, how := range r.Snapshot.Ended {
-		a.last = a.last.with(c, how)
+		a.last = a.last.withTombstone(c, how)
 	}
-	if next, decided := a.unfit(r.Snapshot); decided {
+	if next, decided := a.handleUnfit(r.Snapshot); decided {
 		return next
 	}
-	if a.in(a.last).outnumbered() {
+	if a.contestIn(a.last).isOutnumbered() {
 		return a.endClaim(releaser{}, afterClaims, Acquired{})
 	}
-	return a.win()
+	return a.winLock()
 }
 
-// unfit handles a list in which our claim has ended or is missing.
-func (a *Acquirer) unfit(v Snapshot) (Request, bool) {
+// handleUnfit handles a list in which our claim has ended or is missing.
+func (a *Acquirer) handleUnfit(v Snapshot) (Request, bool) {
 	switch {
 	case v.Ended[a.Claim] != 0 && a.Resume:
-		return a.anew(Acquired{Err: errOvertaken}, 0), true
+		return a.startAnew(Acquired{Err: errOvertaken}, 0), true
 	case v.Ended[a.Claim] != 0:
-		return a.end(Acquired{Err: errOvertaken}), true
+		return a.endAcquire(Acquired{Err: errOvertaken}), true
 	case v.Has(a.Claim):
 		return Request{}, false
 	}
@@ -466,7 +466,7 @@ func (a *Acquirer) pause(p Pause) Request {
 // withdraw, so that one of them succeeds. With older claims of our id it waits for
 // every rival: one of the older claims may hold, and then all rivals withdraw.
 func (a *Acquirer) contend(v Snapshot, rivals []ClaimID) Request {
-	ours := len(a.in(v).siblings()) > 0
+	ours := len(a.contestIn(v).siblingClaims()) > 0
 	smallest := CompareClaims(a.Claim, rivals[0]) < 0
 	rivalWon := v.Marker && !a.marked
 	if a.repeats++; !ours && (!smallest || rivalWon) || a.repeats > maxRelists {
@@ -475,16 +475,16 @@ func (a *Acquirer) contend(v Snapshot, rivals []ClaimID) Request {
 	return a.pause(contentionWait())
 }
 
-func (a *Acquirer) win() Request {
+func (a *Acquirer) winLock() Request {
 	a.Result = Acquired{Won: true, newest: a.last.Newest, next: a.Claim.Fence}
 	a.repeats = 0
-	a.Result.joined = len(a.in(a.last).siblings()) > 0
+	a.Result.joined = len(a.contestIn(a.last).siblingClaims()) > 0
 	overtaken := a.last.Floor() > a.last.Newest // a holder that may still write
 	switch {
 	case a.Resume:
-		return a.end(a.Result)
-	case overtaken && a.in(a.last).sealNumber() > a.last.Newest:
-		return a.seal()
+		return a.endAcquire(a.Result)
+	case overtaken && a.contestIn(a.last).sealNumber() > a.last.Newest:
+		return a.copyHead()
 	}
 	a.phase = phaseMark
 	return Request{Op: OpPutMarker, Claim: a.Claim}
@@ -498,21 +498,21 @@ func (a *Acquirer) endClaim(how releaser, then afterClaim, res Acquired) Request
 	a.then = then
 	a.Result = res
 	a.release = how
-	return a.withdrew(Reply{})
+	return a.afterWithdraw(Reply{})
 }
 
-func (a *Acquirer) withdrew(r Reply) Request {
+func (a *Acquirer) afterWithdraw(r Reply) Request {
 	req := a.release.Next(r)
 	if req.Op != OpDone {
 		return req
 	}
 	a.Can = a.release.Can
-	return a.over(a.release.Err)
+	return a.continueAfter(a.release.Err)
 }
 
-// over continues after our claim has ended; with an error it may still be live.
-func (a *Acquirer) over(err error) Request {
-	a.last = a.last.without(a.Claim)
+// continueAfter continues after our claim has ended; with an error it may still be live.
+func (a *Acquirer) continueAfter(err error) Request {
+	a.last = a.last.withoutClaim(a.Claim)
 	a.Claim = ClaimID{}
 	a.repeats = 0
 	switch {
@@ -524,11 +524,11 @@ func (a *Acquirer) over(err error) Request {
 		}
 		a.Result.Err = ErrCrowded
 	case a.then == afterAnew:
-		return a.anew(a.Result, 0)
+		return a.startAnew(a.Result, 0)
 	case a.then == afterRefuse:
-		return a.refuse()
+		return a.refuseSiblings()
 	case a.then == afterRoot:
 		return a.join()
 	}
-	return a.end(a.Result)
+	return a.endAcquire(a.Result)
 }

@@ -16,26 +16,26 @@ type contest struct {
 	others []ClaimID // claims that look like ours, and have another owner
 }
 
-func (a *Acquirer) in(v Snapshot) contest { return contest{v, a.LockID, a.Claim, a.others} }
+func (a *Acquirer) contestIn(v Snapshot) contest { return contest{v, a.LockID, a.Claim, a.others} }
 
-// ours reports whether a claim has our id and owner.
-func (s contest) ours(c ClaimID) bool {
+// isOurs reports whether a claim has our id and owner.
+func (s contest) isOurs(c ClaimID) bool {
 	return format.ClaimOf(c.X, s.lockID) && !slices.Contains(s.others, c)
 }
 
-// siblings returns the live claims of our id other than our own, oldest first.
-func (s contest) siblings() []ClaimID {
-	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || !s.ours(c) })
+// siblingClaims returns the live claims of our id other than our own, oldest first.
+func (s contest) siblingClaims() []ClaimID {
+	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || !s.isOurs(c) })
 }
 
-// rivals returns the live claims of other ids, oldest first.
-func (s contest) rivals() []ClaimID {
-	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || s.ours(c) })
+// rivalClaims returns the live claims of other ids, oldest first.
+func (s contest) rivalClaims() []ClaimID {
+	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || s.isOurs(c) })
 }
 
-// unread returns the first live claim that looks like ours and is not in known; zero: none.
-func (s contest) unread(known []ClaimID) ClaimID {
-	for _, c := range s.siblings() {
+// firstUnread returns the first live claim that looks like ours and is not in known; zero: none.
+func (s contest) firstUnread(known []ClaimID) ClaimID {
+	for _, c := range s.siblingClaims() {
 		if !slices.Contains(known, c) {
 			return c
 		}
@@ -43,20 +43,20 @@ func (s contest) unread(known []ClaimID) ClaimID {
 	return ClaimID{}
 }
 
-// oldest returns the oldest live claim of our id, other than our own; zero: none.
-func (s contest) oldest() ClaimID {
-	if ours := s.siblings(); len(ours) > 0 {
+// oldestSibling returns the oldest live claim of our id, other than our own; zero: none.
+func (s contest) oldestSibling() ClaimID {
+	if ours := s.siblingClaims(); len(ours) > 0 {
 		return ours[0]
 	}
 	return ClaimID{}
 }
 
-// first returns the first number above all that the claims in the list may write. skip is
+// firstFree returns the first number above all that the claims in the list may write. skip is
 // the distance from live claims of our id: [reach], or [Jump] for a claim that names its
 // root.
-func (s contest) first(skip int64) int64 {
+func (s contest) firstFree(skip int64) int64 {
 	first := max(s.Newest+1, s.Floor())
-	for _, c := range s.siblings() {
+	for _, c := range s.siblingClaims() {
 		first = max(first, c.Fence+skip)
 	}
 	return first
@@ -68,7 +68,7 @@ func (s contest) first(skip int64) int64 {
 func (s contest) unknownTo(root, live ClaimID) []ClaimID {
 	var unknown []ClaimID
 	for c, how := range s.Ended {
-		another := c != s.own && c != root && s.ours(c)
+		another := c != s.own && c != root && s.isOurs(c)
 		if how == EndedForced && another && (c == live || c.Fence+Jump > root.Fence) {
 			unknown = append(unknown, c)
 		}
@@ -77,13 +77,13 @@ func (s contest) unknownTo(root, live ClaimID) []ClaimID {
 	return unknown
 }
 
-// outnumbered reports whether another process may have written our first number.
-func (s contest) outnumbered() bool {
+// isOutnumbered reports whether another process may have written our first number.
+func (s contest) isOutnumbered() bool {
 	return s.Newest >= s.own.Fence || s.Floor() > s.own.Fence
 }
 
-// beside reports whether another process is joining under our id at the same time, with
+// hasJoining reports whether another process is joining under our id at the same time, with
 // numbers that are not all below ours: then neither may write.
-func (s contest) beside() bool {
-	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+reach > s.own.Fence })
+func (s contest) hasJoining() bool {
+	return slices.ContainsFunc(s.siblingClaims(), func(c ClaimID) bool { return c.Fence+reach > s.own.Fence })
 }

@@ -64,45 +64,45 @@ const maxRounds = 10
 func (f *Forcer) Next(r Reply) Request {
 	switch f.phase {
 	case forceStart, forceWaited:
-		return f.list()
+		return f.listClaims()
 	case forceListed:
-		return f.listed(r)
+		return f.afterForceList(r)
 	case forceOwner:
 		return f.readOwner(r)
 	case forceRead:
-		return f.read(r)
+		return f.afterClaimRead(r)
 	case forceEnding:
-		return f.ended(r)
+		return f.afterEnding(r)
 	case forceMarker:
 		f.Result.Asked = r.Status == StatusDone && r.Owner == OwnerForeign
 	}
-	return f.end()
+	return f.endForce()
 }
 
-func (f *Forcer) end() Request {
+func (f *Forcer) endForce() Request {
 	f.phase = forceEnd
 	return Request{Op: OpDone}
 }
 
-func (f *Forcer) list() Request {
+func (f *Forcer) listClaims() Request {
 	f.phase = forceListed
 	return Request{Op: OpList}
 }
 
-// listed ends claims of the id until a list shows no live one. A process that joined the
+// afterForceList ends claims of the id until a list shows no live one. A process that joined the
 // lock saw an older claim of it live after it had made its own, so the list that shows
 // the end of the older claim also shows the newer one.
-func (f *Forcer) listed(r Reply) Request {
+func (f *Forcer) afterForceList(r Reply) Request {
 	if r.Status != StatusDone {
 		f.Result.Err = r.Err
-		return f.end()
+		return f.endForce()
 	}
 	f.last = r.Snapshot
-	return f.choose()
+	return f.chooseDoomed()
 }
 
-// choose ends the claims of the id and, if it has to be theirs, of the owner.
-func (f *Forcer) choose() Request {
+// chooseDoomed ends the claims of the id and, if it has to be theirs, of the owner.
+func (f *Forcer) chooseDoomed() Request {
 	f.doomed = nil
 	f.Result.Held = nil
 	stale := false
@@ -135,14 +135,14 @@ func (f *Forcer) choose() Request {
 		f.phase = forceMarker
 		return Request{Op: OpReadMarker}
 	}
-	return f.end()
+	return f.endForce()
 }
 
 // endAll ends the claims that the last list showed.
 func (f *Forcer) endAll() Request {
 	if f.rounds++; f.rounds > maxRounds {
 		f.Result.Err = ErrBeside
-		return f.end()
+		return f.endForce()
 	}
 	return f.endNext()
 }
@@ -152,13 +152,13 @@ func (f *Forcer) readOwner(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
 		f.Result.Err = r.Err
-		return f.end()
+		return f.endForce()
 	case r.Foreign:
 		f.others = append(slices.Clip(f.others), f.asked)
 	default:
 		f.known = append(slices.Clip(f.known), f.asked)
 	}
-	return f.choose()
+	return f.chooseDoomed()
 }
 
 // wait pauses before the next list, since the last one does not show the tombstones yet.
@@ -166,16 +166,16 @@ func (f *Forcer) wait() Request {
 	p, ok := backoff(f.waits)
 	if !ok {
 		f.Result.Err = errStaleList
-		return f.end()
+		return f.endForce()
 	}
 	f.waits++
 	f.phase = forceWaited
 	return Request{Op: OpWait, Wait: p}
 }
 
-// read notes whether a claim that is named by its x can be read. If not, it was never
+// afterClaimRead notes whether a claim that is named by its x can be read. If not, it was never
 // acknowledged, and its end is not that of the lock of its client.
-func (f *Forcer) read(r Reply) Request {
+func (f *Forcer) afterClaimRead(r Reply) Request {
 	f.reason = format.ReasonForced
 	if r.Status == StatusMissing {
 		f.reason = format.ReasonAbandoned
@@ -196,13 +196,13 @@ func (f *Forcer) endNext() Request {
 	return Request{Op: OpPutTombstone, Claim: c, Forced: true, Reason: cmp.Or(f.reason, format.ReasonForced)}
 }
 
-func (f *Forcer) ended(r Reply) Request {
+func (f *Forcer) afterEnding(r Reply) Request {
 	if r.Status != StatusDone {
 		if f.repeats++; f.repeats < maxRepeats {
 			return f.endNext()
 		}
 		f.Result.Err = r.Err
-		return f.end()
+		return f.endForce()
 	}
 	c := f.doomed[0]
 	f.over = append(slices.Clip(f.over), c)
@@ -215,5 +215,5 @@ func (f *Forcer) ended(r Reply) Request {
 	if len(f.doomed) > 0 {
 		return f.endNext()
 	}
-	return f.list()
+	return f.listClaims()
 }

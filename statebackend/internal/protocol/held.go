@@ -43,16 +43,16 @@ func (h *Hold) Known() int64 { return max(h.Newest, h.Next-1) }
 // Stands reports whether a list shows the lock held. A claim whose root has ended holds
 // nothing, even if nobody has ended it yet.
 func (h *Hold) Stands(v Snapshot) bool {
-	return v.stands(h.Claim, h.Known()) && (h.root == ClaimID{} || v.Alive(h.root))
+	return v.claimStands(h.Claim, h.Known()) && (h.root == ClaimID{} || v.Alive(h.root))
 }
 
-// unsure reports whether another write may still land above the head.
-func (h *Hold) unsure() bool { return h.Uncertain || h.Lost || h.shared }
+// isUnsure reports whether another write may still land above the head.
+func (h *Hold) isUnsure() bool { return h.Uncertain || h.Lost || h.shared }
 
 // Sealed returns the number below which no write of other processes of the client can
 // count any more; 0 if that is not known.
 func (h *Hold) Sealed() int64 {
-	if h.unsure() {
+	if h.isUnsure() {
 		return 0
 	}
 	return h.Claim.Fence
@@ -60,5 +60,5 @@ func (h *Hold) Sealed() int64 {
 
 // Release returns the machine that ends the claim.
 func (h *Hold) Release() *releaser {
-	return &releaser{claim: h.Claim, forced: h.unsure(), marked: !h.Lost}
+	return &releaser{claim: h.Claim, forced: h.isUnsure(), marked: !h.Lost}
 }

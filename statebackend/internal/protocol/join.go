@@ -15,15 +15,15 @@ import (
 // the one tried last, that did not join another. It stays live until the client ends the
 // lock.
 func (a *Acquirer) join() Request {
-	ours := slices.DeleteFunc(a.in(a.last).siblings(), func(c ClaimID) bool { return CompareClaims(c, a.Root) <= 0 })
+	ours := slices.DeleteFunc(a.contestIn(a.last).siblingClaims(), func(c ClaimID) bool { return CompareClaims(c, a.Root) <= 0 })
 	switch {
 	case len(ours) > 0:
 	case a.unread != nil:
-		return a.anew(Acquired{Err: a.unread}, 0)
+		return a.startAnew(Acquired{Err: a.unread}, 0)
 	case len(a.others) > 0:
-		return a.end(Acquired{Held: true, By: a.others[0]})
+		return a.endAcquire(Acquired{Held: true, By: a.others[0]})
 	default:
-		return a.end(Acquired{Ended: true})
+		return a.endAcquire(Acquired{Ended: true})
 	}
 	a.phase = phaseRoot
 	a.Root = ours[0]
@@ -40,7 +40,7 @@ func (a *Acquirer) readRoot(r Reply) Request {
 		a.unread = r.Err
 		return a.join()
 	case r.Status != StatusDone:
-		return a.end(Acquired{Err: r.Err})
+		return a.endAcquire(Acquired{Err: r.Err})
 	case r.Foreign:
 		a.others = append(slices.Clip(a.others), a.Root)
 		return a.join()
@@ -63,7 +63,7 @@ func (a *Acquirer) readEnd(r Reply) Request {
 	case r.Status == StatusMissing || r.Reason == format.ReasonForced || r.Reason == format.ReasonExpired:
 		return a.endClaim(releaser{}, afterRoot, Acquired{})
 	case len(a.ends) == 0:
-		return a.alone()
+		return a.decideAlone()
 	}
 	next := a.ends[0]
 	a.ends = a.ends[1:]
@@ -71,9 +71,9 @@ func (a *Acquirer) readEnd(r Reply) Request {
 	return Request{Op: OpReadTombstone, Claim: next}
 }
 
-// refuse ends the other claims of our id. An earlier request, whose answer the client
+// refuseSiblings ends the other claims of our id. An earlier request, whose answer the client
 // did not get, left them; now the client gets a refusal.
-func (a *Acquirer) refuse() Request {
-	a.doomed = a.in(a.last).siblings()
-	return a.overtake()
+func (a *Acquirer) refuseSiblings() Request {
+	a.doomed = a.contestIn(a.last).siblingClaims()
+	return a.overtakeDoomed()
 }

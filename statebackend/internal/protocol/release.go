@@ -55,19 +55,19 @@ const (
 func (e *releaser) Next(r Reply) Request {
 	switch e.phase {
 	case releaseStart:
-		return e.start()
+		return e.startRelease()
 	case releaseDeleted:
-		return e.deleted(r)
+		return e.afterDelete(r)
 	case releaseVerified:
-		return e.verified(r)
+		return e.afterVerify(r)
 	case releaseMarkerUntagged:
 		if r.Status == StatusUnsupported {
 			e.Can.ByTag = Unable
-			return e.tombstone()
+			return e.putTombstone()
 		}
 		return e.untagClaim() // the marker is best effort
 	case releaseClaimUntagged:
-		return e.untagged(r)
+		return e.afterUntag(r)
 	case releaseMarkerWritten:
 		return e.writeTombstone()
 	case releaseTombstoned:
@@ -76,31 +76,31 @@ func (e *releaser) Next(r Reply) Request {
 	return Request{Op: OpDone}
 }
 
-func (e *releaser) end(err error) Request {
+func (e *releaser) endRelease(err error) Request {
 	e.phase = releaseEnd
 	e.Err = err
 	return Request{Op: OpDone}
 }
 
-func (e *releaser) start() Request {
+func (e *releaser) startRelease() Request {
 	switch {
 	case e.forced, e.unsure, e.Late:
-		return e.tombstone()
+		return e.putTombstone()
 	case e.Can.ByDigest != Unable && !e.Renewed:
 		e.phase = releaseDeleted
 		return Request{Op: OpDelete, Claim: e.claim}
 	}
-	return e.untag()
+	return e.untagMarker()
 }
 
-func (e *releaser) deleted(r Reply) Request {
+func (e *releaser) afterDelete(r Reply) Request {
 	switch r.Status {
 	case StatusUnsupported:
 		e.Can.ByDigest = Unable
-		return e.untag()
+		return e.untagMarker()
 	case StatusDone, StatusMissing:
 		if e.Can.ByDigest == Able {
-			return e.end(nil)
+			return e.endRelease(nil)
 		}
 		// Some registries delete the manifest and leave the tag in the list,
 		// where it would lock forever.
@@ -108,31 +108,31 @@ func (e *releaser) deleted(r Reply) Request {
 		return Request{Op: OpList}
 	case StatusUncertain:
 		if e.repeats++; e.repeats < maxRepeats {
-			return e.start()
+			return e.startRelease()
 		}
 	}
-	return e.tombstone()
+	return e.putTombstone()
 }
 
-func (e *releaser) verified(r Reply) Request {
+func (e *releaser) afterVerify(r Reply) Request {
 	switch {
 	case r.Status != StatusDone:
-		return e.tombstone()
+		return e.putTombstone()
 	case r.Snapshot.Has(e.claim):
 		e.Can.ByDigest = Unable
-		return e.untag()
+		return e.untagMarker()
 	}
 	e.Can.ByDigest = Able
-	return e.end(nil)
+	return e.endRelease(nil)
 }
 
-// untag deletes the tags one by one, the marker first: once the claim is gone,
+// untagMarker deletes the tags one by one, the marker first: once the claim is gone,
 // the marker may belong to another holder.
-func (e *releaser) untag() Request {
+func (e *releaser) untagMarker() Request {
 	e.repeats = 0
 	switch {
 	case e.Can.ByTag == Unable:
-		return e.tombstone()
+		return e.putTombstone()
 	case e.marked:
 		e.phase = releaseMarkerUntagged
 		return Request{Op: OpUntagMarker}
@@ -145,11 +145,11 @@ func (e *releaser) untagClaim() Request {
 	return Request{Op: OpUntagClaim, Claim: e.claim}
 }
 
-func (e *releaser) untagged(r Reply) Request {
+func (e *releaser) afterUntag(r Reply) Request {
 	switch r.Status {
 	case StatusDone, StatusMissing:
 		e.Can.ByTag = Able
-		return e.end(nil)
+		return e.endRelease(nil)
 	case StatusUnsupported:
 		e.Can.ByTag = Unable
 	case StatusUncertain:
@@ -157,10 +157,10 @@ func (e *releaser) untagged(r Reply) Request {
 			return e.untagClaim()
 		}
 	}
-	return e.tombstone()
+	return e.putTombstone()
 }
 
-func (e *releaser) tombstone() Request {
+func (e *releaser) putTombstone() Request {
 	e.repeats = 0
 	if e.marked {
 		e.phase = releaseMarkerWritten
@@ -181,10 +181,10 @@ func (e *releaser) writeTombstone() Request {
 
 func (e *releaser) tombstoneWritten(r Reply) Request {
 	if r.Status == StatusDone {
-		return e.end(nil)
+		return e.endRelease(nil)
 	}
 	if e.repeats++; e.repeats < maxRepeats {
 		return e.writeTombstone()
 	}
-	return e.end(r.Err)
+	return e.endRelease(r.Err)
 }

@@ -55,53 +55,53 @@ var ErrNumbersUsed = errors.New("this lock has used up its version numbers")
 func (s *saver) Next(r Reply) Request {
 	switch s.phase {
 	case saveStart:
-		return s.start()
+		return s.startSave()
 	case saveWritten:
-		return s.wrote(r)
+		return s.afterWrite(r)
 	case saveHeld:
-		return s.write()
+		return s.putVersion()
 	case saveWaited:
-		return s.list()
+		return s.listForSave()
 	case saveListed:
-		return s.listed(r)
+		return s.afterSaveList(r)
 	case saveJudged:
-		return s.judged(r)
+		return s.afterParent(r)
 	case savePointed:
-		return s.pointed(r)
+		return s.afterPoint(r)
 	case saveLooked:
-		return s.looked(r)
+		return s.afterLook(r)
 	}
 	return Request{Op: OpDone}
 }
 
-func (s *saver) end() Request {
+func (s *saver) endSave() Request {
 	s.phase = saveEnd
 	return Request{Op: OpDone}
 }
 
-func (s *saver) start() Request {
+func (s *saver) startSave() Request {
 	if s.n >= s.claim.Fence+reach {
 		s.Result = Saved{Lost: true, Err: ErrNumbersUsed}
-		return s.end()
+		return s.endSave()
 	}
-	return s.write()
+	return s.putVersion()
 }
 
-func (s *saver) write() Request {
+func (s *saver) putVersion() Request {
 	s.phase = saveWritten
 	return Request{Op: OpPutVersion, Claim: s.claim, N: s.n}
 }
 
-func (s *saver) wrote(r Reply) Request {
+func (s *saver) afterWrite(r Reply) Request {
 	switch r.Status {
 	case StatusDone:
 		s.Result = Saved{Written: true}
 		s.repeats = 0
-		return s.list()
+		return s.listForSave()
 	case StatusUncertain:
 		s.Result.uncertain = true
 		if s.repeats++; s.repeats < maxRepeats {
-			return s.write() // the same bytes under the same number
+			return s.putVersion() // the same bytes under the same number
 		}
 	default:
 		if p, ok := backoff(s.repeats); ok && oci.Passing(r.Err) && r.After <= maxHeld {
@@ -111,52 +111,52 @@ func (s *saver) wrote(r Reply) Request {
 		}
 	}
 	s.Result.Err = r.Err
-	return s.end()
+	return s.endSave()
 }
 
 // maxHeld bounds the Retry-After of a registry for which a write waits and retries.
 const maxHeld = 30 * time.Second
 
-func (s *saver) list() Request {
+func (s *saver) listForSave() Request {
 	s.phase = saveListed
 	return Request{Op: OpList}
 }
 
-// listed decides whether the version counts: the list must show it as the newest,
+// afterSaveList decides whether the version counts: the list must show it as the newest,
 // together with our claim and without its tombstone. Other live claims do not
 // matter; they cannot win while ours is listed.
-func (s *saver) listed(r Reply) Request {
+func (s *saver) afterSaveList(r Reply) Request {
 	v := r.Snapshot
 	switch {
 	case r.Status != StatusDone:
 		s.Result.Err = r.Err
-		return s.end()
+		return s.endSave()
 	case v.Ended[s.claim] != 0, v.Newest > s.n:
 		s.Result.Lost = true
-		return s.lost(v)
+		return s.findFate(v)
 	case v.Newest == s.n && v.Has(s.claim):
-		return s.point()
+		return s.movePointer()
 	case v.Newest == s.n:
 		s.Result.Lost = true // our claim was removed
-		return s.end()
+		return s.endSave()
 	}
 	p, ok := backoff(s.repeats)
 	if !ok {
 		s.Result.uncertain = true
 		s.Result.Err = errStaleList
-		return s.end()
+		return s.endSave()
 	}
 	s.repeats++
 	s.phase = saveWaited
 	return Request{Op: OpWait, Wait: p}
 }
 
-// lost finds out what became of a version that was written under a lost lock. Whoever
+// findFate finds out what became of a version that was written under a lost lock. Whoever
 // continued the workspace decided that by the list after which it copied the head; until
 // then nobody can tell. So it lists until there is a version of another claim, and once
 // more: only a claim that was not overtaken after its version has decided.
-func (s *saver) lost(v Snapshot) Request {
-	n := v.decisive(s.claim.Fence + Jump)
+func (s *saver) findFate(v Snapshot) Request {
+	n := v.decisiveVersion(s.claim.Fence + Jump)
 	if n > 0 && n == s.judge {
 		s.repeats = 0
 		s.final = true
@@ -165,11 +165,11 @@ func (s *saver) lost(v Snapshot) Request {
 	s.judge = n
 	p, ok := backoff(s.repeats)
 	if !ok || s.repeats >= maxJudgements || v.Ended[s.claim] != EndedForced {
-		return s.end()
+		return s.endSave()
 	}
 	s.repeats++
 	if n > 0 {
-		return s.list()
+		return s.listForSave()
 	}
 	s.phase = saveWaited
 	return Request{Op: OpWait, Wait: p}
@@ -185,11 +185,11 @@ func (s *saver) readParent(n int64) Request {
 	return Request{Op: OpReadParent, N: n}
 }
 
-// judged follows the versions above ours down to where they leave the numbers of our
+// afterParent follows the versions above ours down to where they leave the numbers of our
 // claim. The version counts if a [Sealer] has copied it: nobody else has its lock id, so
 // no copy of another head can come above. A copy by the server of a client may have
 // another one beside it.
-func (s *saver) judged(r Reply) Request {
+func (s *saver) afterParent(r Reply) Request {
 	above := r.Parent >= s.claim.Fence+reach
 	switch {
 	case r.Status != StatusDone:
@@ -204,43 +204,43 @@ func (s *saver) judged(r Reply) Request {
 		s.Result.Next = s.judge
 		s.Result.Stored = r.Final && s.final
 	}
-	return s.end()
+	return s.endSave()
 }
 
-// point moves state-W. From here on the version is acknowledged regardless of what
+// movePointer moves state-W. From here on the version is acknowledged regardless of what
 // happens to that copy, unless the copy shows that another client took over.
-func (s *saver) point() Request {
+func (s *saver) movePointer() Request {
 	s.Result.Stored = true
 	s.phase = savePointed
 	return Request{Op: OpPutPointer, N: s.n}
 }
 
-func (s *saver) pointed(r Reply) Request {
+func (s *saver) afterPoint(r Reply) Request {
 	switch r.Status {
 	case StatusDone:
-		return s.end()
+		return s.endSave()
 	case StatusUncertain:
 		s.phase = saveLooked
 		return Request{Op: OpReadPointer, N: s.n}
 	}
 	s.Result.Behind = true
 	s.Result.Err = r.Err
-	return s.end()
+	return s.endSave()
 }
 
-func (s *saver) looked(r Reply) Request {
+func (s *saver) afterLook(r Reply) Request {
 	switch {
 	case r.Status == StatusDone && r.Owner == OwnerOurs:
-		return s.end()
+		return s.endSave()
 	case r.Status == StatusDone && r.Owner == OwnerForeign:
 		s.Result.Stored = false
 		s.Result.Lost = true
-		return s.end()
+		return s.endSave()
 	case r.Status == StatusUncertain || r.Status == StatusRefused || s.repeated:
 		s.Result.Behind = true
 		s.Result.Err = r.Err
-		return s.end()
+		return s.endSave()
 	}
 	s.repeated = true // the write was not applied: repeat it
-	return s.point()
+	return s.movePointer()
 }

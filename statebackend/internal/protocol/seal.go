@@ -96,31 +96,31 @@ func (s *Sealer) release(r Reply) Request {
 	return req
 }
 
-// seal copies the head, so that no late write of an overtaken holder can become the head.
-func (a *Acquirer) seal() Request {
+// copyHead copies the head, so that no late write of an overtaken holder can become the head.
+func (a *Acquirer) copyHead() Request {
 	a.phase = phaseSeal
-	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.in(a.last).sealNumber(), Head: a.last.Newest}
+	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.contestIn(a.last).sealNumber(), Head: a.last.Newest}
 }
 
-func (a *Acquirer) sealed(r Reply) Request {
+func (a *Acquirer) afterSeal(r Reply) Request {
 	if r.Status == StatusDone {
-		return a.list(phaseSealed)
+		return a.listForPhase(phaseSealed)
 	}
 	if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
-		return a.seal()
+		return a.copyHead()
 	}
-	return a.endClaim(releaser{forced: a.in(a.last).sealNumber() == a.Claim.Fence}, afterEnd, Acquired{Err: r.Err})
+	return a.endClaim(releaser{forced: a.contestIn(a.last).sealNumber() == a.Claim.Fence}, afterEnd, Acquired{Err: r.Err})
 }
 
 // sealListed verifies that the seal counts, as saver does for a version.
 func (a *Acquirer) sealListed(r Reply) Request {
-	n := a.in(a.last).sealNumber()
+	n := a.contestIn(a.last).sealNumber()
 	first := n == a.Claim.Fence // else an older claim of the id may have written above the seal
 	switch {
 	case r.Status != StatusDone:
 		return a.endClaim(releaser{forced: first}, afterEnd, Acquired{Err: r.Err})
 	case r.Snapshot.Ended[a.Claim] != 0 || r.Snapshot.Newest > a.Claim.Fence:
-		return a.end(Acquired{Err: errOvertaken})
+		return a.endAcquire(Acquired{Err: errOvertaken})
 	case r.Snapshot.Newest < n:
 		return a.endClaim(releaser{forced: first}, afterEnd, Acquired{Err: errStaleList})
 	}
@@ -135,7 +135,7 @@ func (a *Acquirer) sealListed(r Reply) Request {
 // the number below the floor free, see [reach]. If another claim was overtaken after the
 // older one had been made, no number is between both.
 func (s contest) sealNumber() int64 {
-	if c := s.oldest(); c != (ClaimID{}) && c.Fence >= s.Floor() {
+	if c := s.oldestSibling(); c != (ClaimID{}) && c.Fence >= s.Floor() {
 		return s.Floor() - 1
 	}
 	return s.own.Fence

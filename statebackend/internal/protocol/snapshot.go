@@ -58,13 +58,13 @@ func NewSnapshot(tags []string, fragment string) Snapshot {
 		if !ok || t.Fragment != fragment {
 			continue
 		}
-		v.add(t)
+		v.addTag(t)
 	}
 	slices.SortFunc(v.Claims, CompareClaims)
 	return v
 }
 
-func (v *Snapshot) add(t format.StateTag) {
+func (v *Snapshot) addTag(t format.StateTag) {
 	c := ClaimID{Fence: t.N, X: t.X}
 	switch t.Kind {
 	case format.StatePointer:
@@ -101,8 +101,8 @@ func (v Snapshot) Live() []ClaimID {
 // Alive reports whether a claim is listed and has no tombstone.
 func (v Snapshot) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
 
-// without returns a copy of the snapshot in which a claim is not listed.
-func (v Snapshot) without(c ClaimID) Snapshot {
+// withoutClaim returns a copy of the snapshot in which a claim is not listed.
+func (v Snapshot) withoutClaim(c ClaimID) Snapshot {
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(other ClaimID) bool { return other == c })
 	return v
 }
@@ -118,20 +118,20 @@ func (v Snapshot) Floor() int64 {
 	return floor
 }
 
-// decisive returns the lowest version from n on whose claim was not overtaken; 0 if there
+// decisiveVersion returns the lowest version from n on whose claim was not overtaken; 0 if there
 // is none. What an overtaken claim wrote may be below what decided before it.
-func (v Snapshot) decisive(n int64) int64 {
+func (v Snapshot) decisiveVersion(n int64) int64 {
 	lowest := int64(0)
 	for _, version := range v.numbers {
-		if version >= n && (lowest == 0 || version < lowest) && !v.overtook(version) {
+		if version >= n && (lowest == 0 || version < lowest) && !v.isOvertaken(version) {
 			lowest = version
 		}
 	}
 	return lowest
 }
 
-// overtook reports whether a version has a number of a claim that was overtaken.
-func (v Snapshot) overtook(version int64) bool {
+// isOvertaken reports whether a version has a number of a claim that was overtaken.
+func (v Snapshot) isOvertaken(version int64) bool {
 	for c, how := range v.Ended {
 		if how == EndedForced && c.Fence <= version && version < c.Fence+Jump {
 			return true
@@ -140,8 +140,8 @@ func (v Snapshot) overtook(version int64) bool {
 	return false
 }
 
-// with returns a copy of the snapshot with one more tombstone.
-func (v Snapshot) with(c ClaimID, how ending) Snapshot {
+// withTombstone returns a copy of the snapshot with one more tombstone.
+func (v Snapshot) withTombstone(c ClaimID, how ending) Snapshot {
 	ended := make(map[ClaimID]ending, len(v.Ended)+1)
 	maps.Copy(ended, v.Ended)
 	ended[c] = max(ended[c], how)
@@ -153,7 +153,7 @@ func (v Snapshot) with(c ClaimID, how ending) Snapshot {
 func (v Snapshot) Over(id string) Snapshot {
 	for _, c := range v.Live() {
 		if format.ClaimOf(c.X, id) {
-			v = v.with(c, EndedClean)
+			v = v.withTombstone(c, EndedClean)
 		}
 	}
 	return v
@@ -170,8 +170,8 @@ const (
 	StandsOther                   // no trace of it, and another client holds the workspace
 )
 
-// stands reports whether a claim holds, if its holder knows of versions up to known.
-func (v Snapshot) stands(c ClaimID, known int64) bool {
+// claimStands reports whether a claim holds, if its holder knows of versions up to known.
+func (v Snapshot) claimStands(c ClaimID, known int64) bool {
 	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
 }
 
@@ -183,7 +183,7 @@ func (v Snapshot) Standing(id string, own ClaimID, known int64) (Standing, Claim
 	other := ClaimID{}
 	for _, c := range v.Live() {
 		switch {
-		case c == own && v.stands(c, known), c != own && format.ClaimOf(c.X, id):
+		case c == own && v.claimStands(c, known), c != own && format.ClaimOf(c.X, id):
 			return StandsHeld, c
 		case c != own && other == ClaimID{}:
 			other = c

@@ -110,7 +110,7 @@ func (b Book) hasEmpty(now bool) bool {
 	return b.Known.written[b.Repo.String()]
 }
 
-func (b Book) keep(r record) {
+func (b Book) keepRecord(r record) {
 	k := b.Known
 	if k == nil {
 		return
@@ -146,29 +146,29 @@ func (b Book) List(ctx context.Context) (*Listing, error) {
 		}
 	}
 	for _, tags := range l.ids {
-		slices.SortFunc(tags, newer)
+		slices.SortFunc(tags, compareNewer)
 	}
 	l.marked = slices.Contains(list.Tags, format.TagReplica)
 	return l, err
 }
 
-// newer sorts the record that counts first.
-func newer(a, b tag) int {
+// compareNewer sorts the record that counts first.
+func compareNewer(a, b tag) int {
 	return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce))
 }
 
 // Variables lists the variables of a workspace, sorted by category and key.
 func (l *Listing) Variables(ctx context.Context, workspace string) ([]Variable, error) {
-	return l.variables(ctx, of(kindWorkspace, workspace), func(v Variable) bool { return v.Workspace == workspace })
+	return l.variables(ctx, parentHash(kindWorkspace, workspace), func(v Variable) bool { return v.Workspace == workspace })
 }
 
 // SetVariables lists the variables of a set.
 func (l *Listing) SetVariables(ctx context.Context, set string) ([]Variable, error) {
-	return l.variables(ctx, of(kindSet, set), func(v Variable) bool { return v.Set == set })
+	return l.variables(ctx, parentHash(kindSet, set), func(v Variable) bool { return v.Set == set })
 }
 
 func (l *Listing) variables(ctx context.Context, parent string, its func(Variable) bool) ([]Variable, error) {
-	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.parent == parent })
+	records, err := l.readRecords(ctx, func(t tag) bool { return t.kind == kindVariable && t.parent == parent })
 	if err != nil {
 		return nil, err
 	}
@@ -178,17 +178,17 @@ func (l *Listing) variables(ctx context.Context, parent string, its func(Variabl
 			list = append(list, *r.Variable)
 		}
 	}
-	slices.SortFunc(list, compare)
+	slices.SortFunc(list, compareVariables)
 	return list, nil
 }
 
-func compare(a, b Variable) int {
+func compareVariables(a, b Variable) int {
 	return strings.Compare(a.Category+"\x00"+a.Key+"\x00"+a.ID, b.Category+"\x00"+b.Key+"\x00"+b.ID)
 }
 
 // Variable returns the variable with an id; nil if there is none.
 func (l *Listing) Variable(ctx context.Context, id string) (*Variable, error) {
-	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.id == id })
+	records, err := l.readRecords(ctx, func(t tag) bool { return t.kind == kindVariable && t.id == id })
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (l *Listing) Variable(ctx context.Context, id string) (*Variable, error) {
 // Settings returns the settings of workspaces by name: of one workspace, or with "" of all
 // that have some.
 func (l *Listing) Settings(ctx context.Context, workspace string) (map[string]Settings, error) {
-	records, err := l.read(ctx, func(t tag) bool {
+	records, err := l.readRecords(ctx, func(t tag) bool {
 		return t.kind == kindSettings && (workspace == "" || t.id == settingsID(workspace))
 	})
 	all := map[string]Settings{}
@@ -211,7 +211,7 @@ func (l *Listing) Settings(ctx context.Context, workspace string) (map[string]Se
 
 // Sets lists the sets, sorted by name, and their uses.
 func (l *Listing) Sets(ctx context.Context) ([]Set, []Use, error) {
-	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindSet || t.kind == kindUse })
+	records, err := l.readRecords(ctx, func(t tag) bool { return t.kind == kindSet || t.kind == kindUse })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -233,8 +233,8 @@ func (l *Listing) Sets(ctx context.Context) ([]Set, []Use, error) {
 
 // ofWorkspace reads what belongs to a workspace.
 func (l *Listing) ofWorkspace(ctx context.Context, workspace string) ([]record, error) {
-	its := of(kindWorkspace, workspace)
-	records, err := l.read(ctx, func(t tag) bool { return t.kind == kindUse || t.parent == its })
+	its := parentHash(kindWorkspace, workspace)
+	records, err := l.readRecords(ctx, func(t tag) bool { return t.kind == kindUse || t.parent == its })
 	return slices.DeleteFunc(records, func(r record) bool {
 		isVariable := r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace
 		isUse := r.Use != nil && r.Use.Workspace == workspace
@@ -242,13 +242,13 @@ func (l *Listing) ofWorkspace(ctx context.Context, workspace string) ([]record, 
 	}), err
 }
 
-// read reads the newest records whose tags are wanted, without deleted ones. A tag that is
+// readRecords reads the newest records whose tags are wanted, without deleted ones. A tag that is
 // listed but not found may have been removed after a newer one was written; then another
 // list shows the newer one. A tag that is again not found is skipped, since its write was
 // not acknowledged.
-func (l *Listing) read(ctx context.Context, want func(tag) bool) ([]record, error) {
+func (l *Listing) readRecords(ctx context.Context, want func(tag) bool) ([]record, error) {
 	for again := false; ; again = true {
-		records, err := l.readAll(ctx, l.wanted(want), again)
+		records, err := l.readAll(ctx, l.wantedTags(want), again)
 		if again || !errors.Is(err, oci.ErrNotFound) {
 			return slices.DeleteFunc(records, func(r record) bool { return r.Deleted }), err
 		}
@@ -298,7 +298,7 @@ func (b Book) readOne(ctx context.Context, t tag) (record, error) {
 	}
 	r := record{tag: t, seal: layer.Annotations}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return record{}, b.corrupt(t)
+		return record{}, b.corruptRecord(t)
 	}
 	if r.Variable != nil {
 		r.Variable.ID = t.id
@@ -306,10 +306,10 @@ func (b Book) readOne(ctx context.Context, t tag) (record, error) {
 	if r.Set != nil {
 		r.Set.ID = t.id
 	}
-	if kind, parent, id := r.place(); kind != t.kind || parent != t.parent || id != t.id {
-		return record{}, b.corrupt(t)
+	if kind, parent, id := r.tagParts(); kind != t.kind || parent != t.parent || id != t.id {
+		return record{}, b.corruptRecord(t)
 	}
-	b.keep(r)
+	b.keepRecord(r)
 	return r, nil
 }
 
@@ -324,24 +324,24 @@ func (b Book) fetch(ctx context.Context, t tag) (oci.Manifest, oci.Descriptor, e
 		return m, oci.Descriptor{}, err
 	}
 	if image.ArtifactType != artifactVariable || len(image.Layers) != 1 {
-		return m, oci.Descriptor{}, b.corrupt(t)
+		return m, oci.Descriptor{}, b.corruptRecord(t)
 	}
 	layer := image.Layers[0]
 	if inside := image.Annotations[annRecord]; inside != "" {
 		layer = oci.Descriptor{}
 		if json.Unmarshal([]byte(inside), &layer) != nil || len(layer.Data) == 0 {
-			return m, layer, b.corrupt(t)
+			return m, layer, b.corruptRecord(t)
 		}
 	}
 	return m, layer, nil
 }
 
-func (b Book) corrupt(t tag) error {
+func (b Book) corruptRecord(t tag) error {
 	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
 }
 
-// wanted returns the tags of the ids whose newest tag is wanted.
-func (l *Listing) wanted(want func(tag) bool) [][]tag {
+// wantedTags returns the tags of the ids whose newest tag is wanted.
+func (l *Listing) wantedTags(want func(tag) bool) [][]tag {
 	var ids [][]tag
 	for _, tags := range l.ids {
 		if want(tags[0]) {

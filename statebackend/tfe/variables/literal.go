@@ -68,7 +68,7 @@ func parseLiteral(words string) (json.RawMessage, error) {
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the value is no expression, or nested too deep or too long")
 	}
-	if !literal(e, maxLiteralLevels) {
+	if !isLiteral(e, maxLiteralLevels) {
 		return nil, fmt.Errorf("the value must be written out, at most %d levels deep: no functions, references, loops or operators", maxLiteralLevels)
 	}
 	v, diags := e.Value(nil)
@@ -88,26 +88,26 @@ func parseLiteral(words string) (json.RawMessage, error) {
 // maxLiteralLevels bounds the nesting of a value.
 const maxLiteralLevels = 64
 
-// literal reports whether an expression is a literal, nested at most levels deep.
-func literal(e hclsyntax.Expression, levels int) bool {
+// isLiteral reports whether an expression is a literal, nested at most levels deep.
+func isLiteral(e hclsyntax.Expression, levels int) bool {
 	if levels--; levels < 0 {
 		return false
 	}
-	part := func(e hclsyntax.Expression) bool { return literal(e, levels) }
+	part := func(e hclsyntax.Expression) bool { return isLiteral(e, levels) }
 	switch e := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		return true
 	case *hclsyntax.ParenthesesExpr:
 		return part(e.Expression)
 	case *hclsyntax.TemplateExpr:
-		return all(e.Parts, part)
+		return allMatch(e.Parts, part)
 	case *hclsyntax.UnaryOpExpr:
 		number, ok := e.Val.(*hclsyntax.LiteralValueExpr)
 		return ok && e.Op == hclsyntax.OpNegate && number.Val.Type() == cty.Number
 	case *hclsyntax.TupleConsExpr:
-		return all(e.Exprs, part)
+		return allMatch(e.Exprs, part)
 	case *hclsyntax.ObjectConsExpr:
-		return all(e.Items, func(i hclsyntax.ObjectConsItem) bool { return literalKey(i.KeyExpr, levels) && part(i.ValueExpr) })
+		return allMatch(e.Items, func(i hclsyntax.ObjectConsItem) bool { return literalKey(i.KeyExpr, levels) && part(i.ValueExpr) })
 	}
 	return false
 }
@@ -116,12 +116,12 @@ func literal(e hclsyntax.Expression, levels int) bool {
 func literalKey(e hclsyntax.Expression, levels int) bool {
 	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
 	if !ok {
-		return literal(e, levels)
+		return isLiteral(e, levels)
 	}
-	return hcl.ExprAsKeyword(key.Wrapped) != "" && !key.ForceNonLiteral || literal(key.Wrapped, levels)
+	return hcl.ExprAsKeyword(key.Wrapped) != "" && !key.ForceNonLiteral || isLiteral(key.Wrapped, levels)
 }
 
-func all[T any](list []T, ok func(T) bool) bool {
+func allMatch[T any](list []T, ok func(T) bool) bool {
 	for _, v := range list {
 		if !ok(v) {
 			return false

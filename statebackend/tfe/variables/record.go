@@ -70,8 +70,8 @@ type record struct {
 	Updated  time.Time         `json:"updated"`
 }
 
-// gone turns the record into that of a deleted object.
-func (r *record) gone(by string, now time.Time) {
+// markDeleted turns the record into that of a deleted object.
+func (r *record) markDeleted(by string, now time.Time) {
 	if r.Variable != nil {
 		one := *r.Variable // another reader may have the record
 		one.Value = ""
@@ -147,25 +147,25 @@ const kindWorkspace = "workspace"
 // settingsID returns the id of the settings of a workspace.
 func settingsID(workspace string) string { return Letters("run\x00"+workspace, IDLength) }
 
-// of returns the parent in a tag, the hash of the owner of a record.
-func of(kind, name string) string {
+// parentHash returns the parent in a tag, the hash of the owner of a record.
+func parentHash(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "\x00" + name))
 	return hex.EncodeToString(sum[:4])
 }
 
-// place returns the parts of the tag that follow from the content of a record.
-func (r record) place() (kind, parent, id string) {
+// tagParts returns the parts of the tag that follow from the content of a record.
+func (r record) tagParts() (kind, parent, id string) {
 	switch {
 	case r.Variable != nil && r.Variable.Set != "":
-		return kindVariable, of(kindSet, r.Variable.Set), r.Variable.ID
+		return kindVariable, parentHash(kindSet, r.Variable.Set), r.Variable.ID
 	case r.Variable != nil:
-		return kindVariable, of(kindWorkspace, r.Variable.Workspace), r.Variable.ID
+		return kindVariable, parentHash(kindWorkspace, r.Variable.Workspace), r.Variable.ID
 	case r.Settings != nil:
-		return kindSettings, of(kindWorkspace, r.Settings.Workspace), settingsID(r.Settings.Workspace)
+		return kindSettings, parentHash(kindWorkspace, r.Settings.Workspace), settingsID(r.Settings.Workspace)
 	case r.Set != nil:
-		return kindSet, of("", ""), r.Set.ID
+		return kindSet, parentHash("", ""), r.Set.ID
 	case r.Use != nil:
-		return kindUse, of(kindSet, r.Use.Set), Letters(r.Use.Set+"\x00"+r.Use.Workspace+"\x00"+r.Use.Project, IDLength)
+		return kindUse, parentHash(kindSet, r.Use.Set), Letters(r.Use.Set+"\x00"+r.Use.Workspace+"\x00"+r.Use.Project, IDLength)
 	}
 	return "", "", ""
 }

@@ -36,11 +36,11 @@ func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicate
 	}
 	marked := to.marked
 	to.marked = true
-	if replica, err := to.replica(ctx); err != nil || !replica {
+	if replica, err := to.isReplica(ctx); err != nil || !replica {
 		return n, cmp.Or(err, fmt.Errorf("%s is no copy of another one: %w", dst.States, statebackend.ErrReplica))
 	}
 	if !marked {
-		if err := dst.mark(ctx); err != nil {
+		if err := dst.copyMark(ctx); err != nil {
 			return n, err
 		}
 	}
@@ -64,8 +64,8 @@ func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicate
 	return n, nil
 }
 
-// mark copies the mark of the states to the records, whose list then says that they are a copy.
-func (b Book) mark(ctx context.Context) error {
+// copyMark copies the mark of the states to the records, whose list then says that they are a copy.
+func (b Book) copyMark(ctx context.Context) error {
 	m, err := b.States.Fetch(ctx, format.TagReplica)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (b Book) replicate(ctx context.Context, dst Book, t tag, there []tag, resea
 		n.Copied++
 	}
 	for _, other := range there {
-		if other != t && !dst.remove(ctx, other) && newer(other, t) < 0 {
+		if other != t && !dst.removeRecord(ctx, other) && compareNewer(other, t) < 0 {
 			return fmt.Errorf("%s:%s counts more than what is copied, and the registry does not delete it: %w", dst.Repo, other, oci.ErrUnsupported)
 		}
 	}
@@ -111,7 +111,7 @@ func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, e
 		}
 		r, err := b.readOne(ctx, t)
 		if err == nil {
-			_, err = dst.put(ctx, t, r)
+			_, err = dst.putRecord(ctx, t, r)
 		}
 		return err == nil, err
 	}
@@ -131,7 +131,7 @@ func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, e
 func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	gone := true
 	for _, t := range tags {
-		gone = b.remove(ctx, t) && gone
+		gone = b.removeRecord(ctx, t) && gone
 	}
 	if gone {
 		return true, nil
@@ -150,7 +150,7 @@ func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	t := tags[0]
 	t.seq = min(t.seq+1, maxSeq)
 	t.nonce = newNonce()
-	r.gone("replicate", b.Now())
-	_, err = b.put(ctx, t, r)
+	r.markDeleted("replicate", b.Now())
+	_, err = b.putRecord(ctx, t, r)
 	return err == nil, err
 }

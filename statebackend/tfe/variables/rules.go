@@ -40,11 +40,11 @@ func (v Variable) Check() error {
 	case !hclsyntax.ValidIdentifier(v.Key):
 		return errors.New("key must be the name of a variable of the configuration")
 	}
-	value, err := v.literal()
+	value, err := v.literalJSON()
 	if err != nil {
 		return err
 	}
-	return v.checkHidden(texts(value)...)
+	return v.checkHidden(jsonTexts(value)...)
 }
 
 // minHidden is the length of the shortest value that a log can hide: shorter ones are
@@ -60,8 +60,8 @@ func (v Variable) checkHidden(parts ...string) error {
 	return nil
 }
 
-// literal returns the JSON value of a variable of the configuration.
-func (v Variable) literal() (json.RawMessage, error) {
+// literalJSON returns the JSON value of a variable of the configuration.
+func (v Variable) literalJSON() (json.RawMessage, error) {
 	if v.HCL {
 		return parseLiteral(v.Value)
 	}
@@ -110,10 +110,10 @@ func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
 	return list
 }
 
-// rank is the precedence of the variables of a set; the higher wins. Those of the
+// setRank is the precedence of the variables of a set; the higher wins. Those of the
 // workspace itself have rank 0. Variables of the request rank above them and below sets
 // with priority.
-func (a Applied) rank() int {
+func (a Applied) setRank() int {
 	if a.Priority {
 		return 1 + int(a.Scope)
 	}
@@ -134,12 +134,12 @@ type layer struct {
 	list []Variable
 }
 
-// layers returns the variables of a workspace and of its sets by rank. Of several values
+// rankedLayers returns the variables of a workspace and of its sets by rank. Of several values
 // for one name the last one counts.
-func layers(own []Variable, sets []Applied) []layer {
+func rankedLayers(own []Variable, sets []Applied) []layer {
 	all := []layer{{0, "", own}}
 	for _, s := range sets {
-		all = append(all, layer{s.rank(), s.Name, s.Variables})
+		all = append(all, layer{s.setRank(), s.Name, s.Variables})
 	}
 	slices.SortFunc(all, func(a, b layer) int { return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(b.name, a.name)) })
 	return all
@@ -148,12 +148,12 @@ func layers(own []Variable, sets []Applied) []layer {
 // Counting returns the variables in effect for a workspace, without those of a request.
 func Counting(own []Variable, sets []Applied) []Variable {
 	counts := map[string]Variable{}
-	for _, l := range layers(own, sets) {
+	for _, l := range rankedLayers(own, sets) {
 		for _, v := range l.list {
 			counts[v.Category+"\x00"+v.Key] = v
 		}
 	}
-	return slices.SortedFunc(maps.Values(counts), compare)
+	return slices.SortedFunc(maps.Values(counts), compareVariables)
 }
 
 // Give returns what a run gets, from the variables of its workspace, of the workspace's sets,
@@ -163,7 +163,7 @@ func Give(own []Variable, sets []Applied, requested map[string]json.RawMessage) 
 	g := Given{Variables: map[string]json.RawMessage{}, Environment: map[string]string{}}
 	counts := map[string]Variable{}
 	over := map[string]bool{}
-	for _, l := range layers(own, sets) {
+	for _, l := range rankedLayers(own, sets) {
 		for _, v := range l.list {
 			counts[v.Category+"\x00"+v.Key] = v
 			over[v.Category+"\x00"+v.Key] = l.rank > 0
@@ -175,14 +175,14 @@ func Give(own []Variable, sets []Applied, requested map[string]json.RawMessage) 
 		if _, given := requested[v.Key]; given && v.Category == Terraform && !over[name] {
 			continue
 		}
-		if err := g.take(v); err != nil {
+		if err := g.takeVariable(v); err != nil {
 			return g, err
 		}
 	}
 	return g, nil
 }
 
-func (g *Given) take(v Variable) error {
+func (g *Given) takeVariable(v Variable) error {
 	if v.Sensitive {
 		g.Masked = append(g.Masked, v.Value)
 	}
@@ -190,29 +190,29 @@ func (g *Given) take(v Variable) error {
 		g.Environment[v.Key] = v.Value
 		return nil
 	}
-	value, err := v.literal()
+	value, err := v.literalJSON()
 	if err != nil { // stored by another version, which accepted more
 		return fmt.Errorf("variable %q: %w", v.Key, err)
 	}
 	if v.Sensitive {
-		g.Masked = append(g.Masked, texts(value)...)
+		g.Masked = append(g.Masked, jsonTexts(value)...)
 	}
 	g.Variables[v.Key] = value
 	return nil
 }
 
-// texts returns the strings and numbers in a JSON value, without the names of attributes.
-func texts(raw json.RawMessage) []string {
+// jsonTexts returns the strings and numbers in a JSON value, without the names of attributes.
+func jsonTexts(raw json.RawMessage) []string {
 	var value any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if d.Decode(&value) != nil {
 		return nil
 	}
-	return leaves(value)
+	return leafTexts(value)
 }
 
-func leaves(value any) (list []string) {
+func leafTexts(value any) (list []string) {
 	switch v := value.(type) {
 	case string:
 		return []string{v}
@@ -220,11 +220,11 @@ func leaves(value any) (list []string) {
 		return []string{v.String()}
 	case []any:
 		for _, one := range v {
-			list = append(list, leaves(one)...)
+			list = append(list, leafTexts(one)...)
 		}
 	case map[string]any:
 		for _, one := range v {
-			list = append(list, leaves(one)...)
+			list = append(list, leafTexts(one)...)
 		}
 	}
 	return list

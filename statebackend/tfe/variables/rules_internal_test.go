@@ -101,7 +101,7 @@ func TestApplying(t *testing.T) {
 }
 
 func TestTag(t *testing.T) {
-	tag := tag{kindVariable, of("workspace", "prod"), "0123456789ABCDEF", 7, "0123abcd"}
+	tag := tag{kindVariable, parentHash("workspace", "prod"), "0123456789ABCDEF", 7, "0123abcd"}
 	if got, ok := parseTag(tag.String()); !ok || got != tag {
 		t.Errorf("%s is %+v, %t", tag, got, ok)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// replica reports whether the states are a copy: they keep the mark when they are taken
+// isReplica reports whether the states are a copy: they keep the mark when they are taken
 // over.
-func (l *Listing) replica(ctx context.Context) (bool, error) {
+func (l *Listing) isReplica(ctx context.Context) (bool, error) {
 	if !l.marked {
 		return false, nil
 	}
@@ -37,7 +37,7 @@ func (l *Listing) replica(ctx context.Context) (bool, error) {
 
 // PutVariable stores a variable, or deletes it.
 func (l *Listing) PutVariable(ctx context.Context, v Variable, deleted bool, by string) error {
-	return l.write(ctx, record{Variable: &v, Deleted: deleted, By: by})
+	return l.writeRecord(ctx, record{Variable: &v, Deleted: deleted, By: by})
 }
 
 // PutSettings stores the settings of a workspace, if they are new.
@@ -47,31 +47,31 @@ func (l *Listing) PutSettings(ctx context.Context, s Settings, by string) error 
 	if err != nil || old.Project == s.Project && old.Mode == s.Mode && maps.Equal(old.Options, s.Options) {
 		return err
 	}
-	return l.write(ctx, record{Settings: &s, By: by})
+	return l.writeRecord(ctx, record{Settings: &s, By: by})
 }
 
 // PutSet stores a set, or deletes it with its variables and uses. These are deleted first,
 // so that an interrupted deletion can be repeated.
 func (l *Listing) PutSet(ctx context.Context, s Set, deleted bool, by string) error {
 	if deleted {
-		its := of(kindSet, s.ID)
-		records, err := l.read(ctx, func(t tag) bool { return t.parent == its })
+		its := parentHash(kindSet, s.ID)
+		records, err := l.readRecords(ctx, func(t tag) bool { return t.parent == its })
 		if err != nil {
 			return err
 		}
 		records = slices.DeleteFunc(records, func(r record) bool {
 			return (r.Variable == nil || r.Variable.Set != s.ID) && (r.Use == nil || r.Use.Set != s.ID)
 		})
-		if err := l.end(ctx, by, records); err != nil {
+		if err := l.deleteRecords(ctx, by, records); err != nil {
 			return err
 		}
 	}
-	return l.write(ctx, record{Set: &s, Deleted: deleted, By: by})
+	return l.writeRecord(ctx, record{Set: &s, Deleted: deleted, By: by})
 }
 
 // PutUse stores a use of a set, or deletes it.
 func (l *Listing) PutUse(ctx context.Context, u Use, deleted bool, by string) error {
-	return l.write(ctx, record{Use: &u, Deleted: deleted, By: by})
+	return l.writeRecord(ctx, record{Use: &u, Deleted: deleted, By: by})
 }
 
 // EndWorkspace deletes the variables and settings of a workspace, and its uses of sets.
@@ -80,7 +80,7 @@ func (l *Listing) EndWorkspace(ctx context.Context, workspace, by string) error 
 	if err != nil {
 		return err
 	}
-	return l.end(ctx, by, records)
+	return l.deleteRecords(ctx, by, records)
 }
 
 // Take moves the records of another book to that of l, without those that l has. They are
@@ -98,7 +98,7 @@ func (l *Listing) Take(ctx context.Context, from Book) (taken int, left []string
 				left = append(left, tags[0].String())
 				continue
 			case err == nil && !r.Deleted:
-				_, err = l.b.put(ctx, tags[0], r)
+				_, err = l.b.putRecord(ctx, tags[0], r)
 				taken++
 			}
 			if err != nil {
@@ -107,7 +107,7 @@ func (l *Listing) Take(ctx context.Context, from Book) (taken int, left []string
 			l.ids[id] = tags[:1]
 		}
 		for _, t := range tags {
-			from.remove(ctx, t) // best effort: nothing reads it any more
+			from.removeRecord(ctx, t) // best effort: nothing reads it any more
 		}
 	}
 	return taken, left, nil
@@ -116,7 +116,7 @@ func (l *Listing) Take(ctx context.Context, from Book) (taken int, left []string
 // Reseal writes each record again whose seal is not right, and returns the number of
 // those.
 func (l *Listing) Reseal(ctx context.Context, by string, right func(seal map[string]string) bool) (n int, err error) {
-	records, err := l.read(ctx, func(tag) bool { return true })
+	records, err := l.readRecords(ctx, func(tag) bool { return true })
 	if err != nil {
 		return 0, err
 	}
@@ -125,7 +125,7 @@ func (l *Listing) Reseal(ctx context.Context, by string, right func(seal map[str
 			continue
 		}
 		r.By = by
-		if err := l.write(ctx, r); err != nil {
+		if err := l.writeRecord(ctx, r); err != nil {
 			return n, err
 		}
 		n++
@@ -133,28 +133,28 @@ func (l *Listing) Reseal(ctx context.Context, by string, right func(seal map[str
 	return n, nil
 }
 
-// end deletes records.
-func (l *Listing) end(ctx context.Context, by string, records []record) error {
+// deleteRecords deletes records.
+func (l *Listing) deleteRecords(ctx context.Context, by string, records []record) error {
 	for _, r := range records {
 		r.Deleted = true
 		r.By = by
-		if err := l.write(ctx, r); err != nil {
+		if err := l.writeRecord(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// write writes the next record of an id, and removes the older ones if the registry
+// writeRecord writes the next record of an id, and removes the older ones if the registry
 // deletes.
-func (l *Listing) write(ctx context.Context, r record) error {
+func (l *Listing) writeRecord(ctx context.Context, r record) error {
 	t := tag{nonce: newNonce(), seq: 1}
-	t.kind, t.parent, t.id = r.place()
+	t.kind, t.parent, t.id = r.tagParts()
 	before := l.ids[t.kind+t.id]
 	if len(before) > 0 {
 		t.seq = before[0].seq + 1
 	}
-	replica, err := l.replica(ctx)
+	replica, err := l.isReplica(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -164,20 +164,20 @@ func (l *Listing) write(ctx context.Context, r record) error {
 		return nil
 	case len(before) == 0 && len(l.ids) >= maxRecords, t.seq > maxSeq:
 		return fmt.Errorf("%s has %d of them, with those that are deleted where the registry keeps them: %w", l.b.Repo, len(l.ids), ErrFull)
-	case len(before) == 0 && t.kind == kindVariable && len(l.wanted(t.beside)) >= maxOfOne:
+	case len(before) == 0 && t.kind == kindVariable && len(l.wantedTags(t.isBeside)) >= maxOfOne:
 		return fmt.Errorf("a workspace, or a set, has at most %d variables: %w", maxOfOne, ErrFull)
 	}
 	if r.Deleted {
-		r.gone(r.By, l.b.Now())
+		r.markDeleted(r.By, l.b.Now())
 	}
 	r.Updated = l.b.Now().UTC()
-	m, err := l.b.put(ctx, t, r)
+	m, err := l.b.putRecord(ctx, t, r)
 	if err != nil {
 		return err
 	}
 	gone := true
 	for _, old := range before {
-		gone = l.b.remove(ctx, old) && gone
+		gone = l.b.removeRecord(ctx, old) && gone
 	}
 	l.ids[t.kind+t.id] = append([]tag{t}, before...)
 	if r.Deleted && gone { // no older record is left that this one must hide
@@ -187,10 +187,10 @@ func (l *Listing) write(ctx context.Context, r record) error {
 	return nil
 }
 
-// beside reports whether a tag is of the same kind and owner.
-func (t tag) beside(other tag) bool { return t.kind == other.kind && t.parent == other.parent }
+// isBeside reports whether a tag is of the same kind and owner.
+func (t tag) isBeside(other tag) bool { return t.kind == other.kind && t.parent == other.parent }
 
-func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
+func (b Book) putRecord(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return oci.Manifest{}, err
@@ -218,7 +218,7 @@ func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	b.keep(r)
+	b.keepRecord(r)
 	ensure := blobs != nil || !b.hasEmpty(false)
 	for n := 1; ; n++ { // no other record uses the tag, so it may be sent again
 		if ensure {
@@ -237,8 +237,8 @@ func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 	}
 }
 
-// remove removes a record, and reports whether it is gone.
-func (b Book) remove(ctx context.Context, t tag) bool {
+// removeRecord removes a record, and reports whether it is gone.
+func (b Book) removeRecord(ctx context.Context, t tag) bool {
 	d, err := b.Repo.Resolve(ctx, t.String())
 	if err == nil {
 		err = b.Repo.Delete(ctx, d)
