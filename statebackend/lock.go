@@ -482,23 +482,18 @@ func (l *Lock) Latest(ctx context.Context) (Version, error) {
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	floor, err := endLock(ctx, s, workspace, id, 0, false)
 	if err == nil && floor > 0 {
-		s.sealFrom(ctx, workspace, floor)
+		sealState(ctx, s, workspace, floor)
 	}
 	return err
 }
 
 // Seal completes what [Store.ForceUnlock] does, if whoever ended a lock did not: it copies
 // the head, unless another client has a claim, which copies it when it wins.
-func (s *Store) Seal(ctx context.Context, workspace string) error {
-	l, err := s.List(ctx)
-	if err != nil {
-		return err
-	}
+func (l *Listing) Seal(ctx context.Context, workspace string) {
 	f := format.StateFragment(workspace)
 	if floor := Unsealed(l.tags, f); floor > 0 && len(protocol.NewSnapshot(l.tags, f).Live()) == 0 {
-		s.sealFrom(ctx, workspace, floor)
+		sealState(ctx, l.s, workspace, floor)
 	}
-	return nil
 }
 
 // Unsealed returns the first number that no holder can write whose lock of a workspace was
@@ -512,7 +507,7 @@ func Unsealed(tags []string, fragment string) int64 {
 	return 0
 }
 
-func (s *Store) sealFrom(ctx context.Context, workspace string, floor int64) {
+func sealState(ctx context.Context, s *Store, workspace string, floor int64) {
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	x := newSession(s, workspace, LockInfo{ID: sealerLockID + s.o.NewID(), Operation: "force-unlock", Who: s.o.Tool, Created: s.o.Now().UTC()}, terms{locks: true})

@@ -188,10 +188,13 @@ func (p *push) seal() {
 	if p.f.o.Stores != nil {
 		store, err = p.f.o.Stores(p.ctx, p.it.State)
 	}
+	var list *statebackend.Listing
 	if err == nil {
-		err = store.Seal(p.ctx, p.sealed)
+		list, err = store.List(p.ctx)
 	}
-	if err != nil {
+	if err == nil {
+		list.Seal(p.ctx, p.sealed)
+	} else {
 		p.f.o.Logger.Warn("a lock was ended by force, but its state could not be copied", "repository", p.repository, "workspace", p.sealed, "error", err)
 	}
 }
