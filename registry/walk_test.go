@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -157,7 +158,7 @@ func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundT
 		Keys: walkKeys(), Client: newClient(t, "registry.test", o), Layout: layout,
 	}))
 	w.server = client.New(client.Options{Server: must(url.Parse("http://okara.test")), Transport: ocitest.Direct{Handler: front}})
-	o.Transport = &interrupted{w, transport}
+	o.Transport = &interrupted{w: w, base: transport}
 	w.depots[0] = depot.New(depot.Options{Client: newClient(t, "registry.test", o), Layout: layout, TempDir: dir})
 	w.repo = must(w.depots[1].Repo(it.Repository(layout)))
 	return w
@@ -171,14 +172,22 @@ func walkKeys() *keyring.Ring {
 type interrupted struct {
 	w    *walk
 	base http.RoundTripper
+	mu   sync.Mutex // guards between and after of the walk
 }
 
 func (i *interrupted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if f := i.w.between; f != nil {
+	i.mu.Lock() // several requests of one publisher run at once
+	f := i.w.between
+	if f != nil {
 		if i.w.after--; i.w.after < 0 {
 			i.w.between = nil
-			f()
+		} else {
+			f = nil
 		}
+	}
+	i.mu.Unlock()
+	if f != nil {
+		f()
 	}
 	return i.base.RoundTrip(r)
 }
