@@ -36,11 +36,6 @@ func greedy(t testing.TB) *front {
 	})
 }
 
-// bottomless is an endless body that counts the bytes read.
-type bottomless struct{ read int64 }
-
-func (e *bottomless) Read(p []byte) (int, error) { e.read += int64(len(p)); return len(p), nil }
-
 // TestBodyBeforeRight is the attack with a body of 620 MB: no route reads a
 // byte of an unauthorized request, for any type of body.
 //
@@ -69,7 +64,7 @@ func TestBodyBeforeRight(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		for _, typ := range types {
 			for _, token := range []string{"", readerToken + "x"} {
-				body := &bottomless{}
+				body := &endless{}
 				r := httptest.NewRequestWithContext(t.Context(), method, path, body)
 				r.Header.Set("Content-Type", typ)
 				if token != "" {
@@ -100,8 +95,8 @@ func TestFormsOnDistribution(t *testing.T) {
 		"multipart/form-data; boundary=x": 415, "Multipart/Form-Data; boundary=x": 415, "multipart/mixed; boundary=x": 415,
 	} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch} {
-			body := &counted{Reader: strings.NewReader("from=acme/state/bank&mount=sha256:x")}
-			r := httptest.NewRequestWithContext(t.Context(), method, "/v2/acme/modules/net/vpc/aws/blobs/uploads/x", body)
+			body := &endless{}
+			r := httptest.NewRequestWithContext(t.Context(), method, "/v2/acme/modules/net/vpc/aws/blobs/uploads/x", io.LimitReader(body, 1<<10))
 			r.Header.Set("Content-Type", typ)
 			r.Header.Set("Authorization", "Bearer "+publisherToken)
 			w := httptest.NewRecorder()
@@ -111,15 +106,4 @@ func TestFormsOnDistribution(t *testing.T) {
 			}
 		}
 	}
-}
-
-type counted struct {
-	io.Reader
-	read int
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.read += n
-	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -74,6 +75,16 @@ func TestWebPages(t *testing.T) {
 			if w := do(closed, route, call); w.Code == http.StatusMisdirectedRequest {
 				t.Errorf("%s for %q where not everybody may write: %d", route, host, w.Code)
 			}
+		}
+	}
+	listener := httptest.NewServer(access.Local(reached, "okara.example.com", "", "https://tf.example.org:8443/x"))
+	t.Cleanup(listener.Close)
+	for host, want := range map[string]int{"localhost:9090": 200, "tf.example.org:443": 200, "evil.example": 421, "192.0.2.5": 421} {
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, listener.URL, nil))
+		r.Host = host
+		resp := must(listener.Client().Do(r))
+		if resp.Body.Close(); resp.StatusCode != want {
+			t.Errorf("a listener without tokens, for %q: %d, want %d", host, resp.StatusCode, want)
 		}
 	}
 	pages := []struct {

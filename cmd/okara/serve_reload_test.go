@@ -128,7 +128,7 @@ func TestServeReload(t *testing.T) {
 // Shows: mistakes 28
 func TestServeReloadOpens(t *testing.T) {
 	t.Parallel()
-	config := newFile(t, "okara.hcl", "token \"ci\" {\n  sha256 = \""+tokenSum(t)+"\"\n  scopes = [\"read:*:**\"]\n}\n")
+	config := newFile(t, "okara.hcl", "token \"ci\" {\n  sha256 = \""+serveSum+"\"\n  scopes = [\"read:*:**\"]\n}\n")
 	url, notes, _ := newServer(t, "--storage", t.TempDir(), "--config", config)
 	must.Succeed(t, os.WriteFile(config, []byte("tag_ttl = 1\n"), 0o600))
 	waitFor(t, "an unknown setting", func() bool { return strings.Contains(notes(), "okara.hcl:1") })

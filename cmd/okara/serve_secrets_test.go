@@ -29,7 +29,7 @@ import (
 func TestServeSecrets(t *testing.T) {
 	const password, linkKey, stateKey = "registry-s3cret", "link-key-s3cret-0123456789abcdef", "state-key-s3cret-0123456789abcde"
 	secrets := []string{
-		password, linkKey, stateKey, hex.EncodeToString([]byte(linkKey)), hex.EncodeToString([]byte(stateKey)), tokenSum(t),
+		password, linkKey, stateKey, hex.EncodeToString([]byte(linkKey)), hex.EncodeToString([]byte(stateKey)), serveSum,
 		"client-s3cret", "webhook-s3cret-0123456789", "github-s3cret",
 	}
 	guard := ocitest.NewHTPasswd(t, map[string]string{"ci": password})
@@ -60,7 +60,7 @@ github "net" {
   secret_files = [%q]
   token_file   = %q
 }
-`, guard.Host, audit, newFile(t, "link", hex.EncodeToString([]byte(linkKey))), tokenSum(t), newFile(t, "client", "client-s3cret"),
+`, guard.Host, audit, newFile(t, "link", hex.EncodeToString([]byte(linkKey))), serveSum, newFile(t, "client", "client-s3cret"),
 		newFile(t, "webhook", "webhook-s3cret-0123456789"), newFile(t, "github", "github-s3cret")))
 	p := newServeProcess(t, []string{
 		"OKARA_USERNAME=ci", "OKARA_PASSWORD=" + password, "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector,
