@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -164,6 +167,62 @@ func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	if held, err := b.Locks(t.Context()); err != nil || len(held) > 0 {
 		t.Errorf("locks left: %v, %v", held, err)
 	}
+}
+
+// A holder is stopped in the middle of a Put, its lock ended by force, and another
+// client writes; then the holder continues. Its Put fails and names the version
+// that keeps its bytes; the successor's state stays current.
+func TestStoppedInPut(t *testing.T) {
+	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
+		for n := 1; n <= 3; n++ { // POST blob, PUT version, GET tags
+			host := ocitest.New(t, q)
+			other := newStore(t, host, nil, statebackend.Options{})
+			l := mustLock(t, other, "prod", "first")
+			mustPut(t, l, []byte("first"))
+			mustUnlock(t, l)
+			stop := &ocitest.Fault{Match: func(*http.Request) bool { return false }, Nth: n, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+				must.Succeed(t, other.ForceUnlock(t.Context(), "prod", "stopped"))
+				l := mustLock(t, other, "prod", "successor")
+				mustPut(t, l, []byte("successor"))
+				mustUnlock(t, l)
+				return next.RoundTrip(r)
+			}}
+			l = mustLock(t, newStore(t, host, stop, statebackend.Options{}), "prod", "stopped")
+			must.GetBoth(l.Get(t.Context()))(t)
+			stop.Match = nil
+			v, err := l.Put(t.Context(), []byte("stopped"))
+			before := v.N == 2 && err == nil // it was there before the end of the lock, and is in the copy
+			if refused := errors.Is(err, statebackend.ErrLockLost) && strings.Contains(err.Error(), "saved as version 2, which is not current:"); !before && !refused {
+				t.Errorf("stopped before request %d, no deletes %t: %v, %v", n, q.NoDelete, v, err)
+			}
+			if got := mustGet(t, other, "prod"); got != "successor" {
+				t.Errorf("state: %q", got)
+			}
+			if kept, _, err := other.GetVersion(t.Context(), "prod", 2); err != nil || string(kept) != "stopped" {
+				t.Errorf("version 2: %q, %v", kept, err)
+			}
+		}
+	}
+}
+
+// A state of 64 MiB that hardly compresses is written and read.
+func TestMemory(t *testing.T) {
+	const size, most = 64 << 20, 256 << 20
+	s := newStore(t, startRegistry(t, "127.0.0.1:0", t.TempDir()).Listener.Addr().String(), nil, statebackend.Options{})
+	l := mustLock(t, s, "prod", "a")
+	random := make([]byte, size/2)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // never fails
+	state := fmt.Appendf(nil, `{"version":4,"serial":1,"lineage":"l-1","outputs":{"x":"%x"}}`, random)
+	var before, put, get runtime.MemStats
+	runtime.ReadMemStats(&before)
+	mustPut(t, l, state)
+	runtime.ReadMemStats(&put)
+	got, _ := must.GetBoth(l.Get(t.Context()))(t)
+	runtime.ReadMemStats(&get)
+	if put.TotalAlloc-before.TotalAlloc > most || get.TotalAlloc-put.TotalAlloc > most || !bytes.Equal(got, state) {
+		t.Errorf("allocated %d and then %d bytes for %d of %d", put.TotalAlloc-before.TotalAlloc, get.TotalAlloc-put.TotalAlloc, len(got), len(state))
+	}
+	mustUnlock(t, l)
 }
 
 // Contenders that appear and give up during a Put do not disturb it.

@@ -6,11 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,40 +24,28 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// serveRegistry serves a registry on a directory, at a given address.
-func serveRegistry(host, dir string) error {
-	h, err := embedded.New(dir, embedded.Options{})
-	if err != nil {
-		return err
-	}
-	return http.ListenAndServe(host, h)
+// servedRegistry is a registry on a directory.
+type servedRegistry struct {
+	*httptest.Server
+	storage io.Closer
 }
 
-// startRegistry starts a registry and waits until it answers.
-func startRegistry(t *testing.T, host, dir string) *exec.Cmd {
+// startRegistry serves a registry at a given address.
+func startRegistry(t testing.TB, host, dir string) servedRegistry {
 	t.Helper()
-	cmd := worker(t, host, dir, "registry", 0)
-	must.Succeed(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be gone already
-		_ = cmd.Wait()
-	})
-	for range 600 {
-		resp, err := http.Get("http://" + host + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-			return cmd
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("the registry does not start")
-	return nil
+	l := must.Get(net.Listen("tcp", host))(t)
+	h := must.Get(embedded.New(dir, embedded.Options{}))(t)
+	s := servedRegistry{&httptest.Server{Listener: l, Config: &http.Server{Handler: h}}, h}
+	s.Start()
+	t.Cleanup(s.stop)
+	return s
 }
 
-func stopRegistry(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	must.Succeed(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+// stop cuts all connections of the registry.
+func (s servedRegistry) stop() {
+	s.CloseClientConnections()
+	s.Close()
+	_ = s.storage.Close() // it may be closed already
 }
 
 // warned passes on the first warning.
@@ -73,16 +62,12 @@ func (w warned) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The registry is killed while a lock is held, and returns while the holder tries to
+// The registry ends while a lock is held, and returns while the holder tries to
 // release it: no lock is left. A holder that does not wait gets the remedy.
 func TestUnlockRetryingOutlivesARestart(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, dir := free.Addr().String(), t.TempDir()
-	free.Close()
-	registry := startRegistry(t, host, dir)
+	dir := t.TempDir()
+	registry := startRegistry(t, "127.0.0.1:0", dir)
+	host := registry.Listener.Addr().String()
 	w := warned{slog.NewTextHandler(os.Stderr, nil), make(chan string, 1)}
 	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 2, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}}))(t)
 	s := statebackend.New(r, statebackend.Options{Logger: slog.New(w)})
@@ -98,7 +83,7 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 		}()
 		return done
 	}
-	done := push(t.Context(), func() { stopRegistry(t, registry) })
+	done := push(t.Context(), func() { registry.stop() })
 	if output := <-w.text; !strings.Contains(output, "tried for a minute") {
 		t.Errorf("while it waits it says %q", output)
 	}
@@ -111,10 +96,10 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	}
 
 	ctx, interrupt := context.WithCancel(t.Context())
-	done = push(ctx, func() { stopRegistry(t, registry) })
+	done = push(ctx, func() { registry.stop() })
 	<-w.text
 	interrupt()
-	err = <-done
+	err := <-done
 	if !oci.Passing(err) || !strings.Contains(states.Remedy(err), "hint: once the registry is back: okara state unlock "+host+"/infra/state -w prod --id run-") {
 		t.Errorf("interrupted: %s", states.Remedy(err))
 	}
@@ -131,25 +116,21 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 // The registry is restored from a backup while a lock is held: the holder's next write is
 // refused, and the error says that instead of blaming another client.
 func TestRegistryRolledBack(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, dir, backup := free.Addr().String(), filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
-	free.Close()
-	registry := startRegistry(t, host, dir)
+	dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	registry := startRegistry(t, "127.0.0.1:0", dir)
+	host := registry.Listener.Addr().String()
 	s := newStore(t, host, nil, statebackend.Options{})
 	l := mustLock(t, s, "prod", "first")
 	mustPut(t, l, testState(1, 100))
 	mustUnlock(t, l)
-	stopRegistry(t, registry)
+	registry.stop()
 	must.Succeed(t, os.CopyFS(backup, os.DirFS(dir)))
 	registry = startRegistry(t, host, dir)
 	l = mustLock(t, s, "prod", "holder")
 	mustPut(t, l, testState(2, 100))
-	stopRegistry(t, registry)
+	registry.stop()
 	startRegistry(t, host, backup)
-	_, err = l.Put(t.Context(), testState(3, 100))
+	_, err := l.Put(t.Context(), testState(3, 100))
 	if !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "lacks the lock and version 2, which it had: it was rolled back") ||
 		!strings.Contains(err.Error(), "your state was saved as version 3") || strings.Contains(err.Error(), "taken over") {
 		t.Errorf("after the rollback: %v", err)
