@@ -306,7 +306,10 @@ func TestDeletionPolicies(t *testing.T) {
 			must.Succeed(t, s.Delete(t.Context(), m))
 			if want.yanked {
 				s.mustReport(m, v1alpha1.ReasonFailed)
-				s.read(m)
+				s.says(m, false, v1alpha1.ReasonFailed)
+				if !trying(m) {
+					t.Errorf("while the registry is down: %+v", m.Status)
+				}
 				s.in.open()
 			}
 			s.gone(m)

@@ -40,22 +40,6 @@ func TestNothingMatches(t *testing.T) {
 	}
 }
 
-// TestDeletedIsNotReady deletes a Module, and a Depot with one, while the registry is down.
-func TestDeletedIsNotReady(t *testing.T) {
-	s := newNet(t, "1.0.0")
-	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
-	s.says(m, true, v1alpha1.ReasonSynced)
-	s.in.close(ocitest.Refuse)
-	must.Succeed(t, s.Delete(t.Context(), m))
-	s.says(m, false, v1alpha1.ReasonFailed)
-	if !trying(m) {
-		t.Errorf("%+v", m.Status)
-	}
-	s.mustReport(m, v1alpha1.ReasonFailed)
-	s.in.open()
-	s.gone(m)
-}
-
 // TestRegistryGoesAway stops the registry between two runs: the status of the Module, an
 // event and the log report that before another try.
 func TestRegistryGoesAway(t *testing.T) {

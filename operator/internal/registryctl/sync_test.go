@@ -6,7 +6,9 @@ import (
 	"maps"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -146,28 +148,11 @@ func (s *site) revisions() map[string]string {
 	all := map[string]string{}
 	for _, list := range []client.ObjectList{&v1alpha1.DepotList{}, &v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}} {
 		must.Succeed(s.t, s.List(s.t.Context(), list, client.InNamespace(s.ns)))
-		var objects []client.Object
-		switch list := list.(type) {
-		case *v1alpha1.DepotList:
-			for i := range list.Items {
-				objects = append(objects, &list.Items[i])
-			}
-		case *v1alpha1.ModuleList:
-			for i := range list.Items {
-				objects = append(objects, &list.Items[i])
-			}
-		case *v1alpha1.ProviderList:
-			for i := range list.Items {
-				objects = append(objects, &list.Items[i])
-			}
-		case *v1alpha1.VersionList:
-			for i := range list.Items {
-				objects = append(objects, &list.Items[i])
-			}
-		}
-		for _, o := range objects {
-			all[string(o.GetUID())+" "+o.GetName()] = o.GetResourceVersion()
-		}
+		must.Succeed(s.t, meta.EachListItem(list, func(o runtime.Object) error {
+			is := o.(client.Object)
+			all[string(is.GetUID())+" "+is.GetName()] = is.GetResourceVersion()
+			return nil
+		}))
 	}
 	return all
 }

@@ -4,7 +4,6 @@ package rig
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -208,35 +207,6 @@ func (p *platform) operate(c client.Client) (stop func()) {
 	}
 }
 
-// mortals runs one operator after another until the test ends. The first is killed after
-// its first write, the second before its second one, and so on. Each gets further, as it
-// repeats the earlier steps. The returned function stops them, and returns how many were
-// killed.
-func (p *platform) mortals() (stop func() int) {
-	p.t.Helper()
-	whole := must.Get(client.NewWithWatch(cluster.Admin(p.t), client.Options{Scheme: p.Scheme()}))(p.t)
-	over, deaths := make(chan struct{}), make(chan int)
-	go func() {
-		n := 0
-		defer func() { deaths <- n }()
-		for {
-			c, tried := Dying(whole, n+1, n%2 == 0)
-			end := p.operate(c)
-			for tried() <= n {
-				select {
-				case <-over:
-					end()
-					return
-				case <-time.After(20 * time.Millisecond):
-				}
-			}
-			end()
-			n++
-		}
-	}()
-	return func() int { close(over); return <-deaths }
-}
-
 // launch creates a Template of the published module and an instance, and waits until it
 // is ready.
 func (p *platform) launch(name string) *v1alpha1.Instance {
@@ -303,29 +273,6 @@ func (p *platform) expires(o *v1alpha1.Instance) {
 	}
 	if p.kept(o) {
 		p.t.Error("its state is left")
-	}
-}
-
-// TestInstanceKilled kills operators throughout the life of an instance: tofu
-// applies it once, and nothing is left in the end.
-//
-// Shows: rig 6 | operators are killed throughout the life of an instance: tofu applies it once, and
-// nothing is left at the end
-func TestInstanceKilled(t *testing.T) {
-	p := newPlatform(t, Tofu)
-	p.publish("1.1.0", siteModule)
-	stop := p.mortals()
-	o := p.launch("okara")
-	state, err := p.states.ask(t.Context(), http.MethodGet, p.states.url+"/instance."+o.Name)
-	var applied struct{ Serial int }
-	if err != nil || json.Unmarshal(state, &applied) != nil || applied.Serial != 1 {
-		t.Errorf("%v: %.200s", err, state)
-	}
-	p.expires(o)
-	if n := stop(); n < 4 {
-		t.Errorf("%d operators were killed", n)
-	} else {
-		t.Logf("%d operators were killed", n)
 	}
 }
 

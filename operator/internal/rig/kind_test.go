@@ -110,6 +110,9 @@ func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
 // valid one is run. One group reads the outputs, the state is in okara serve, and in the
 // end nothing is left of the object or the kind.
 //
+// Shows: kinds 2 | the whole life of an object: refused, applied with its state in `okara serve`
+// and a token of its own, its outputs, including a list, readable by one group only, changed,
+// destroyed; nothing is left
 // Shows: rig 8 | the page of [kinds](kubernetes/kinds.md) with `okara-operator run`: the kind, a
 // refusal, an applied object, its outputs for one group, its state in `okara serve`, its end, the
 // end of the kind

@@ -72,6 +72,7 @@ func (s *kindSite) has(yes, no string) {
 // TestNeverPending checks that a kind without approvals never shows a waiting plan
 // in any event of a watch, although tofu-controller briefly has a pending one (T8).
 //
+// Shows: kinds 2
 // Shows: kinds 1 | without approval: no event of a watch ever shows a waiting plan; with approval:
 // exactly the plan that was read is applied, no other plan, none of another generation, and none
 // after a change of the state (T17) or of the object (T4)

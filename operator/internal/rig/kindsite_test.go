@@ -264,15 +264,6 @@ func (s *kindSite) state(args ...string) string {
 	return string(out)
 }
 
-// reads returns the error of reading the outputs as a member of a group.
-func (s *kindSite) reads(group string) error {
-	s.t.Helper()
-	config := rest.CopyConfig(s.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "eve", Groups: []string{group, "system:authenticated"}}
-	c := must.Get(client.New(config, client.Options{}))(s.t)
-	return c.Get(s.t.Context(), client.ObjectKey{Namespace: s.tenant, Name: "hello-outputs"}, &corev1.Secret{})
-}
-
 func (s *kindSite) set(o *unstructured.Unstructured, name string) {
 	s.t.Helper()
 	s.change(s.t, o, func() { o.Object["spec"] = map[string]any{"name": name} })

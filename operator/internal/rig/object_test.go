@@ -8,73 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
-
-// TestRoundOfAnObject follows an object through its whole life: an invalid one is
-// refused, and a valid one is applied with its state in okara serve, by its own token.
-// Its outputs are readable for one group, and when it is deleted nothing is left.
-//
-// Shows: kinds 2 | the whole life of an object: refused, applied with its state in `okara serve`
-// and a token of its own, its outputs, including a list, readable by one group only, changed,
-// destroyed; nothing is left
-func TestRoundOfAnObject(t *testing.T) {
-	s := newKindSite(t, greeting, nil)
-	if err := s.Create(t.Context(), s.greet("NOT SO")); !apierrors.IsInvalid(err) {
-		t.Errorf("a name that is none: %v", err)
-	}
-	o := s.greet("okara")
-	s.create(t, o)
-	s.carry(o, "it is applied", func() bool {
-		return s.reason(o) == v1alpha1.ReasonApplied && text(t, o, "status", "outputsSecret") != ""
-	})
-	if got := text(t, o, "status", "outputValues", "text"); got != "hello, okara" {
-		t.Errorf("the output is %q", got)
-	}
-	outputs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "hello-outputs"}}
-	s.read(t, outputs)
-	if len(outputs.Data) != 2 || string(outputs.Data["list"]) != `["a","b"]` {
-		t.Errorf("the outputs are %q", outputs.Data)
-	}
-	if err := s.reads("tenant-acme"); err != nil {
-		t.Errorf("who may read them: %v", err)
-	}
-	if err := s.reads("tenant-other"); !apierrors.IsForbidden(err) {
-		t.Errorf("who may not: %v", err)
-	}
-	where := s.okara + "/state/prod." + s.tenant
-	if got := s.state("list", where); !strings.Contains(got, "greetings.hello") {
-		t.Errorf("okara state list says %s", got)
-	}
-	if got := s.state("locks", where); strings.Contains(got, "greetings.hello") {
-		t.Errorf("okara state locks says %s", got)
-	}
-
-	s.set(o, "world")
-	s.carry(o, "the change is applied", func() bool { return text(t, o, "status", "outputValues", "text") == "hello, world" })
-	s.delete(t, o)
-	s.carry(o, "it is gone", func() bool { return s.gone(o) })
-	for _, left := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-" + string(o.GetUID())}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "hello-outputs"}},
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "okara-greetings-hello-outputs"}},
-	} {
-		if !s.gone(left) {
-			t.Errorf("%T %s is left", left, left.GetName())
-		}
-	}
-	if got := s.state("list", where); strings.Contains(got, "greetings.hello") {
-		t.Errorf("okara state list says %s", got)
-	}
-}
 
 // TestObjectMadeAnew checks that an object whose finalizers were stripped leaves its
 // state behind, and that the next object of its name does not get it. The run of the
