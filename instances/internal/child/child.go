@@ -227,7 +227,12 @@ func (c *child) runLocked(ctx context.Context) error {
 func (c *child) runAttempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
 	if c.isRemote() {
-		return runRemoteSteps(ctx, c)
+		p, err := prepareScratch(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer removeUpload(c)
+		return runSteps(ctx, c, p)
 	}
 	c.log.logLine("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
 	if err := keepFork(ctx, c); err != nil {

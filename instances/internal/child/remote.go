@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,43 +35,27 @@ type toolError struct{ text string }
 
 func (e *toolError) Error() string { return e.text }
 
-// runRemoteSteps runs the tool on an uploaded configuration.
-func runRemoteSteps(ctx context.Context, c *child) error {
-	p, err := prepareRemote(ctx, c)
-	if err != nil {
-		return err
+// runShown runs a command of a workspace's run, whose output is for its reader, and returns
+// its exit status: one of codes.
+func runShown(ctx context.Context, c *child, p prepared, out, errs io.Writer, args []string, codes ...int) (int, error) {
+	code, err := runCommand(ctx, c, p, args, out, errs)
+	if err == nil && !slices.Contains(codes, code) {
+		err = &toolError{fmt.Sprintf("%s failed with exit status %d", args[0], code)}
 	}
-	defer removeUpload(c)
+	return code, err
+}
+
+// initUpload fetches modules and providers. Its output is shown only if it fails.
+func initUpload(ctx context.Context, c *child, p prepared) error {
 	hidden := &lastLines{log: io.Discard, keep: 64 << 10}
-	code, err := runCommand(ctx, c, p, append([]string{"init", "-input=false", "-no-color"}, remoteValueFlags(c)...), hidden, hidden)
-	if err != nil || code != 0 {
+	if _, err := runShown(ctx, c, p, hidden, hidden, append([]string{"init", "-input=false", "-no-color"}, remoteValueFlags(c)...), 0); err != nil {
 		_, _ = c.log.Write(hidden.tail) // the output is only in memory
-	}
-	switch {
-	case err != nil:
-		return err
-	case code != 0:
-		return &toolError{fmt.Sprintf("init failed with exit status %d", code)}
-	}
-	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
 	}
 	if b, err := c.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile); err == nil {
 		fillPackages(ctx, c, b)
 	}
-	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
-		return planRemote(ctx, c, p, c.dir.Inside(sandbox.Tool, planFile))
-	}
-	if err := fetchApprovedPlan(ctx, c); err != nil {
-		return err
-	}
-	if err := c.retryPersistently(ctx, func() error { return checkLock(ctx, c) }); err != nil {
-		return err
-	}
-	if err := c.checkMayContinue(ctx); err != nil {
-		return err
-	}
-	return applyRemote(ctx, c, p, c.dir.Inside(sandbox.Given, planFile))
+	return c.Order.CheckScratch(c.dir)
 }
 
 // remoteValueFlags gives the variables of the workspace to a command that evaluates the
@@ -101,16 +85,13 @@ func planRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) er
 	}
 	args = append(args, remoteValueFlags(c)...)
 	out := &summary{log: c.log}
-	code, err := runCommand(ctx, c, p, args, out, c.log)
-	switch {
-	case err != nil:
-		return err
-	case code != 0 && code != 2:
-		return &toolError{fmt.Sprintf("plan failed with exit status %d", code)}
-	}
-	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
+	code, err := runShown(ctx, c, p, out, c.log, args, 0, 2)
 	if err != nil {
-		return fmt.Errorf("reading the plan: %w", err)
+		return err
+	}
+	b, err := readPlan(c)
+	if err != nil {
+		return err
 	}
 	c.report.Changes = code == 2
 	c.plan = b
@@ -196,17 +177,6 @@ type shownResource struct {
 	Provider string `json:"provider_name"`
 }
 
-func applyRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
-	code, err := runCommand(ctx, c, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
-	switch {
-	case err != nil:
-		return err
-	case code != 0:
-		return &toolError{fmt.Sprintf("apply failed with exit status %d", code)}
-	}
-	return nil
-}
-
 // removeUpload removes the uploaded configuration and what the tool made of it, unless
 // there is a state that could not be stored, whose location is logged.
 func removeUpload(c *child) {
@@ -218,65 +188,41 @@ func removeUpload(c *child) {
 	_ = c.dir.Clear() // on error it is removed with the folder of the attempt
 }
 
-// prepareRemote fills the work folder with the uploaded configuration.
-func prepareRemote(ctx context.Context, c *child) (prepared, error) {
-	o := &c.Order
-	p := prepared{module: moduleFolder}
-	if o.Spec.Remote == nil {
-		return p, errors.New("the order does not say which workspace this is")
-	}
-	if err := makeFolders(c); err != nil {
-		return p, err
-	}
-	if err := readInput(ctx, c); err != nil {
-		return p, err
-	}
-	if err := c.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return fillUpload(ctx, c, dir) }); err != nil {
-		return p, err
-	}
-	if err := linkErrored(c, p.module); err != nil {
-		return p, fmt.Errorf("preparing the run: %w", err)
-	}
-	o.Spec.Variables = c.input.Variables
-	if err := writeFiles(c); err != nil {
-		return p, fmt.Errorf("preparing the run: %w", err)
-	}
-	var err error
-	if p.env, err = toolEnvironment(c); err != nil {
-		return p, err
-	}
-	return p, writeNote(ctx, c, p.module)
-}
-
 // fillUpload makes a folder the uploaded root module.
 func fillUpload(ctx context.Context, c *child, dir string) error {
 	o := &c.Order
-	if err := withArchive(ctx, c, func(f *os.File, size int64) error {
+	err := withArchive(ctx, c, func(f *os.File, size int64) error {
 		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), dir, archive.Limits{})
-	}); err != nil {
+	})
+	if err == nil {
+		if !o.AllowEncryption {
+			err = bridge.CheckUploaded(dir)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("the configuration that was uploaded: %w", err)
 	}
-	if !o.AllowEncryption {
-		if err := bridge.CheckUploaded(dir); err != nil {
-			return fmt.Errorf("the configuration that was uploaded: %w", err)
-		}
+	err = pointCloud(c, dir)
+	if err == nil && o.Spec.Ref.Kind == lifecycle.RunApply { // the plan has the values, and the tool compares them
+		err = cleanModule(dir, false)
 	}
-	if err := pointCloud(c, dir); err != nil {
+	if err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
-	}
-	if o.Spec.Ref.Kind == lifecycle.RunApply {
-		if err := cleanValues(dir); err != nil {
-			return fmt.Errorf("preparing the run: %w", err)
-		}
 	}
 	sharePackages(ctx, c, dir)
 	return nil
 }
 
-// readInput reads the input of this run, which must match the digest in the ledger.
+// readInput reads the input of a workspace's run, which must match the digest in the ledger.
 func readInput(ctx context.Context, c *child) error {
 	r := c.Order.Spec.Remote
-	if r.Input == "" {
+	switch {
+	case !c.isRemote():
+		return nil
+	case r == nil:
+		return errors.New("the order does not say which workspace this is")
+	case r.Input == "":
+		c.Order.Spec.Variables = nil
 		return nil
 	}
 	var b []byte
@@ -291,6 +237,7 @@ func readInput(ctx context.Context, c *child) error {
 		return fmt.Errorf("reading the variables of the run: %w", err)
 	}
 	c.log.hide(c.masks, c.input.Masked)
+	c.Order.Spec.Variables = c.input.Variables
 	return nil
 }
 
@@ -319,23 +266,6 @@ func pointCloud(c *child, dir string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, overrideFile), b, 0o600)
-}
-
-// cleanValues removes the variable files that the tool reads automatically: a plan has
-// its values, and the tool compares them.
-func cleanValues(dir string) error {
-	entries, err := fs.ReadDir(os.DirFS(dir), ".")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if values := strings.TrimSuffix(e.Name(), ".json"); values == "terraform.tfvars" || strings.HasSuffix(values, ".auto.tfvars") {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // remoteEnvironment returns the variables by which the tool finds its state.

@@ -66,6 +66,9 @@ func prepareScratch(ctx context.Context, c *child) (prepared, error) {
 	if err := makeFolders(c); err != nil {
 		return p, err
 	}
+	if err := readInput(ctx, c); err != nil {
+		return p, err
+	}
 	if err := c.dir.Fill(sandbox.Tool, func(dir string) error { return fillModule(ctx, c, dir, &p) }); err != nil {
 		return p, err
 	}
@@ -100,9 +103,12 @@ func linkErrored(c *child, module string) error {
 	return c.dir.LinkErrored(module)
 }
 
-// fillModule unpacks the module of an instance below a folder.
+// fillModule unpacks the root module below a folder.
 func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	s := c.Order.Spec.Source
+	if c.isRemote() {
+		return fillUpload(ctx, c, filepath.Join(tool, moduleFolder))
+	}
 	if err := withArchive(ctx, c, func(f *os.File, size int64) error {
 		return archive.Unpack(ctx, f, size, filepath.Join(tool, moduleFolder), archive.Limits{})
 	}); err != nil {
@@ -112,7 +118,7 @@ func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("module %s %s has no folder %q", s.Module, s.Version, s.Path)
 	}
-	if err := cleanModule(dir); err != nil {
+	if err := cleanModule(dir, true); err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
 	}
 	if err := putLockFile(ctx, c, dir); err != nil {
@@ -222,19 +228,19 @@ func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descri
 	return d, err
 }
 
-// cleanModule removes leftovers of the author's runs from a module: values that would take
-// precedence over defaults, states, and the files of init.
-func cleanModule(dir string) error {
+// cleanModule removes the values that the tool reads automatically from a module: they would
+// take precedence over defaults. With all it also removes what else the author's runs left:
+// states, and the files of init.
+func cleanModule(dir string, all bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		name := e.Name()
-		values, _ := strings.CutSuffix(name, ".json")
-		switch {
-		case values == "terraform.tfvars", strings.HasSuffix(values, ".auto.tfvars"), name == ".terraform", name == lockFileName,
-			strings.HasSuffix(name, ".tfstate"), strings.Contains(name, ".tfstate."):
+		values := strings.TrimSuffix(name, ".json")
+		isLeft := name == ".terraform" || name == lockFileName || strings.HasSuffix(name, ".tfstate") || strings.Contains(name, ".tfstate.")
+		if values == "terraform.tfvars" || strings.HasSuffix(values, ".auto.tfvars") || all && isLeft {
 			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 				return err
 			}

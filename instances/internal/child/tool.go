@@ -39,11 +39,13 @@ func runSteps(ctx context.Context, c *child, p prepared) error {
 	switch {
 	case spec.Ref.Kind == lifecycle.RunDrift:
 		return findDrift(ctx, c, p)
-	case spec.Plan != "":
+	case spec.Plan != "" || c.isRemote() && spec.Ref.Kind != lifecycle.RunPlan:
 		if err := fetchApprovedPlan(ctx, c); err != nil {
 			return err
 		}
 		plan = c.dir.Inside(sandbox.Given, planFile)
+	case c.isRemote():
+		return planRemote(ctx, c, p, plan)
 	default:
 		if err := makePlan(ctx, c, p, plan); err != nil {
 			return err
@@ -88,6 +90,9 @@ const lockDiffers = "Provider dependency changes detected"
 // initTool fetches modules and providers, and keeps the dependency lock file that it
 // creates.
 func initTool(ctx context.Context, c *child, p prepared) error {
+	if c.isRemote() {
+		return initUpload(ctx, c, p)
+	}
 	args := []string{"init", "-input=false", "-no-color", valuesFlag(c)}
 	locked := p.locked
 	if locked {
@@ -150,11 +155,20 @@ func findDrift(ctx context.Context, c *child, p prepared) error {
 	return nil
 }
 
-// keepPlan keeps a plan for approval.
-func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
+// readPlan reads the plan file that the tool made.
+func readPlan(c *child) ([]byte, error) {
 	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
-		return fmt.Errorf("reading the plan: %w", err)
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	return b, nil
+}
+
+// keepPlan keeps a plan for approval.
+func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
+	b, err := readPlan(c)
+	if err != nil {
+		return err
 	}
 	shown := &text.Beginning{Max: plantext.Max}
 	errs := &lastLines{log: c.log}
@@ -225,6 +239,10 @@ func fetchApprovedPlan(ctx context.Context, c *child) error {
 }
 
 func applyPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
+	if c.isRemote() {
+		_, err := runShown(ctx, c, p, c.log, c.log, []string{"apply", "-input=false", "-no-color", string(file)}, 0)
+		return err
+	}
 	e, err := runJSON(ctx, c, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
 	if err != nil && e != nil && e.isStalePlan() {
 		return &stopError{lifecycle.Stale, "the state changed since the plan was made"}
