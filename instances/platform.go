@@ -293,22 +293,7 @@ func (l *platform) isRunOver(name string) bool {
 		return false
 	}
 	rec := view.Document.Records[part[0]]
-	switch {
-	case rec == nil:
-		return false
-	case rec.Workspace != "":
-		return hasRemoteEnded(rec, n, attempt)
-	case rec.Run != nil && rec.Run.N == n:
-		return rec.Run.Attempt > attempt
-	case rec.Run != nil && rec.Run.N > n:
-		return true
-	}
-	for _, done := range rec.Runs {
-		if done.N == n && done.Attempt >= attempt {
-			return true
-		}
-	}
-	return false
+	return rec != nil && rec.HasEnded(n, attempt)
 }
 
 // endTime is how long to wait for the end of runs that end with the server.

@@ -77,6 +77,19 @@ func (r *remoteRuns) Document(ctx context.Context) (*lifecycle.Document, error) 
 	return v.Document, runError(err)
 }
 
+// findRun returns a run of a workspace, with its record.
+func (r *remoteRuns) findRun(ctx context.Context, w tfe.Workspace, record string, n int) (*lifecycle.Record, *lifecycle.Run, error) {
+	rec, err := r.findRecord(ctx, w, record)
+	if err != nil {
+		return nil, nil, err
+	}
+	u := rec.FindRun(n)
+	if u == nil {
+		return nil, nil, tfe.ErrNoRun
+	}
+	return rec, u, nil
+}
+
 // findRecord returns the record of a workspace if it has the given ID.
 func (r *remoteRuns) findRecord(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
 	d, err := r.Document(ctx)
@@ -125,7 +138,7 @@ func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, er
 		return tfe.RunView{}, nil
 	}
 	v := tfe.RunView{Record: rec.ID}
-	for _, u := range rec.WorkspaceRuns() {
+	for _, u := range rec.AllRuns() {
 		v.Runs = append(v.Runs, remoteRun(u))
 	}
 	return v, nil
@@ -250,12 +263,11 @@ func runOfAnswer(a lifecycle.Answer, err error) (tfe.Run, error) {
 	if err != nil {
 		return tfe.Run{}, err
 	}
-	for _, u := range a.Record.WorkspaceRuns() {
-		if u.N == a.Run {
-			return remoteRun(u), nil
-		}
+	u := a.Record.FindRun(a.Run)
+	if u == nil {
+		return tfe.Run{}, tfe.ErrNoRun
 	}
-	return tfe.Run{}, tfe.ErrNoRun
+	return remoteRun(u), nil
 }
 
 // Act implements [tfe.Runs].
@@ -294,10 +306,10 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 	var q tfe.RunQueue
 	var all []waiting
 	for id, rec := range d.Records {
-		if rec.Template != lifecycle.WorkspaceTemplate(organization) || !rec.Phase.Live() {
+		if rec.Organization() != organization || !rec.Phase.Live() {
 			continue
 		}
-		for _, u := range rec.WorkspaceRuns() {
+		for _, u := range rec.AllRuns() {
 			switch status := remoteStatus(u); {
 			case status == tfe.RunPlanning || status == tfe.RunApplying:
 				q.Running++
@@ -347,22 +359,6 @@ func remoteScopes(s run.Spec) []rights.Scope {
 		action = rights.Write
 	}
 	return []rights.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
-}
-
-// hasRemoteEnded reports whether an attempt of a workspace is known to have ended, which is
-// any but the active one. A replica whose copy is behind may not know it yet.
-func hasRemoteEnded(rec *lifecycle.Record, n, attempt int) bool {
-	if !rec.Phase.Live() {
-		return true
-	}
-	u := rec.OpenRun(n)
-	switch {
-	case u == nil:
-		return n <= rec.Numbered
-	case u.Attempt != attempt:
-		return u.Attempt > attempt
-	}
-	return !u.Active()
 }
 
 var _ pages.Runs = (*remoteRuns)(nil)

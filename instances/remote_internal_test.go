@@ -112,12 +112,12 @@ func TestRemoteOver(t *testing.T) {
 		{5, 2, false}, {5, 1, true}, {5, 3, false}, // the last: this copy is behind
 		{3, 1, true}, {3, 2, false}, {2, 1, true}, {1, 1, true}, {4, 1, false}, {6, 1, false},
 	} {
-		if got := hasRemoteEnded(rec, tt.n, tt.attempt); got != tt.want {
+		if got := rec.HasEnded(tt.n, tt.attempt); got != tt.want {
 			t.Errorf("attempt %d of run %d is over: %v", tt.attempt, tt.n, got)
 		}
 	}
 	rec.Phase = lifecycle.Destroyed
-	if !hasRemoteEnded(rec, 5, 2) {
+	if !rec.HasEnded(5, 2) {
 		t.Error("a run of a workspace that is gone is not over")
 	}
 }

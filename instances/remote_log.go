@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/internal/driver"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -56,15 +53,11 @@ func followLog(ctx context.Context, changed func() <-chan struct{}, read func() 
 
 // readLog returns the part of a log that exists, from an offset on.
 func (r *remoteRuns) readLog(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
-	rec, err := r.findRecord(ctx, w, record)
+	rec, u, err := r.findRun(ctx, w, record, n)
 	if err != nil {
 		return nil, false, err
 	}
-	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
-	if i < 0 {
-		return nil, false, tfe.ErrNoRun
-	}
-	from, over, err := r.l.driver.PhaseLog(ctx, rec, rec.WorkspaceRuns()[i], p == tfe.PhaseApply, offset)
+	from, over, err := r.l.driver.PhaseLog(ctx, rec, u, p == tfe.PhaseApply, offset)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, over, nil
 	}
@@ -81,15 +74,11 @@ func (r *remoteRuns) readLog(ctx context.Context, w tfe.Workspace, record string
 
 // PlanJSON implements [tfe.Runs].
 func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
-	rec, err := r.findRecord(ctx, w, record)
+	rec, u, err := r.findRun(ctx, w, record, n)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
-	if i < 0 {
-		return nil, tfe.ErrNoRun
-	}
-	ref := driver.PhaseRef(rec, rec.WorkspaceRuns()[i], false)
+	ref := u.PlanRef(rec.ID)
 	repo, err := r.l.driver.WorkspaceRepo(w.Organization, record)
 	if err != nil || ref.Nonce == "" {
 		return nil, err

@@ -82,7 +82,7 @@ func checkCreate(tx *tx, e Create) error {
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
 		return &template.FieldError{Path: "/template", Text: "it has no module to run"}
 	}
-	if isWorkspaceTemplate(t.Name) {
+	if IsWorkspaceTemplate(t.Name) {
 		return &template.FieldError{Path: "/template", Text: "it cannot be launched: it belongs to the workspaces of an organization"}
 	}
 	if e.Forced && !tx.command.Actor.Admin {
@@ -287,7 +287,7 @@ func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 		return newRefusal(ErrDenied, "only an admin adopts an instance")
 	case !isValidID(r.ID):
 		return &template.FieldError{Path: "/record/id", Text: "not the id of an instance"}
-	case r.isWorkspace() || isWorkspaceTemplate(r.Template):
+	case r.Workspace != "" || IsWorkspaceTemplate(r.Template):
 		return &template.FieldError{Path: "/record/template", Text: "only instances are adopted"}
 	case tx.doc.Records[r.ID] != nil:
 		return newRefusal(ErrPhase, "instance %s is there already", r.ID)

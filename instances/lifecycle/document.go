@@ -113,7 +113,7 @@ func (r *Record) size() int {
 // old runs, old events and runs, then outputs, the largest first.
 func (r *Record) shrink() {
 	limit := maxRecord
-	if r.isWorkspace() {
+	if r.Workspace != "" {
 		limit = maxWorkspaceSize
 	}
 	if r.size() <= limit {

@@ -27,7 +27,7 @@ func Check(d *Document) []violation {
 	ofWorkspaces := workspaceRules()
 	for id, r := range d.Records {
 		rules := ofInstances
-		if r.isWorkspace() {
+		if r.Workspace != "" {
 			rules = ofWorkspaces
 		}
 		for i := range rules {
@@ -58,7 +58,7 @@ func checkIdentity(d *Document, id string, r *Record) string {
 	switch {
 	case r.ID != id || !isValidID(id):
 		return "not the id of a record"
-	case !r.isWorkspace() && (isWorkspaceTemplate(r.Template) || len(r.Open) > 0):
+	case r.Workspace == "" && (IsWorkspaceTemplate(r.Template) || len(r.Open) > 0):
 		return "an instance with the template or the runs of a workspace"
 	case !isPhase(r.Phase):
 		return fmt.Sprintf("no such phase: %q", r.Phase)

@@ -24,6 +24,76 @@ func (r *Run) Ref(id string) Ref {
 	return Ref{ID: id, Kind: r.Kind, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
 }
 
+// openRuns returns the runs of a record that have not ended, without [Record.Then].
+func openRuns(r *Record) []*Run {
+	var all []*Run
+	if r.Run != nil {
+		all = append(all, r.Run)
+	}
+	for i := range r.Open {
+		all = append(all, &r.Open[i])
+	}
+	return all
+}
+
+// AllRuns returns the known runs of a record, newest first, without [Record.Then].
+func (r *Record) AllRuns() []*Run {
+	all := openRuns(r)
+	for i := range r.Runs {
+		all = append(all, &r.Runs[i])
+	}
+	slices.SortStableFunc(all, func(a, b *Run) int { return b.N - a.N })
+	return all
+}
+
+// FindRun returns a known run by its number; nil: there is none, or it is kept no longer.
+func (r *Record) FindRun(n int) *Run {
+	for _, run := range r.AllRuns() {
+		if run.N == n {
+			return run
+		}
+	}
+	return nil
+}
+
+// HasEnded reports whether an attempt is known to have ended, which is any but the active
+// one. A replica whose copy is behind may not know it yet.
+func (r *Record) HasEnded(n, attempt int) bool {
+	run := r.FindRun(n)
+	switch {
+	case !r.Phase.Live():
+		return true
+	case run == nil:
+		return n <= max(r.Numbered, r.lastRunNumber())
+	case run.Attempt != attempt:
+		return run.Attempt > attempt
+	}
+	return !run.Active()
+}
+
+// HasPlanWaiting reports whether a run waits for a decision about its plan.
+func (r *Run) HasPlanWaiting() bool {
+	return r.Result == "" && r.Plan != "" && r.Approved == "" && !r.Active()
+}
+
+// PlanRef identifies the attempt that made the plan of a run; without a nonce it is no
+// longer known.
+func (r *Run) PlanRef(id string) Ref {
+	ref := r.Ref(id)
+	if r.Kind != RunApply || r.Planned == 0 {
+		return ref
+	}
+	ref.Kind = RunPlan
+	if r.Attempt > r.Planned { // this attempt applies the plan of that one
+		ref.Attempt = r.Planned
+		ref.Nonce = ""
+		if r.Planned == r.Attempt-1 {
+			ref.Nonce = r.Before
+		}
+	}
+	return ref
+}
+
 // lastRunNumber returns the highest run number of a record.
 func (r *Record) lastRunNumber() int {
 	n := 0
@@ -241,7 +311,7 @@ func ownerKey(o template.Owner) template.Owner {
 
 // queueOwner returns whose usage a run counts for: its owner, or its organization.
 func (r *Record) queueOwner() template.Owner {
-	if r.isWorkspace() {
+	if r.Workspace != "" {
 		return template.Owner{Kind: "organization", ID: r.Template}
 	}
 	return ownerKey(r.Owner)
@@ -357,4 +427,27 @@ func (d *Document) QueuePosition(id string) int {
 		return 0
 	}
 	return 1 + slices.IndexFunc(d.readQueue(d.Clock.At).waiting, func(w *Record) bool { return w.ID == id })
+}
+
+// WaitState is why a run does not proceed.
+type WaitState struct {
+	Reason   string `json:"reason"`          // of the condition [Waiting]; "": it proceeds, or waits for nothing
+	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message  string `json:"message,omitempty"`
+}
+
+// WaitOf returns why a run of a record does not proceed; zero: it does, its plan waits for a
+// decision, or it has ended.
+func (d *Document) WaitOf(r *Record, run *Run) WaitState {
+	switch {
+	case run.Result != "" || run.HasPlanWaiting():
+		return WaitState{}
+	case r.Run == nil || r.Run.N != run.N:
+		return WaitState{Reason: "turn", Message: "runs of this workspace come before it."}
+	}
+	c := r.condition(Waiting)
+	if c.Type == "" {
+		return WaitState{}
+	}
+	return WaitState{c.Reason, d.QueuePosition(r.ID), c.Message}
 }

@@ -80,11 +80,10 @@ type (
 	CloseWorkspace struct{ ID string }
 )
 
-// isWorkspaceTemplate reports whether a template is that of the workspaces of an
+// IsWorkspaceTemplate reports whether a template is that of the workspaces of an
 // organization, which cannot be launched.
-func isWorkspaceTemplate(template string) bool {
-	namespace, _, _ := strings.Cut(template, "/")
-	return namespace == addr.TemplateReserved
+func IsWorkspaceTemplate(template string) bool {
+	return strings.HasPrefix(template, addr.TemplateReserved+"/")
 }
 
 // WorkspaceTemplate returns the name of the template of an organization's workspaces.
@@ -92,21 +91,12 @@ func WorkspaceTemplate(organization string) string {
 	return addr.TemplateReserved + "/" + organization
 }
 
-// isWorkspace reports whether a record is that of a workspace.
-func (r *Record) isWorkspace() bool { return r.Workspace != "" }
-
-// OpenRun returns a run of a workspace that has not ended, by its number; nil if there
-// is none.
-func (r *Record) OpenRun(n int) *Run {
-	if r.Run != nil && r.Run.N == n {
-		return r.Run
+// Organization returns the organization of a workspace's record; "" of an instance's.
+func (r *Record) Organization() string {
+	if r.Workspace == "" {
+		return ""
 	}
-	for i := range r.Open {
-		if r.Open[i].N == n {
-			return &r.Open[i]
-		}
-	}
-	return nil
+	return strings.TrimPrefix(r.Template, addr.TemplateReserved+"/")
 }
 
 // WorkspaceRecord returns the live record of a workspace; nil if there is none.
@@ -122,13 +112,12 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 
 func (e OpenWorkspace) applyTo(tx *tx) (Answer, error) {
 	switch {
-	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
+	case e.Template == nil || e.Digest == "" || !IsWorkspaceTemplate(e.Template.Name):
 		return Answer{}, &template.FieldError{Path: "/template", Text: "not that of an organization"}
 	case e.Workspace == "" || len(e.Workspace) > maxWorkspace:
 		return Answer{}, &template.FieldError{Path: "/workspace", Text: "not the name of a workspace"}
 	}
-	_, organization, _ := strings.Cut(e.Template.Name, "/")
-	if r := tx.doc.WorkspaceRecord(organization, e.Workspace); r != nil {
+	if r := tx.doc.WorkspaceRecord(strings.TrimPrefix(e.Template.Name, addr.TemplateReserved+"/"), e.Workspace); r != nil {
 		return Answer{Status: 200, Record: r}, nil
 	}
 	if err := checkRoom(tx); err != nil {
@@ -145,7 +134,7 @@ func (e OpenWorkspace) applyTo(tx *tx) (Answer, error) {
 // findWorkspace returns the live record of a workspace.
 func findWorkspace(tx *tx, id string) (*Record, error) {
 	r := tx.doc.Records[id]
-	if r == nil || !r.isWorkspace() || !r.Phase.Live() {
+	if r == nil || r.Workspace == "" || !r.Phase.Live() {
 		return nil, newRefusal(ErrNotFound, "no such workspace: %s", clipForeign(id, 64))
 	}
 	return r, nil
@@ -157,15 +146,11 @@ func findRun(tx *tx, id string, n int) (*Record, *Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if run := r.OpenRun(n); run != nil {
-		return r, run, nil
+	run := r.FindRun(n)
+	if run == nil {
+		return nil, nil, newRefusal(ErrNotFound, "no such run: %d", n)
 	}
-	for i := range r.Runs {
-		if r.Runs[i].N == n {
-			return r, &r.Runs[i], nil
-		}
-	}
-	return nil, nil, newRefusal(ErrNotFound, "no such run: %d", n)
+	return r, run, nil
 }
 
 // askedAgain is how long a repeated request returns the same run.
@@ -173,22 +158,12 @@ const askedAgain = 10 * time.Minute
 
 // findRequestedRun returns the number of the run that a request made; 0: none.
 func findRequestedRun(r *Record, key string, now time.Time) int {
-	for _, run := range r.WorkspaceRuns() {
+	for _, run := range r.AllRuns() {
 		if key != "" && run.Ask != nil && run.Ask.Key == key && now.Sub(run.CreatedAt) < askedAgain {
 			return run.N
 		}
 	}
 	return 0
-}
-
-// WorkspaceRuns returns the known runs of a workspace, newest first.
-func (r *Record) WorkspaceRuns() []*Run {
-	all := openRuns(r)
-	for i := range r.Runs {
-		all = append(all, &r.Runs[i])
-	}
-	slices.SortFunc(all, func(a, b *Run) int { return b.N - a.N })
-	return all
 }
 
 // applyTo adds a run, or returns the run of a repeated request.
@@ -228,21 +203,6 @@ func (e Enqueue) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 201, Record: r, Run: n}, nil
 }
 
-// openRuns returns the runs of a workspace that have not ended.
-func openRuns(r *Record) []*Run {
-	var all []*Run
-	if r.Run != nil {
-		all = append(all, r.Run)
-	}
-	for i := range r.Open {
-		all = append(all, &r.Open[i])
-	}
-	return all
-}
-
-// hasPlanWaiting reports whether a run waits for confirmation of its plan.
-func (r *Run) hasPlanWaiting() bool { return r.Plan != "" && r.Approved == "" && !r.Active() }
-
 // advanceRuns makes the next run current: a confirmed plan first, then the oldest.
 // While a plan waits for confirmation, only runs proceed that change nothing without
 // one.
@@ -269,7 +229,7 @@ func advanceRuns(tx *tx, r *Record) {
 
 // hasPlanToConfirm reports whether a plan waits for confirmation and is not just saved.
 func hasPlanToConfirm(r *Record) bool {
-	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.hasPlanWaiting() && !run.Ask.Save })
+	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.HasPlanWaiting() && !run.Ask.Save })
 }
 
 // nextOpenRun returns the index of the open run that is next; -1: none.
@@ -292,13 +252,13 @@ func (e Confirm) applyTo(tx *tx) (Answer, error) {
 		return Answer{}, err
 	case run.Confirmed != nil && run.Confirmed.isSame(tx.command.Actor) && run.Plan == e.Plan:
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
-	case run.Result != "" || !run.hasPlanWaiting():
+	case !run.HasPlanWaiting():
 		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be confirmed", e.N)
 	case e.Plan != run.Plan:
 		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you looked at it")
 	}
 	r = tx.edit(r)
-	run = r.OpenRun(e.N)
+	run = r.FindRun(e.N)
 	run.approve(tx.now)
 	run.Confirmed = new(tx.storedActor())
 	tx.recordEvent(r, "confirmed", run.Plan)
@@ -325,7 +285,7 @@ func (e Discard) applyTo(tx *tx) (Answer, error) {
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "discarded", "")
-	r.OpenRun(e.N).Stopped = new(tx.storedActor())
+	r.FindRun(e.N).Stopped = new(tx.storedActor())
 	closeRun(tx, r, e.N, Discarded, "discarded"+byActor(tx))
 	advanceRuns(tx, r)
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
@@ -358,11 +318,11 @@ func (e CancelOne) applyTo(tx *tx) (Answer, error) {
 		return Answer{}, err
 	case run.isStoppedBy(tx.command.Actor) && (!e.Force || run.Force):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
-	case run.Result != "" || run.hasPlanWaiting() || e.Force && run.Cancel == "":
+	case run.Result != "" || run.HasPlanWaiting() || e.Force && run.Cancel == "":
 		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be cancelled", e.N)
 	}
 	r = tx.edit(r)
-	run = r.OpenRun(e.N)
+	run = r.FindRun(e.N)
 	tx.recordEvent(r, "cancelled", "")
 	if !e.Force {
 		run.Stopped = new(tx.storedActor())
@@ -441,7 +401,7 @@ func keepWorkspacePlan(tx *tx, r *Record, res Result) {
 
 // closeRun moves a run of a workspace to the ended ones.
 func closeRun(tx *tx, r *Record, n int, result, text string) {
-	run := *r.OpenRun(n)
+	run := *r.FindRun(n)
 	if r.Run != nil && r.Run.N == n {
 		r.Run = nil
 		r.unsetCondition(Waiting)
@@ -459,7 +419,7 @@ func closeRun(tx *tx, r *Record, n int, result, text string) {
 func planDeadlines(r *Record) []deadline {
 	var all []deadline
 	for i := range r.Open {
-		if r.Open[i].hasPlanWaiting() {
+		if r.Open[i].HasPlanWaiting() {
 			all = append(all, deadline{deadlinePlan, r.Open[i].EndedAt.Add(planWaits)})
 		}
 	}
@@ -469,7 +429,7 @@ func planDeadlines(r *Record) []deadline {
 // discardOldPlans discards the plans of a workspace that waited too long.
 func discardOldPlans(tx *tx, r *Record) {
 	for _, run := range slices.Clone(r.Open) {
-		if run.hasPlanWaiting() && !run.EndedAt.Add(planWaits).After(tx.now) {
+		if run.HasPlanWaiting() && !run.EndedAt.Add(planWaits).After(tx.now) {
 			closeRun(tx, r, run.N, Discarded, "the plan was not confirmed in time")
 		}
 	}

@@ -18,7 +18,7 @@ func workspaceRules() []rule {
 }
 
 func checkWorkspaceIdentity(d *Document, id string, r *Record) string {
-	if !isWorkspaceTemplate(r.Template) || len(r.Workspace) > maxWorkspace {
+	if !IsWorkspaceTemplate(r.Template) || len(r.Workspace) > maxWorkspace {
 		return "a workspace whose template is that of instances"
 	}
 	return checkIdentity(d, id, r)
@@ -32,7 +32,7 @@ func (d *Document) duplicateWorkspaces() []violation {
 	var all []violation
 	for _, id := range sortedKeys(d.Records) {
 		r := d.Records[id]
-		if !r.isWorkspace() || !r.Phase.Live() {
+		if r.Workspace == "" || !r.Phase.Live() {
 			continue
 		}
 		at := key{r.Template, r.Workspace}

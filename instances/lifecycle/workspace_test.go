@@ -125,7 +125,7 @@ func TestWorkspacePlans(t *testing.T) {
 				w.refused(anna, lifecycle.Confirm{ID: id, N: n, Plan: "sha256:p"}, lifecycle.ErrPhase, "")
 				return
 			}
-			if w.record(id).OpenRun(n) == nil {
+			if run := w.record(id).FindRun(n); run == nil || run.Result != "" {
 				t.Error("the run is not open")
 			}
 		})
@@ -158,7 +158,7 @@ func TestWorkspaceTurns(t *testing.T) {
 	}
 	kept := w.enqueue(id, lifecycle.Ask{Upload: "4", Save: true})
 	w.run(id, changes) // second
-	if w.run(id, changes); w.record(id).OpenRun(kept).Plan == "" {
+	if w.run(id, changes); w.record(id).FindRun(kept).Plan == "" {
 		t.Error("a plan that is kept does not pass one that waits")
 	}
 	w.must(anna, lifecycle.Confirm{ID: id, N: kept, Plan: "sha256:p"})
@@ -319,7 +319,7 @@ func TestWorkspaceReserved(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")
 	n := w.planned(id, lifecycle.Ask{})
-	plan := w.record(id).OpenRun(n).Plan
+	plan := w.record(id).FindRun(n).Plan
 	newer := source("2.0.0")
 	for _, e := range []lifecycle.Event{
 		lifecycle.Approve{ID: id, Plan: plan}, lifecycle.Reject{ID: id}, lifecycle.Cancel{ID: id}, lifecycle.Retry{ID: id}, lifecycle.Protect{ID: id, On: true},
@@ -360,7 +360,7 @@ func (c *chaos) workspaceEvent() lifecycle.Event {
 		})
 	case 3, 4:
 		plan := "sha256:other"
-		if run := r.OpenRun(n); run != nil && c.r.IntN(5) > 0 {
+		if run := r.FindRun(n); run != nil && c.r.IntN(5) > 0 {
 			plan = run.Plan
 		}
 		return lifecycle.Confirm{ID: r.ID, N: n, Plan: plan}

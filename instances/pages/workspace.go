@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -77,10 +76,9 @@ func workspaceOf(r *site.Request) workspaceRef {
 	return workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 }
 
-// workspaceOfRecord returns the workspace of a record; ok is false for an instance.
-func workspaceOfRecord(rec *lifecycle.Record) (workspaceRef, bool) {
-	namespace, organization, _ := strings.Cut(rec.Template, "/")
-	return workspaceRef{organization, rec.Workspace}, namespace == addr.TemplateReserved && rec.Workspace != ""
+// workspaceOfRecord returns the workspace of a record; zero for an instance.
+func workspaceOfRecord(rec *lifecycle.Record) workspaceRef {
+	return workspaceRef{rec.Organization(), rec.Workspace}
 }
 
 func (p workspaceRef) String() string { return p.organization + "/" + p.workspace }
@@ -232,11 +230,11 @@ func workspaceChanges(u *lifecycle.Run) string {
 func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow {
 	var all []workspaceRow
 	for _, rec := range d.Records {
-		p, ok := workspaceOfRecord(rec)
-		if !ok || !rec.Phase.Live() || !r.Grant.May(s.rightTo(rights.Read, p)) {
+		p := workspaceOfRecord(rec)
+		if p == (workspaceRef{}) || !rec.Phase.Live() || !r.Grant.May(s.rightTo(rights.Read, p)) {
 			continue
 		}
-		for _, u := range rec.WorkspaceRuns() {
+		for _, u := range rec.AllRuns() {
 			all = append(all, s.row(p, rec, u))
 		}
 	}
@@ -270,7 +268,7 @@ func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 		return nil, site.NotFound("workspace %s had no run on this server", text.Block(p.String()))
 	}
 	var body workspaceRunsBody
-	for _, u := range rec.WorkspaceRuns() {
+	for _, u := range rec.AllRuns() {
 		body.Rows = append(body.Rows, s.row(p, rec, u))
 	}
 	return &site.Page{Template: "workspace_runs.html", Title: "Runs of " + text.Block(p.String()), Crumbs: s.crumbsAbove(r, p), Body: body}, nil

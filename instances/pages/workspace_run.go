@@ -67,13 +67,9 @@ func (s *workspaces) runIn(r *site.Request) (w workspaceRun, err error) {
 	if w.rec == nil || err != nil || strconv.Itoa(n) != number {
 		return w, none
 	}
-	p, ok := workspaceOfRecord(w.rec)
-	runs := w.rec.WorkspaceRuns()
-	at := slices.IndexFunc(runs, func(u *lifecycle.Run) bool { return u.N == n })
-	if !ok || p != w.workspaceRef || at < 0 {
+	if w.run = w.rec.FindRun(n); w.run == nil || workspaceOfRecord(w.rec) != w.workspaceRef {
 		return w, none
 	}
-	w.run = runs[at]
 	return w, nil
 }
 
@@ -85,11 +81,6 @@ func (w workspaceRun) href(more ...string) string {
 	return w.path(append([]string{w.id()}, more...)...)
 }
 
-// planPending reports whether the plan of a run waits for a decision.
-func planPending(u *lifecycle.Run) bool {
-	return u.Result == "" && u.Plan != "" && u.Approved == "" && !u.Active()
-}
-
 // show is the page of one run.
 func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 	w, err := s.runIn(r)
@@ -97,7 +88,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	u := w.run
-	body := workspaceRunBody{workspaceRow: s.row(w.workspaceRef, w.rec, u), Watch: u.Result == "" && !planPending(u), Still: r.URL.Query().Has("still")}
+	body := workspaceRunBody{workspaceRow: s.row(w.workspaceRef, w.rec, u), Watch: u.Result == "" && !u.HasPlanWaiting(), Still: r.URL.Query().Has("still")}
 	body.Facts = s.facts(body.workspaceRow, u)
 	body.Next = w.describeNext()
 	if u.Plan != "" || u.Result == lifecycle.Done {
@@ -156,35 +147,11 @@ func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
 	return all
 }
 
-// waiting is why a run is not progressing.
-type waiting struct {
-	Reason   string `json:"reason,omitempty"`
-	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
-	Message  string `json:"message,omitempty"`
-}
-
-// whyWaiting returns why the run does not progress; zero: it does, or it has ended.
-func (w workspaceRun) whyWaiting() waiting {
-	u := w.run
-	switch {
-	case u.Result != "" || planPending(u) || u.Active():
-		return waiting{}
-	case w.rec.Run == nil || w.rec.Run.N != u.N:
-		return waiting{Reason: "turn", Message: "runs of this workspace come before it."}
-	}
-	at := slices.IndexFunc(w.rec.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
-	if at < 0 {
-		return waiting{}
-	}
-	c := w.rec.Conditions[at]
-	return waiting{c.Reason, w.doc.QueuePosition(w.rec.ID), text.Block(c.Message)}
-}
-
 // describeNext describes what happens next with the run.
 func (w workspaceRun) describeNext() []string {
-	why := w.whyWaiting()
+	why := w.doc.WaitOf(w.rec, w.run)
 	switch {
-	case planPending(w.run):
+	case w.run.HasPlanWaiting():
 		return []string{"The plan is ready. It is applied once it is confirmed, here or where the run was started."}
 	case why.Position > 0:
 		return []string{fmt.Sprintf("It is number %d in the queue.", why.Position)}
@@ -252,7 +219,7 @@ func (b *workspaceRunBody) decide(w workspaceRun) {
 	switch {
 	case u.Result != "":
 		return
-	case planPending(u):
+	case u.HasPlanWaiting():
 		if b.Plan != nil && !b.Plan.Closed {
 			b.Seen = u.Plan
 			add("confirm")
@@ -327,13 +294,13 @@ func (s *workspaces) streamLog(r *site.Request, to http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	var waits waiting
+	var waits lifecycle.WaitState
 	next := func(ctx context.Context, out *service.Stream) (bool, error) {
 		w, err := s.runIn(r)
 		if err != nil {
 			return true, err
 		}
-		if now := w.whyWaiting(); now != waits {
+		if now := w.doc.WaitOf(w.rec, w.run); now != waits {
 			waits = now
 			out.Send("", "wait", now)
 		}

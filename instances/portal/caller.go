@@ -106,10 +106,6 @@ func (c caller) mayRead(template string) bool {
 		c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: template})
 }
 
-// isReserved reports whether a template stands for the workspaces of remote runs,
-// whose rights are those of their states.
-func isReserved(template string) bool { return strings.HasPrefix(template, "tfe/") }
-
 // isAnonymous reports whether the request came without credentials.
 func (c caller) isAnonymous() bool { return c.grant.Mode == "anonymous" }
 
@@ -150,7 +146,7 @@ func (j judge) role(r *lifecycle.Record) role {
 // the caller's own instances.
 func (c caller) rules(template string) role {
 	var have role
-	if isReserved(template) { // an admin of all instances may view it; it cannot be changed here
+	if lifecycle.IsWorkspaceTemplate(template) { // an admin of all instances may view it; it cannot be changed here
 		if c.grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 			have = reads | administers
 		}

@@ -118,7 +118,7 @@ func (f *feed) freshEvents(d *lifecycle.Document) []api.Event {
 	as := f.c.judgeFor(d)
 	for id, r := range d.Records {
 		before, known := f.newest[id]
-		if isReserved(r.Template) || known && before == reportedOf(r) {
+		if lifecycle.IsWorkspaceTemplate(r.Template) || known && before == reportedOf(r) {
 			continue
 		}
 		have := as.role(r)

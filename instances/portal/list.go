@@ -211,7 +211,7 @@ func (c caller) countInstances(d *lifecycle.Document) (used, shared int) {
 	own := c.owner()
 	for _, record := range d.Records {
 		switch {
-		case !record.Counts() || isReserved(record.Template):
+		case !record.Counts() || lifecycle.IsWorkspaceTemplate(record.Template):
 		case record.Owner.Same(own):
 			used++
 		case c.isOwner(d, record):

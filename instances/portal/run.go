@@ -38,39 +38,17 @@ func findRunOf(needed role) finder[runOf] {
 			return runOf{}, c, err
 		}
 		n, err := strconv.Atoi(r.PathValue("n"))
-		if run := findRun(record, n); err == nil && run != nil {
+		if run := record.FindRun(n); err == nil && run != nil {
 			return runOf{record, run}, c, nil
 		}
 		return runOf{}, c, &service.Error{Status: http.StatusNotFound, Text: "instance " + record.ID + " has no such run, or keeps it no longer"}
 	}
 }
 
-// findRun returns a run by its number; nil: it is no longer known.
-func findRun(r *lifecycle.Record, n int) *lifecycle.Run {
-	for _, u := range runsOf(r) {
-		if u.N == n {
-			return u
-		}
-	}
-	return nil
-}
-
-// runsOf returns the runs of a record, the newest first.
-func runsOf(r *lifecycle.Record) []*lifecycle.Run {
-	var all []*lifecycle.Run
-	if r.Run != nil {
-		all = append(all, r.Run)
-	}
-	for i := range r.Runs {
-		all = append(all, &r.Runs[i])
-	}
-	return all
-}
-
 func listRuns(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	have := r.role(r.view.Document, r.at)
 	doc := api.Runs{Runs: []api.Run{}}
-	for _, u := range runsOf(r.at) {
+	for _, u := range r.at.AllRuns() {
 		doc.Runs = append(doc.Runs, *runDoc(r.at, u, have))
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
@@ -146,7 +124,7 @@ func showLog(s *server, w http.ResponseWriter, r call[runOf]) error {
 		return err
 	}
 	q := r.request.URL.Query() // set by the page that embeds the stream
-	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
+	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: lifecycle.WaitState{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.currentRun(ctx, true)
 		return err
@@ -199,27 +177,9 @@ type tail struct {
 	s     *server
 	r     call[runOf]
 	at    api.LogPosition // attempt 0: nothing was sent yet
-	waits waiting
+	waits lifecycle.WaitState
 	known string          // why it waits, as the reader already knows
 	phase lifecycle.Phase // of the instance; "": not known to the reader
-}
-
-// waiting is why a run is not progressing.
-type waiting struct {
-	Reason   string `json:"reason"`          // of the condition Waiting
-	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
-	Message  string `json:"message,omitempty"`
-}
-
-// waitOf returns why the run of an instance does not progress; zero: it does, or it is
-// not the pending one.
-func waitOf(d *lifecycle.Document, of runOf) waiting {
-	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
-	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
-		return waiting{}
-	}
-	c := of.record.Conditions[i]
-	return waiting{c.Reason, d.QueuePosition(of.record.ID), c.Message}
 }
 
 // currentRun returns the current run, or an error if the caller may no longer see its log. With
@@ -246,7 +206,7 @@ func (t *tail) sendTail(ctx context.Context, out *service.Stream) (bool, error) 
 	if err != nil {
 		return true, err
 	}
-	if now := waitOf(v.Document, of); now != t.waits {
+	if now := v.Document.WaitOf(of.record, of.run); now != t.waits {
 		t.waits = now
 		if now.Reason != t.known || now.Reason == "" {
 			out.Send("", "wait", now)

@@ -255,7 +255,7 @@ func listAdminTemplates(s *server, w http.ResponseWriter, r call[struct{}]) erro
 		byName[e.Template.Name] = &api.AdminTemplate{Template: entryDoc(s, r.caller, d, &e)}
 	}
 	for _, record := range d.Records {
-		if isReserved(record.Template) {
+		if lifecycle.IsWorkspaceTemplate(record.Template) {
 			continue
 		}
 		entry := byName[record.Template]
@@ -292,7 +292,7 @@ func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) erro
 	}
 	doc := api.AdminInstances{Instances: list, Phases: map[string]int{}, ClockHeld: r.view.Document.Clock.Held}
 	for _, record := range r.view.Document.Records {
-		if !isReserved(record.Template) {
+		if !lifecycle.IsWorkspaceTemplate(record.Template) {
 			doc.Phases[string(record.Phase)]++
 		}
 	}

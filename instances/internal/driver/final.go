@@ -176,7 +176,7 @@ func listOwnActs(was, is *lifecycle.Record) []access.Own {
 	address := is.Template + "/" + is.ID // as in the records of package portal
 	if is.Workspace != "" {
 		kind = rights.Kind(addr.KindState)
-		address = strings.TrimPrefix(is.Template, addr.TemplateReserved+"/") + "/" + is.Workspace
+		address = is.Organization() + "/" + is.Workspace
 	}
 	var acts []access.Own
 	for _, run := range addedTo(was.Runs, is.Runs, func(u lifecycle.Run) any { return u.N }) {

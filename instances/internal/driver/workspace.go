@@ -30,7 +30,7 @@ func addRemote(o *Options, s *run.Spec, rec *lifecycle.Record) error {
 	if n.Ask == nil || o.RunID == nil {
 		return fmt.Errorf("run %d of workspace %s: this server does not execute runs", n.N, rec.Workspace)
 	}
-	_, organization, _ := strings.Cut(rec.Template, "/")
+	organization := rec.Organization()
 	s.Run = fmt.Sprintf("%s/%s run %d", organization, rec.Workspace, n.N)
 	s.State = run.StateTFE
 	s.Remote = &run.Remote{
@@ -48,12 +48,12 @@ func addRemote(o *Options, s *run.Spec, rec *lifecycle.Record) error {
 // names, before the next run begins. What cannot be deleted stays.
 func untagOldRuns(ctx context.Context, o *Options, rec *lifecycle.Record) error {
 	repo, _, err := repoOf(o, rec.Template, rec.ID)
-	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
+	if err != nil || rec.Numbered <= len(rec.AllRuns()) {
 		return err
 	}
 	known := map[int]bool{}
 	inputs := map[string]bool{}
-	for _, u := range rec.WorkspaceRuns() {
+	for _, u := range rec.AllRuns() {
 		known[u.N] = true
 		if u.Ask != nil && u.Ask.Input != "" && u.Result == "" {
 			inputs[u.Ask.Input] = true
@@ -79,20 +79,6 @@ func untagOldRuns(ctx context.Context, o *Options, rec *lifecycle.Record) error 
 	})
 }
 
-// PhaseRef returns the attempt that planned or applied in a run of a workspace; without a
-// nonce it is no longer known.
-func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref {
-	ref := u.Ref(rec.ID)
-	if !apply && u.Kind == lifecycle.RunApply { // this attempt applies the plan of that one
-		ref.Kind = lifecycle.RunPlan
-		if u.Attempt > u.Planned {
-			ref.Attempt = u.Planned
-			ref.Nonce = u.Before
-		}
-	}
-	return ref
-}
-
 // PhaseLog returns the existing log of a plan or an apply of a workspace from a byte on,
 // and whether it is complete. Without a log it returns nil.
 func (r *Driver) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
@@ -100,7 +86,11 @@ func (r *Driver) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
 		return nil, over, nil
 	}
-	from, err = r.readLog(ctx, rec, u, PhaseRef(rec, u, apply), offset)
+	ref := u.Ref(rec.ID)
+	if !apply {
+		ref = u.PlanRef(rec.ID)
+	}
+	from, err = r.readLog(ctx, rec, u, ref, offset)
 	return from, over, err
 }
 
@@ -139,12 +129,7 @@ func (r *Driver) readLog(ctx context.Context, rec *lifecycle.Record, u *lifecycl
 
 // Plan returns the plan of a run as text, as masked by its attempt.
 func (r *Driver) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run) ([]byte, error) {
-	ref := u.Ref(rec.ID)
-	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this attempt applies the plan of that one
-		ref.Kind = lifecycle.RunPlan
-		ref.Attempt = u.Planned
-		ref.Nonce = u.Before
-	}
+	ref := u.PlanRef(rec.ID)
 	if ref.Nonce == "" {
 		return nil, shortenedError(rec, u)
 	}
