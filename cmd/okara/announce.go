@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,7 @@ module protocol has no place for one, so for modules okara show and okara list d
 
 func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionYank, evidence.ActionUnyank, "Withdraw a version",
-		`Withdraw a version, or with @* every version there is now, which asks first: the front-end
+		`Withdraw a version, or with @* every version there is now: the front-end
 neither lists nor serves it, so exact pins and lock files that name it fail too.
 Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
 removes the tag, which not every registry allows.
@@ -86,7 +85,7 @@ func (f *announceFlags) addTo(cmd *cobra.Command, action string) {
 	fl.StringVar(&f.an.Actor, "actor", "", "`WHO` makes the change, for the record")
 	fl.StringVar(&f.an.Replacement, "replacement", "", "`VERSION` or address to use instead")
 	if action == evidence.ActionYank {
-		fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask before every version is withdrawn")
+		cli.AddYes(fl, &f.yes)
 		fl.BoolVar(&f.an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
 	}
 }
@@ -98,8 +97,12 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	}
 	an := f.an
 	an.Version = version
-	if version == evidence.AllVersions && an.Action == evidence.ActionYank {
-		if err := reg.Confirm(f.yes, fmt.Sprintf("withdraw every version of %s", address)); err != nil {
+	if an.Action == evidence.ActionYank {
+		ask, what := reg.ConfirmOverwrite, address+"@"+version
+		if version == evidence.AllVersions {
+			ask, what = reg.Confirm, "every version of "+address
+		}
+		if err := ask(f.yes, "withdraw "+what); err != nil {
 			return err
 		}
 	}

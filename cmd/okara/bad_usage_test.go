@@ -203,9 +203,10 @@ func TestBadUsage(t *testing.T) {
 		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
 
 		// Questions without a terminal, and missing arguments.
-		{"yank net/vpc/aws@* --registry REGISTRY", cli.ExitUsage, "withdraw every version of net/vpc/aws needs an answer", "add --yes"},
+		{"yank net/vpc/aws@* --registry REGISTRY", cli.ExitUsage, "cannot ask without a terminal: withdraw every version of net/vpc/aws", "--yes"},
 		{"admin doctor instances --server http://REGISTRY", cli.ExitUsage, "no registry given", "--registry HOST[/PREFIX]"},
-		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "there is no terminal", "--yes"},
+		{"bundle create CUT net/vpc/aws --registry REGISTRY", cli.ExitUsage, "CUT.sig is the signature of an earlier bundle", "--sign-key"},
+		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "without a terminal", "--yes"},
 		{"state unlock REGISTRY/infra/state", cli.ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
 		{"state delete REGISTRY/infra/state", cli.ExitUsage, "--workspace is needed", "usage: okara state delete"},
 		{"sign net/vpc/aws --registry REGISTRY", cli.ExitUsage, "no key given", "usage: okara sign"},
@@ -266,6 +267,7 @@ func newBadUsage(t *testing.T) badUsage {
 	id, _, _ := strings.Cut(mustOkara(t, "keys", "new", "--ed25519", "--dir", keys), "\t")
 	mustWrite(t, settings, []byte("listne = \"127.0.0.1:8080\"\n"))
 	mustOkara(t, "bundle", "create", cut, "net/vpc/aws@1.0.0", "--registry", registry.host)
+	mustWrite(t, cut+".sig", nil)
 	if err := os.Truncate(cut, 4096); err != nil { // between two of its files
 		t.Fatal(err)
 	}

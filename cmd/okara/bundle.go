@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,9 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 			if err != nil {
 				return err
 			}
+			if err := checkOldSignature(args[0], key); err != nil {
+				return err
+			}
 			if err := bundleCreate(cmd.Context(), reg, args[0], args[1:], since, policy); err != nil || key == nil {
 				return err
 			}
@@ -70,6 +74,15 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	policy.addTo(cmd)
 	return cmd
+}
+
+// checkOldSignature refuses a bundle without a signature where that of an earlier one lies, which
+// would only be noticed where the bundle is loaded.
+func checkOldSignature(file string, key *signing.Key) error {
+	if _, err := os.Stat(file + ".sig"); key != nil || err != nil {
+		return nil
+	}
+	return cli.WithHint(cli.UsageError("%s.sig is the signature of an earlier bundle", file), "sign this one too, with --sign-key, or remove %s.sig", file)
 }
 
 func bundleCreate(ctx context.Context, reg *cli.Registries, file string, addresses []string, since string, policy policyFlags) error {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
-	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
@@ -49,6 +48,7 @@ type cliConfig struct {
 	noMirror  bool
 	noDirect  bool
 	write     string
+	yes       bool // do not ask before provider_installation is replaced
 }
 
 func newCLIConfig(reg *cli.Registries) *cobra.Command {
@@ -75,7 +75,8 @@ func newCLIConfig(reg *cli.Registries) *cobra.Command {
 	fl.StringVar(&c.ociMirror, "oci-mirror", "", "`HOST[/PREFIX]` of the registry, to let OpenTofu fetch providers straight from it")
 	fl.BoolVar(&c.noMirror, "no-mirror", false, "leave out the network mirror")
 	fl.BoolVar(&c.noDirect, "no-direct", false, "take providers of other hosts from this server alone, as on machines without internet access")
-	fl.StringVar(&c.write, "write", "", "write to `FILE`, readable by the owner only, instead of printing")
+	fl.StringVar(&c.write, "write", "", "write to `FILE`, readable by the owner only, instead of printing; its other blocks are kept")
+	cli.AddYes(fl, &c.yes)
 	return cmd
 }
 
@@ -101,7 +102,7 @@ func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 	if c.write == "" {
 		return a.PrintExact(map[string]string{"configuration": text}, strings.TrimSuffix(text, "\n"))
 	}
-	if err := files.Replace(c.write, []byte(text), 0o600); err != nil {
+	if err := writeCLIConfig(a, c.write, text, c.yes); err != nil {
 		return fmt.Errorf("write %s: %w", c.write, err)
 	}
 	file, err := filepath.Abs(c.write)

@@ -222,6 +222,38 @@ func TestCLIConfigWrite(t *testing.T) {
 	}
 }
 
+// TestCLIConfigMerges: what people have in the file stays byte for byte; okara's blocks take the
+// place of those with the same name, and what changes is shown without tokens.
+func TestCLIConfigMerges(t *testing.T) {
+	const own = "# mine\r\nplugin_cache_dir = \"$HOME/.cache\"\n\ncredentials \"app.example.net\" { token = \"mine\" }\n" +
+		"credentials \"okara.example.com\" {\n  token = \"old-secret\"\n}\nprovider_installation {\n  filesystem_mirror {\n    path = \"/srv\"\n  }\n}\n# end"
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "dotfiles"), filepath.Join(dir, "tofurc")
+	must.Succeed(t, os.WriteFile(file, []byte(own), 0o600))
+	must.Succeed(t, os.Symlink(file, link))
+	write := func() outcome {
+		token := newFile(t, "token", "new-secret\n")
+		return okara(t, "cli-config", "https://okara.example.com", "--token-file", token, "--write", link)
+	}
+	o := write()
+	got := string(must.Get(os.ReadFile(file))(t))
+	want := strings.Replace(own, "old-secret", "new-secret", 1)
+	want = strings.Replace(want, "  filesystem_mirror {\n    path = \"/srv\"\n  }\n", "  network_mirror {\n    url     = \"https://okara.example.com/mirror/\"\n    exclude = [\"okara.example.com/*/*\"]\n  }\n  direct {}\n", 1)
+	if o.code != cli.ExitOK || got != want {
+		t.Errorf("exit %d: %s\ngot %q\nwant %q", o.code, o.err, got, want)
+	}
+	if strings.Contains(o.err, "secret") || !strings.Contains(o.err, "-   filesystem_mirror {") || !strings.Contains(o.err, "+   token = (hidden)") {
+		t.Errorf("the difference: %s", o.err)
+	}
+	if o := write(); o.code != cli.ExitOK || string(must.Get(os.ReadFile(file))(t)) != want || strings.Contains(o.err, "+ ") {
+		t.Errorf("written again: exit %d: %s", o.code, o.err)
+	}
+	must.Succeed(t, os.WriteFile(file, []byte("credentials {{\n"), 0o600))
+	if o := write(); o.code != cli.ExitUsage || string(must.Get(os.ReadFile(file))(t)) != "credentials {{\n" {
+		t.Errorf("a file that cannot be read: exit %d: %s", o.code, o.err)
+	}
+}
+
 func TestCLIConfigRefuses(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	must.Succeed(t, os.WriteFile(token, []byte("secret\n"), 0o600))

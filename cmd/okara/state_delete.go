@@ -54,6 +54,6 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }

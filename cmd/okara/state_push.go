@@ -22,7 +22,7 @@ const maxState = 512 << 20
 
 func newStatePush(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var force bool
+	var force, yes bool
 	cmd := &cobra.Command{
 		Use:   "push [REPOSITORY] FILE",
 		Short: "Store a state file as the new current version",
@@ -37,6 +37,9 @@ command accepts: check that the file is the state that you know.`,
 		RunE: f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
 			state, err := readState(reg.In, args[1])
 			if err != nil {
+				return err
+			}
+			if err := reg.ConfirmOverwrite(yes, fmt.Sprintf("make %s the current state of workspace %q in %s", args[1], ws, args[0])); err != nil {
 				return err
 			}
 			f.unsealed = true // the only way from an unencrypted state to a sealed one
@@ -60,6 +63,7 @@ command accepts: check that the file is the state that you know.`,
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&force, "force", false, "do not check lineage and serial")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
 

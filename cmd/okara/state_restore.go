@@ -17,7 +17,7 @@ import (
 
 func newStateRestore(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var lostKey bool
+	var lostKey, yes bool
 	cmd := &cobra.Command{
 		Use:   "restore [REPOSITORY] N",
 		Short: "Make the content of version N current again, as a new version",
@@ -46,6 +46,9 @@ read it.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
+			if err := reg.ConfirmOverwrite(yes, fmt.Sprintf("make version %d the current state of workspace %q in %s", n, ws, args[0])); err != nil {
+				return err
+			}
 			var v statebackend.Version
 			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(fmt.Sprintf("restore of version %d", n), reg.UserAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Restore(cmd.Context(), old, lostKey)
@@ -61,6 +64,7 @@ read it.`,
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&lostKey, "force", false, "go on although no key opens the current version")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
 

@@ -62,7 +62,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end whatever lock is held")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// onTerminal runs a command line whose stdout and stderr are a terminal, and returns what the
-// terminal shows.
-func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, shown string) {
+// onTerminal runs a command line whose stdout and stderr are a terminal, and stdin where an
+// answer is typed, and returns what the terminal shows.
+func onTerminal(t *testing.T, answer string, env map[string]string, args ...string) (code int, shown string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -35,7 +35,12 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, 
 		all <- string(b)
 	}()
 	home := t.TempDir()
-	code = runCommand(t.Context(), args, strings.NewReader(""), terminal, terminal, func(name string) string {
+	var in io.Reader = strings.NewReader("")
+	if answer != "" {
+		in = terminal
+		must.Get(master.WriteString(answer + "\n"))(t)
+	}
+	code = runCommand(t.Context(), args, in, terminal, terminal, func(name string) string {
 		if name == "HOME" {
 			return home
 		}
@@ -51,17 +56,17 @@ func TestTerminal(t *testing.T) {
 	host, module := newWrites(t).host, newModuleDir(t)
 	mustWrite(t, filepath.Join(module, "prod.tfvars"), []byte("a = 1\n"))
 	publish := []string{"publish", "module", module, "net/vpc/aws", "1.0.0", "--registry", host}
-	code, shown := onTerminal(t, nil, publish...)
+	code, shown := onTerminal(t, "", nil, publish...)
 	if code != cli.ExitOK || !strings.Contains(shown, "\x1b[33mwarning:\x1b[0m held back") || !strings.Contains(shown, "net/vpc/aws 1.0.0 (packing)") {
 		t.Errorf("exit %d, without a bar or the colour of the warning: %q", code, shown)
 	}
 	mustWrite(t, filepath.Join(module, "more.tf"), []byte("locals {}\n"))
-	if code, shown := onTerminal(t, nil, publish...); code != cli.ExitConflict || !strings.Contains(shown, "\x1b[31mokara:\x1b[0m publish net/vpc/aws") || !strings.Contains(shown, "\x1b[36mhint:\x1b[0m ") {
+	if code, shown := onTerminal(t, "", nil, publish...); code != cli.ExitConflict || !strings.Contains(shown, "\x1b[31mokara:\x1b[0m publish net/vpc/aws") || !strings.Contains(shown, "\x1b[36mhint:\x1b[0m ") {
 		t.Errorf("exit %d, without the colours of a failure: %q", code, shown)
 	}
 	one := newFile(t, "one", `{"version":4,"serial":1,"lineage":"a","resources":[]}`)
 	two := newFile(t, "two", `{"version":4,"serial":2,"lineage":"a","resources":[{"mode":"managed","type":"x","name":"y","provider":"p","instances":[{"attributes":{}}]}]}`)
-	if code, shown := onTerminal(t, nil, "state", "diff", one, two); code != cli.ExitOK || !strings.Contains(shown, "\x1b[32m+ x.y\x1b[0m") {
+	if code, shown := onTerminal(t, "", nil, "state", "diff", one, two); code != cli.ExitOK || !strings.Contains(shown, "\x1b[32m+ x.y\x1b[0m") {
 		t.Errorf("exit %d, without the colour of what was added: %q", code, shown)
 	}
 	dir := filepath.Join(t.TempDir(), "registry.opentofu.org", "acme", "dns")
@@ -70,17 +75,47 @@ func TestTerminal(t *testing.T) {
 	b := must.Get(os.ReadFile(filepath.Join(newRelease(t, 1, 1<<20), zip)))(t)
 	mustWrite(t, filepath.Join(dir, zip), b)
 	mirror := []string{"mirror", "acme/dns", "--from", filepath.Dir(filepath.Dir(filepath.Dir(dir))), "--allow-unsigned", "--registry", host}
-	if code, shown := onTerminal(t, nil, mirror...); code != cli.ExitOK || !strings.Contains(shown, "versions ") || !strings.Contains(shown, "1 / 1") {
+	if code, shown := onTerminal(t, "", nil, mirror...); code != cli.ExitOK || !strings.Contains(shown, "versions ") || !strings.Contains(shown, "1 / 1") {
 		t.Errorf("exit %d, without a bar of versions: %q", code, shown)
 	}
 	for name, shown := range map[string]string{
-		"NO_COLOR": second(onTerminal(t, map[string]string{"NO_COLOR": "1"}, "state", "diff", one, two)),
+		"NO_COLOR": second(onTerminal(t, "", map[string]string{"NO_COLOR": "1"}, "state", "diff", one, two)),
 		"a pipe":   okara(t, publish...).err + okara(t, "state", "diff", one, two).out + okara(t, mirror...).err,
-		"--quiet":  strings.ReplaceAll(second(onTerminal(t, map[string]string{"NO_COLOR": "1"}, append(publish, "--quiet")...)), "\r", ""),
+		"--quiet":  strings.ReplaceAll(second(onTerminal(t, "", map[string]string{"NO_COLOR": "1"}, append(publish, "--quiet")...)), "\r", ""),
 	} {
 		if strings.Contains(shown, "\x1b") || strings.Contains(shown, "(packing)") || shown == "" {
 			t.Errorf("%s: %q", name, shown)
 		}
+	}
+}
+
+// TestAsks: on a terminal, what replaces or ends something asks first, and a "no" changes
+// nothing; --yes answers, and where nobody can answer, scripts go on.
+func TestAsks(t *testing.T) {
+	w := newWrites(t)
+	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", w.host)
+	state := newFile(t, "state", `{"version":4,"serial":1,"lineage":"a","resources":[]}`)
+	config := newFile(t, "config", "provider_installation {\n  direct {}\n}\n")
+	for _, args := range [][]string{
+		{"state", "push", w.host + "/infra/state", state},
+		{"state", "restore", w.host + "/infra/state", "1"},
+		{"yank", "net/vpc/aws@1.0.0", "--registry", w.host},
+		{"cli-config", "https://okara.example.com", "--write", config},
+	} {
+		name := strings.Join(args[:2], " ")
+		if args[1] == "restore" {
+			mustOkara(t, "state", "push", w.host+"/infra/state", state)
+		}
+		before := w.n.Load()
+		if code, shown := onTerminal(t, "n", nil, args...); code != cli.ExitFailure || !strings.Contains(shown, "? [y/N] ") || w.n.Load() != before {
+			t.Errorf("%s: exit %d, %d writes after a no: %q", name, code, w.n.Load()-before, shown)
+		}
+		for answer, args := range map[string][]string{"y": args, "n": append(args, "--yes")} {
+			if code, shown := onTerminal(t, answer, nil, args...); code != cli.ExitOK || strings.Contains(shown, "[y/N]") == (answer == "n") {
+				t.Errorf("%s: exit %d: %q", name, code, shown)
+			}
+		}
+		mustOkara(t, args...)
 	}
 }
 

@@ -282,6 +282,6 @@ cannot be seen, so deleting it requires --force.
 	}
 	f.addTo(reg, cmd, true)
 	cmd.Flags().BoolVar(&force, "force", false, "delete it with resources in its state as well")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }

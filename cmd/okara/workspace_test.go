@@ -52,7 +52,7 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, cli.ExitUsage, "^$", "(?s)want KEY or KEY=VALUE.*hint: write --tag network"},
 		{"no organization", serveToken, []string{"list", "acme/x"}, cli.ExitUsage, "^$", "name of an organization"},
 		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "404"},
-		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, cli.ExitUsage, "^$", "add --yes"},
+		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, cli.ExitUsage, "^$", "confirm with --yes"},
 		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""},
 		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""}, // the first answer may have been lost
 		{"delete what is not there", serveToken, []string{"delete", "acme/none", "--yes"}, cli.ExitNotFound, "^$", "hint: .okara workspace list"},

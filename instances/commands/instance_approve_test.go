@@ -44,7 +44,7 @@ func TestInstanceApproveShows(t *testing.T) {
 	must.Succeed(t, json.Unmarshal([]byte(`{"before":100000,"after":520000,"currency":"EUR","priced":2,"unpriced":3}`), &planned.Cost))
 	h.Store.Finish(t, id, planned)
 	code, _, errOut := h.as(t, "approve-b", "instance", "approve", id)
-	if code != cli.ExitUsage || !strings.Contains(errOut, "add --yes") {
+	if code != cli.ExitUsage || !strings.Contains(errOut, "confirm with --yes") {
 		t.Errorf("without a terminal: %d %s", code, errOut)
 	}
 	for _, want := range []string{

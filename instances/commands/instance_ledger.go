@@ -63,7 +63,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	fl.StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` of the states; repeatable (OKARA_STATE_KEYS)")
 	fl.StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` of the states; repeatable (OKARA_STATE_IDENTITIES)")
 	fl.BoolVar(&accept, "accept", false, "let it count")
-	fl.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cli.AddYes(fl, &yes)
 	return cmd
 }
 

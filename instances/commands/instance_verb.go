@@ -77,6 +77,7 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var w waitFlags
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "destroy ID",
 		Short: "Destroy an instance",
@@ -94,6 +95,9 @@ limits how long the command waits for that.
 			if err := w.checkTimeout(); err != nil {
 				return err
 			}
+			if err := reg.ConfirmOverwrite(yes, "destroy instance "+args[0]+" and all that it created"); err != nil {
+				return err
+			}
 			instance, err := c.Destroy(ctx, args[0])
 			if err != nil {
 				return err
@@ -106,6 +110,7 @@ limits how long the command waits for that.
 	}
 	f.addTo(reg, cmd, true)
 	w.addTo(cmd, "nothing is left")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
 

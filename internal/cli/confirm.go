@@ -17,7 +17,7 @@ type Removal struct{ DryRun, yes bool }
 // Add gives a command the flags.
 func (r *Removal) Add(f *pflag.FlagSet) {
 	f.BoolVar(&r.DryRun, "dry-run", false, "print what would be removed, and change nothing")
-	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	AddYes(f, &r.yes)
 }
 
 // Removes reports whether the contents of plan are to be removed: not with --dry-run, not
@@ -34,6 +34,18 @@ func (a *App) Removes(r Removal, plan, question string) (bool, error) {
 	return err == nil, err
 }
 
+// ConfirmOverwrite asks on a terminal before something is replaced or ended, unless yes is set
+// by --yes. Without a terminal it goes on, as scripts expect.
+func (a *App) ConfirmOverwrite(yes bool, question string) error {
+	if in, ok := a.In.(*os.File); !ok || !IsTerminal(in) {
+		return nil
+	}
+	return a.Confirm(yes, question)
+}
+
+// AddYes gives a command the flag that answers its question.
+func AddYes(f *pflag.FlagSet, yes *bool) { f.BoolVarP(yes, "yes", "y", false, "do not ask") }
+
 // Confirm asks on the terminal, unless yes is set by --yes.
 func (a *App) Confirm(yes bool, question string) error {
 	if yes {
@@ -41,7 +53,7 @@ func (a *App) Confirm(yes bool, question string) error {
 	}
 	in, ok := a.In.(*os.File)
 	if !ok || !IsTerminal(in) {
-		return WithHint(UsageError("%s needs an answer and there is no terminal", question), "add --yes to go on without being asked")
+		return WithHint(UsageError("cannot ask without a terminal: %s", question), "confirm with --yes")
 	}
 	fmt.Fprintf(a.Err, "%s? [y/N] ", question)
 	answer, err := ReadLine(in)
