@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -23,43 +22,6 @@ func needRivals(t *testing.T) {
 	if os.Getenv(rivalsVar) == "" {
 		t.Skip(rivalsVar + " is not set; `make interop` sets it: the tools look every 16 s for a lock that is held, so this takes minutes, too long for `make test`")
 	}
-}
-
-// TestCloudRivals starts applies of one workspace by both tools at once at two servers, all
-// with one token. No two may be inside together, and with a lock timeout each finishes: one
-// version for each, and no lock is left.
-//
-// Shows: cloud 5 | 12 applies of both tools, two servers, one token; without `-lock-timeout` exit
-// code 1
-func TestCloudRivals(t *testing.T) {
-	needRivals(t)
-	set := must(findTools())(t)
-	c := newCloud(t, set, set.tofu)
-	each := []*cloud{c, c.other()}
-	registry := c.registry()
-	_, one := c.serve("one", registry, "127.0.0.1:0")
-	_, two := c.serve("two", registry, "127.0.0.1:0")
-	servers := []string{one, two}
-	log := filepath.Join(c.dir, "log")
-	const applies = 12
-	for i := range applies {
-		c.folder(fmt.Sprint(i), "cloud", `name = "shop"`, c.logged(fmt.Sprint(i), log))
-		each[i%2].must(fmt.Sprint(i), servers[i/2%2], "init")
-	}
-	var group sync.WaitGroup
-	for i := range applies {
-		group.Go(func() {
-			if out, err := each[i%2].run(fmt.Sprint(i), servers[i/2%2], "apply", "-auto-approve", "-lock-timeout=10m", "-var", fmt.Sprintf("text=%d", i)); err != nil {
-				t.Errorf("apply %d: %v\n%s", i, err, out)
-			}
-		})
-	}
-	group.Wait()
-	checkSections(t, log, applies)
-	if got := c.versions(registry); got != applies {
-		t.Errorf("there are %d versions, want %d", got, applies)
-	}
-	c.unlocked(registry)
 }
 
 // logged returns a command that writes to a file when it begins and when it ends.
@@ -130,33 +92,6 @@ func (c *cloud) release(hold string) {
 // Shows: cloud 7 | a lock that is forcibly ended during an apply, also between snapshots
 func TestCloudOvertaken(t *testing.T) { eachTool(t, testCloudOvertaken) }
 
-func testCloudOvertaken(t *testing.T, c *cloud) {
-	_, at := c.serve("one", c.registry(), "127.0.0.1:0")
-	other := c.other()
-	hold, inside := c.held("first")
-	c.folder("second", "cloud", `name = "shop"`, "true")
-	c.must("first", at, "init")
-	other.must("second", at, "init")
-	first := c.begin("first", at, inside)
-	out, err := other.run("second", at, "plan")
-	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != 1 || !strings.Contains(out, "lock") {
-		t.Errorf("a second command is not kept out: %v\n%s", err, out)
-	}
-	other.must("second", at, "force-unlock", "-force", "acme/shop")
-	other.must("second", at, "apply", "-auto-approve", "-var", "text=second")
-	c.release(hold)
-	if e := <-first; e.err == nil {
-		t.Errorf("the overtaken apply believes that it is done:\n%s", e.out)
-	}
-	if _, err := os.Stat(filepath.Join(c.dir, "first", "errored.tfstate")); err != nil {
-		t.Error(err)
-	}
-	if got := other.must("second", at, "output", "-no-color", "-raw", "text"); got != "second" {
-		t.Errorf("the state is that of %q", got)
-	}
-	other.must("second", at, "plan", "-detailed-exitcode", "-var", "text=second")
-}
-
 // TestCloudSnapshotsOvertaken is TestCloudOvertaken for an apply that stores a state every 20
 // seconds, the minimum of the tools: one before its lock is ended, and none afterwards.
 //
@@ -164,33 +99,44 @@ func testCloudOvertaken(t *testing.T, c *cloud) {
 // Shows: cloud 13
 func TestCloudSnapshotsOvertaken(t *testing.T) {
 	needRivals(t)
-	eachTool(t, testCloudSnapshotsOvertaken)
+	eachTool(t, func(t *testing.T, c *cloud) {
+		c.snapshots = "1s"
+		testCloudOvertaken(t, c)
+	})
 }
 
-func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
-	c.snapshots = "1s"
+// slowly adds steps of 21 seconds before and after the held one.
+func (c *cloud) slowly(folder string) {
+	c.t.Helper()
+	main := filepath.Join(c.dir, folder, "main.tf")
+	text := must(os.ReadFile(main))(c.t)
+	var steps strings.Builder
+	for i, after := range map[int]string{0: "start", 2: "one", 3: "step2", 4: "step3"} {
+		fmt.Fprintf(&steps, "resource \"terraform_data\" \"step%d\" {\n  input = terraform_data.%s.id\n  provisioner \"local-exec\" {\n    command = \"sleep 21\"\n  }\n}\n", i, after)
+	}
+	steps.WriteString("resource \"terraform_data\" \"start\" {}\n")
+	const held = `resource "terraform_data" "one" {`
+	succeed(c.t, os.WriteFile(main, []byte(strings.Replace(string(text), held, steps.String()+held+"\n  depends_on = [terraform_data.step0]", 1)), 0o644))
+}
+
+func testCloudOvertaken(t *testing.T, c *cloud) {
 	registry := c.registry()
 	_, at := c.serve("one", registry, "127.0.0.1:0")
 	other := c.other()
 	hold, inside := c.held("first")
-	main := filepath.Join(c.dir, "first", "main.tf")
-	text := must(os.ReadFile(main))(t)
-	var steps strings.Builder // before and after the held step
-	for i, after := range []string{"terraform_data.start", "terraform_data.step0", "terraform_data.one", "terraform_data.step2", "terraform_data.step3"} {
-		if i == 1 {
-			continue
-		}
-		fmt.Fprintf(&steps, "resource \"terraform_data\" \"step%d\" {\n  input = %s.id\n  provisioner \"local-exec\" {\n    command = \"sleep 21\"\n  }\n}\n", i, after)
+	if c.snapshots != "" {
+		c.slowly("first")
 	}
-	steps.WriteString("resource \"terraform_data\" \"start\" {}\n")
-	whole := strings.Replace(string(text), `resource "terraform_data" "one" {`, steps.String()+"resource \"terraform_data\" \"one\" {\n  depends_on = [terraform_data.step0]", 1)
-	succeed(t, os.WriteFile(main, []byte(whole), 0o644))
 	c.folder("second", "cloud", `name = "shop"`, "true")
 	c.must("first", at, "init")
 	other.must("second", at, "init")
 	first := c.begin("first", at, inside)
-	if got := c.versions(registry); got < 1 {
-		t.Errorf("%d versions were stored while the apply ran", got)
+	if c.snapshots != "" && c.versions(registry) < 1 {
+		t.Error("no version was stored while the apply ran")
+	}
+	out, err := other.run("second", at, "plan")
+	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != 1 || !strings.Contains(out, "lock") {
+		t.Errorf("a second command is not kept out: %v\n%s", err, out)
 	}
 	other.must("second", at, "force-unlock", "-force", "acme/shop")
 	other.must("second", at, "apply", "-auto-approve", "-var", "text=second")

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -92,62 +91,4 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 			c.must("app", at, "plan", "-detailed-exitcode")
 		})
 	}
-}
-
-// TestCloudDoors uses one state through cloud, backend "http" and `okara tofu`, alternately and
-// at once: it is one state with one lock.
-//
-// Shows: cloud 4 | one state through all APIs, in turn and concurrently
-func TestCloudDoors(t *testing.T) {
-	needRivals(t)
-	eachTool(t, testCloudDoors)
-}
-
-func testCloudDoors(t *testing.T, c *cloud) {
-	registry := c.registry()
-	_, at := c.serve("one", registry, "127.0.0.1:0")
-	state := "http://" + at + "/state/acme/shop"
-	http := func(lock, method, unlock string) string {
-		return fmt.Sprintf("  backend \"http\" {\n    address        = %q\n    lock_address   = %q\n    unlock_address = %[2]q\n    lock_method    = %q\n    unlock_method  = %q\n  }\n", state, lock, method, unlock)
-	}
-	doors := []struct{ name, where string }{
-		{"cloud", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)},
-		{"http", http(state, "LOCK", "UNLOCK")},
-		{"gitlab", http(state+"/lock", "POST", "DELETE")},
-		{"oci", fmt.Sprintf("  backend \"oci\" {\n    repository = %q\n  }\n", registry+"/state/acme")},
-	}
-	wrapped := *c
-	wrapped.tool, wrapped.before = c.set.okara, []string{"tofu"}
-	wrapped.env = []string{"OKARA_TOFU=" + c.tool, "TF_WORKSPACE=shop"}
-	each := []*cloud{c, c, c, &wrapped}
-	log := filepath.Join(c.dir, "log")
-	apply := func(folder string, by *cloud, text string) {
-		if out, err := by.run(folder, at, "apply", "-auto-approve", "-lock-timeout=10m", "-var", "text="+text); err != nil {
-			t.Errorf("%s: %v\n%s", folder, err, out)
-		}
-	}
-	const rounds = 2
-	for i, d := range doors {
-		for n := range rounds {
-			folder := fmt.Sprint(d.name, n)
-			c.configure(folder, d.where, c.logged(folder, log))
-			each[i].must(folder, at, "init")
-		}
-		apply(d.name+"0", each[i], d.name)
-		for j, other := range doors[:i] {
-			each[j].must(other.name+"0", at, "plan", "-detailed-exitcode", "-var", "text="+d.name)
-		}
-	}
-	var group sync.WaitGroup
-	for i, d := range doors {
-		for n := range rounds {
-			group.Go(func() { apply(fmt.Sprint(d.name, n), each[i], fmt.Sprint(d.name, " at once ", n)) })
-		}
-	}
-	group.Wait()
-	checkSections(t, log, len(doors)*(rounds+1))
-	if got := c.versions(registry); got < len(doors)*(rounds+1) {
-		t.Errorf("there are %d versions, want one of each apply", got)
-	}
-	c.unlocked(registry)
 }

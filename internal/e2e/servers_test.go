@@ -138,11 +138,13 @@ func (f *fleet) httpDoor() string {
 `, f.at)
 }
 
-// TestServers lets applies of stock OpenTofu contend for one state through two and three
-// servers, any of which can answer a request, and which are killed and restarted every few
+// TestServers lets applies of stock OpenTofu, and of Terraform where a cloud block names the
+// state, contend for one state through two and three servers, any of which can answer a request, and which are killed and restarted every few
 // seconds. No two applies are inside together, none fails, each writes on top of the previous
 // one, and no lock is left.
 //
+// Shows: cloud 5 | applies of both tools at once, several servers, one token; without
+// `-lock-timeout` exit code 1
 // Shows: servers 1 | stock OpenTofu with `http` and `cloud`, two and three servers, requests to any
 // of them, killed and restarted one after the other; on distribution 3.1, the built-in registry,
 // and distribution 2.8 where it is installed: never two holders of the lock, no apply fails, no
@@ -228,9 +230,13 @@ func (w contest) run(registry string) {
 	if w.door == "cloud" {
 		where = fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)
 	}
+	tools := []*cloud{w.cloud, w.cloud}
+	if w.door == "cloud" {
+		tools[1] = w.other()
+	}
 	for i := range w.runs {
 		w.configure(fmt.Sprint(i), where, w.logged(fmt.Sprint(i), log))
-		w.must(fmt.Sprint(i), f.at, "init")
+		tools[i%2].must(fmt.Sprint(i), f.at, "init")
 	}
 	began := time.Now()
 	done := make(chan struct{})
@@ -241,7 +247,7 @@ func (w contest) run(registry string) {
 		group.Go(func() {
 			for left.Add(-1) >= 0 && !w.t.Failed() {
 				// The text names the writer, and differs each time.
-				out, err := w.cloud.run(fmt.Sprint(i), f.at, "apply", "-auto-approve", "-lock-timeout=1h", "-var", fmt.Sprintf("text=%d-%d", i, time.Now().UnixNano()))
+				out, err := tools[i%2].run(fmt.Sprint(i), f.at, "apply", "-auto-approve", "-lock-timeout=1h", "-var", fmt.Sprintf("text=%d-%d", i, time.Now().UnixNano()))
 				if err != nil {
 					failed.Add(1)
 					w.t.Errorf("run %d: %v\n%s", i, err, out)

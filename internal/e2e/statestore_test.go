@@ -233,6 +233,7 @@ func insider(log string) (rival int, inside bool) {
 // TestStateStoreDoors lets the state store, the wrapper, `cloud` and the http backend contend
 // for one workspace. It is one state with one lock.
 //
+// Shows: cloud 4 | one state through all APIs, in turn and concurrently
 // Shows: jobs 6a
 func TestStateStoreDoors(t *testing.T) {
 	needInterop(t, statesVar)
@@ -246,6 +247,9 @@ func TestStateStoreDoors(t *testing.T) {
 	wrapper := named.wrapper()
 	repository := registry + "/state/acme"
 	url := "http://" + server + "/state/acme/shop"
+	http := func(lock, method, unlock string) string {
+		return fmt.Sprintf("  backend \"http\" {\n    address        = %q\n    lock_address   = %q\n    unlock_address = %[2]q\n    lock_method    = %q\n    unlock_method  = %q\n  }\n", url, lock, method, unlock)
+	}
 	doors := []struct {
 		name, where string
 		home        *cloud
@@ -254,7 +258,8 @@ func TestStateStoreDoors(t *testing.T) {
 		{"store", fmt.Sprintf(storeBlock, repository, "    lock_timeout = \"30m\"\n"), c},
 		{"store-2", fmt.Sprintf(storeBlock, repository, "    lock_timeout = \"30m\"\n"), c},
 		{"wrapper", fmt.Sprintf("  backend \"oci\" {\n    repository = %q\n  }\n", repository), wrapper},
-		{"http", fmt.Sprintf("  backend \"http\" {\n    address        = %q\n    lock_address   = %[1]q\n    unlock_address = %[1]q\n    lock_method    = \"LOCK\"\n    unlock_method  = \"UNLOCK\"\n  }\n", url), tofu},
+		{"http", http(url, "LOCK", "UNLOCK"), tofu},
+		{"gitlab", http(url+"/lock", "POST", "DELETE"), tofu},
 	}
 	for i, d := range doors {
 		d.home.configure(d.name, d.where, c.logged(d.name, log))

@@ -9,13 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
 // stateOf is a state without resources.
@@ -34,7 +27,6 @@ type command struct {
 	client
 	name string // of the workspace
 	id   string // as the command received it
-	sent []string
 }
 
 // begin starts a command for a workspace of acme: the first requests of each process,
@@ -50,7 +42,6 @@ func (c client) begin(name string) *command {
 // send sends a request, and repeats it while the answer is 5xx.
 func (c *command) send(method, path string, body any) reply {
 	c.t.Helper()
-	c.sent = append(c.sent, method+" "+shape(path))
 	for range 5 {
 		if a := c.do(method, path, body); a.status < 500 {
 			return a
@@ -58,24 +49,6 @@ func (c *command) send(method, path string, body any) reply {
 	}
 	c.t.Fatalf("%s %s is answered with 5xx for ever", method, path)
 	return reply{}
-}
-
-// shape is a path without the parts that differ from run to run.
-func shape(path string) string {
-	path, _, _ = strings.Cut(path, "?")
-	part := strings.Split(path, "/")
-	for i, p := range part {
-		switch {
-		case strings.HasPrefix(p, "ws-"), strings.HasPrefix(p, "sv-"), strings.HasPrefix(p, "wsout-"):
-			part[i] = "{id}"
-		case i > 0 && part[i-1] == "uploads":
-			part[i] = "{token}"
-		}
-	}
-	if strings.Contains(path, "/api/v2/") {
-		return strings.Join(part[5:], "/")
-	}
-	return strings.Join(part, "/")
 }
 
 func (c *command) must(status int, method, path string, body any) reply {
@@ -175,40 +148,4 @@ func (c client) apply(name, state string) *command {
 		c.t.Fatalf("unlock: %d %s", a.status, a.body)
 	}
 	return cmd
-}
-
-// TestRequests counts the requests of the tools' commands, on the wire and at the
-// registry.
-//
-// Shows: cloud 2
-func TestRequests(t *testing.T) {
-	count := &ocitest.Count{}
-	host := newRegistry(t)
-	now := time.Now()
-	still := func(o *tfe.Options) { o.Now = func() time.Time { return now } } // all at the same time
-	tool := newTool(t, newServer(t, host, setup{via: count, change: still}))
-	tool.create("prod")
-	tool.apply("prod", stateOf("a", 1)) // includes the requests that a process sends once
-	count.Take()
-	cmd := tool.apply("prod", stateOf("a", 2))
-	want := []string{
-		"GET ping", "GET organizations/acme/entitlement-set",
-		"GET organizations/acme/workspaces/prod", "GET organizations/acme/workspaces/prod",
-		"POST workspaces/{id}/actions/lock",
-		"GET workspaces/{id}/current-state-version", "GET state-versions/{id}/download",
-		"POST workspaces/{id}/state-versions", "GET state-versions/{id}",
-		"POST workspaces/{id}/actions/unlock",
-	}
-	if diff := cmp.Diff(want, cmd.sent); diff != "" {
-		t.Errorf("requests of an apply (-want +got):\n%s", diff)
-	}
-	// Two reads of the workspace and the start of the lock: one list. The lock: a
-	// claim, two lists, a marker. The current state: its manifest, which another process
-	// may have written. The announcement: a list. The write: blob, version, list,
-	// pointer. The release: a deletion, and a list for claims of another process that may
-	// have taken over.
-	atRegistry := map[string]int{"GET tags": 6, "GET manifest": 1, "PUT manifest": 4, "POST upload": 1, "DELETE manifest": 1}
-	if diff := cmp.Diff(atRegistry, count.Take()); diff != "" {
-		t.Errorf("requests at the registry (-want +got):\n%s", diff)
-	}
 }
