@@ -13,42 +13,47 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
+// eachScript runs a test with script and without.
+func eachScript(t *testing.T, test func(t *testing.T, b *webtest.Browser, script bool)) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) { test(t, b, script) })
+	}
+}
+
 // TestBrowserFailed launches an instance that fails, reads the reason on its page, changes
 // one value, keeps a secret without typing it again, and launches again.
 func TestBrowserFailed(t *testing.T) {
-	b := webtest.New(t)
-	for _, script := range []bool{true, false} {
-		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
-			tab.Wait("The link that you followed")
-			tab.To("secret")
-			tab.Press("hunter2hunter2")
-			tab.To("Launch")
-			tab.Enter()
-			tab.Wait("Log of run 1")
-			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
-			d.Store.Start(t, id)
-			d.Results.Append("Error: Invalid value for variable: zone c has no large ones\n")
-			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable: zone c has no large ones", Permanent: true})
-			tab.Wait("Fix and retry")
-			tab.Wait("Failed while creating: Invalid value for variable")
-			tab.Wait("the last state lists no resources")
-			tab.Wait("Error: Invalid value for variable")
-			tab.To("Fix and retry …")
-			tab.Enter()
-			tab.Wait("Secrets are kept")
-			tab.To("size")
-			tab.Press("small")
-			tab.To("Fix and retry")
-			tab.Enter()
-			tab.Wait("Log of run 2")
-			d.Ready(t, id)
-			tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
-			if p := d.Store.Record(t, id).Parameters; string(p["size"]) != `"small"` || string(p["secret"]) != `"hunter2hunter2"` {
-				t.Errorf("it was launched with %s", p)
-			}
-		})
-	}
+	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
+		d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
+		tab.Wait("The link that you followed")
+		tab.To("secret")
+		tab.Press("hunter2hunter2")
+		tab.To("Launch")
+		tab.Enter()
+		tab.Wait("Log of run 1")
+		id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+		d.Store.Start(t, id)
+		d.Results.Append("Error: Invalid value for variable: zone c has no large ones\n")
+		d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable: zone c has no large ones", Permanent: true})
+		tab.Wait("Fix and retry")
+		tab.Wait("Failed while creating: Invalid value for variable")
+		tab.Wait("the last state lists no resources")
+		tab.Wait("Error: Invalid value for variable")
+		tab.To("Fix and retry …")
+		tab.Enter()
+		tab.Wait("Secrets are kept")
+		tab.To("size")
+		tab.Press("small")
+		tab.To("Fix and retry")
+		tab.Enter()
+		tab.Wait("Log of run 2")
+		d.Ready(t, id)
+		tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
+		if p := d.Store.Record(t, id).Parameters; string(p["size"]) != `"small"` || string(p["secret"]) != `"hunter2hunter2"` {
+			t.Errorf("it was launched with %s", p)
+		}
+	})
 }
 
 // TestBrowserLive keeps the page of an instance open while other users act: phase, queue, log
@@ -92,43 +97,40 @@ func TestBrowserLive(t *testing.T) {
 // TestBrowserDestroyFails destroys an instance whose resources cannot be removed: its page
 // shows the reason and the time of the next attempt, which is then started at once and stopped.
 func TestBrowserDestroyFails(t *testing.T) {
-	b := webtest.New(t)
-	for _, script := range []bool{true, false} {
-		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d, tab, id := launch(t, b, script)
-			d.Ready(t, id)
-			tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
-			tab.To("Destroy …")
-			tab.Enter()
-			tab.Wait("This cannot be undone")
-			tab.To("Type its name")
-			tab.Press("net one")
-			tab.To("Destroy")
-			tab.Enter()
-			tab.Wait("being destroyed")
-			d.Results.SetResources("aws_subnet.a", "aws_vpc.main")
-			broken := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "DependencyViolation: the network has an interface", State: true, Resources: 2}
-			d.Store.Finish(t, id, broken)
-			tab.Wait("attempt 1 of 5 failed: DependencyViolation")
-			tab.Wait("the next one begins at 12:01 UTC")
-			tab.Wait("aws_subnet.a")
-			tab.To("Try now")
-			tab.Enter()
-			tab.Wait("It is tried again")
-			d.Store.Finish(t, id, broken)
-			tab.Wait("attempt 2 of 5 failed")
-			tab.To("Stop trying")
-			tab.Enter()
-			tab.Wait("stopped by anna after 2 attempts: DependencyViolation")
-			tab.Wait("could not be destroyed")
-			tab.Wait("next at 2 May 2026, 12:00 UTC")
-			tab.To("Try again")
-			tab.Enter()
-			tab.Wait("being destroyed")
-			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
-			tab.Wait("Its record is removed at")
-		})
-	}
+	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
+		d, tab, id := launch(t, b, script)
+		d.Ready(t, id)
+		tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
+		tab.To("Destroy …")
+		tab.Enter()
+		tab.Wait("This cannot be undone")
+		tab.To("Type its name")
+		tab.Press("net one")
+		tab.To("Destroy")
+		tab.Enter()
+		tab.Wait("being destroyed")
+		d.Results.SetResources("aws_subnet.a", "aws_vpc.main")
+		broken := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "DependencyViolation: the network has an interface", State: true, Resources: 2}
+		d.Store.Finish(t, id, broken)
+		tab.Wait("attempt 1 of 5 failed: DependencyViolation")
+		tab.Wait("the next one begins at 12:01 UTC")
+		tab.Wait("aws_subnet.a")
+		tab.To("Try now")
+		tab.Enter()
+		tab.Wait("It is tried again")
+		d.Store.Finish(t, id, broken)
+		tab.Wait("attempt 2 of 5 failed")
+		tab.To("Stop trying")
+		tab.Enter()
+		tab.Wait("stopped by anna after 2 attempts: DependencyViolation")
+		tab.Wait("could not be destroyed")
+		tab.Wait("next at 2 May 2026, 12:00 UTC")
+		tab.To("Try again")
+		tab.Enter()
+		tab.Wait("being destroyed")
+		d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
+		tab.Wait("Its record is removed at")
+	})
 }
 
 // TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log to its
@@ -138,37 +140,34 @@ func TestBrowserDestroyFails(t *testing.T) {
 // secrets across chunks
 // Shows: pages 14
 func TestBrowserLaunch(t *testing.T) {
-	b := webtest.New(t)
-	for _, script := range []bool{true, false} {
-		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d, tab, id := launch(t, b, script)
-			tab.Wait("It is being created.") // the message after the form, shown once
-			tab.Wait("number 1 in the queue")
-			d.Store.Start(t, id)
-			d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")
-			tab.Wait("1 of 2 done")
-			tab.Wait("<b>bold</b>")
-			d.Results.Append("aws_vpc.b: Creation complete after 2s\n")
-			tab.Wait("2 of 2 done")
-			d.Ready(t, id)
-			tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
-			tab.To("Extend by 2 h")
-			tab.Enter()
-			tab.Wait("It lives until 22:00 UTC.")
-			tab.To("Destroy …")
-			tab.Enter()
-			tab.Wait("This cannot be undone")
-			tab.To("Destroy")
-			tab.Enter()
-			tab.Wait("The name does not match")
-			tab.Focused("Failed")
-			tab.To("Type its name")
-			tab.Press("net one")
-			tab.To("Destroy")
-			tab.Enter()
-			tab.Wait("being destroyed")
-			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
-			tab.Wait("Its record is removed at")
-		})
-	}
+	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
+		d, tab, id := launch(t, b, script)
+		tab.Wait("It is being created.") // the message after the form, shown once
+		tab.Wait("number 1 in the queue")
+		d.Store.Start(t, id)
+		d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")
+		tab.Wait("1 of 2 done")
+		tab.Wait("<b>bold</b>")
+		d.Results.Append("aws_vpc.b: Creation complete after 2s\n")
+		tab.Wait("2 of 2 done")
+		d.Ready(t, id)
+		tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
+		tab.To("Extend by 2 h")
+		tab.Enter()
+		tab.Wait("It lives until 22:00 UTC.")
+		tab.To("Destroy …")
+		tab.Enter()
+		tab.Wait("This cannot be undone")
+		tab.To("Destroy")
+		tab.Enter()
+		tab.Wait("The name does not match")
+		tab.Focused("Failed")
+		tab.To("Type its name")
+		tab.Press("net one")
+		tab.To("Destroy")
+		tab.Enter()
+		tab.Wait("being destroyed")
+		d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
+		tab.Wait("Its record is removed at")
+	})
 }

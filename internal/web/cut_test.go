@@ -91,43 +91,12 @@ func TestEditions(t *testing.T) {
 	}
 }
 
-// TestExample shows the code of an example on its page, with the address of the module
-// instead of the relative path, and for a submodule the module block.
-func TestExample(t *testing.T) {
-	s := New(t, rights.AnonymousRead()...)
-	s.full(t)
-	const page = "/ui/modules/net/vpc/aws/1.10.0/"
-	if _, body := s.get(t, page+"examples/examples/simple"); !strings.Contains(body, ">okara.example.com/net/vpc/aws<") || strings.Contains(body, ">../..<") {
-		t.Errorf("the example says\n%s", body)
-	}
-	if _, body := s.get(t, page+"submodules/modules/subnet"); !strings.Contains(body, "okara.example.com/net/vpc/aws//modules/subnet") {
-		t.Errorf("the submodule says\n%s", body)
-	}
-	s.count.Take()
-	s.get(t, page+"examples/examples/simple")
-	if n := s.count.Take(); len(n) != 0 {
-		t.Errorf("the warm page asks %v", n)
-	}
-}
-
 // TestMissingRight checks that the page of a refusal names the missing right.
 func TestMissingRight(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
 	status, body, _ := s.as(t, "reader", "/ui/modules/shut/vault/aws")
 	if status != http.StatusForbidden || !strings.Contains(body, "<code>read:module:shut/vault/aws</code>") {
 		t.Errorf("status %d\n%s", status, body)
-	}
-}
-
-// TestNotNull marks the inputs that do not accept null.
-func TestNotNull(t *testing.T) {
-	s := New(t, rights.AnonymousAll()...)
-	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "variable \"a\" {\n  type = string\n  default = \"x\"\n}\n"})
-	s.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": "variable \"a\" {\n  type = string\n  default = \"x\"\n  nullable = false\n}\n"})
-	for version, want := range map[string]bool{"1.0.0": false, "1.1.0": true} {
-		if _, body := s.get(t, "/ui/modules/net/vpc/aws/"+version+"/inputs"); strings.Contains(body, ">not null<") != want {
-			t.Errorf("%s is marked: %v\n%s", version, !want, body)
-		}
 	}
 }
 

@@ -82,6 +82,7 @@ func TestBudget(t *testing.T) {
 		"": 30, "search": 30, "search?q=thing": 30, "search?q=thang-with-a-long-name-77": 30, "modules/net": 30, "modules/net/vpc/aws": 60, "modules/net/vpc/aws/1.10.0/inputs": 60,
 		"modules/net/vpc/aws/versions": 30, "modules/net/vpc/aws/downloads": 30, "providers/acme/dns": 30, "providers/acme/dns/downloads": 30, "modules/net/vpc/aws/1.10.0/security": 30, "modules/net/vpc/aws/1.10.0/files": 30,
 		"modules/net/vpc/aws/1.10.0/files/main.tf": 30, "modules/net/large/aws/1.0.0/inputs": 30, "providers/acme/dns/1.2.3/docs/resources/record": 30,
+		"modules/net/vpc/aws/1.10.0/examples/examples/simple": 30,
 	}
 	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits only two seconds
 		t.Fatal(err)

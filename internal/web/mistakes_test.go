@@ -3,7 +3,6 @@
 package web_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -11,7 +10,8 @@ import (
 )
 
 // TestOptional lists an input as required exactly if it has no default, whatever its
-// default is, and the optional attributes of an object type as in the type.
+// default is, and the optional attributes of an object type as in the type. It marks those
+// that do not accept null.
 //
 // Shows: page-mistakes 3 | an optional input is shown as required | hashicorp/vscode-terraform#1582
 func TestOptional(t *testing.T) {
@@ -28,7 +28,11 @@ variable "with_null" {
   type    = string
   default = null
 }
-variable "with_false" { default = false }
+variable "with_false" {
+  type     = bool
+  default  = false
+  nullable = false
+}
 variable "with_list" { default = [] }
 variable "with_object" {
   type    = object({ name = optional(string) })
@@ -51,31 +55,10 @@ variable "with_object" {
 			t.Errorf("%s is not listed as optional:\n%s", name, list)
 		}
 	}
+	if strings.Count(body, ">not null<") != 1 {
+		t.Errorf("%d inputs do not accept null", strings.Count(body, ">not null<"))
+	}
 	if !strings.Contains(required, "optional(number, 3)") {
 		t.Errorf("the type of an object lacks what may be left out:\n%s", required)
-	}
-}
-
-// TestSubmodules shows a submodule, and an example without a README.
-//
-// Shows: page-mistakes 4 | an example without README is an error, submodules are not found |
-// opentofu/registry-ui#188, #273
-func TestSubmodules(t *testing.T) {
-	s := New(t, rights.AnonymousRead()...)
-	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{
-		"main.tf": "", "modules/outer/main.tf": `variable "outside" {}`,
-		"examples/bare/main.tf": `module "x" { source = "../.." }`,
-	})
-	const version = "/ui/modules/net/vpc/aws/1.0.0"
-	_, body := s.get(t, version)
-	for path, has := range map[string]string{
-		"/submodules/modules/outer": "outside", "/examples/examples/bare": "A directory of",
-	} {
-		if !strings.Contains(body, strings.TrimPrefix(version, "/ui/")+path+`"`) {
-			t.Errorf("the module does not lead to %s:\n%s", path, body)
-		}
-		if status, page := s.get(t, version+path); status != http.StatusOK || !strings.Contains(page, has) {
-			t.Errorf("%s: status %d, no %q in\n%s", path, status, has, page)
-		}
 	}
 }

@@ -259,6 +259,8 @@ func TestPolicyOfNoPage(t *testing.T) {
 }
 
 // TestBack checks that a form or a login may lead only to a page of this server.
+//
+// Shows: page-mistakes 10 | an open redirect after login | several
 func TestBack(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{"/ui/", ""},
