@@ -56,7 +56,6 @@ func TestGolden(t *testing.T) {
 		"kind":                    {Body: kindBody{}},
 		"instance":                {Body: instanceBody{}},
 		"instance_show_sensitive": {Body: sensitiveBody{}},
-		"instance_run":            {Body: runBody{}},
 		"instance_verb":           {Body: verbBody{}},
 
 		"instances_several": {Body: severalBody{}},
@@ -67,7 +66,7 @@ func TestGolden(t *testing.T) {
 		"instances-own":  {Body: ownBody{}, Part: "own"},
 		"run":            {Body: launchBody{}, Set: everyKind},
 		"run-closed":     {Body: launchBody{}},
-		"workspace_run":  {Body: workspaceRunBody{}},
+		"run_page":       {Body: runBody{}},
 		"workspace_runs": {Body: workspaceRunsBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		if s.Part != "" {

@@ -197,7 +197,7 @@ type instanceBody struct {
 	Message    string // how to reach what the instance made
 	Reason     string
 	Buttons    []button
-	Facts      []site.Fact
+	Facts      facts
 	Outputs    []value
 	Parameters []value
 	Runs       []runRow
@@ -209,6 +209,23 @@ type instanceBody struct {
 	Asked      bool // another user has to act
 	Watch      bool // something is in progress: without script the page reloads
 	Still      bool // the reader turned reloading off
+}
+
+// facts are lines of a page about one thing.
+type facts []site.Fact
+
+// add adds a line; none without a text.
+func (f *facts) add(name, text string) {
+	if text != "" {
+		*f = append(*f, site.Fact{Name: name, Text: text})
+	}
+}
+
+// addTime adds a line with a time; none without a time.
+func (f *facts) addTime(name string, when site.Timestamp) {
+	if !when.IsZero() {
+		*f = append(*f, site.Fact{Name: name, When: when})
+	}
 }
 
 // value is an output or a parameter.
@@ -362,27 +379,22 @@ func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 		b.Open = c.URL
 		b.Message = text.Block(c.Message)
 	}
-	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
+	b.Facts.add("Instance", i.ID)
+	b.Facts.add("Owner", ownerName(i.Owner))
 	if i.Role != "receiver" { // a receiver does not see who made it
-		b.Facts = append(b.Facts, site.Fact{Name: "Created by", Text: personName(i.CreatedBy)})
+		b.Facts.add("Created by", personName(i.CreatedBy))
 	}
-	b.Facts = append(b.Facts, site.Fact{Name: "Created", When: s.clock.When(i.CreatedAt)})
-	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
+	b.Facts.addTime("Created", s.clock.When(i.CreatedAt))
+	b.Facts.add("Module", strings.TrimSpace(i.Source.Module+" "+i.Source.Version))
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, site.Fact{Name: "Digest", Digest: i.Source.Digest})
 	}
-	if b.Cost != "" {
-		b.Facts = append(b.Facts, site.Fact{Name: "Costs", Text: b.Cost})
-	}
+	b.Facts.add("Costs", b.Cost)
 	if i.ExtendsMax > 0 {
-		b.Facts = append(b.Facts, site.Fact{Name: "Extended", Text: fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax)})
+		b.Facts.add("Extended", fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax))
 	}
-	if !i.StopsAt.IsZero() {
-		b.Facts = append(b.Facts, site.Fact{Name: "Stops", When: s.clock.When(i.StopsAt)})
-	}
-	if !i.StartsAt.IsZero() {
-		b.Facts = append(b.Facts, site.Fact{Name: "Starts", When: s.clock.When(i.StartsAt)})
-	}
+	b.Facts.addTime("Stops", s.clock.When(i.StopsAt))
+	b.Facts.addTime("Starts", s.clock.When(i.StartsAt))
 	b.Outputs = valuesOf(i.Outputs)
 	b.Parameters = valuesOf(i.Parameters)
 	for n := range b.Outputs {

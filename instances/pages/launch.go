@@ -199,13 +199,6 @@ func launchPage(body launchBody, key string) *site.Page {
 	}
 }
 
-// mayLaunch is the check of the form: the caller may see the template. The API decides whether
-// the caller may launch it.
-func (s *launches) mayLaunch(r *site.Request) error {
-	_, err := s.templates.templateOf(r)
-	return err
-}
-
 // launch sends the form to the API.
 func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	l, err := s.formFor(r)

@@ -21,7 +21,7 @@ import (
 // pendingBody shows what waits for approval, with everything that an approval covers.
 type pendingBody struct {
 	What    string
-	Facts   []site.Fact
+	Facts   facts
 	Values  []valueChange
 	Compare *site.Link // the two versions of the module side by side; nil: same version
 
@@ -64,17 +64,13 @@ func wantedWords(what string) string {
 func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
-	add := func(name, words string) {
-		if words != "" {
-			b.Facts = append(b.Facts, site.Fact{Name: name, Text: text.Block(words)})
-		}
-	}
+	add := func(name, words string) { b.Facts.add(name, text.Block(words)) }
 	add("Asked for", b.What)
 	add("By", askedBy(p))
 	if p.First != nil {
 		add("First requested by", personName(p.First))
 	}
-	b.Facts = append(b.Facts, site.Fact{Name: "When", When: now.When(p.At)})
+	b.Facts.addTime("When", now.When(p.At))
 	add("Reason", p.Reason)
 	if u := i.Run; u != nil && u.N == p.Run {
 		add("Costs", u.Cost.String())

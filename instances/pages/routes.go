@@ -46,21 +46,21 @@ func New(o Options) site.Set {
 		r.Show("GET /ui/templates/{namespace}/{name}", listRight, t.show)
 		r.Show("GET /ui/kinds/{name}", listRight, t.kindPage)
 		r.Show("GET /ui/run/{namespace}/{name}", listRight, l.show)
-		r.Post("POST /ui/run/{namespace}/{name}", checkSees(l.mayLaunch), l.launch)
+		r.Post("POST /ui/run/{namespace}/{name}", checkSees(t.templateOf), l.launch)
 		r.Show("GET /ui/instances", listRight, i.list)
 		r.Show("GET /ui/instances/several", listRight, se.show)
-		r.Post("POST /ui/instances/several", checkSees(se.mayChange), se.destroy)
+		r.Post("POST /ui/instances/several", site.Holds(listRight), se.destroy)
 		r.Show("GET /ui/instances/{id}", listRight, i.show)
 		r.Show("GET /ui/instances/{id}/runs/{n}", listRight, ru.show)
 		r.Show("GET /ui/instances/{id}/reveal", listRight, re.show)
-		r.Post("POST /ui/instances/{id}/reveal", checkSees(re.maySee), re.showValue)
+		r.Post("POST /ui/instances/{id}/reveal", checkSees(i.instanceOf), re.showValue)
 		r.Show("GET /ui/instances/{id}/{verb}", listRight, v.show)
-		r.Post("POST /ui/instances/{id}/{verb}", checkSees(v.maySeeInstance), v.do)
+		r.Post("POST /ui/instances/{id}/{verb}", checkSees(v.verbCallOf), v.do)
 		r.Show("GET /ui/approvals", listRight, a.approvalsPage)
 		r.Show("GET /ui/admin/instances", listRight, a.instances)
 		r.Show("GET /ui/admin/templates", listRight, a.templates)
-		r.Post("POST /ui/templates/{namespace}/{name}/pause", checkSees(t.mayPause), t.pause)
-		r.Post("POST /ui/templates/{namespace}/{name}/resume", checkSees(t.mayPause), t.resume)
+		r.Post("POST /ui/templates/{namespace}/{name}/pause", checkSees(t.templateOf), t.setPaused("pause", "It is paused: nothing new is launched from it."))
+		r.Post("POST /ui/templates/{namespace}/{name}/resume", checkSees(t.templateOf), t.setPaused("resume", "It can be launched again."))
 	}}
 }
 
@@ -70,14 +70,16 @@ func listRight(*site.Request) (rights.Right, error) {
 	return rights.Right{Action: rights.List, Kind: addr.KindInstance}, nil
 }
 
-// checkSees makes the check of a form from a check of what its caller can see.
-func checkSees(see site.Check) site.Check {
+// checkSees makes the check of a form: its caller can read what it is about. The API decides
+// what the caller may do.
+func checkSees[T any](read func(*site.Request) (T, error)) site.Check {
 	may := site.Holds(listRight)
 	return func(r *site.Request) error {
 		if err := may(r); err != nil {
 			return err
 		}
-		return see(r)
+		_, err := read(r)
+		return err
 	}
 }
 

@@ -15,17 +15,29 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// runRow is a run in a list.
+// runRow is a run in a list, of an instance or of a workspace.
 type runRow struct {
 	site.Link
-	N       int
-	Kind    string
-	Result  site.Mark
-	By      string
-	Queued  site.Timestamp
-	Took    string
-	Changes string
-	Error   string
+	Workspace site.Link // zero: of an instance
+	Kind      string
+	Result    site.Mark
+	By        string
+	Queued    site.Timestamp
+	Took      string
+	Changes   string
+	Message   string
+	Error     string
+}
+
+// facts lists what a run is.
+func (row runRow) facts() (all facts) {
+	all.add("What", row.Kind)
+	all.add("Requested by", row.By)
+	all.addTime("Requested", row.Queued)
+	all.add("Message", row.Message)
+	all.add("Took", row.Took)
+	all.add("Changes", row.Changes)
+	return all
 }
 
 func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
@@ -38,17 +50,22 @@ func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 
 func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
-		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: cmp.Or(text.Block(u.Switch), kindOfRun(u.Kind)),
-		Result: resultOf(i, u), By: personName(u.By), Queued: site.NewTimestamp(u.QueuedAt, now), Changes: changesOf(&u), Error: text.Block(u.Error),
-	}
-	switch {
-	case u.StartedAt.IsZero():
-	case u.EndedAt.After(u.StartedAt):
-		row.Took = formatSeconds(u.EndedAt.Sub(u.StartedAt))
-	case u.EndedAt.IsZero() && now.After(u.StartedAt):
-		row.Took = formatSeconds(now.Sub(u.StartedAt))
+		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, Kind: cmp.Or(text.Block(u.Switch), kindOfRun(u.Kind)),
+		Result: resultOf(i, u), By: personName(u.By), Queued: site.NewTimestamp(u.QueuedAt, now), Changes: changesOf(&u), Error: text.Block(u.Error), Took: describeTook(u.StartedAt, u.EndedAt, now),
 	}
 	return row
+}
+
+// describeTook says how long a run took, or has been running; "": it has not begun.
+func describeTook(started, ended, now time.Time) string {
+	switch {
+	case started.IsZero():
+	case ended.After(started):
+		return formatSeconds(ended.Sub(started))
+	case ended.IsZero() && now.After(started):
+		return formatSeconds(now.Sub(started))
+	}
+	return ""
 }
 
 // formatSeconds formats a duration like span, with seconds if it is short.
@@ -118,17 +135,21 @@ func changeWords(done bool, added, changed, destroyed int) string {
 	return fmt.Sprintf("%d to add, %d to change, %d to destroy", added, changed, destroyed)
 }
 
-// runBody is one run of an instance.
+// runBody is the page of one run.
 type runBody struct {
 	runRow
-	Instance site.Link
-	Attempt  int
-	Facts    []site.Fact
-	Log      *logBody
-	Plan     *planBody // nil: there is none
-	Next     []string
-	Watch    bool
-	Still    bool
+	Facts     facts
+	Log       *logBody
+	Plan      *planBody // nil: there is none
+	PlanFirst bool
+	Next      []string
+	Watch     bool
+	Still     bool
+
+	// Of a workspace only.
+	Seen    string     // the plan that was shown, which is what gets confirmed
+	Buttons []button   // actions on the run
+	Wrote   *wroteBody // nil: not known
 }
 
 // runs serves the pages of runs.
@@ -148,24 +169,20 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	now := s.clock()
-	body := runBody{runRow: runRowOf(i, u, now), Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Attempt: u.Attempt, Watch: u.Result == "", Still: r.URL.Query().Has("still")}
+	of := site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}
+	body := runBody{runRow: runRowOf(i, u, now), Watch: u.Result == "", Still: r.URL.Query().Has("still")}
 	if i.Run != nil && i.Run.N == u.N {
 		body.Next = nextSteps(i, now)
 	}
-	body.Facts = []site.Fact{{Name: "What", Text: body.Kind}, {Name: "Requested by", Text: body.By}, {Name: "Requested", When: s.clock.When(u.QueuedAt)}}
-	for _, f := range []site.Fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Costs", Text: text.Block(u.Cost.String())}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
-		if f.Text != "" {
-			body.Facts = append(body.Facts, f)
-		}
-	}
+	body.Facts = body.facts()
+	body.Facts.add("Costs", text.Block(u.Cost.String()))
+	body.Facts.add("Module", strings.TrimSpace(u.Source.Module+" "+u.Source.Version))
 	if u.Approved != nil {
-		body.Facts = append(body.Facts, site.Fact{Name: "Approved by", Text: personName(u.Approved)})
+		body.Facts.add("Approved by", personName(u.Approved))
 	}
-	if reason := text.Block(u.Reason); reason != "" {
-		body.Facts = append(body.Facts, site.Fact{Name: "Reason", Text: reason})
-	}
+	body.Facts.add("Reason", text.Block(u.Reason))
 	if u.Attempt > 1 {
-		body.Facts = append(body.Facts, site.Fact{Name: "Attempt", Text: fmt.Sprint(u.Attempt)})
+		body.Facts.add("Attempt", fmt.Sprint(u.Attempt))
 	}
 	if readsLogs(i) {
 		if body.Log, err = s.instances.api.readRunLog(r, i.ID, u); err != nil {
@@ -178,8 +195,8 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 		}
 	}
 	return &site.Page{
-		Template: "instance_run.html", Title: body.Text + " of " + body.Instance.Text, Body: body,
-		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, body.Instance}, Command: fmt.Sprintf("okara instance logs %s --run %d", i.ID, u.N),
+		Template: "run_page.html", Title: body.Text + " of " + of.Text, Body: body,
+		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, of}, Command: fmt.Sprintf("okara instance logs %s --run %d", i.ID, u.N),
 		Refresh: body.Watch && !body.Still,
 	}, nil
 }

@@ -82,9 +82,6 @@ func severalPage(b severalBody, key string) *site.Page {
 	}
 }
 
-// mayChange is the check of the form: the API decides for each instance what the caller may do.
-func (s *several) mayChange(*site.Request) error { return nil }
-
 // destroy destroys one instance after the other: a failure does not stop the rest.
 func (s *several) destroy(r *site.Request, f *site.Form) (*site.Answer, error) {
 	b, err := s.readChosen(r, f.Values["id"])
@@ -245,12 +242,6 @@ func (s *sensitiveOutputs) show(r *site.Request) (*site.Page, error) {
 		return nil, site.NotFound("there is no such output")
 	}
 	return s.sensitivePage(i, name), nil
-}
-
-// maySee is the check of the form: the caller may see the instance.
-func (s *sensitiveOutputs) maySee(r *site.Request) error {
-	_, err := s.instances.instanceOf(r)
-	return err
 }
 
 // showValue shows one value, once; the API records it.

@@ -248,77 +248,59 @@ func rowFor(p parameters, name string) parameterRow {
 }
 
 // templateFacts lists the terms of a template.
-func templateFacts(t api.Template) []site.Fact {
-	all := []site.Fact{{Name: "Template", Text: t.Name}, {Name: "Module", Text: strings.TrimSpace(t.Module + " " + t.Version)}}
-	add := func(name, text string) {
-		if text != "" {
-			all = append(all, site.Fact{Name: name, Text: text})
-		}
-	}
+func templateFacts(t api.Template) (all facts) {
+	all.add("Template", t.Name)
+	all.add("Module", strings.TrimSpace(t.Module+" "+t.Version))
 	switch l := t.TTL; {
 	case l == nil:
-		add("Lifetime", "no end")
+		all.add("Lifetime", "no end")
 	default:
-		add("Lifetime", site.Span(time.Duration(l.Default)))
+		all.add("Lifetime", site.Span(time.Duration(l.Default)))
 		if l.Max > 0 {
-			add("At most", site.Span(time.Duration(l.Max)))
+			all.add("At most", site.Span(time.Duration(l.Max)))
 		}
 		if l.Extends > 0 {
-			add("Extend", fmt.Sprintf("%d times by %s", l.Extends, site.Span(time.Duration(l.Extend))))
+			all.add("Extend", fmt.Sprintf("%d times by %s", l.Extends, site.Span(time.Duration(l.Extend))))
 		}
 		if l.OnExpire == "keep" {
-			add("On expiry", "orphaned")
+			all.add("On expiry", "orphaned")
 		} else {
-			add("On expiry", "destroyed")
+			all.add("On expiry", "destroyed")
 		}
 	}
 	if t.Cost != nil {
-		add("Costs", formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
+		all.add("Costs", formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
 	}
-	add("Stopped and started", text.Block(t.Hours))
+	all.add("Stopped and started", text.Block(t.Hours))
 	if t.Quota != nil && t.Quota.Limit > 0 {
-		add("Your quota", fmt.Sprintf("%d of %d used", t.Quota.Used, t.Quota.Limit))
+		all.add("Your quota", fmt.Sprintf("%d of %d used", t.Quota.Used, t.Quota.Limit))
 	}
 	if t.Pool != nil {
-		add("Pool", fmt.Sprintf("%d ready, %d in use, %d in all", t.Pool.Available, t.Pool.Claimed, t.Pool.Total))
+		all.add("Pool", fmt.Sprintf("%d ready, %d in use, %d in all", t.Pool.Available, t.Pool.Claimed, t.Pool.Total))
 	}
 	switch {
 	case strings.HasPrefix(t.Owner, "claim:"):
-		add("Belongs to", "all users with the same "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
+		all.add("Belongs to", "all users with the same "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
 	case t.Owner == "group":
-		add("Belongs to", "one of your groups")
+		all.add("Belongs to", "one of your groups")
 	default:
-		add("Belongs to", "you")
+		all.add("Belongs to", "you")
 	}
 	if t.PerOwner == 1 {
-		add("How many", "one for each owner")
+		all.add("How many", "one for each owner")
 	}
 	return all
 }
 
-// mayPause is the check of both forms: the caller may see the template.
-func (s *templates) mayPause(r *site.Request) error {
-	_, err := s.templateOf(r)
-	return err
-}
-
-// pause stops new instances of a template.
-func (s *templates) pause(r *site.Request, f *site.Form) (*site.Answer, error) {
-	return s.setPaused(r, f, "pause", "It is paused: nothing new is launched from it.")
-}
-
-// resume allows new instances again.
-func (s *templates) resume(r *site.Request, f *site.Form) (*site.Answer, error) {
-	return s.setPaused(r, f, "resume", "It can be launched again.")
-}
-
-func (s *templates) setPaused(r *site.Request, f *site.Form, word, text string) (*site.Answer, error) {
-	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	_, err := callAPI[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
-	if err != nil {
-		return nil, err
+// setPaused stops new instances of a template, or allows them again.
+func (s *templates) setPaused(word, text string) func(*site.Request, *site.Form) (*site.Answer, error) {
+	return func(r *site.Request, f *site.Form) (*site.Answer, error) {
+		name := r.PathValue("namespace") + "/" + r.PathValue("name")
+		if _, err := callAPI[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key}); err != nil {
+			return nil, err
+		}
+		return &site.Answer{To: "admin/templates", Text: name + ": " + text}, nil
 	}
-	return &site.Answer{To: "admin/templates", Text: name + ": " + text}, nil
 }
 
 // icon is the picture of a template: lines in a square of 24 by 24, or the first letter of

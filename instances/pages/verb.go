@@ -289,13 +289,6 @@ func (c *verbCall) verbPage(key string) *site.Page {
 	}
 }
 
-// maySeeInstance is the check of a form: the caller may see the instance. The API decides whether the
-// caller may act on it.
-func (s *verbs) maySeeInstance(r *site.Request) error {
-	_, err := s.verbCallOf(r)
-	return err
-}
-
 // apiRequest returns the form's request to the API; false: a field is wrong.
 func (c *verbCall) apiRequest(f *site.Form) (asked, bool) {
 	at := "instances/" + c.i.ID
@@ -309,6 +302,9 @@ func (c *verbCall) apiRequest(f *site.Form) (asked, bool) {
 		q.path = at + "/update"
 	}
 	if c.makeBody != nil {
+		for i := range c.body.Fields {
+			c.body.Fields[i].setText(strings.TrimSpace(plainLines(f.Get(c.body.Fields[i].Name))))
+		}
 		q.body, ok = c.makeBody(c, f)
 	}
 	c.body.summary(c.body.Fields)

@@ -30,42 +30,30 @@ func extendFields(c *verbCall) ([]field, error) {
 }
 
 func extendBody(c *verbCall, f *site.Form) (any, bool) {
-	body := api.Extend{}
-	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
-		c.body.Fields[0].setText(text)
-		by, err := span.Parse(text)
-		if err != nil {
-			c.body.Fields[0].Error = "must be a duration such as 30m or 2h"
-			return nil, false
-		}
-		body.By = by
+	text := strings.TrimSpace(f.Get("by"))
+	if text == "" || len(c.body.Fields) == 0 {
+		return api.Extend{}, true
 	}
-	return body, true
+	by, err := span.Parse(text)
+	if err != nil {
+		c.body.Fields[0].Error = "must be a duration such as 30m or 2h"
+	}
+	return api.Extend{By: by}, err == nil
 }
 
 func renameFields(c *verbCall) ([]field, error) {
 	return []field{{Name: "name", ID: "name", Label: "Name", Kind: kindText, Value: text.Block(c.i.Name), Help: []string{"Up to 64 characters; empty for none."}}}, nil
 }
 
-func renameBody(c *verbCall, f *site.Form) (any, bool) {
-	name := strings.TrimSpace(f.Get("name"))
-	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].setText(name)
-	}
-	return api.Update{Name: &name}, true
+func renameBody(_ *verbCall, f *site.Form) (any, bool) {
+	return api.Update{Name: new(strings.TrimSpace(f.Get("name")))}, true
 }
 
 func reasonFields(*verbCall) ([]field, error) {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindArea, Required: true, Help: []string{"Other users can read it."}}}, nil
 }
 
-func reasonBody(c *verbCall, f *site.Form) (any, bool) {
-	reason := reasonIn(f)
-	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].setText(reason)
-	}
-	return api.Reason{Reason: reason}, true
-}
+func reasonBody(_ *verbCall, f *site.Form) (any, bool) { return api.Reason{Reason: reasonIn(f)}, true }
 
 func describeApprove(i api.Instance) []string {
 	switch {
@@ -83,12 +71,8 @@ func commentFields(*verbCall) ([]field, error) {
 	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindArea, Help: []string{"For the requester and the owner; may be empty."}}}, nil
 }
 
-func approveBody(c *verbCall, f *site.Form) (any, bool) {
-	reason := reasonIn(f)
-	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].setText(reason)
-	}
-	return api.Approve{Plan: f.Get("plan"), Reason: reason}, true
+func approveBody(_ *verbCall, f *site.Form) (any, bool) {
+	return api.Approve{Plan: f.Get("plan"), Reason: reasonIn(f)}, true
 }
 
 func describeTransfer(i api.Instance) []string {
@@ -126,14 +110,8 @@ func transferFields(c *verbCall) ([]field, error) {
 	return []field{f, other}, nil
 }
 
-func transferBody(c *verbCall, f *site.Form) (any, bool) {
-	to := ""
-	for i := range c.body.Fields {
-		value := strings.TrimSpace(f.Get(c.body.Fields[i].Name))
-		c.body.Fields[i].setText(value)
-		to = cmp.Or(to, value)
-	}
-	return api.Transfer{To: to}, true
+func transferBody(_ *verbCall, f *site.Form) (any, bool) {
+	return api.Transfer{To: cmp.Or(strings.TrimSpace(f.Get("to")), strings.TrimSpace(f.Get("other")))}, true
 }
 
 // updateFields returns the parameters that may change, and the version.
@@ -209,9 +187,6 @@ func updateBody(c *verbCall, f *site.Form) (any, bool) {
 			c.body.Changed = append(c.body.Changed, asks[i].Label+" "+briefValue(c.chosen[name])+" → "+briefValue(value))
 		}
 		changed[name] = value
-	}
-	for i := range extra {
-		extra[i].setText(f.Get(extra[i].Name))
 	}
 	if f.Get("version") != "" {
 		c.body.Changed = append(c.body.Changed, "the version of the module "+text.Block(c.i.Source.Version)+" → "+text.Block(f.Get("version")))

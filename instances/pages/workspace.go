@@ -147,37 +147,25 @@ func (s *workspaces) linksBeside(r *site.Request, name, workspace string) []site
 
 // workspaceRunsBody lists runs of one workspace, or the newest ones of all workspaces.
 type workspaceRunsBody struct {
-	Rows []workspaceRow
+	Rows []runRow
 	All  bool // of all workspaces
 }
 
-// workspaceRow is a run of a workspace in a list.
-type workspaceRow struct {
-	site.Link
-	Workspace site.Link
-	What      string
-	Result    site.Mark
-	By        string
-	Asked     site.Timestamp
-	Changes   string
-	Message   string
-	Error     string
-}
-
-func (s *workspaces) row(p workspaceRef, rec *lifecycle.Record, u *lifecycle.Run) workspaceRow {
-	row := workspaceRow{
+func (s *workspaces) row(p workspaceRef, rec *lifecycle.Record, u *lifecycle.Run) runRow {
+	row := runRow{
 		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: p.path(rec.ID + "." + strconv.Itoa(u.N))}, Workspace: site.Link{Text: text.Block(p.String()), Href: p.path()},
-		What: "plan and apply", Result: workspaceMark(u), By: actorName(u.By), Asked: s.clock.When(u.CreatedAt), Changes: workspaceChanges(u), Error: text.Block(u.Error),
+		Kind: "plan and apply", Result: workspaceMark(u), By: actorName(u.By), Queued: s.clock.When(u.CreatedAt), Changes: workspaceChanges(u), Error: text.Block(u.Error),
+		Took: describeTook(u.StartedAt, u.EndedAt, s.clock()),
 	}
 	if a := u.Ask; a != nil {
 		row.Message = text.Block(a.Message)
 		switch {
 		case a.Speculative:
-			row.What = "plan only"
+			row.Kind = "plan only"
 		case a.Destroy:
-			row.What = "destroy"
+			row.Kind = "destroy"
 		case a.RefreshOnly:
-			row.What = "refresh"
+			row.Kind = "refresh"
 		}
 	}
 	return row
@@ -227,8 +215,8 @@ func workspaceChanges(u *lifecycle.Run) string {
 }
 
 // rows returns the newest runs of the workspaces that the caller may read.
-func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow {
-	var all []workspaceRow
+func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []runRow {
+	var all []runRow
 	for _, rec := range d.Records {
 		p := workspaceOfRecord(rec)
 		if p == (workspaceRef{}) || !rec.Phase.Live() || !r.Grant.May(s.rightTo(rights.Read, p)) {
@@ -238,7 +226,7 @@ func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow
 			all = append(all, s.row(p, rec, u))
 		}
 	}
-	slices.SortFunc(all, func(a, b workspaceRow) int { return cmp.Or(b.Asked.Compare(a.Asked.Time), cmp.Compare(a.Href, b.Href)) })
+	slices.SortFunc(all, func(a, b runRow) int { return cmp.Or(b.Queued.Compare(a.Queued.Time), cmp.Compare(a.Href, b.Href)) })
 	return all[:min(len(all), site.RowsPerPage)]
 }
 

@@ -23,20 +23,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// workspaceRunBody is the page of one run of a workspace.
-type workspaceRunBody struct {
-	workspaceRow
-	Next    []string
-	Facts   []site.Fact
-	Seen    string   // the plan that was shown, which is what gets confirmed
-	Buttons []button // actions on the run
-	Plan    *planBody
-	Log     *logBody
-	Wrote   *wroteBody // nil: not known
-	Watch   bool
-	Still   bool
-}
-
 // wroteBody is the version of the state that a run wrote.
 type wroteBody struct {
 	site.Link
@@ -88,8 +74,17 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	u := w.run
-	body := workspaceRunBody{workspaceRow: s.row(w.workspaceRef, w.rec, u), Watch: u.Result == "" && !u.HasPlanWaiting(), Still: r.URL.Query().Has("still")}
-	body.Facts = s.facts(body.workspaceRow, u)
+	body := runBody{runRow: s.row(w.workspaceRef, w.rec, u), PlanFirst: true, Watch: u.Result == "" && !u.HasPlanWaiting(), Still: r.URL.Query().Has("still")}
+	body.Facts = body.facts()
+	switch {
+	case u.Confirmed != nil:
+		body.Facts.add("Confirmed by", actorName(*u.Confirmed))
+	case u.Ask != nil && u.Ask.AutoApply && u.Kind == lifecycle.RunApply:
+		body.Facts.add("Confirmed by", "no one: it applies without confirmation")
+	}
+	if u.Stopped != nil {
+		body.Facts.add("Ended by", actorName(*u.Stopped))
+	}
 	body.Next = w.describeNext()
 	if u.Plan != "" || u.Result == lifecycle.Done {
 		if body.Plan, err = s.readPlanOutput(r, w); err != nil {
@@ -110,7 +105,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 		}
 	}
 	return &site.Page{
-		Template: "workspace_run.html", Title: body.Text + " of " + text.Block(w.String()), Key: s.clock.NewKey(), Body: body, Refresh: body.Watch && !body.Still,
+		Template: "run_page.html", Title: body.Text + " of " + text.Block(w.String()), Key: s.clock.NewKey(), Body: body, Refresh: body.Watch && !body.Still,
 		Crumbs: append(s.crumbsAbove(r, w.workspaceRef), site.Link{Text: "Runs on the server", Href: w.path()}),
 	}, nil
 }
@@ -121,30 +116,6 @@ func (s *workspaces) showBefore(r *site.Request) (*site.Page, error) {
 		return nil, site.NotFound("there is no such page")
 	}
 	return s.show(r)
-}
-
-func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
-	all := []site.Fact{{Name: "What", Text: row.What}, {Name: "Requested by", Text: row.By}, {Name: "Requested", When: row.Asked}}
-	add := func(name, text string) {
-		if text != "" {
-			all = append(all, site.Fact{Name: name, Text: text})
-		}
-	}
-	add("Message", row.Message)
-	add("Changes", row.Changes)
-	switch {
-	case u.Confirmed != nil:
-		add("Confirmed by", actorName(*u.Confirmed))
-	case u.Ask != nil && u.Ask.AutoApply && u.Kind == lifecycle.RunApply:
-		add("Confirmed by", "no one: it applies without confirmation")
-	}
-	if u.Stopped != nil {
-		add("Ended by", actorName(*u.Stopped))
-	}
-	if !u.StartedAt.IsZero() && u.EndedAt.After(u.StartedAt) {
-		add("Took", formatSeconds(u.EndedAt.Sub(u.StartedAt)))
-	}
-	return all
 }
 
 // describeNext describes what happens next with the run.
@@ -210,7 +181,7 @@ func (s *workspaces) copy(ctx context.Context, to io.Writer, w workspaceRun, app
 const maxLog = 64 << 20
 
 // decide adds the caller's possible actions on a run.
-func (b *workspaceRunBody) decide(w workspaceRun) {
+func (b *runBody) decide(w workspaceRun) {
 	u := w.run
 	add := func(name string) {
 		act := workspaceActs()[name]
