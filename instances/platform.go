@@ -147,7 +147,7 @@ func (l *platform) launchedBefore(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if id, ok := strings.CutPrefix(tag, records.EntryTag("")); ok && addr.CheckInstance(id) == nil {
+		if records.EntryInstance(tag) != "" {
 			return true, nil
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -83,7 +82,7 @@ func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record strin
 	if err != nil || ref.Nonce == "" {
 		return nil, err
 	}
-	files, err := repo.Run(ctx, run.AttemptOf(ref))
+	files, err := repo.Run(ctx, ref)
 	if errors.Is(err, oci.ErrNotFound) { // it is still planning
 		return nil, nil
 	}

@@ -114,7 +114,7 @@ func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id s
 	}
 	return &depot.Finding{
 		Repository: repo.String(), Tag: tag,
-		Problem: text.Excerpt("no record names instance " + id + " of template " + e.Template),
+		Problem: text.Excerpt("no record names instance " + id + " of template " + e.Address),
 		Remedy:  "okara instance adopt " + repo.String(),
 	}, nil
 }

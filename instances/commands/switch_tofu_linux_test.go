@@ -10,6 +10,7 @@ import (
 
 	cmpdiff "github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -132,7 +133,7 @@ func TestTofuDynamicSource(t *testing.T) {
 		rt.next(t)
 		st := rt.end(t, rt.start(t))
 		if step.approve {
-			rt.spec.Plan, rt.spec.PlanTag, rt.spec.Approve = st.Result.Plan, run.AttemptOf(rt.spec.Ref).RunTag(), false
+			rt.spec.Plan, rt.spec.PlanTag, rt.spec.Approve = st.Result.Plan, records.RunTag(rt.spec.Ref), false
 			rt.next(t)
 			st = rt.end(t, rt.start(t))
 		}

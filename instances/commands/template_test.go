@@ -76,7 +76,7 @@ func TestLostInstances(t *testing.T) {
 	const known, ended, lost = "a234567892", "b234567892", "c234567892"
 	for _, id := range []string{known, ended, lost} {
 		repository, _ := must.GetBoth(layout.Instance("sandbox", "vpc", id))(t)
-		must.Succeed(t, records.AddInstanceEntry(t.Context(), queue, records.InstanceEntry{ID: id, Template: "sandbox/vpc", Repository: repository}))
+		must.Succeed(t, records.AddInstanceEntry(t.Context(), queue, id, "sandbox/vpc", repository))
 		repo := must.Get(client.Repo(repository))(t)
 		if id == ended {
 			must.Succeed(t, (records.InstanceRepo{Repo: repo}).PutFinal(t.Context(), id, []byte("{}")))

@@ -60,7 +60,7 @@ func checkIdentity(d *Document, id string, r *Record) string {
 		return "not the id of a record"
 	case r.Workspace == "" && (IsWorkspaceTemplate(r.Template) || len(r.Open) > 0):
 		return "an instance with the template or the runs of a workspace"
-	case !isPhase(r.Phase):
+	case !r.Phase.IsKnown():
 		return fmt.Sprintf("no such phase: %q", r.Phase)
 	case r.Phase.Live() && d.Templates[r.Snapshot] == nil:
 		return "its template is not there"
@@ -83,11 +83,6 @@ func checkPending(d *Document, r *Record) string {
 		return "the template of a change that waits is not there"
 	}
 	return ""
-}
-
-func isPhase(p Phase) bool {
-	return slices.Contains([]Phase{Requested, Planned, Provisioning, Updating, Available, Ready, Failed,
-		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
 }
 
 // checkOwner checks that an owner came by creation, claim, transfer or offer, and that a

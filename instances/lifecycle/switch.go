@@ -8,8 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// switching is the state of an instance in the schedule of its template. A value is
-// replaced, never changed.
+// switching is the state of an instance in the schedule of its template.
 type switching struct {
 	Stopped  bool      `json:"stopped,omitempty"`  // as applied last
 	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only on request
@@ -84,11 +83,9 @@ func (s *switching) isOff() bool { return s != nil && s.Stopped }
 
 // requestSwitch records a request in place of an earlier one.
 func requestSwitch(tx *tx, r *Record, stop bool, by Actor) {
-	s := *r.Switch
-	s.Requested = wordOf(stop)
-	s.RequestedAt = tx.now
-	s.RequestedBy = by
-	r.Switch = &s
+	r.Switch.Requested = wordOf(stop)
+	r.Switch.RequestedAt = tx.now
+	r.Switch.RequestedBy = by
 }
 
 // requestScheduled records the request of the schedule if its time has come. Of several
@@ -122,9 +119,7 @@ func (s *switching) isDue(now time.Time) bool {
 
 // setSwitchTimes sets the next times of the schedule.
 func setSwitchTimes(tx *tx, r *Record) {
-	s := *r.Switch
-	s.StopsAt, s.StartsAt = timetableOf(tx, r).Next(tx.now)
-	r.Switch = &s
+	r.Switch.StopsAt, r.Switch.StartsAt = timetableOf(tx, r).Next(tx.now)
 }
 
 // timetableOf returns the schedule of a record's template; an empty one if there is
@@ -144,13 +139,10 @@ func beginSchedule(tx *tx, r *Record, stopped bool) {
 		r.Switch = nil
 		return
 	}
-	s := switching{Stopped: stopped}
-	if had := r.Switch; had != nil {
-		s.Requested = had.Requested
-		s.RequestedAt = had.RequestedAt
-		s.RequestedBy = had.RequestedBy
+	if r.Switch == nil {
+		r.Switch = &switching{}
 	}
-	r.Switch = &s
+	r.Switch.Stopped = stopped
 	setSwitchTimes(tx, r)
 }
 
@@ -161,9 +153,7 @@ func recordSwitched(tx *tx, r *Record, revised, stopped bool) {
 		beginSchedule(tx, r, stopped)
 		return
 	}
-	s := *r.Switch
-	s.Stopped = stopped
-	r.Switch = &s
+	r.Switch.Stopped = stopped
 }
 
 // canSwitchNow reports whether a request can be carried out now: the instance is ready,
@@ -182,13 +172,12 @@ func canSwitchNow(r *Record) bool {
 
 // carryOutSwitch carries out the request, unless the instance is in that state already.
 func carryOutSwitch(tx *tx, r *Record) {
-	s := *r.Switch
+	s := r.Switch
 	stop := s.Requested == wordStop
 	by := s.RequestedBy
 	s.Requested = ""
 	s.RequestedAt = time.Time{}
 	s.RequestedBy = Actor{}
-	r.Switch = &s
 	if r.Phase == Updating {
 		from := r.Run.From
 		endRun(tx, r, Cancelled, "it is to "+wordOf(stop)+" now")

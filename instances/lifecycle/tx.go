@@ -271,6 +271,10 @@ func (r *Record) clone() *Record {
 		run := *r.Then
 		c.Then = &run
 	}
+	if r.Switch != nil {
+		s := *r.Switch
+		c.Switch = &s
+	}
 	return &c
 }
 

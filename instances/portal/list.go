@@ -126,7 +126,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	phase := q.Get("phase")
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
-		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !isPhase(p) {
+		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !lifecycle.Phase(p).IsKnown() {
 			return nil, fieldError("/phase", "there is no phase %.40q", p)
 		}
 	}
@@ -181,16 +181,6 @@ func inPhase(r *lifecycle.Record, word string) bool {
 		return lifecycle.Awaits(r) != ""
 	}
 	return string(r.Phase) == word
-}
-
-// isPhase reports whether a phase exists.
-func isPhase(phase string) bool {
-	switch lifecycle.Phase(phase) {
-	case lifecycle.Requested, lifecycle.Planned, lifecycle.Provisioning, lifecycle.Updating, lifecycle.Available, lifecycle.Ready, lifecycle.Failed,
-		lifecycle.Destroying, lifecycle.DestroyFailed, lifecycle.Destroyed, lifecycle.Orphaned, lifecycle.Rejected:
-		return true
-	}
-	return false
 }
 
 // anyTemplate stands for the limits that the server sets beside those of templates.

@@ -48,7 +48,7 @@ func (r Report) InClear(sensitive []string) Report {
 // log and plan: oci.ErrNotFound if there is none yet, oci.ErrCorrupt if it does not
 // repeat the attempt's nonce.
 func ReadReport(ctx context.Context, i records.InstanceRepo, ref lifecycle.Ref) (Report, records.RunResult, error) {
-	files, err := i.Run(ctx, AttemptOf(ref))
+	files, err := i.Run(ctx, ref)
 	if err != nil {
 		return Report{}, files, err
 	}
@@ -60,11 +60,6 @@ func ReadReport(ctx context.Context, i records.InstanceRepo, ref lifecycle.Ref) 
 		return Report{}, files, fmt.Errorf("result of attempt %d of run %d of %s: version %d of kind %q: %w", ref.Attempt, ref.N, ref.ID, r.Version, r.Kind, oci.ErrCorrupt)
 	}
 	return r, files, nil
-}
-
-// AttemptOf converts a reference to the form that records use.
-func AttemptOf(r lifecycle.Ref) records.Attempt {
-	return records.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
 }
 
 // Permanent reports whether an error of the tool is permanent: another attempt with the

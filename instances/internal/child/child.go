@@ -213,7 +213,7 @@ func (c *child) runLocked(ctx context.Context) error {
 	beside.Go(func() { c.guard(ctx) })
 	beside.Go(func() {
 		_ = c.log.push(ctx, c.pace.push, func(ctx context.Context, b []byte) error {
-			return c.repo.PutLog(ctx, run.AttemptOf(c.Order.Spec.Ref), b)
+			return c.repo.PutLog(ctx, c.Order.Spec.Ref, b)
 		})
 	})
 	timeout := cmp.Or(c.Order.Spec.Limits.Timeout, defaultTimeout)
@@ -361,7 +361,7 @@ func (c *child) putResult(ctx context.Context) error {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
 	local := files.Replace(filepath.Join(c.Order.Scratch, sandbox.ResultFile), kept, 0o600)
-	a := run.AttemptOf(c.Order.Spec.Ref)
+	a := c.Order.Spec.Ref
 	err = c.retryPersistently(ctx, func() error {
 		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, JSON: c.planJSON, Lock: c.lockFile, Unlisted: c.unlisted}
 		c.unlisted = false // this write may succeed although its answer is lost

@@ -20,6 +20,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/dirhash"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -163,7 +164,7 @@ func TestRemotePlan(t *testing.T) {
 	// has.
 	tr.uploaded(map[string]string{"stub.json": runtest.Script{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}}.Module()["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
 	tr.order.Spec.Ref.Kind = lifecycle.RunApply
-	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, run.AttemptOf(tr.order.Spec.Ref).RunTag()
+	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, records.RunTag(tr.order.Spec.Ref)
 	got, log = tr.run()
 	if got.Outcome != lifecycle.Done || !strings.HasSuffix(log, "Apply complete!\n") || !strings.Contains(log, "files [okara_override.tf.json stub.json]") || strings.Contains(log, "-var-file") {
 		t.Errorf("report %+v\n%s", got, log)

@@ -71,7 +71,7 @@ func runSteps(ctx context.Context, c *child, p prepared) error {
 func checkLock(ctx context.Context, c *child) error {
 	list, err := c.lock.List(ctx)
 	if err == nil {
-		c.unlisted = !list.Has(run.AttemptOf(c.Order.Spec.Ref).RunTag())
+		c.unlisted = !list.Has(records.RunTag(c.Order.Spec.Ref))
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Repor
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
 	b := must.Get(json.Marshal(r))(t)
-	must.Succeed(t, in.PutRun(t.Context(), records.Attempt{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, records.RunFiles{Result: b}))
+	must.Succeed(t, in.PutRun(t.Context(), lifecycle.Ref{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, records.RunFiles{Result: b}))
 }
 
 // TestAdopt loses the ledger, and makes records only for instances that sealed results name.
@@ -242,7 +242,7 @@ func TestWorkspaceRun(t *testing.T) {
 			}
 			w.until(t, id, 5*time.Minute, lifecycle.Ready)
 			for a := range 2 {
-				at := records.Attempt{ID: id, N: n + 1, Attempt: a + 1, Nonce: "n"}
+				at := lifecycle.Ref{ID: id, N: n + 1, Attempt: a + 1, Nonce: "n"}
 				must.Succeed(t, kept.PutRun(t.Context(), at, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}))
 			}
 		}

@@ -73,7 +73,7 @@ func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result)
 	if err != nil {
 		return err
 	}
-	at := records.Attempt{ID: s.Ref.ID, N: s.Ref.N, Attempt: s.Ref.Attempt, Nonce: s.Ref.Nonce}
+	at := lifecycle.Ref{ID: s.Ref.ID, N: s.Ref.N, Attempt: s.Ref.Attempt, Nonce: s.Ref.Nonce}
 	if err := (records.InstanceRepo{Repo: repo}).PutRun(ctx, at, records.RunFiles{Result: b}); err != nil {
 		return err
 	}

@@ -140,8 +140,7 @@ func pinSource(ctx context.Context, o *Options, rec *lifecycle.Record, t *templa
 		if err != nil {
 			return err
 		}
-		err = records.AddInstanceEntry(ctx, queue, records.InstanceEntry{ID: rec.ID, Template: rec.Template, Repository: repo.Repo.Name()})
-		if err != nil {
+		if err := records.AddInstanceEntry(ctx, queue, rec.ID, rec.Template, repo.Repo.Name()); err != nil {
 			return err
 		}
 	}

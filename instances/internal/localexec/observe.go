@@ -262,7 +262,7 @@ func storeResult(ctx context.Context, l *Local, s run.Spec, folder string) (run.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, err
 	}
-	err = repo.PutRun(ctx, run.AttemptOf(s.Ref), records.RunFiles{Result: b, Log: log})
+	err = repo.PutRun(ctx, s.Ref, records.RunFiles{Result: b, Log: log})
 	if err != nil && !errors.Is(err, oci.ErrExists) { // the last request of a killed child may have arrived meanwhile
 		return run.Status{}, err
 	}
@@ -400,7 +400,7 @@ func readStoredLog(ctx context.Context, l *Local, s run.Spec) ([]byte, error) {
 	if !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrCorrupt) {
 		return nil, err
 	}
-	b, err := repo.Log(ctx, run.AttemptOf(s.Ref))
+	b, err := repo.Log(ctx, s.Ref)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil // nothing is written yet
 	}

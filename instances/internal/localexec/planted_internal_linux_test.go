@@ -10,9 +10,9 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
-	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -68,7 +68,7 @@ func TestPlanted(t *testing.T) {
 	if r.Plan == "" {
 		t.Fatalf("%+v\n%s", r, log)
 	}
-	approved, tag := r.Plan, run.AttemptOf(s.Ref).RunTag()
+	approved, tag := r.Plan, records.RunTag(s.Ref)
 	for _, kind := range []string{"folder", "file", "fifo", "device", "hard"} {
 		for keep, all := range map[string][]string{"1": {"made", "approved"}, "": {""}} {
 			for _, approve := range all {

@@ -15,6 +15,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -191,19 +192,12 @@ func (i InstanceRepo) Template(ctx context.Context, s SourceManifest) ([]byte, e
 	return i.Repo.ReadBlob(ctx, *s.Template, maxSnapshot)
 }
 
-// Attempt identifies an attempt, with the nonce that only its result repeats.
-type Attempt struct {
-	ID         string
-	N, Attempt int
-	Nonce      string
-}
-
-func (a Attempt) instanceTag(kind string) InstanceTag {
+func attemptTag(kind string, a lifecycle.Ref) InstanceTag {
 	return InstanceTag{Kind: kind, ID: a.ID, N: a.N, Attempt: a.Attempt}
 }
 
-// RunTag returns the tag of the attempt's report.
-func (a Attempt) RunTag() string { return a.instanceTag(TagRun).String() }
+// RunTag returns the tag of an attempt's report.
+func RunTag(a lifecycle.Ref) string { return attemptTag(TagRun, a).String() }
 
 // RunFiles are the files that an attempt leaves.
 type RunFiles struct {
@@ -219,8 +213,8 @@ type RunFiles struct {
 
 // PutRun writes the report of an attempt, once: oci.ErrExists if there is a different
 // one.
-func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
-	tag := a.instanceTag(TagRun)
+func (i InstanceRepo) PutRun(ctx context.Context, a lifecycle.Ref, f RunFiles) error {
+	tag := attemptTag(TagRun, a)
 	var blobs []oci.Blob
 	for _, l := range []struct {
 		mediaType string
@@ -255,8 +249,8 @@ type RunResult struct {
 
 // Run reads the report of an attempt: oci.ErrNotFound if there is none yet,
 // oci.ErrCorrupt if it does not repeat the attempt's nonce.
-func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
-	r, err := i.result(ctx, a.instanceTag(TagRun))
+func (i InstanceRepo) Run(ctx context.Context, a lifecycle.Ref) (RunResult, error) {
+	r, err := i.result(ctx, attemptTag(TagRun, a))
 	if err != nil {
 		return r, err
 	}
@@ -337,8 +331,8 @@ func (r RunResult) read(ctx context.Context, mediaType string, limit int64) ([]b
 }
 
 // PutLog rewrites the log of an attempt. Only the attempt's child process writes it.
-func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
-	tag := a.instanceTag(TagLog)
+func (i InstanceRepo) PutLog(ctx context.Context, a lifecycle.Ref, log []byte) error {
+	tag := attemptTag(TagLog, a)
 	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaRunLog, log)
 	if err != nil {
 		return err
@@ -347,8 +341,8 @@ func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
 }
 
 // Log reads the log of an attempt so far.
-func (i InstanceRepo) Log(ctx context.Context, a Attempt) ([]byte, error) {
-	return i.readOnlyLayer(ctx, a.instanceTag(TagLog), artifactLog, mediaRunLog, MaxRunLog)
+func (i InstanceRepo) Log(ctx context.Context, a lifecycle.Ref) ([]byte, error) {
+	return i.readOnlyLayer(ctx, attemptTag(TagLog, a), artifactLog, mediaRunLog, MaxRunLog)
 }
 
 // PutFinal writes the final record of an instance, once.

@@ -131,15 +131,6 @@ func instanceTags(tags []string, kind, id string) []InstanceTag {
 	return all
 }
 
-// InstanceEntry is an entry in the queue that tells where the state of an instance is. It
-// is written once, before the first run, so that states can be found that no ledger names
-// any more.
-type InstanceEntry struct {
-	ID         string // of the instance
-	Template   string // namespace/name
-	Repository string // without host
-}
-
 const entryTagPrefix = "i-"
 
 // EntryTag returns the tag of an instance's entry in the queue.
@@ -154,24 +145,22 @@ func EntryInstance(tag string) string {
 	return id
 }
 
-// AddInstanceEntry writes the entry into the queue r without checking for an existing
-// one: the entry of an instance is always the same.
-func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
-	tag := EntryTag(e.ID)
-	if EntryInstance(tag) == "" {
-		return fmt.Errorf("entry of instance %q: the ID is invalid", e.ID)
+// AddInstanceEntry writes the entry of an instance into the queue r: it tells where the state
+// is, so that states can be found that no ledger names any more. It does not check for an
+// existing one, since the entry of an instance is always the same.
+func AddInstanceEntry(ctx context.Context, r *oci.Repo, id, template, repository string) error {
+	if addr.CheckInstance(id) != nil {
+		return fmt.Errorf("entry of instance %q: the ID is invalid", id)
 	}
-	return artifact.PutEntry(ctx, r, tag, artifact.CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
+	return artifact.PutEntry(ctx, r, EntryTag(id), artifact.CatalogEntry{Kind: addr.KindInstance, Address: template, Repository: repository})
 }
 
-// ReadInstanceEntry reads the entry of the instance id from the queue r.
-func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (InstanceEntry, error) {
+// ReadInstanceEntry reads the entry of an instance from the queue r: the template is its
+// address.
+func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (artifact.CatalogEntry, error) {
 	e, err := artifact.ReadCatalogEntry(ctx, r, EntryTag(id))
-	if err != nil {
-		return InstanceEntry{}, err
+	if err == nil && (e.Kind != addr.KindInstance || e.Repository == "") {
+		err = fmt.Errorf("%s:%s is no entry of an instance: %w", r, EntryTag(id), oci.ErrCorrupt)
 	}
-	if e.Kind != addr.KindInstance || e.Repository == "" {
-		return InstanceEntry{}, fmt.Errorf("%s:%s is no entry of an instance: %w", r, EntryTag(id), oci.ErrCorrupt)
-	}
-	return InstanceEntry{ID: id, Template: e.Address, Repository: e.Repository}, nil
+	return e, err
 }

@@ -17,6 +17,8 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -87,7 +89,7 @@ func TestRun(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx := t.Context()
 		i := records.InstanceRepo{Repo: ocitest.Repo(t, host), Sealer: sealer}
-		a := records.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n1"}
+		a := lifecycle.Ref{ID: "abc", N: 2, Attempt: 1, Nonce: "n1"}
 		if _, err := i.Run(ctx, a); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no result: %v", err)
 		}
@@ -113,10 +115,10 @@ func TestRun(t *testing.T) {
 		if lock, err := i.LockFile(ctx, digest.NewDigestFromBytes(digest.SHA256, sum[:])); err != nil || !bytes.Equal(lock, files.Lock) {
 			t.Errorf("lock file by digest: %q, %v", lock, err)
 		}
-		if _, err := i.Run(ctx, records.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n2"}); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := i.Run(ctx, lifecycle.Ref{ID: "abc", N: 2, Attempt: 1, Nonce: "n2"}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("another nonce: %v", err)
 		}
-		if _, err := i.Run(ctx, records.Attempt{ID: "abc", N: 2, Attempt: 1}); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := i.Run(ctx, lifecycle.Ref{ID: "abc", N: 2, Attempt: 1}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("no nonce: %v", err)
 		}
 	})
@@ -127,7 +129,7 @@ func TestRunElsewhere(t *testing.T) {
 	ctx, repo := t.Context(), ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
 	sealed := records.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
 	plain := records.InstanceRepo{Repo: repo}
-	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	a := lifecycle.Ref{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
 	must.Succeed(t, sealed.PutRun(ctx, a, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}))
 	m := must.Get(repo.Fetch(ctx, "run-abc-1-1"))(t)
 	must.Succeed(t, repo.PutTag(ctx, "run-abc-1-2", m))
@@ -154,7 +156,7 @@ func TestInstanceLogAndRecord(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx := t.Context()
 		i := records.InstanceRepo{Repo: ocitest.Repo(t, host), Sealer: newInstanceSealer(t)}
-		a := records.Attempt{ID: "abc", N: 1, Attempt: 1}
+		a := lifecycle.Ref{ID: "abc", N: 1, Attempt: 1}
 		for _, want := range []string{"", "one\n", "one\ntwo\n"} {
 			must.Succeed(t, i.PutLog(ctx, a, []byte(want)))
 			if got, err := i.Log(ctx, a); err != nil || string(got) != want {
@@ -215,10 +217,10 @@ func TestInstanceRequests(t *testing.T) {
 	i := records.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
 	entry := func(id string) func() error {
 		return func() error {
-			return records.AddInstanceEntry(ctx, queue, records.InstanceEntry{ID: id, Template: "a/b"})
+			return records.AddInstanceEntry(ctx, queue, id, "a/b", "")
 		}
 	}
-	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	a := lifecycle.Ref{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
 	source := records.Source{Zip: zip, Template: []byte("{}2"), First: true}
 	own := source
 	own.Zip.From, own.First = i.Repo, false
@@ -264,17 +266,18 @@ func TestSourceLostMount(t *testing.T) {
 func TestInstanceEntry(t *testing.T) {
 	c := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}))(t)
 	r := must.Get(c.Repo("acme/queue"))(t)
-	want := records.InstanceEntry{ID: "k7m2p9x4tq", Template: "sandbox/vpc", Repository: "acme/instances/sandbox/vpc/k7m2p9x4tq"}
-	if _, err := records.ReadInstanceEntry(t.Context(), r, want.ID); !errors.Is(err, oci.ErrNotFound) {
+	const id = "k7m2p9x4tq"
+	want := artifact.CatalogEntry{Kind: addr.KindInstance, Address: "sandbox/vpc", Repository: "acme/instances/sandbox/vpc/k7m2p9x4tq"}
+	if _, err := records.ReadInstanceEntry(t.Context(), r, id); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("before it is there: %v", err)
 	}
 	for range 2 { // it may be repeated
-		must.Succeed(t, records.AddInstanceEntry(t.Context(), r, want))
+		must.Succeed(t, records.AddInstanceEntry(t.Context(), r, id, want.Address, want.Repository))
 	}
-	if got, err := records.ReadInstanceEntry(t.Context(), r, want.ID); err != nil || got != want {
+	if got, err := records.ReadInstanceEntry(t.Context(), r, id); err != nil || got.Address != want.Address || got.Repository != want.Repository {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if err := records.AddInstanceEntry(t.Context(), r, records.InstanceEntry{ID: "../x"}); err == nil {
+	if err := records.AddInstanceEntry(t.Context(), r, "../x", "", ""); err == nil {
 		t.Error("an id that is none was taken")
 	}
 	for tag, want := range map[string]string{"i-k7m2p9x4tq": "k7m2p9x4tq", "i-x": "", "r-k7m2p9x4tq": "", "k7m2p9x4tq": ""} {
