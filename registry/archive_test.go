@@ -11,9 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -211,27 +209,6 @@ func TestArchiveVerifiedByClient(t *testing.T) {
 		if got := whole(tt.url, tt.agent); got != tt.whole {
 			t.Errorf("%s for %s: wrong bytes as a whole is %t, want %t", tt.url, tt.agent, got, tt.whole)
 		}
-	}
-}
-
-// TestReplicas checks that a link from one front-end is valid at another one
-// that has only the same key, and not at one with another key.
-func TestReplicas(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
-	archive, u := a.moduleLink(t, 1000)
-	other := must(url.Parse(b.URL + u.Path))
-	if resp, body := ask(t, http.MethodGet, other); resp.StatusCode != 200 || !bytes.Equal(body, archive) {
-		t.Errorf("another replica: %d with %d bytes", resp.StatusCode, len(body))
-	}
-	if got, want := b.link(t).Path, u.Path; got != want {
-		t.Errorf("two replicas link to\n%s and\n%s", got, want)
-	}
-	c := newFrontAt(t, host, nil, func(o *server.Options) {
-		o.Keys = []keyring.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
-	})
-	if resp, _ := ask(t, http.MethodGet, must(url.Parse(c.URL+u.Path))); resp.StatusCode != http.StatusForbidden {
-		t.Errorf("a front-end with another key: %d, want 403", resp.StatusCode)
 	}
 }
 

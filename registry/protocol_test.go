@@ -5,8 +5,10 @@ package registry_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,14 +152,25 @@ func TestMirror(t *testing.T) {
 }
 
 // TestUnknown shows that missing objects are 404 at every level, with a JSON
-// body, and never an empty 200.
+// body, and never an empty 200. A client that uses a registry as a mirror, or the
+// reverse, is told the correct base URL.
 //
+// Shows: registries 3 | a registry used as a mirror, or the reverse | hashicorp/terraform#31804,
+// artifact-keeper#1566
 // Shows: registries 9 | 500 or an empty 200 for objects that do not exist | OpenDepot, terrakube
 func TestUnknown(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
-	for _, path := range []string{
+	base := map[string]string{
+		"/registry.opentofu.org/hashicorp/aws/index.json":               "/mirror/",
+		"/v1/providers/registry.opentofu.org/hashicorp/aws/index.json":  "/mirror/",
+		"/mirror/hashicorp/aws/versions":                                "/v1/providers/",
+		"/hashicorp/aws/versions":                                       "/v1/providers/",
+		"/modules/net/vpc/aws/1.0.0/download":                           "/v1/modules/",
+		"/mirror/v1/providers/hashicorp/aws/1.0.0/download/linux/amd64": "/v1/providers/",
+	}
+	for _, path := range append(slices.Collect(maps.Keys(base)),
 		"/v1/modules/net/vpc/azure/versions", "/v1/modules/net/vpc/aws/1.0.1/download", "/v1/modules/net/vpc/aws/latest/download",
 		"/v1/modules/net/v_-pc/aws/versions", "/v1/modules/net/vpc%2Faws/x/versions",
 		"/v1/providers/acme/none/versions", "/v1/providers/acme/dns/2.0.0/download/linux/amd64",
@@ -166,37 +179,13 @@ func TestUnknown(t *testing.T) {
 		"/mirror/registry.opentofu.org/hashicorp/aws/1.0.0.json", "/mirror/registry.opentofu.org/hashicorp/aws/index.html",
 		"/origin/registry.opentofu.org/v1/providers/hashicorp/aws/versions", "/nothing", "/v1/modules//vpc/aws/versions",
 		"/archives/x", "/archives/x/y/z", "/state/shop/default", "/",
-	} {
+	) {
 		resp := must(http.Get(f.URL + path))
 		body := must(io.ReadAll(resp.Body))
 		resp.Body.Close()
 		var doc struct{ Errors []string }
-		if resp.StatusCode != http.StatusNotFound || json.Unmarshal(body, &doc) != nil || len(doc.Errors) != 1 {
-			t.Errorf("%s: %d %s, want 404 with a reason", path, resp.StatusCode, body)
-		}
-	}
-}
-
-// TestWrongBase shows that a client that uses a registry as a mirror, or the
-// reverse, is told the correct base URL.
-//
-// Shows: registries 3 | a registry used as a mirror, or the reverse | hashicorp/terraform#31804,
-// artifact-keeper#1566
-func TestWrongBase(t *testing.T) {
-	f := newFront(t, nil)
-	for path, want := range map[string]string{
-		"/registry.opentofu.org/hashicorp/aws/index.json":               "/mirror/",
-		"/v1/providers/registry.opentofu.org/hashicorp/aws/index.json":  "/mirror/",
-		"/mirror/hashicorp/aws/versions":                                "/v1/providers/",
-		"/hashicorp/aws/versions":                                       "/v1/providers/",
-		"/modules/net/vpc/aws/1.0.0/download":                           "/v1/modules/",
-		"/mirror/v1/providers/hashicorp/aws/1.0.0/download/linux/amd64": "/v1/providers/",
-	} {
-		resp := must(http.Get(f.URL + path))
-		body := must(io.ReadAll(resp.Body))
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), want) {
-			t.Errorf("%s: %d %s, want 404 that names %s", path, resp.StatusCode, body, want)
+		if resp.StatusCode != http.StatusNotFound || json.Unmarshal(body, &doc) != nil || len(doc.Errors) != 1 || !strings.Contains(doc.Errors[0], base[path]) {
+			t.Errorf("%s: %d %s, want 404 with a reason that names %q", path, resp.StatusCode, body, base[path])
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package httpserve_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -34,35 +33,6 @@ func newServer(t *testing.T, o httpserve.Options) (s *httpserve.Server, stop fun
 	wg.Go(func() { result <- s.Serve(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s, cancel, result
-}
-
-func TestDrain(t *testing.T) {
-	started, finish := make(chan struct{}), make(chan struct{})
-	s, stop, done := newServer(t, httpserve.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "first ")
-		_ = http.NewResponseController(w).Flush()
-		close(started)
-		<-finish
-		_, _ = io.WriteString(w, "last")
-	})})
-	resp := must.Get(http.Get(s.URL()))(t)
-	defer resp.Body.Close()
-	<-started
-	stop()
-	for { // the listener closes while the download runs
-		conn, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			break
-		}
-		conn.Close()
-	}
-	close(finish)
-	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "first last" {
-		t.Errorf("got %q, %v", body, err)
-	}
-	if err := <-done; err != nil {
-		t.Errorf("serve: %v", err)
-	}
 }
 
 func TestDrainEnds(t *testing.T) {
@@ -156,18 +126,6 @@ func TestSelfSigned(t *testing.T) {
 	again, _ := must.GetBoth(httpserve.SelfSigned(dir, []string{"other.example"}))(t)
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("the CA changed at the second start: %v", err)
-	}
-}
-
-func TestPlainOnTLS(t *testing.T) {
-	_, cfg := must.GetBoth(httpserve.SelfSigned(t.TempDir(), []string{"127.0.0.1"}))(t)
-	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
-	conn := must.Get(net.Dial("tcp", s.Addr()))(t)
-	defer conn.Close()
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil || !strings.Contains(line, "400") {
-		t.Errorf("got %q, %v; want 400", line, err)
 	}
 }
 
