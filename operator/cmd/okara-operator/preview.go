@@ -178,7 +178,7 @@ func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, v
 		o.UID = unknownUID
 	}
 	settings := instancectl.Settings{Namespace: o.Namespace}
-	a, labels, err := settings.Preview(t, o, template.Source{Version: version.Version, Digest: version.Digest}, template.Module(m))
+	a, labels, err := settings.Preview(t, o, template.Source{Version: version.Version, Digest: version.Digest}, m)
 	if err != nil {
 		return nil, err
 	}

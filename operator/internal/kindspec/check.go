@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
@@ -133,8 +134,8 @@ func checkValue(props *apiextensions.JSONSchemaProps, value json.RawMessage) err
 	if err != nil {
 		return err
 	}
-	decoded, err := decodeValue(value)
-	if err != nil {
+	var decoded any
+	if err := utiljson.Unmarshal(value, &decoded); err != nil { // whole numbers are integers
 		return err
 	}
 	if decoded == nil && (props.Nullable || props.Type == "") {
@@ -144,13 +145,4 @@ func checkValue(props *apiextensions.JSONSchemaProps, value json.RawMessage) err
 		return fmt.Errorf("%s", strings.TrimPrefix(errs[0].Error(), "<nil>: "))
 	}
 	return nil
-}
-
-// decodeValue reads a value as the API server does: whole numbers are integers.
-func decodeValue(value json.RawMessage) (any, error) {
-	var u unstructured.Unstructured
-	if err := u.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"V","v":` + string(value) + `}`)); err != nil {
-		return nil, err
-	}
-	return u.Object["v"], nil
 }

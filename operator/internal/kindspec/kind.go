@@ -4,13 +4,13 @@ package kindspec
 
 import (
 	"cmp"
-	"encoding/json"
 	"path"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -21,11 +21,9 @@ const Group = v1alpha1.KindsGroup
 // Version is the one version of each kind.
 const Version = v1alpha1.KindsVersion
 
-// Module holds the inputs and outputs of a version of a module.
-type Module struct {
-	Inputs  json.RawMessage // JSON Schema of an object; nil: unknown
-	Outputs map[string]bool // whether an output is sensitive, by name
-}
+// Module holds the inputs and outputs of a version of a module. Without inputs it is not
+// known which it has.
+type Module = template.Module
 
 // Described returns the module in a folder of a description; "" is the root.
 func Described(d artifact.ModuleDescription, folder string) (Module, error) {
@@ -56,6 +54,7 @@ type Kind struct {
 	Module     Module
 
 	all   map[string]input        // of the module; empty: unknown
+	types *translator             // of all
 	shown map[string]visibleInput // those that users see
 	check *checker
 }

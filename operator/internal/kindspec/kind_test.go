@@ -221,6 +221,7 @@ output "p" {
 		`{spec: {schema: {expose: [a]}, outputs: {include: [x]}}}`:                                         "spec.outputs.include: the module has no output x",
 		`{spec: {schema: {expose: [a]}, outputs: {include: [p], status: [p]}}}`:                            "spec.outputs.status: the output p is sensitive",
 		inline(`{type: [string, number]}`):                                                                 "spec.schema.inline.a: several types",
+		inline(`{type: string, minLength: one}`):                                                           "spec.schema.inline.a: minLength cannot be a string",
 		inline(`{type: string, not: {}}`):                                                                  `spec.schema.inline.a: a field of type "string" cannot have "not"`,
 		inline(`{oneOf: [{type: string}]}`):                                                                `spec.schema.inline.a: a field of type "" cannot have "oneOf"`,
 		inline(`{type: array, items: {type: object, properties: {c: {$ref: "#/$defs/self"}}}}`):            "spec.schema.inline.a[].c[]: $ref to itself: write the type out",

@@ -4,6 +4,7 @@ package kindspec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,67 +46,43 @@ func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, 
 	if len(src) > maxSchema {
 		return nil, nil, fieldf(from, "%d bytes of JSON Schema, at most %d", len(src), maxSchema)
 	}
+	var whole map[string]any
+	var named struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.UseNumber()
-	var whole map[string]any
-	if err := d.Decode(&whole); err != nil {
+	if err := cmp.Or(d.Decode(&whole), json.Unmarshal(src, &named)); err != nil {
 		return nil, nil, fieldf(from, "not a JSON Schema of an object: %v", err)
 	}
+	if len(named.Properties) > maxInputs {
+		return nil, nil, fieldf(from, "%d inputs, at most %d", len(named.Properties), maxInputs)
+	}
 	t := &translator{root: whole}
-	properties, ok := whole["properties"].(map[string]any)
-	if !ok && whole["properties"] != nil {
-		return nil, nil, fieldf(from, "properties is not an object")
-	}
-	if len(properties) > maxInputs {
-		return nil, nil, fieldf(from, "%d inputs, at most %d", len(properties), maxInputs)
-	}
-	required, err := readNames(from+".required", whole["required"])
-	if err != nil {
-		return nil, nil, err
-	}
+	properties, _ := whole["properties"].(map[string]any)
 	all := map[string]input{}
 	for name, value := range properties {
 		s, err := asSchema(from+"."+name, value)
 		if err != nil {
 			return nil, nil, err
 		}
-		all[name] = input{schema: s, required: slices.Contains(required, name), sensitive: s["writeOnly"] == true}
+		all[name] = input{schema: s, required: slices.Contains(named.Required, name), sensitive: s["writeOnly"] == true}
 	}
 	return all, t, nil
-}
-
-// readNames reads a list of names.
-func readNames(path string, v any) ([]string, error) {
-	if v == nil {
-		return nil, nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		return nil, fieldf(path, "not a list of names")
-	}
-	var all []string
-	for _, v := range list {
-		name, ok := v.(string)
-		if !ok {
-			return nil, fieldf(path, "not a list of names")
-		}
-		all = append(all, name)
-	}
-	return all, nil
 }
 
 // setInputs determines the inputs of the module (all), and those that users see (shown).
 func (k *Kind) setInputs() error {
 	var err error
-	var t *translator
-	k.all = map[string]input{}
 	if len(k.Module.Inputs) > 0 {
-		if k.all, t, err = inputsOf("inputs", k.Module.Inputs); err != nil {
+		if k.all, k.types, err = inputsOf("inputs", k.Module.Inputs); err != nil {
 			return err
 		}
 	}
 	def := &k.Definition.Spec
 	open := k.all
+	t := k.types
 	from := "inputs"
 	switch {
 	case def.Schema.Inline != nil:
@@ -207,16 +184,12 @@ func (k *Kind) checkSet() error {
 		return nil
 	}
 	def := &k.Definition.Spec
-	_, t, err := inputsOf("inputs", k.Module.Inputs)
-	if err != nil {
-		return err
-	}
 	for _, name := range slices.Sorted(maps.Keys(def.Values)) {
 		in, ok := k.all[name]
 		if !ok {
 			return fieldf("spec.values."+name, "the module has no input of this name")
 		}
-		props, err := t.schema("inputs."+name, in.schema, 0, nil)
+		props, err := k.types.schema("inputs."+name, in.schema, 0, nil)
 		if err != nil {
 			return err
 		}
@@ -231,7 +204,7 @@ func (k *Kind) checkSet() error {
 			if !ok {
 				return fieldf(path, "the module has no input of this name")
 			}
-			props, err := t.schema("inputs."+name, in.schema, 0, nil)
+			props, err := k.types.schema("inputs."+name, in.schema, 0, nil)
 			if err == nil {
 				_, err = secretProps(path, props)
 			}

@@ -3,12 +3,10 @@
 package kindspec
 
 import (
-	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,6 +19,18 @@ const (
 	maxString      = 4096 // characters of a string without a bound
 	maxElements    = 1000 // of a list or map without a bound
 )
+
+// keywords has those that a schema of each type may have, besides annotations. Of any other,
+// objects would be valid that the author of the schema meant to refuse.
+var keywords = map[string][]string{
+	"string":  {"minLength", "maxLength", "pattern", "format", "enum", "const"},
+	"number":  {"minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum", "enum", "const"},
+	"integer": {"minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum", "enum", "const"},
+	"boolean": {"enum", "const"},
+	"array":   {"minItems", "maxItems", "uniqueItems", "items", "prefixItems"},
+	"object":  {"minProperties", "maxProperties", "required", "properties", "additionalProperties"},
+	"":        {},
+}
 
 // translator translates one JSON Schema into structural schemas.
 type translator struct {
@@ -43,16 +53,18 @@ func (t *translator) schema(path string, in map[string]any, depth int, refs []st
 		}
 		return t.schema(path, to, depth+1, refs)
 	}
-	kind, nullable, err := typeOf(path, in)
-	if err != nil {
-		return nil, err
-	}
 	n := &node{translator: t, path: path, in: in, depth: depth, refs: refs}
-	n.out.Nullable = nullable
-	if err := n.fillType(kind); err != nil {
+	if err := n.fillPlain(); err != nil {
 		return nil, err
 	}
-	if err := n.readRest(); err != nil {
+	var err error
+	switch n.out.Type {
+	case "array":
+		err = n.fillArray()
+	case "object":
+		err = n.fillObject()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &n.out, n.setDefault()
@@ -82,7 +94,7 @@ func (t *translator) resolve(path string, v any, in map[string]any, refs []strin
 	for key, value := range in {
 		switch {
 		case key == "$ref":
-		case key == "default" || key == "writeOnly" || isAnnotation(key):
+		case isAnnotation(key):
 			merged[key] = value
 		default:
 			return nil, nil, fieldf(path, "%s beside $ref: write the type out", key)
@@ -93,29 +105,27 @@ func (t *translator) resolve(path string, v any, in map[string]any, refs []strin
 
 // typeOf reads the type: one, or one and null; "" is any type.
 func typeOf(path string, in map[string]any) (kind string, nullable bool, err error) {
-	switch v := in["type"].(type) {
-	case nil:
-		return "", false, nil
-	case string:
-		return v, false, nil
-	case []any:
-		for _, item := range v {
-			name, _ := item.(string)
-			switch {
-			case name == "null":
-				nullable = true
-			case kind == "" && name != "":
-				kind = name
-			default:
-				return "", false, fieldf(path, "several types: a field has one, and null")
-			}
-		}
-		if kind == "" {
-			return "", false, fieldf(path, "a type that is null alone")
-		}
-		return kind, nullable, nil
+	names, isList := in["type"].([]any)
+	if !isList && in["type"] != nil {
+		names = []any{in["type"]}
 	}
-	return "", false, fieldf(path, "type is not the name of a type")
+	for _, item := range names {
+		name, ok := item.(string)
+		switch {
+		case !ok:
+			return "", false, fieldf(path, "type is not the name of a type")
+		case isList && name == "null":
+			nullable = true
+		case kind != "":
+			return "", false, fieldf(path, "several types: a field has one, and null")
+		default:
+			kind = name
+		}
+	}
+	if isList && kind == "" {
+		return "", false, fieldf(path, "a type that is null alone")
+	}
+	return kind, nullable, nil
 }
 
 // node is one schema that is being translated.
@@ -126,30 +136,71 @@ type node struct {
 	out   apiextensions.JSONSchemaProps
 	depth int
 	refs  []string
-
-	used []string // keywords that were read
 }
 
-// fillType translates the keywords that depend on the type.
-func (n *node) fillType(kind string) error {
-	n.out.Type = kind
-	n.takeKeyword("type")
-	switch kind {
-	case "string":
-		return n.fillString()
-	case "number", "integer":
-		return n.fillNumber()
-	case "boolean":
-		return n.values()
-	case "array":
-		return n.fillArray()
-	case "object":
-		return n.fillObject()
-	case "":
-		n.out = anyValue()
-		return nil
+// fillPlain translates all keywords that contain no schemas. Most of them have the same form in
+// a CRD.
+func (n *node) fillPlain() error {
+	kind, nullable, err := typeOf(n.path, n.in)
+	if err != nil {
+		return err
 	}
-	return fieldf(n.path, "there is no type %q", kind)
+	known, ok := keywords[kind]
+	if !ok {
+		return fieldf(n.path, "there is no type %q", kind)
+	}
+	plain := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(n.in)) {
+		switch {
+		case key == "const":
+			plain["enum"] = []any{n.in[key]}
+		case slices.Contains(known, key) && !slices.Contains([]string{"items", "prefixItems", "properties", "additionalProperties"}, key):
+			plain[key] = n.in[key]
+		case key != "type" && !slices.Contains(known, key) && !isAnnotation(key):
+			return fieldf(n.path, "a field of type %q cannot have %q: write a rule in spec.schema.validations", kind, key)
+		}
+	}
+	var bounds struct {
+		*apiextensions.JSONSchemaProps
+		Above  *float64 `json:"exclusiveMinimum"` // a number here, and a boolean in a CRD
+		Below  *float64 `json:"exclusiveMaximum"`
+		Unique bool     `json:"uniqueItems"`
+	}
+	bounds.JSONSchemaProps = &n.out
+	src, err := json.Marshal(plain)
+	if err == nil {
+		err = json.Unmarshal(src, &bounds)
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fieldf(n.path, "%s cannot be a %s", wrong.Field[strings.LastIndex(wrong.Field, ".")+1:], wrong.Value)
+	}
+	if err != nil {
+		return fieldf(n.path, "%v", err)
+	}
+	n.out.Type = kind
+	if text, ok := n.in["description"].(string); ok {
+		n.out.Description = shortenText(text, maxDescription)
+	}
+	if above := bounds.Above; above != nil && (n.out.Minimum == nil || *above >= *n.out.Minimum) {
+		n.out.Minimum = above
+		n.out.ExclusiveMinimum = true
+	}
+	if below := bounds.Below; below != nil && (n.out.Maximum == nil || *below <= *n.out.Maximum) {
+		n.out.Maximum = below
+		n.out.ExclusiveMaximum = true
+	}
+	isNull := func(v apiextensions.JSON) bool { return len(v.Raw) == 0 || string(v.Raw) == "null" }
+	n.out.Nullable = nullable && (len(n.out.Enum) == 0 || slices.ContainsFunc(n.out.Enum, isNull))
+	switch {
+	case kind == "":
+		n.out.XPreserveUnknownFields = new(true)
+		n.out.Nullable = true
+	case kind == "string" && n.out.MaxLength == nil:
+		n.out.MaxLength = new(int64(maxString))
+	case bounds.Unique:
+		n.out.XListType = new("atomic")
+	}
+	return nil
 }
 
 // anyValue is the schema of any value. If it were not nullable, null would count as absent.
@@ -157,50 +208,18 @@ func anyValue() apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{XPreserveUnknownFields: new(true), Nullable: true}
 }
 
-func (n *node) fillString() error {
-	err := cmp.Or(n.readCount("minLength", &n.out.MinLength), n.readCount("maxLength", &n.out.MaxLength), n.readString("pattern", &n.out.Pattern), n.readString("format", &n.out.Format), n.values())
-	if n.out.MaxLength == nil {
-		n.out.MaxLength = new(int64(maxString))
-	}
-	return err
-}
-
-// fillNumber also turns the exclusive bounds, which are numbers in JSON Schema, into the
-// booleans of a CRD.
-func (n *node) fillNumber() error {
-	var above, below *float64
-	if err := cmp.Or(
-		n.readNumber("minimum", &n.out.Minimum), n.readNumber("maximum", &n.out.Maximum), n.readNumber("multipleOf", &n.out.MultipleOf),
-		n.readNumber("exclusiveMinimum", &above), n.readNumber("exclusiveMaximum", &below), n.values(),
-	); err != nil {
-		return err
-	}
-	if above != nil && (n.out.Minimum == nil || *above >= *n.out.Minimum) {
-		n.out.Minimum = above
-		n.out.ExclusiveMinimum = true
-	}
-	if below != nil && (n.out.Maximum == nil || *below <= *n.out.Maximum) {
-		n.out.Maximum = below
-		n.out.ExclusiveMaximum = true
-	}
-	return nil
-}
-
 func (n *node) fillArray() error {
-	if err := cmp.Or(n.readCount("minItems", &n.out.MinItems), n.readCount("maxItems", &n.out.MaxItems)); err != nil {
-		return err
-	}
 	items := anyValue()
-	if prefix, ok := n.takeKeyword("prefixItems"); ok {
-		// The types in a tuple differ; the module checks them. Its length is fixed.
-		list, ok := prefix.([]any)
-		if !ok || n.in["items"] != nil {
-			return fieldf(n.path, "a tuple has prefixItems, which is a list, and no items")
-		}
+	prefix, tuple := n.in["prefixItems"]
+	of, typed := n.in["items"]
+	switch list, ok := prefix.([]any); {
+	case tuple && (!ok || of != nil):
+		return fieldf(n.path, "a tuple has prefixItems, which is a list, and no items")
+	case tuple: // the types in a tuple differ; the module checks them. Its length is fixed.
 		n.out.MinItems = new(int64(len(list)))
 		n.out.MaxItems = new(int64(len(list)))
-	} else if v, ok := n.takeKeyword("items"); ok {
-		props, err := n.childSchema("[]", v)
+	case typed:
+		props, err := n.childSchema("[]", of)
 		if err != nil {
 			return err
 		}
@@ -210,42 +229,27 @@ func (n *node) fillArray() error {
 	if n.out.MaxItems == nil {
 		n.out.MaxItems = new(int64(maxElements))
 	}
-	if unique, ok := n.takeKeyword("uniqueItems"); ok && unique == true {
-		n.out.XListType = new("atomic")
-		if !items.Nullable && slices.Contains([]string{"string", "number", "integer", "boolean"}, items.Type) {
-			n.out.XListType = new("set")
-		}
+	if n.out.XListType != nil && !items.Nullable && slices.Contains([]string{"string", "number", "integer", "boolean"}, items.Type) {
+		n.out.XListType = new("set")
 	}
 	return nil
 }
 
 func (n *node) fillObject() error {
-	if err := cmp.Or(n.readCount("minProperties", &n.out.MinProperties), n.readCount("maxProperties", &n.out.MaxProperties)); err != nil {
-		return err
-	}
-	required, hasRequired := n.takeKeyword("required")
-	var err error
-	if n.out.Required, err = readNames(n.path, required); err != nil {
-		return err
-	}
-	properties, closed := n.takeKeyword("properties")
-	more, hasMore := n.takeKeyword("additionalProperties")
-	if more == false {
-		hasMore = false
-	}
-	switch object, ok := properties.(map[string]any); {
-	case closed && !ok:
+	properties, closed := n.in["properties"]
+	object, isObject := properties.(map[string]any)
+	more, hasMore := n.in["additionalProperties"]
+	hasMore = hasMore && more != false
+	switch {
+	case closed && !isObject:
 		return fieldf(n.path, "properties is not an object")
 	case closed && hasMore && len(object) > 0:
 		return fieldf(n.path, "properties and additionalProperties: an object has names that are known, a map does not")
-	case closed && !hasMore:
+	case closed && !hasMore, more == false:
 		return n.addProperties(object)
-	case more == false:
-		return n.addProperties(nil)
-	case hasRequired && len(n.out.Required) > 0:
+	case len(n.out.Required) > 0:
 		return fieldf(n.path, "required without properties: say what they are")
-	}
-	if !hasMore || more == true {
+	case !hasMore || more == true:
 		n.out.XPreserveUnknownFields = new(true)
 		return nil
 	}
@@ -290,46 +294,10 @@ func (n *node) childSchema(at string, v any) (*apiextensions.JSONSchemaProps, er
 	return n.translator.schema(path, in, n.depth+1, n.refs)
 }
 
-// values reads enum and const.
-func (n *node) values() error {
-	list, ok := n.takeKeyword("enum")
-	values, isList := list.([]any)
-	if ok && !isList {
-		return fieldf(n.path, "enum is not a list")
-	}
-	if constant, ok := n.takeKeyword("const"); ok {
-		values = []any{constant}
-	}
-	null := false
-	for _, v := range values {
-		null = null || v == nil
-		b, err := json.Marshal(v)
-		if err != nil {
-			return fieldf(n.path, "%v", err)
-		}
-		n.out.Enum = append(n.out.Enum, apiextensions.JSON{Raw: b})
-	}
-	n.out.Nullable = n.out.Nullable && (null || len(values) == 0)
-	return nil
-}
-
-// readRest reads the annotations, and refuses a keyword that was not read: objects would be
-// valid that the author of the schema meant to refuse.
-func (n *node) readRest() error {
-	if text, ok := n.in["description"].(string); ok {
-		n.out.Description = shortenText(text, maxDescription)
-	}
-	for _, key := range slices.Sorted(maps.Keys(n.in)) {
-		if !slices.Contains(n.used, key) && key != "default" && key != "writeOnly" && !isAnnotation(key) {
-			return fieldf(n.path, "a field of type %q cannot have %q: write a rule in spec.schema.validations", n.out.Type, key)
-		}
-	}
-	return nil
-}
-
-// isAnnotation reports whether a keyword is for display.
+// isAnnotation reports whether a keyword says nothing about which values are valid.
 func isAnnotation(key string) bool {
-	return strings.HasPrefix(key, "x-") || slices.Contains([]string{"description", "title", "examples", "deprecated", "readOnly", "$comment", "$defs", "definitions", "$schema"}, key)
+	return strings.HasPrefix(key, "x-") ||
+		slices.Contains([]string{"default", "writeOnly", "description", "title", "examples", "deprecated", "readOnly", "$comment", "$defs", "definitions", "$schema"}, key)
 }
 
 // setDefault sets the default. One that the API server would refuse is left to the
@@ -348,52 +316,6 @@ func (n *node) setDefault() error {
 	if validDefault(with) {
 		n.out.Default = with.Default
 	}
-	return nil
-}
-
-func (n *node) takeKeyword(key string) (any, bool) {
-	v, ok := n.in[key]
-	n.used = append(n.used, key)
-	return v, ok
-}
-
-// readCount reads a non-negative integer.
-func (n *node) readCount(key string, to **int64) error {
-	var f *float64
-	if err := n.readNumber(key, &f); err != nil || f == nil {
-		return err
-	}
-	if *f < 0 || *f != math.Trunc(*f) || *f > 1<<53 {
-		return fieldf(n.path, "%s is not a count", key)
-	}
-	*to = new(int64(*f))
-	return nil
-}
-
-func (n *node) readNumber(key string, to **float64) error {
-	v, ok := n.takeKeyword(key)
-	if !ok {
-		return nil
-	}
-	number, ok := v.(json.Number)
-	if !ok {
-		return fieldf(n.path, "%s is not a number", key)
-	}
-	f, err := strconv.ParseFloat(string(number), 64)
-	if err != nil {
-		return fieldf(n.path, "%s is out of range", key)
-	}
-	*to = &f
-	return nil
-}
-
-func (n *node) readString(key string, to *string) error {
-	v, ok := n.takeKeyword(key)
-	text, isText := v.(string)
-	if ok && !isText {
-		return fieldf(n.path, "%s is not a string", key)
-	}
-	*to = text
 	return nil
 }
 
