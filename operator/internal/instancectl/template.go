@@ -3,8 +3,10 @@
 package instancectl
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,26 +23,15 @@ func templateName(object string) string { return strings.Replace(object, ".", "/
 // objectName is the name of the object of a template.
 func objectName(template string) string { return strings.Replace(template, "/", ".", 1) }
 
-// body is the block of a template in the JSON syntax of HCL.
-type body map[string]any
-
-func (b body) setText(name, value string) {
-	if value != "" {
-		b[name] = value
-	}
-}
-
-func (b body) setNumber(name string, n int32) {
-	if n != 0 {
-		b[name] = n
-	}
-}
-
 // readTemplate makes a template of an object, with the same checks as for a file of
 // templates. The error names the field.
 func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Template, error) {
 	known.Executors = []string{text.Kebab(v1alpha1.ExecutorTerraform), text.Kebab(v1alpha1.ExecutorHelm)}
-	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): templateBody(&o.Spec)}})
+	body, err := templateBody(&o.Spec)
+	if err != nil {
+		return nil, err
+	}
+	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): body}})
 	if err != nil {
 		return nil, err
 	}
@@ -51,120 +42,63 @@ func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Templat
 	return t, nil
 }
 
-func templateBody(s *v1alpha1.TemplateSpec) body {
-	b := body{"protection": s.Protection}
-	for name, value := range map[string]string{
-		"title": s.Title, "description": s.Description, "icon": s.Icon, "category": s.Category, "executor": text.Kebab(s.Executor),
-		"owner": ownerOf(s.Owner), "approval": text.Kebab(s.Approval.Mode), "timeout": string(s.Timeout), "update": text.Kebab(s.Update),
-	} {
-		b.setText(name, value)
+// templateBody returns the block of a template in the JSON syntax of HCL.
+func templateBody(s *v1alpha1.TemplateSpec) (map[string]any, error) {
+	src, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
 	}
-	for name, list := range map[string][]string{"groups": s.Groups, "outputs": s.Outputs, "credentials": s.Credentials} {
-		if len(list) > 0 {
-			b[name] = list
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.UseNumber()
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		return nil, err
+	}
+	b := blockOf(fields, "executor", "update")
+	for block, words := range map[string][]string{"module": nil, "ttl": {"default", "onExpire"}, "pool": {"whenEmpty"}, "connection": {"type"}, "drift": nil, "cost": nil} {
+		if in, ok := b[block].(map[string]any); ok {
+			b[block] = blockOf(in, words...)
 		}
 	}
-	for name, value := range map[string]*bool{"enabled": s.Enabled, "visible": s.Visible} {
-		if value != nil {
-			b[name] = *value
+	delete(b, "owner")
+	if owner := text.Kebab(s.Owner.Kind); s.Owner.Claim != "" {
+		b["owner"] = owner + ":" + s.Owner.Claim
+	} else if owner != "" {
+		b["owner"] = owner
+	}
+	delete(b, "approval")
+	if s.Approval.Mode != "" {
+		b["approval"] = text.Kebab(s.Approval.Mode)
+	}
+	if ttl, ok := b["ttl"].(map[string]any); ok && s.TTL.Default == "None" {
+		delete(ttl, "on_expire")
+	}
+	if list, ok := b["parameters"].([]any); ok {
+		for i, p := range list { // a list keeps their order
+			in, _ := p.(map[string]any)
+			list[i] = map[string]any{s.Parameters[i].Name: blockOf(in)}
 		}
+		b["parameter"] = list
+		delete(b, "parameters")
 	}
-	b.setNumber("per_owner", s.PerOwner)
-	b.setNumber("max", s.Max)
-	if s.Retries != nil {
-		b["retries"] = *s.Retries
-	}
-	if len(s.Inputs) > 0 {
-		b["inputs"] = s.Inputs
-	}
-	if len(s.Notices) > 0 {
-		b["notices"] = s.Notices
-	}
-	if m := s.Module; m != nil {
-		module := body{"address": m.Address}
-		module.setText("version", m.Version)
-		module.setText("path", m.Path)
-		b["module"] = module
-	}
-	if s.Chart != nil {
-		b["chart"] = s.Chart
-	}
-	templateBlocks(b, s)
-	return b
+	return b, nil
 }
 
-// ownerOf is the owner attribute of a template block: user, group or claim:NAME.
-func ownerOf(o v1alpha1.TemplateOwner) string {
-	if o.Claim != "" {
-		return text.Kebab(o.Kind) + ":" + o.Claim
-	}
-	return text.Kebab(o.Kind)
-}
-
-func templateBlocks(b body, s *v1alpha1.TemplateSpec) {
-	if l := s.TTL; l != nil {
-		ttl := body{"default": text.Kebab(string(l.Default))}
-		ttl.setText("max", string(l.Max))
-		ttl.setText("extend", string(l.Extend))
-		ttl.setText("failed", string(l.Failed))
-		ttl.setNumber("extends", l.Extends)
-		if l.Default != "None" {
-			ttl.setText("on_expire", text.Kebab(l.OnExpire))
+// blockOf returns the fields of an object under their names in HCL. Objects spell words, which
+// are values of the named fields, in CamelCase, and fractions as strings.
+func blockOf(fields map[string]any, words ...string) map[string]any {
+	delete(fields, "name")
+	b := map[string]any{}
+	for key, value := range fields {
+		if s, ok := value.(string); ok {
+			switch {
+			case slices.Contains(words, key):
+				value = text.Kebab(s)
+			case slices.Contains([]string{"hourly", "minimum", "maximum"}, key):
+				value = json.Number(s)
+			}
 		}
-		b["ttl"] = ttl
-	}
-	if p := s.Pool; p != nil {
-		pool := body{"size": p.Size}
-		pool.setNumber("max", p.Max)
-		pool.setText("max_age", string(p.MaxAge))
-		pool.setText("when_empty", text.Kebab(p.WhenEmpty))
-		b["pool"] = pool
-	}
-	if c := s.Connection; c != nil {
-		connection := body{}
-		connection.setText("type", text.Kebab(c.Type))
-		connection.setText("url", c.URL)
-		connection.setText("message", c.Message)
-		b["connection"] = connection
-	}
-	if d := s.Drift; d != nil {
-		b["drift"] = body{"every": d.Every, "remediate": d.Remediate}
-	}
-	if c := s.Cost; c != nil {
-		b["cost"] = body{"hourly": json.Number(c.Hourly), "currency": c.Currency}
-	}
-	var parameters []body // a list keeps their order
-	for i := range s.Parameters {
-		p := &s.Parameters[i]
-		parameters = append(parameters, body{p.Name: parameterBody(p)})
-	}
-	if parameters != nil {
-		b["parameter"] = parameters
-	}
-}
-
-func parameterBody(p *v1alpha1.TemplateParameter) body {
-	b := body{"update": p.Update}
-	b.setText("title", p.Title)
-	b.setText("help", p.Help)
-	b.setText("pattern", p.Pattern)
-	if p.Link != nil {
-		b["link"] = *p.Link
-	}
-	if p.Default != nil {
-		b["default"] = p.Default
-	}
-	if len(p.Enum) > 0 {
-		b["enum"] = p.Enum
-	}
-	if len(p.When) > 0 {
-		b["when"] = p.When
-	}
-	if p.Minimum != "" {
-		b["minimum"] = json.Number(p.Minimum)
-	}
-	if p.Maximum != "" {
-		b["maximum"] = json.Number(p.Maximum)
+		b[strings.ReplaceAll(text.Kebab(key), "-", "_")] = value
 	}
 	return b
 }
