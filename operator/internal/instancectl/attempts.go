@@ -6,11 +6,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -26,29 +25,25 @@ const attemptsAtOnce = 8
 // advanceAttempts advances the attempts that are running according to the statuses, and reports
 // their progress to the machine. Other attempts are not touched.
 func advanceAttempts(ctx context.Context, p *reconciliation) {
-	found := make(chan lifecycle.Event)
-	slots := make(chan struct{}, attemptsAtOnce)
-	var working sync.WaitGroup
+	var g errgroup.Group
+	g.SetLimit(attemptsAtOnce)
+	found := make([]lifecycle.Event, len(p.before.Records))
+	n := 0
 	for id, r := range p.before.Records {
 		runs := r.Run != nil && !r.Run.StartedAt.IsZero() && r.Run.EndedAt.IsZero()
 		if !runs || p.byName[id] == nil || p.unkept[id] {
 			continue
 		}
 		p.active = true
-		working.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if e := advanceAttempt(ctx, p, r); e != nil {
-				found <- e
-			}
-		})
+		event := &found[n]
+		n++
+		g.Go(func() error { *event = advanceAttempt(ctx, p, r); return nil })
 	}
-	go func() {
-		working.Wait()
-		close(found)
-	}()
-	for e := range found {
-		p.applyOwn(e)
+	_ = g.Wait()
+	for _, e := range found {
+		if e != nil {
+			p.applyOwn(e)
+		}
 	}
 }
 
@@ -60,21 +55,31 @@ func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record)
 	}
 	st, err := executeAttempt(ctx, p, a, r)
 	over := !p.inbox.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
+	failed := lifecycle.Result{Outcome: lifecycle.RunFailed, Resources: -1, State: true}
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case err != nil && (over || isFinal(err)):
-		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1, State: true}}
+	case err != nil && (over || fluxobj.IsTaken(err)): // the name stays taken until a user changes something
+		failed.Error = err.Error()
+		return lifecycle.Ended{Ref: a.Ref, Result: failed}
+	case err == nil && st.State == run.Ended:
+		return lifecycle.Ended{Ref: a.Ref, Result: st.Result, Connection: run.ConnectionOf(r, a.Template, p.c.Config, st.Result)}
+	case err == nil && st.State == run.Gone:
+		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}}
+	case err == nil && over && a.Kind != lifecycle.RunDestroy:
+		err = p.c.Executor.Cancel(ctx, a)
+	}
+	switch {
 	case err != nil:
 		return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
-	case st.State == run.Ended:
-		return lifecycle.Ended{Ref: a.Ref, Result: st.Result, Connection: run.ConnectionOf(r, a.Template, p.c.Config, st.Result)}
-	case st.State == run.Gone:
-		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}}
-	case over:
-		return endOverdue(ctx, p, a, st)
+	case !over:
+		return lifecycle.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
 	}
-	return lifecycle.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
+	failed.Error = fmt.Sprintf("it did not end within %s", a.Template.Timeout)
+	if st.Message != "" {
+		failed.Error += ": " + st.Message
+	}
+	return lifecycle.Ended{Ref: a.Ref, Result: failed}
 }
 
 // executeAttempt calls the executor.
@@ -88,32 +93,12 @@ func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecy
 	if err := p.c.workspace(ctx, p.byName[r.ID], r, a.Namespace); err != nil {
 		return run.Status{}, err
 	}
-	if r.Run.Cancel != "" {
+	if a.Cancelled {
 		if err := p.c.Executor.Cancel(ctx, a); err != nil {
 			return run.Status{}, err
 		}
 	}
 	return p.c.Executor.Run(ctx, a)
-}
-
-// endOverdue ends an attempt that has run into its timeout.
-func endOverdue(ctx context.Context, p *reconciliation, a Attempt, st run.Status) lifecycle.Event {
-	text := fmt.Sprintf("it did not end within %s", a.Template.Timeout)
-	if st.Message != "" {
-		text += ": " + st.Message
-	}
-	if a.Kind != lifecycle.RunDestroy {
-		if err := p.c.Executor.Cancel(ctx, a); err != nil {
-			return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
-		}
-	}
-	return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: text, Resources: -1, State: true}}
-}
-
-// isFinal reports errors that last until a user changes something.
-func isFinal(err error) bool {
-	_, taken := errors.AsType[*fluxobj.TakenError](err)
-	return taken
 }
 
 // newAttempt returns the attempt that a record names.

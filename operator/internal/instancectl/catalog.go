@@ -90,23 +90,17 @@ func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
 		return nil, false // the cache has stopped
 	}
-	c.forgetDeleted(list.Items)
+	c.mu.Lock()
+	if len(c.known) > 2*len(list.Items) { // many are of deleted objects
+		clear(c.known)
+	}
+	c.mu.Unlock()
 	all = make([]template.Entry, 0, len(list.Items))
 	for i := range list.Items {
 		all = append(all, *c.cachedEntry(&list.Items[i]))
 	}
 	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
 	return all, true
-}
-
-// forgetDeleted clears the cache of entries if many of them are of deleted objects.
-func (c *Catalog) forgetDeleted(there []v1alpha1.Template) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.known) <= 2*len(there) {
-		return
-	}
-	clear(c.known)
 }
 
 // Pin returns the template with one of the versions in its status.
@@ -156,11 +150,7 @@ func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
 	}
 	for _, v := range o.Status.Versions {
 		if v.Version == version {
-			s.Version = v.Version
-			s.Digest = v.Digest
-			s.Archive = v.Archive
-			s.Size = v.Size
-			return s, s.Module != s.Chart
+			return template.Source{Module: s.Module, Chart: s.Chart, Path: s.Path, Secret: s.Secret, Version: v.Version, Digest: v.Digest, Archive: v.Archive, Size: v.Size}, s.Module != s.Chart
 		}
 	}
 	return template.Source{}, false

@@ -59,9 +59,7 @@ type Controller struct {
 	pools   map[string]*lifecycle.Pool // as of the last reconcile; nil: there was none
 	records records.Store
 	saved   map[types.UID]saved
-	// unrecorded are Instances without a record, so that not each reconcile looks for one.
-	unrecorded map[types.UID]bool
-	retries    *flowcontrol.Backoff // of objects whose last write failed, by UID
+	retries *flowcontrol.Backoff // of objects whose last write failed, by UID
 }
 
 // NewController returns a controller that does nothing until [Controller.Reconcile].
@@ -73,7 +71,7 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 	}
 	return &Controller{
 		Options: o, client: c, live: live, machine: o.newMachine(), catalog: NewCatalog(c, o.Settings), events: recorder,
-		records: records.Store{Client: live, Namespace: o.Operator}, retries: flowcontrol.NewBackOff(minRetry, maxRetry), unrecorded: map[types.UID]bool{},
+		records: records.Store{Client: live, Namespace: o.Operator}, retries: flowcontrol.NewBackOff(minRetry, maxRetry), saved: map[types.UID]saved{},
 	}
 }
 

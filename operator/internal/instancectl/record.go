@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -119,7 +120,7 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	case lifecycle.Requested, lifecycle.Planned:
 		v.Message = cmp.Or(v.Message, "it waits for an Approval of plan "+o.Status.Plan)
 	}
-	if c := waitingCondition(r); c != nil && v.State == verdict.UnderWay {
+	if c := conditionOf(r, lifecycle.Waiting); c != nil && c.Reason != "" && v.State == verdict.UnderWay {
 		v.Reason = c.Reason
 		v.Message = text.Head(c.Message)
 		if c.Reason != lifecycle.WaitQueued && c.Reason != lifecycle.WaitStateLocked {
@@ -142,12 +143,10 @@ func requestsChange(r *lifecycle.Record) bool {
 	return r.WantedBy().Subject != ""
 }
 
-// waitingCondition returns the condition of what a record waits for, or nil.
-func waitingCondition(r *lifecycle.Record) *lifecycle.Condition {
-	for i := range r.Conditions {
-		if c := &r.Conditions[i]; c.Type == lifecycle.Waiting && c.Reason != "" {
-			return c
-		}
+// conditionOf returns a condition of a record, or nil.
+func conditionOf(r *lifecycle.Record, kind string) *lifecycle.Condition {
+	if i := slices.IndexFunc(r.Conditions, func(c lifecycle.Condition) bool { return c.Type == kind }); i >= 0 {
+		return &r.Conditions[i]
 	}
 	return nil
 }
@@ -171,15 +170,8 @@ func machineConditions(r *lifecycle.Record) []metav1.Condition {
 	all := []metav1.Condition{awaiting}
 	for _, kind := range []string{lifecycle.Waiting, lifecycle.Drifted, lifecycle.UpdateAvailable, lifecycle.ExpiresSoon, lifecycle.ExpiredProtected} {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
-		for _, own := range r.Conditions {
-			if own.Type == kind {
-				c.Status = metav1.ConditionTrue
-				c.Reason = own.Reason
-				c.Message = text.Clip(own.Message, 4096)
-			}
-		}
-		if c.Reason == "" {
-			c.Reason = kind
+		if own := conditionOf(r, kind); own != nil {
+			c = metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: cmp.Or(own.Reason, kind), Message: text.Clip(own.Message, 4096)}
 		}
 		all = append(all, c)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -121,31 +122,25 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	if err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(versions, func(v template.Source) bool { return v.Version == source.Version }) {
+		versions = append(versions, source)
+	}
+	return r.fillStatus(o, t, source, versions, module)
+}
+
+// fillStatus writes what a Template refers to, and the digest by which instances refer to it.
+func (r *resolver) fillStatus(o *v1alpha1.Template, t *template.Template, source template.Source, versions []template.Source, m template.Module) (err error) {
 	s := &o.Status
 	s.Version = source.Version
 	s.Digest = source.Digest
 	s.Versions = nil
-	s.Inputs = &apiextensions.JSON{Raw: module.Inputs}
-	s.Outputs = module.Outputs
-	current := false
-	for _, v := range append([]template.Source{}, versions...) {
-		current = current || v.Version == source.Version
-		s.Versions = append(s.Versions, versionOf(v))
+	for _, v := range versions {
+		s.Versions = append(s.Versions, v1alpha1.TemplateVersion{Version: v.Version, Digest: v.Digest, Archive: v.Archive, Size: v.Size})
 	}
-	if !current {
-		s.Versions = append(s.Versions, versionOf(source))
-	}
-	return r.digest(o, t)
-}
-
-// digest writes the digest by which instances refer to a template.
-func (r *resolver) digest(o *v1alpha1.Template, t *template.Template) (err error) {
-	o.Status.Template, err = t.WithDefaults(r.Defaults).Digest()
+	s.Inputs = &apiextensions.JSON{Raw: m.Inputs}
+	s.Outputs = m.Outputs
+	s.Template, err = t.WithDefaults(r.Defaults).Digest()
 	return err
-}
-
-func versionOf(s template.Source) v1alpha1.TemplateVersion {
-	return v1alpha1.TemplateVersion{Version: s.Version, Digest: s.Digest, Archive: s.Archive, Size: s.Size}
 }
 
 // templateVerdict is the verdict on a Template. An error of the registry leaves the status with what
@@ -156,13 +151,14 @@ func templateVerdict(wrong error, version string) verdict.Verdict {
 	}
 	v := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
 	_, stays := errors.AsType[invalid](wrong)
+	_, missing := errors.AsType[*fluxobj.MissingError](wrong) // its controller is not installed
 	switch {
 	case stays:
 		v.State = verdict.Stalled
 		v.Reason = v1alpha1.ReasonInvalid
 	case errors.Is(wrong, ErrPending):
 		v = verdict.Verdict{Reason: v1alpha1.ReasonRunning, Message: wrong.Error()}
-	case isMissing(wrong):
+	case missing:
 		v.Reason = v1alpha1.ReasonExecutorMissing
 	case errors.Is(wrong, oci.ErrNotFound):
 		v.Reason = v1alpha1.ReasonModuleMissing
@@ -191,8 +187,7 @@ func ChartSource(c *v1alpha1.Chart) template.Source {
 
 // resolveChart fills the status of a Template with a chart.
 func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *template.Template) error {
-	s := &o.Status
-	s.Source = ChartSource(o.Spec.Chart).Chart
+	o.Status.Source = ChartSource(o.Spec.Chart).Chart
 	inputs, err := valuesSchema(t)
 	if err != nil {
 		return invalid{err}
@@ -204,18 +199,7 @@ func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *te
 	if err != nil {
 		return err
 	}
-	s.Version = source.Version
-	s.Digest = source.Digest
-	s.Versions = []v1alpha1.TemplateVersion{versionOf(source)}
-	s.Inputs = &apiextensions.JSON{Raw: inputs}
-	s.Outputs = nil
-	return r.digest(o, t)
-}
-
-// isMissing reports whether the controller of a kind is not installed.
-func isMissing(err error) bool {
-	_, missing := errors.AsType[*fluxobj.MissingError](err)
-	return missing
+	return r.fillStatus(o, t, source, []template.Source{source}, template.Module{Inputs: inputs})
 }
 
 // valuesSchema is the schema of a chart's values, made from the template alone: the chart
@@ -223,7 +207,7 @@ func isMissing(err error) bool {
 // number; else it has the type of its default, or is a string if it has none.
 func valuesSchema(t *template.Template) (json.RawMessage, error) {
 	properties := map[string]any{}
-	var inputs map[string]any
+	var inputs map[string]json.RawMessage
 	if len(t.Inputs) > 0 {
 		if err := json.Unmarshal(t.Inputs, &inputs); err != nil {
 			return nil, err
@@ -233,36 +217,33 @@ func valuesSchema(t *template.Template) (json.RawMessage, error) {
 		properties[name] = map[string]any{}
 	}
 	for i := range t.Parameters {
-		property := map[string]any{}
-		if kind := typeOf(&t.Parameters[i]); kind != "" {
-			property["type"] = kind
-		}
-		properties[t.Parameters[i].Name] = property
+		properties[t.Parameters[i].Name] = typeOf(&t.Parameters[i])
 	}
 	return json.Marshal(map[string]any{"properties": properties})
 }
 
-// typeOf is the type of a parameter in JSON Schema; "": any type.
-func typeOf(p *template.Parameter) string {
+// typeOf is the schema of a parameter, which says its type only; empty: any type.
+func typeOf(p *template.Parameter) map[string]any {
+	kind := "number"
 	switch {
 	case p.Enum != nil:
-		return ""
+		return map[string]any{}
 	case p.Minimum != nil || p.Maximum != nil:
-		return "number"
 	case p.Default == nil:
-		return "string"
+		kind = "string"
+	default:
+		switch p.Default[0] {
+		case '"':
+			kind = "string"
+		case '{':
+			kind = "object"
+		case '[':
+			kind = "array"
+		case 't', 'f':
+			kind = "boolean"
+		case 'n':
+			return map[string]any{}
+		}
 	}
-	switch p.Default[0] {
-	case '"':
-		return "string"
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return ""
-	}
-	return "number"
+	return map[string]any{"type": kind}
 }

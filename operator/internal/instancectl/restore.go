@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"maps"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,12 +33,12 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 func restoreStatuses(ctx context.Context, p *reconciliation) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
-		if o.Status.Record == nil && !p.c.unrecorded[o.UID] {
+		if o.Status.Record == nil && !p.c.saved[o.UID].none {
 			if err := restoreStatus(ctx, p, &o); err != nil {
 				reportRestore(ctx, p, &o, err)
 				continue
 			}
-			p.c.unrecorded[o.UID] = !p.restored[o.Name]
+			p.c.saved[o.UID] = saved{none: !p.restored[o.Name]}
 		}
 		readable = append(readable, o)
 	}
@@ -89,6 +88,7 @@ func ownedAs(users Users, o *v1alpha1.Instance, r *lifecycle.Record) bool {
 type saved struct {
 	version string // resourceVersion of the Instance
 	sum     [sha256.Size]byte
+	none    bool // there is none
 }
 
 // keepRecords updates the stored records of Instances from their statuses, before anything
@@ -106,19 +106,17 @@ func keepRecords(ctx context.Context, p *reconciliation) {
 				continue
 			}
 			had = now
-			delete(p.c.unrecorded, o.UID)
 		}
 		there[o.UID] = had
 	}
 	p.c.saved = there
-	maps.DeleteFunc(p.c.unrecorded, func(uid types.UID, _ bool) bool { _, is := there[uid]; return !is })
 }
 
 func keepRecord(ctx context.Context, p *reconciliation, o *v1alpha1.Instance, had saved) (saved, error) {
 	s := &o.Status
 	k := kept{s.Record, s.Snapshots, s.Handled}
 	b, err := json.Marshal(k)
-	now := saved{o.ResourceVersion, sha256.Sum256(b)}
+	now := saved{version: o.ResourceVersion, sum: sha256.Sum256(b)}
 	if err != nil || now.sum == had.sum {
 		return now, err
 	}
