@@ -30,29 +30,37 @@ func (e Create) applyTo(tx *tx) (Answer, error) {
 	if r := findOnlyInstance(tx, e); r != nil {
 		return Answer{Status: 200, Record: r}, e.checkSame(r)
 	}
-	if err := checkEnabled(tx, e.Template); err != nil {
+	member := findMember(tx, e)
+	if err := checkLaunch(tx, e, member); err != nil {
 		return Answer{}, err
 	}
-	if !e.Forced {
-		if err := checkQuotas(tx, e.Template, e.Owner, nil); err != nil {
-			return Answer{}, err
-		}
-	}
-	if r := findMember(tx, e); r != nil {
-		return claimMember(tx, r, e), nil
-	}
-	if p := e.Template.Pool; p != nil && p.WhenEmpty == template.PoolRefuse {
-		return Answer{}, newRefusal(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
-	}
-	if !e.Forced {
-		if err := checkTemplateLimit(tx, e.Template); err != nil {
-			return Answer{}, err
-		}
-	}
-	if err := checkRoom(tx); err != nil {
-		return Answer{}, err
+	if member != nil {
+		return claimMember(tx, member, e), nil
 	}
 	return makeInstance(tx, tx.newID(), e), nil
+}
+
+// checkLaunch refuses a launch for which a member of the pool is claimed, or an instance made
+// if there is none.
+func checkLaunch(tx *tx, e Create, member *Record) error {
+	if err := checkEnabled(tx, e.Template); err != nil {
+		return err
+	}
+	if err := checkQuotas(tx, e.Template, e.Owner, nil); err != nil && !e.Forced {
+		return err
+	}
+	switch p := e.Template.Pool; {
+	case member != nil && member.Phase != Available:
+		return newRefusal(ErrPhase, "instance %s is %s and cannot be claimed", member.ID, member.Phase)
+	case member != nil:
+		return nil
+	case p != nil && p.WhenEmpty == template.PoolRefuse:
+		return newRefusal(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
+	}
+	if err := checkTemplateLimit(tx, e.Template); err != nil && !e.Forced {
+		return err
+	}
+	return checkRoom(tx)
 }
 
 // checkSame refuses an existing instance in place of the one that the caller asks for
@@ -338,7 +346,11 @@ func (e Launch) applyTo(tx *tx) (Answer, error) {
 	}
 	refused := e.Refused
 	if refused == "" {
-		if err := checkLaunch(tx, e.Create, r); err != nil {
+		err := checkCreate(tx, e.Create)
+		if err == nil {
+			err = checkLaunch(tx, e.Create, r)
+		}
+		if err != nil { // the requester cannot be asked to retry
 			refused = err.Error()
 		}
 	}
@@ -354,32 +366,6 @@ func (e Launch) applyTo(tx *tx) (Answer, error) {
 	tx.recordEvent(r, "rejected", refused)
 	startDestroy(tx, r, refused)
 	return Answer{Status: 200, Record: r}, nil
-}
-
-// checkLaunch refuses what [Machine.Step] would refuse of a Create, except for an empty
-// pool: the requester cannot be asked to retry, so an instance is made where it may be.
-func checkLaunch(tx *tx, e Create, member *Record) error {
-	if err := checkCreate(tx, e); err != nil {
-		return err
-	}
-	if err := checkEnabled(tx, e.Template); err != nil {
-		return err
-	}
-	if err := checkQuotas(tx, e.Template, e.Owner, nil); err != nil {
-		return err
-	}
-	switch {
-	case member != nil && member.Phase != Available:
-		return newRefusal(ErrPhase, "instance %s is %s and cannot be claimed", member.ID, member.Phase)
-	case member != nil:
-		return nil
-	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == template.PoolRefuse:
-		return newRefusal(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
-	}
-	if err := checkTemplateLimit(tx, e.Template); err != nil {
-		return err
-	}
-	return checkRoom(tx)
 }
 
 // rejectLaunch adds the record of an instance that is never made.

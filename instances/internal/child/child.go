@@ -286,15 +286,15 @@ func (c *child) wasStored(v statebackend.Version, state []byte) {
 }
 
 // lastState returns the current state.
-func (c *child) lastState(ctx context.Context) (state []byte, n int64, err error) {
+func (c *child) lastState(ctx context.Context) (written, error) {
 	c.mu.Lock()
 	w := c.head
 	c.mu.Unlock()
 	if w != nil {
-		return w.state, w.n, nil
+		return *w, nil
 	}
 	state, v, err := c.lock.Get(ctx)
-	return state, v.N, err
+	return written{v.N, state}, err
 }
 
 // recordFailure records an error of the facade. A lost lock ends the run, since further changes
@@ -380,6 +380,15 @@ func (c *child) unlock(ctx context.Context) error {
 		return nil
 	}
 	return c.retryPersistently(ctx, func() error { return c.lock.Unlock(ctx) })
+}
+
+// retryValue is [child.retryPersistently] for what returns a value.
+func retryValue[T any](ctx context.Context, c *child, do func() (T, error)) (v T, err error) {
+	err = c.retryPersistently(ctx, func() (err error) {
+		v, err = do()
+		return err
+	})
+	return v, err
 }
 
 // retryPersistently retries do while the registry cannot be reached.

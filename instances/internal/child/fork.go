@@ -15,12 +15,8 @@ import (
 
 // findHeads returns the head and, if it is a takeover's copy, the versions it is a copy
 // of: they are all the same state. An empty list is no error.
-func findHeads(ctx context.Context, c *child) (list []statebackend.Version, err error) {
-	err = c.retryPersistently(ctx, func() (err error) {
-		list, err = readHeads(ctx, c)
-		return err
-	})
-	return list, err
+func findHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
+	return retryValue(ctx, c, func() ([]statebackend.Version, error) { return readHeads(ctx, c) })
 }
 
 func readHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
@@ -76,13 +72,12 @@ func keepFork(ctx context.Context, c *child) error {
 // bringBackFork makes a version the current one. A write without an answer is repeated,
 // since the state is the same.
 func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) error {
-	var v statebackend.Version
-	err := c.retryPersistently(ctx, func() error {
+	v, err := retryValue(ctx, c, func() (v statebackend.Version, err error) {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
 		if err == nil {
 			v, err = c.lock.Restore(ctx, state, false)
 		}
-		return err
+		return v, err
 	})
 	if err != nil {
 		return fmt.Errorf("bringing back version %d: %w", fork.N, err)

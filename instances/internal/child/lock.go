@@ -35,10 +35,8 @@ func takeLock(ctx context.Context, c *child) error {
 		if err := c.stop.err(); err != nil {
 			return err
 		}
-		err := c.retryPersistently(ctx, func() (err error) {
-			c.lock, err = c.store.Lock(ctx, spec.Workspace, info)
-			return err
-		})
+		var err error
+		c.lock, err = retryValue(ctx, c, func() (*statebackend.Lock, error) { return c.store.Lock(ctx, spec.Workspace, info) })
 		held, ok := errors.AsType[*statebackend.LockedError](err)
 		if !ok {
 			return err

@@ -225,11 +225,7 @@ func readInput(ctx context.Context, c *child) error {
 		c.Order.Spec.Variables = nil
 		return nil
 	}
-	var b []byte
-	err := c.retryPersistently(ctx, func() (err error) {
-		b, err = c.repo.Input(ctx, c.Order.Spec.Ref.ID, r.Input)
-		return err
-	})
+	b, err := retryValue(ctx, c, func() ([]byte, error) { return c.repo.Input(ctx, c.Order.Spec.Ref.ID, r.Input) })
 	if err == nil {
 		err = json.Unmarshal(b, &c.input)
 	}

@@ -221,11 +221,7 @@ func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descri
 	if s.Size > 0 {
 		return oci.Descriptor{MediaType: artifact.MediaZip, Digest: id, Size: s.Size}, nil
 	}
-	err = c.retryPersistently(ctx, func() (err error) {
-		d, err = c.repo.Repo.Stat(ctx, id)
-		return err
-	})
-	return d, err
+	return retryValue(ctx, c, func() (oci.Descriptor, error) { return c.repo.Repo.Stat(ctx, id) })
 }
 
 // cleanModule removes the values that the tool reads automatically from a module: they would
@@ -259,11 +255,7 @@ func putLockFile(ctx context.Context, c *child, dir string) error {
 	if err != nil {
 		return fmt.Errorf("dependency lock file %q: %w", want, err)
 	}
-	var b []byte
-	err = c.retryPersistently(ctx, func() (err error) {
-		b, err = c.repo.LockFile(ctx, id)
-		return err
-	})
+	b, err := retryValue(ctx, c, func() ([]byte, error) { return c.repo.LockFile(ctx, id) })
 	if err != nil {
 		return err
 	}

@@ -221,11 +221,7 @@ func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) 
 // fetchApprovedPlan fetches exactly the approved plan.
 func fetchApprovedPlan(ctx context.Context, c *child) error {
 	spec := c.Order.Spec
-	var b []byte
-	err := c.retryPersistently(ctx, func() (err error) {
-		b, err = c.repo.PlanAt(ctx, spec.PlanTag)
-		return err
-	})
+	b, err := retryValue(ctx, c, func() ([]byte, error) { return c.repo.PlanAt(ctx, spec.PlanTag) })
 	if errors.Is(err, oci.ErrNotFound) {
 		return &stopError{lifecycle.Stale, "the approved plan is gone"}
 	}
@@ -339,15 +335,8 @@ func endTool(c *child, t startedTool, ended <-chan error) error {
 
 // collectResult reads resources and outputs of the last state.
 func collectResult(ctx context.Context, c *child) {
-	var state []byte
-	err := c.retryPersistently(ctx, func() error {
-		b, n, err := c.lastState(ctx)
-		if err == nil {
-			state = b
-			c.report.Head = n
-		}
-		return err
-	})
+	last, err := retryValue(ctx, c, func() (written, error) { return c.lastState(ctx) })
+	c.report.Head = last.n
 	if errors.Is(err, oci.ErrNotFound) {
 		c.report.Resources = 0
 		return
@@ -362,7 +351,7 @@ func collectResult(ctx context.Context, c *child) {
 			Instances []json.RawMessage `json:"instances"`
 		} `json:"resources"`
 	}
-	if err != nil || json.Unmarshal(state, &s) != nil {
+	if err != nil || json.Unmarshal(last.state, &s) != nil {
 		return
 	}
 	c.report.Resources = 0
