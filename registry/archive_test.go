@@ -29,10 +29,7 @@ func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
 func (f *front) link(t testing.TB) *url.URL {
 	t.Helper()
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
-	u, err := c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
 	return u
 }
 

@@ -23,10 +23,7 @@ import (
 // document as a tool would.
 func (f *front) services(t testing.TB, c *tofutest.Client) tofutest.Services {
 	t.Helper()
-	s, err := c.Discover(t.Context(), f.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(c.Discover(t.Context(), f.URL))
 	return s
 }
 

@@ -129,10 +129,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		r, err := http.NewRequest(http.MethodGet, "http://okara.invalid", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest(http.MethodGet, "http://okara.invalid", nil))
 		u, err := r.URL.Parse(path)
 		if err != nil || u.Host != "okara.invalid" {
 			return

@@ -149,10 +149,7 @@ func TestPublishTooLarge(t *testing.T) {
 	r.Header.Set("Expect", "100-continue")
 	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
 	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must(transport.RoundTrip(r))
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("%s, want 413", resp.Status)

@@ -222,9 +222,7 @@ func TestArchiveFlows(t *testing.T) {
 	resp := must(http.Get(u.String()))
 	defer resp.Body.Close()
 	first := make([]byte, 1)
-	if _, err := io.ReadFull(resp.Body, first); err != nil {
-		t.Fatal(err)
-	}
+	must(io.ReadFull(resp.Body, first))
 	close(open)
 	rest, err := io.ReadAll(resp.Body)
 	if err != nil || !bytes.Equal(append(first, rest...), archive) {

@@ -196,9 +196,7 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
-			l := mustLock(t, s, ws, "a")
-			mustPut(t, l, []byte("a"))
-			mustUnlock(t, l)
+			mustStore(t, s, ws, []byte("a"))
 			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(ws), N: 2, X: abandonedX}.String()
 			g.Add("infra/state", tag)
 			g.Add("infra/state", "locked-other") // a marker that cannot be read does not lock
@@ -207,9 +205,7 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 				t.Fatalf("locks: %+v, %v", held, err)
 			}
 			must.Succeed(t, s.ForceUnlock(t.Context(), ws, held[0].Info.ID))
-			l = mustLock(t, s, ws, "b")
-			mustPut(t, l, []byte("b"))
-			mustUnlock(t, l)
+			mustStore(t, s, ws, []byte("b"))
 		})
 	}
 }
@@ -242,9 +238,7 @@ func TestDanglingVersion(t *testing.T) {
 		if got := mustGet(t, s, "prod"); got != "one" {
 			t.Errorf("state %q, want the last one that was acknowledged", got)
 		}
-		l = mustLock(t, s, "prod", "c")
-		mustPut(t, l, []byte("three"))
-		mustUnlock(t, l)
+		mustStore(t, s, "prod", []byte("three"))
 	})
 }
 
@@ -299,9 +293,7 @@ func TestDanglingTombstone(t *testing.T) {
 		}
 		tombstone := "un" + held[0].Tag + "-f"
 		g.Add("infra/state", tombstone)
-		l := mustLock(t, s, "prod", "a")
-		mustPut(t, l, []byte("a"))
-		mustUnlock(t, l)
+		mustStore(t, s, "prod", []byte("a"))
 		if _, err := s.Repo().Fetch(t.Context(), tombstone); err != nil {
 			t.Errorf("the tombstone is still a ghost: %v", err)
 		}

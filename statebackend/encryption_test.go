@@ -57,11 +57,9 @@ func TestRestoreWithoutKey(t *testing.T) {
 	plain := newStore(t, host, nil, statebackend.Options{})
 	keyed := newStore(t, host, nil, statebackend.Options{Sealer: sealer})
 	old := testState(1, 100)
-	l := mustLock(t, plain, "prod", "a")
-	mustPut(t, l, old)
-	mustUnlock(t, l)
+	mustStore(t, plain, "prod", old)
 	seals := newStore(t, host, nil, statebackend.Options{Sealer: sealer, Unsealed: true})
-	l = mustLock(t, seals, "prod", "b")
+	l := mustLock(t, seals, "prod", "b")
 	sealed := mustPut(t, l, testState(2, 100))
 	mustUnlock(t, l)
 
@@ -85,9 +83,7 @@ func TestRestoreWithoutKey(t *testing.T) {
 func TestEncryptionBindsWorkspace(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{Sealer: newSealer(t, "k")})
-	l := mustLock(t, s, "prod", "a")
-	mustPut(t, l, []byte("secret"))
-	mustUnlock(t, l)
+	mustStore(t, s, "prod", []byte("secret"))
 	m, err := s.Repo().Fetch(t.Context(), "state-prod-v1")
 	if err != nil {
 		t.Fatal(err)
@@ -150,9 +146,7 @@ func TestMeta(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{Compression: "none"})
-	l := mustLock(t, s, "prod", "a")
-	mustPut(t, l, testState(1, 100<<10))
-	mustUnlock(t, l)
+	mustStore(t, s, "prod", testState(1, 100<<10))
 	for _, tc := range []struct {
 		name string
 		do   ocitest.Act

@@ -177,17 +177,13 @@ func TestStoppedInPut(t *testing.T) {
 		for n := 1; n <= 3; n++ { // POST blob, PUT version, GET tags
 			host := ocitest.New(t, q)
 			other := newStore(t, host, nil, statebackend.Options{})
-			l := mustLock(t, other, "prod", "first")
-			mustPut(t, l, []byte("first"))
-			mustUnlock(t, l)
+			mustStore(t, other, "prod", []byte("first"))
 			stop := &ocitest.Fault{Match: func(*http.Request) bool { return false }, Nth: n, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 				must.Succeed(t, other.ForceUnlock(t.Context(), "prod", "stopped"))
-				l := mustLock(t, other, "prod", "successor")
-				mustPut(t, l, []byte("successor"))
-				mustUnlock(t, l)
+				mustStore(t, other, "prod", []byte("successor"))
 				return next.RoundTrip(r)
 			}}
-			l = mustLock(t, newStore(t, host, stop, statebackend.Options{}), "prod", "stopped")
+			l := mustLock(t, newStore(t, host, stop, statebackend.Options{}), "prod", "stopped")
 			must.GetBoth(l.Get(t.Context()))(t)
 			stop.Match = nil
 			v, err := l.Put(t.Context(), []byte("stopped"))

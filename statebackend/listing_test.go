@@ -89,9 +89,7 @@ func TestListing(t *testing.T) {
 func TestListingDangling(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
-	l := mustLock(t, s, "prod", "a")
-	mustPut(t, l, testState(1, 0))
-	mustUnlock(t, l)
+	mustStore(t, s, "prod", testState(1, 0))
 	g.Add("infra/state", "state-prod-v2")
 	g.Add("infra/state", "state-lost-v7")
 	g.Add("infra/state", abandonedClaim)

@@ -38,7 +38,7 @@ func secret(serial int, text string) []byte {
 }
 
 // mustStore writes states to a workspace, one version each.
-func mustStore(t *testing.T, s *statebackend.Store, ws string, states ...[]byte) {
+func mustStore(t testing.TB, s *statebackend.Store, ws string, states ...[]byte) {
 	t.Helper()
 	l := mustLock(t, s, ws, "writer of "+ws)
 	for _, state := range states {

@@ -18,9 +18,7 @@ func TestRegressedPointer(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		s, strict := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{StrictReads: true})
 		for _, state := range []string{"1", "2"} {
-			l := mustLock(t, s, "prod", state)
-			mustPut(t, l, []byte(state))
-			mustUnlock(t, l)
+			mustStore(t, s, "prod", []byte(state))
 		}
 		old := must.Get(s.Repo().Fetch(t.Context(), "state-prod-v1"))(t)
 		must.Succeed(t, s.Repo().PutTag(t.Context(), "state-prod", old))
@@ -48,9 +46,7 @@ func TestPointerLeftBehind(t *testing.T) {
 		return r.Method == http.MethodPut && r.URL.Path == "/v2/infra/state/manifests/state-prod"
 	}}
 	a, b := newStore(t, host, f, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-	l := mustLock(t, a, "prod", "a")
-	mustPut(t, l, []byte("a"))
-	mustUnlock(t, l)
+	mustStore(t, a, "prod", []byte("a"))
 	if got := mustGet(t, b, "prod"); got != "a" {
 		t.Errorf("read without a pointer: %q", got)
 	}

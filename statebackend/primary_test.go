@@ -33,10 +33,7 @@ func TestPrimary(t *testing.T) {
 	if got, _, err := replica().Get(t.Context(), "prod"); err != nil || !bytes.Equal(got, secret(2, "two")) {
 		t.Errorf("replica: %q, %v", got, err)
 	}
-	l, err := replica().TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "failover"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(replica().TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "failover"}))(t)
 	mustUnlock(t, l)
 	mustStore(t, replica(), "prod", secret(3, "three"))
 	first := l.Fence()
@@ -52,9 +49,7 @@ func TestPrimary(t *testing.T) {
 	}
 	// The original continues, and reaches the same numbers by a takeover of its own.
 	mustLock(t, src, "prod", "gone")
-	if l, err = sealedStore(t, host, "infra/state", statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); err != nil {
-		t.Fatal(err)
-	}
+	l = must.Get(sealedStore(t, host, "infra/state", statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}))(t)
 	for v := l.Fence(); v <= first+1; {
 		v = mustPut(t, l, secret(3, "primary")).N
 	}

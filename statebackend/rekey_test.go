@@ -34,13 +34,10 @@ func TestRekey(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, next := newSealer(t, "k"), newSealer(t, "n")
 		before := newStore(t, host, nil, statebackend.Options{Sealer: old})
-		l := mustLock(t, before, "prod", "a")
-		mustPut(t, l, []byte("one"))
-		mustPut(t, l, []byte("two"))
-		mustUnlock(t, l)
+		mustStore(t, before, "prod", []byte("one"), []byte("two"))
 		first := must.Get(before.Repo().Resolve(t.Context(), "state-prod-v1"))(t)
 
-		l = mustLock(t, newStore(t, host, nil, statebackend.Options{Sealer: twoKeys{old, next}}), "prod", "b")
+		l := mustLock(t, newStore(t, host, nil, statebackend.Options{Sealer: twoKeys{old, next}}), "prod", "b")
 		for _, n := range []int64{2, 1} {
 			must.Succeed(t, l.Rekey(t.Context(), n))
 		}

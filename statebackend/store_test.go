@@ -293,9 +293,7 @@ func TestPrune(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		s := newStore(t, host, nil, statebackend.Options{MaxVersions: 2})
 		for i := range 5 {
-			l := mustLock(t, s, "prod", fmt.Sprint(i))
-			mustPut(t, l, fmt.Append(nil, i))
-			mustUnlock(t, l)
+			mustStore(t, s, "prod", fmt.Append(nil, i))
 		}
 		gone, err := s.Workspaces().Prune(t.Context(), "prod", 1)
 		if errors.Is(err, oci.ErrUnsupported) {
@@ -322,9 +320,7 @@ func TestPruneFreesManifests(t *testing.T) {
 	r := must.Get(oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true}))(t)
 	var versions []oci.Descriptor
 	for i := range 4 {
-		l := mustLock(t, s, "prod", fmt.Sprint(i))
-		mustPut(t, l, fmt.Append(nil, i))
-		mustUnlock(t, l)
+		mustStore(t, s, "prod", fmt.Append(nil, i))
 		m := must.Get(r.Fetch(t.Context(), fmt.Sprint("state-prod-v", i+1)))(t)
 		versions = append(versions, m.Descriptor)
 		if i == 1 {
@@ -387,9 +383,7 @@ func TestCleanUp(t *testing.T) {
 		mustPut(t, la, []byte("a"))
 		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
 		apply := func(id string) int {
-			l := mustLock(t, b, "prod", id)
-			mustPut(t, l, []byte(id))
-			mustUnlock(t, l)
+			mustStore(t, b, "prod", []byte(id))
 			tags := must.Get(b.Repo().Snapshot(t.Context()))(t)
 			n := 0
 			for _, tag := range tags.Tags {

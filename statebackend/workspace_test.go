@@ -94,9 +94,7 @@ func TestWorkspaces(t *testing.T) {
 		mustRecord(t, s, "my team/ä", func(r *statebackend.Record) { r.Description = "empty" })
 		held := mustLock(t, s, "prod", "run")
 		mustPut(t, held, testState(1, 0))
-		door := mustLock(t, s, "by another door", "x")
-		mustPut(t, door, testState(1, 0))
-		mustUnlock(t, door)
+		mustStore(t, s, "by another door", testState(1, 0))
 		want := map[string]string{"prod": "2 two, version 1, held by run", "my team/ä": "1 empty", "by another door": "-, version 1"}
 		if diff := cmp.Diff(want, shown(t, s)); diff != "" {
 			t.Errorf("workspaces (-want +got):\n%s", diff)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // scope has, in every value, a text that would do harm if it were not treated as text.
@@ -145,10 +146,7 @@ func connection(t *testing.T, body string, s template.Scope) (*template.Connecti
 // Shows: platform 8 | a link or instructions; which of several takes precedence | `connection` of
 // the template, of the server; outputs
 func TestConnection(t *testing.T) {
-	got, err := connection(t, "url = \"https://${id}.${config.domain}/u/${owner.label}?q=${parameters.p}&r=${urlencode(claims.c)}#${upper(owner.id)}\"\nmessage = \"ssh ${owner.label}@${outputs.o}\"", scope("a b/../?#&%\u001b[2J\"<ü"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(connection(t, "url = \"https://${id}.${config.domain}/u/${owner.label}?q=${parameters.p}&r=${urlencode(claims.c)}#${upper(owner.id)}\"\nmessage = \"ssh ${owner.label}@${outputs.o}\"", scope("a b/../?#&%\u001b[2J\"<ü")))(t)
 	const encoded = "a%20b%2F..%2F%3F%23%26%25%1B%5B2J%22%3C%C3%BC"
 	want := &template.Connection{
 		Type:    "web",

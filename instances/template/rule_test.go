@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestRules checks values against the validation blocks of a module, as tofu 1.12 does; what
@@ -37,10 +38,7 @@ func TestRules(t *testing.T) {
 		{"string", `"hunter2"`, `var.x != var.secret`, `"it is ${var.secret}"`, generic},
 		{"list(number)", list(2000), `length([for a in var.x : [for b in var.x : [for c in var.x : c]]]) == 0`, `"no"`, ""},
 	} {
-		rule, err := json.Marshal([]any{map[string]string{"condition": tt.condition, "error_message": tt.message}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := must.Get(json.Marshal([]any{map[string]string{"condition": tt.condition, "error_message": tt.message}}))(t)
 		inputs := fmt.Sprintf(`{"type":"object","properties":{
 			"x":{"x-okara-type":%q,"default":null,"x-okara-validation":%s},"other":{"type":"number","x-okara-type":"number","default":9},"set":{"default":"a"},
 			"secret":{"type":"string","x-okara-type":"string","default":"hunter2","writeOnly":true}}}`, tt.kind, rule)
@@ -81,10 +79,7 @@ func TestScheduleBlock(t *testing.T) {
 	if diff := cmp.Diff(want, got.Schedule); diff != "" {
 		t.Error(diff)
 	}
-	b, err := got.Canonical()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(got.Canonical())(t)
 	again, err := template.ParseCanonical(b, template.Known{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
@@ -92,10 +87,7 @@ func TestScheduleBlock(t *testing.T) {
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Error(diff)
 	}
-	s, err := template.NewSchema(got, switchable())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(template.NewSchema(got, switchable()))(t)
 	if _, err := s.CheckParameters(values("running", "true")); err == nil || !strings.Contains(err.Error(), "there is no such parameter") {
 		t.Errorf("a launcher sets the variable: %v", err)
 	}
@@ -167,17 +159,11 @@ func chartTemplate(more string) string {
 // TestChart parses the template of a chart, whose chart object is kept unchanged, and
 // encodes it again.
 func TestChart(t *testing.T) {
-	first, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(template.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster))(t)
 	if got := string(first.Chart); got != `{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}` || first.Module != (template.ModuleRef{}) {
 		t.Errorf("chart %s, module %+v", got, first.Module)
 	}
-	b, err := first.Canonical()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(first.Canonical())(t)
 	second, err := template.ParseCanonical(b, onCluster)
 	if err != nil {
 		t.Fatalf("%v: %s", err, b)
@@ -217,10 +203,7 @@ func TestChartValues(t *testing.T) {
 	}
 	s := scope("x")
 	s.Parameters = map[string]json.RawMessage{"type": []byte(`"NodePort"`), "replicas": []byte(`2`)}
-	got, err := template.Render(tmpl, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(template.Render(tmpl, s))(t)
 	want := `{"replicas":2,"service":{"host":"k7m2p9x4tq.example.com","type":"NodePort"}}`
 	if b, err := json.Marshal(got); err != nil || string(b) != want {
 		t.Errorf("values %s, %v, want %s", b, err, want)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // module describes a module with all kinds of inputs.
@@ -38,10 +39,7 @@ func open(t *testing.T, body string) *template.Template {
 
 func mustSchema(t *testing.T, body string) *template.Schema {
 	t.Helper()
-	s, err := template.NewSchema(open(t, body), module())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(template.NewSchema(open(t, body), module()))(t)
 	return s
 }
 
@@ -84,9 +82,7 @@ parameter "any" {
 
 func TestSchemaJSON(t *testing.T) {
 	var got map[string]any
-	if err := json.Unmarshal(mustSchema(t, opened).JSON(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(mustSchema(t, opened).JSON(), &got))
 	properties := got["properties"].(map[string]any)
 	want := map[string]any{
 		"name":   map[string]any{"type": "string", "description": "What it is called.", "x-okara-type": "string", "title": "Name", "x-okara-help": "Yours.", "pattern": "^[a-z]+$", "x-okara-link": true, "x-okara-update": false},
@@ -111,10 +107,7 @@ func TestSchemaJSON(t *testing.T) {
 // Shows: platform 12 | typed parameters; anonymous pools | the module's description, narrowed
 func TestCheckParameters(t *testing.T) {
 	s := mustSchema(t, opened)
-	got, err := s.CheckParameters(values("name", ` "abc" `, "tags", `{"b":"${file(\"x\")}","a":"<","a":"2"}`, "secret", `"s3cret"`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.CheckParameters(values("name", ` "abc" `, "tags", `{"b":"${file(\"x\")}","a":"<","a":"2"}`, "secret", `"s3cret"`)))(t)
 	want := values("name", `"abc"`, "size", `"large"`, "count", "2", "secret", `"s3cret"`, "tags", `{"a":"2","b":"${file(\"x\")}"}`, "zones", "[]", "any", "null")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -180,15 +173,9 @@ func fields(t *testing.T, err error) map[string]string {
 
 func TestCheckUpdate(t *testing.T) {
 	s := mustSchema(t, opened)
-	have, err := s.CheckParameters(values("name", `"abc"`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	have := must.Get(s.CheckParameters(values("name", `"abc"`)))(t)
 	have["dropped"] = json.RawMessage("1") // dropped by a newer version of the module
-	got, err := s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`), true))(t)
 	if string(got["size"]) != `"small"` || string(got["name"]) != `"abc"` || got["dropped"] != nil {
 		t.Errorf("got %s", got)
 	}
@@ -281,10 +268,7 @@ func TestForeignSchema(t *testing.T) {
 // Shows: platform 12
 func TestNarrowed(t *testing.T) {
 	m := template.Module{Inputs: json.RawMessage(`{"properties":{"p":{"type":"string","pattern":"^a","minLength":2}}}`)}
-	s, err := template.NewSchema(open(t, "parameter \"p\" {\n pattern = \"z$\"\n}"), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(template.NewSchema(open(t, "parameter \"p\" {\n pattern = \"z$\"\n}"), m))(t)
 	got := map[string]bool{}
 	for _, v := range []string{`"abz"`, `"bz"`, `"ab"`, `"z"`} {
 		_, err := s.CheckParameters(values("p", v))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // whole has all attributes except those that exclude each other.
@@ -95,10 +96,7 @@ const whole = `template "sandbox/vpc" {
 
 func mustParse(t *testing.T, src string) *template.Template {
 	t.Helper()
-	list, err := template.Parse([]byte(src), "a.hcl", template.Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(template.Parse([]byte(src), "a.hcl", template.Known{}))(t)
 	if len(list) != 1 {
 		t.Fatalf("%d templates", len(list))
 	}
@@ -175,10 +173,7 @@ func TestCanonical(t *testing.T) {
 `
 	for _, src := range []string{whole, pool} {
 		first := mustParse(t, src)
-		b, err := first.Canonical()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(first.Canonical())(t)
 		second, err := template.ParseCanonical(b, template.Known{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b)

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -55,10 +56,7 @@ func (f *forged) image(t *testing.T, m ocispec.Manifest) oci.Descriptor {
 	if m.Layers == nil {
 		m.Layers = []oci.Descriptor{m.Config}
 	}
-	out, err := oci.NewManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(oci.NewManifest(m))(t)
 	return f.manifest(out)
 }
 
@@ -70,31 +68,19 @@ func (f *forged) list(name string, d oci.Descriptor) {
 
 func (f *forged) open(t *testing.T) *bundle.File {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "forged.tar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	index, err := json.Marshal(f.index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "forged.tar")))(t)
+	index := must.Get(json.Marshal(f.index))(t)
 	w := tar.NewWriter(file)
 	write := func(name string, b []byte) {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(b)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(b)), Mode: 0o644}))
+		must.Get(w.Write(b))(t)
 	}
 	write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
 	write("index.json", index)
 	for hex, b := range f.blobs {
 		write("blobs/sha256/"+hex, b)
 	}
-	if err := errors.Join(w.Close(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(w.Close(), file.Close()))
 	return mustOpenBundle(t, file.Name())
 }
 
@@ -169,9 +155,7 @@ func TestLoadBundlePassesOverCatalog(t *testing.T) {
 		ArtifactType: "application/vnd.okara.catalog.v1", Annotations: map[string]string{artifact.AnnKind: addr.KindModule, "vnd.okara.address": "e/v/il"},
 	}))
 	d, _, _ := counted(t)
-	if _, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{}))(t)
 	if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("catalog %v, %v", entries, err)
 	}
@@ -212,10 +196,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 		}, 0},
 		{"report in a list", func(t *testing.T, f *forged, have oci.Descriptor) {
 			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
-			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}}))(t)
 			f.list(bundledModule+":sha256-"+have.Digest.Encoded(), f.manifest(list))
 		}, 0},
 		{"report as signature", func(t *testing.T, f *forged, have oci.Descriptor) {
@@ -227,10 +208,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 		}, 1},
 		{"report within a version", func(t *testing.T, f *forged, have oci.Descriptor) {
 			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
-			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}}))(t)
 			f.list(bundledModule+":2.0.0", f.manifest(list))
 		}, 1},
 	} {
@@ -289,10 +267,7 @@ func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
 		for range rungs {
 			index.Manifests = append(index.Manifests, d)
 		}
-		m, err := oci.NewIndex(index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(oci.NewIndex(index))(t)
 		d = f.manifest(m)
 	}
 	return d
@@ -312,16 +287,11 @@ func TestBundleLadder(t *testing.T) {
 		t.Errorf("verify %+v, %v", report, err)
 	}
 	d, _, count := counted(t)
-	if _, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Load(t.Context(), d, b, bundle.LoadOptions{}))(t)
 	if n := count.Take()["PUT manifest"]; n > 2*(9+3)+2 {
 		t.Errorf("%d manifests written, want each once for a version, two tags with a bid and a time each, latest, and the catalog", n)
 	}
-	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: depottest.VPC().Item()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	item := must.Get(bundle.Select(t.Context(), d, addr.Selection{Item: depottest.VPC().Item()}))(t)
 	if report := mustCreate(t, filepath.Join(t.TempDir(), "again.tar"), []bundle.Item{item}, nil); report.Blobs != 10 {
 		t.Errorf("written again: %+v", report)
 	}
@@ -367,9 +337,7 @@ func TestBundleWritesThroughNoLink(t *testing.T) {
 	if _, err := bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}); err == nil {
 		t.Error("a bundle was written through a link")
 	}
-	if err := os.Remove(file + ".part"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(file+".part"))
 	mustCreate(t, file, []bundle.Item{item}, nil)
 	if _, err := mustOpenBundle(t, file).Sign(depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), time.Now()); err != nil {
 		t.Error(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -31,10 +32,7 @@ import (
 
 func newBundleRepo(t *testing.T, host, name string) *oci.Repo {
 	t.Helper()
-	r, err := oci.OpenRepo(host+"/"+name, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(oci.OpenRepo(host+"/"+name, oci.Options{}))(t)
 	return r
 }
 
@@ -48,9 +46,7 @@ func pushTagged(t *testing.T, r *oci.Repo, tag string, layer []byte, subject *oc
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m}))(t)
 	switch {
 	case subject != nil:
 		err = r.PutReferrer(t.Context(), m, *subject)
@@ -65,29 +61,20 @@ func pushTagged(t *testing.T, r *oci.Repo, tag string, layer []byte, subject *oc
 
 func mustCreate(t *testing.T, file string, items []bundle.Item, since map[digest.Digest]bool) bundle.Report {
 	t.Helper()
-	report, err := bundle.Create(t.Context(), depot.New(depot.Options{}), file, items, bundle.CreateOptions{Since: since})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(bundle.Create(t.Context(), depot.New(depot.Options{}), file, items, bundle.CreateOptions{Since: since}))(t)
 	return report
 }
 
 // newLoader returns a depot below a prefix.
 func newLoader(t *testing.T, host, prefix string) *depot.Depot {
 	t.Helper()
-	client, err := oci.New(host, oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(host, oci.Options{}))(t)
 	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: prefix}})
 }
 
 func mustOpenBundle(t *testing.T, file string) *bundle.File {
 	t.Helper()
-	b, err := bundle.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(bundle.Open(file))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -110,9 +97,7 @@ func TestBundle(t *testing.T) {
 			t.Errorf("the bundle is %s, earlier releases wrote %s", got, written)
 		}
 		b := mustOpenBundle(t, file)
-		if _, err := b.Verify(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Verify(t.Context()))(t)
 
 		target := ocitest.New(t, ocitest.Quirks{})
 		d := newLoader(t, target, "elsewhere")
@@ -136,10 +121,7 @@ func TestBundle(t *testing.T) {
 
 func mustRead(t *testing.T, file string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
 	return b
 }
 
@@ -156,9 +138,7 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 	want := mustRead(t, whole)
 	for _, cut := range []int{0, 100, len(want) / 2, len(want) - 600} {
 		file := filepath.Join(dir, "cut.tar")
-		if err := os.WriteFile(file+".part", want[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file+".part", want[:cut], 0o600))
 		report := mustCreate(t, file, items, nil)
 		if !bytes.Equal(mustRead(t, file), want) {
 			t.Errorf("cut at %d: the continued file differs", cut)
@@ -255,9 +235,7 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "b.tar")
 	mustCreate(t, file, []bundle.Item{{Name: "modules/net/vpc/aws", Repo: source, Tags: []string{"1.0.0"}}}, nil)
 	damaged := filepath.Join(t.TempDir(), "d.tar")
-	if err := os.WriteFile(damaged, bytes.Replace(mustRead(t, file), []byte("layerlayer"), []byte("layerLayer"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(damaged, bytes.Replace(mustRead(t, file), []byte("layerlayer"), []byte("layerLayer"), 1), 0o600))
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	if _, err := bundle.Load(t.Context(), d, mustOpenBundle(t, damaged), bundle.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
@@ -291,9 +269,7 @@ func TestBundleSignature(t *testing.T) {
 	if _, err := b.VerifySignature(trusted); !errors.Is(err, trust.ErrUntrusted) || !strings.Contains(err.Error(), "no signature") {
 		t.Errorf("not signed: %v", err)
 	}
-	if _, err := b.Sign(key, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Sign(key, time.Now()))(t)
 	if got, err := b.VerifySignature(trusted); err != nil || got.ID != key.ID() {
 		t.Errorf("signed by %q, %v", got.ID, err)
 	}
@@ -303,9 +279,7 @@ func TestBundleSignature(t *testing.T) {
 	if _, err := written("2.0.0").VerifySignature(trusted); !errors.Is(err, signing.ErrBadSignature) {
 		t.Errorf("another bundle: %v", err)
 	}
-	if err := os.WriteFile(file+".sig", bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file+".sig", bytes.Repeat([]byte("x"), 1<<20), 0o600))
 	if _, err := b.VerifySignature(trusted); !errors.Is(err, trust.ErrUntrusted) {
 		t.Errorf("garbage: %v", err)
 	}
@@ -316,8 +290,6 @@ func publishVersions(t *testing.T, d *depot.Depot, n int) {
 	t.Helper()
 	for i := range n {
 		tree := depottest.NewModule(fmt.Sprintf("# version %d\n", i))
-		if _, err := d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), depot.ModuleOptions{}))(t)
 	}
 }

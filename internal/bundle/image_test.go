@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -26,10 +27,7 @@ func (f *forged) imageIndex(t *testing.T, entry, tag string) oci.Descriptor {
 		d.Platform = &ocispec.Platform{OS: "linux", Architecture: arch}
 		index.Manifests = append(index.Manifests, d)
 	}
-	m, err := oci.NewIndex(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(oci.NewIndex(index))(t)
 	d := f.manifest(m)
 	f.list(entry+":"+tag, d)
 	sbom := f.image(t, ocispec.Manifest{ArtifactType: "application/spdx+json", Subject: &d})

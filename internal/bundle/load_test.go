@@ -30,14 +30,9 @@ const bundledModule = "modules/net/vpc/aws"
 // bundleOf writes a bundle with everything of a module.
 func bundleOf(t *testing.T, d *depot.Depot, m addr.Module) *bundle.File {
 	t.Helper()
-	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: m.Item()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	item := must.Get(bundle.Select(t.Context(), d, addr.Selection{Item: m.Item()}))(t)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	if _, err := bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}))(t)
 	return mustOpenBundle(t, file)
 }
 
@@ -93,24 +88,16 @@ func TestLoadBundleInOrder(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	publishVersions(t, d, 10)
 	key, _ := depottest.NewCosignKey(t)
-	if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), depottest.MustVersion(t, "1.1.0")), key); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), depottest.MustVersion(t, "1.1.0")), key))(t)
 	if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.2.0"}); err != nil {
 		t.Fatal(err)
 	}
 	b := bundleOf(t, d, depottest.VPC())
 
 	u := &uploads{two: make(chan struct{})}
-	target, err := oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: u})
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: u}))(t)
 	inside := depot.New(depot.Options{Client: target, Layout: addr.Layout{Prefix: "inside"}})
-	report, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}))(t)
 	const parallel = 8
 	if u.max < 2 || u.max > parallel {
 		t.Errorf("%d uploads at a time, want 2 to %d", u.max, parallel)
@@ -159,17 +146,12 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 		}
 	}
 	publishVersions(t, d, 2)
-	if _, err := bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{}))(t)
 	announce(inside, depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", Message: "leaks", DeleteTag: true})
 	announce(d, depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0"})
 	announce(d, depot.Announcement{Action: evidence.ActionUnyank, Version: "1.1.0"})
 	publishVersions(t, d, 3)
-	report, err := bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{}))(t)
 	if len(report.Conflict) != 1 || !strings.Contains(report.Conflict[0], "1.1.0 was withdrawn: leaks") || len(report.Refused) > 0 {
 		t.Errorf("%+v, want 1.1.0 as a conflict", report)
 	}
@@ -229,15 +211,11 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 		var trusted []*ecdsa.PublicKey
 		for range 2 {
 			key, public := depottest.NewCosignKey(t)
-			if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), v), key); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), v), key))(t)
 			trusted = append(trusted, public)
 			b := bundleOf(t, d, depottest.VPC())
 			for range 2 { // the second time there is nothing to do
-				if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}))(t)
 			}
 		}
 		for i, key := range trusted {
@@ -259,10 +237,7 @@ func TestBundleProgress(t *testing.T) {
 		done[e.Item] += e.Bytes
 		total[e.Item] = e.Total
 	}
-	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{}))(t)
 	d := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()})
 	publishVersions(t, d, 3)
 	d = depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, Progress: progress})
@@ -276,9 +251,7 @@ func TestBundleProgress(t *testing.T) {
 	b := bundleOf(t, d, depottest.VPC())
 	ended("create")
 	inside := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "inside"}, Progress: progress})
-	if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}))(t)
 	ended("load")
 	if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil || len(done) > 0 {
 		t.Errorf("a run with nothing to do: %v, reported %v", err, done)

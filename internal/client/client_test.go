@@ -98,10 +98,7 @@ func TestModuleIsTheSame(t *testing.T) {
 	straight := must.Fixed(s.depot.PublishModule(t.Context(), tree, module("1.0.0"), o))
 	var sent atomic.Int64
 	c := s.client(func(o *client.Options) { o.Progress = func(e depot.Event) { sent.Add(e.Bytes) } })
-	out, err := c.PublishModule(t.Context(), tree, module("1.0.0"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(c.PublishModule(t.Context(), tree, module("1.0.0"), o))(t)
 	if out.Digest != straight.Digest || out.ContentDigest != straight.ContentDigest || out.Existing {
 		t.Errorf("through the front-end %+v, straight %+v", out, straight)
 	}
@@ -112,7 +109,7 @@ func TestModuleIsTheSame(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	tree["modules/x/main.tofu"] = &fstest.MapFile{Data: []byte("# y\n")}
-	_, err = c.PublishModule(t.Context(), tree, module("1.0.0"), o)
+	_, err := c.PublishModule(t.Context(), tree, module("1.0.0"), o)
 	if !errors.Is(err, oci.ErrExists) || !strings.Contains(err.Error(), "1.0.1") {
 		t.Errorf("other content: %v, want a conflict that names the next version", err)
 	}

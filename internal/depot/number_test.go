@@ -55,10 +55,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 	for _, tt := range numbers(t) {
 		t.Run(tt.name, func(t *testing.T) {
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-			first, err := tt.publish(d, "1.2.3", "# one")
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := must.Get(tt.publish(d, "1.2.3", "# one"))(t)
 			announce := func(action string) error {
 				_, _, err := d.Announce(t.Context(), tt.item, depot.Announcement{
 					Action: action, Version: "1.2.3", Message: "leaks the key", DeleteTag: true,
@@ -67,7 +64,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 			}
 			must.Succeed(t, announce(evidence.ActionYank))
 			for _, text := range []string{"# one", "# other"} {
-				_, err = tt.publish(d, "1.2.3", text)
+				_, err := tt.publish(d, "1.2.3", text)
 				conflict, ok := errors.AsType[*depot.ConflictError](err)
 				if !ok || !errors.Is(err, oci.ErrExists) || (conflict.Next.String() == "1.2.4") != (tt.name != "mirror") || !strings.Contains(err.Error(), "was withdrawn: leaks the key") {
 					t.Errorf("%s: got %v", text, err)

@@ -33,11 +33,8 @@ func TestPruneByDigest(t *testing.T) {
 	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 	must.Succeed(t, r.PutTag(t.Context(), "stable", depottest.MustFetch(t, r, "1.1.0")))
 	prune := func(keep int) (*depot.Listing, error) {
-		l, err := d.Versions(t.Context(), depottest.VPC().Item())
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: keep}))
+		l := must.Get(d.Versions(t.Context(), depottest.VPC().Item()))(t)
+		err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: keep}))
 		if l, lerr := d.Versions(t.Context(), depottest.VPC().Item()); lerr == nil {
 			return l, err
 		}

@@ -22,16 +22,13 @@ func TestPruneVersions(t *testing.T) {
 		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 			must.Get(d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
 		}
-		l, err := d.Versions(t.Context(), depottest.VPC().Item())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(d.Versions(t.Context(), depottest.VPC().Item()))(t)
 		pin := depottest.MustVersion(t, "1.0.0")
 		prunable := l.Prunable(depot.Retention{Keep: 1, Pinned: func(v addr.Version) bool { return v == pin }})
 		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
 			t.Fatalf("prunable %v", prunable)
 		}
-		err = depot.PruneVersions(t.Context(), l, prunable)
+		err := depot.PruneVersions(t.Context(), l, prunable)
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
 			t.Fatal(err)
 		}

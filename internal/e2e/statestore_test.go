@@ -301,10 +301,7 @@ func TestStateStoreDoors(t *testing.T) {
 func TestStateStoreLease(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
-	cmd, err := c.set.registryCommand(filepath.Join(c.dir, "registry"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must(c.set.registryCommand(filepath.Join(c.dir, "registry"), true))(t)
 	registry, addr := mustBoth(start(cmd))(t)
 	t.Cleanup(registry.kill)
 	pid := filepath.Join(c.dir, "pid")
@@ -319,7 +316,7 @@ func TestStateStoreLease(t *testing.T) {
 	succeed(t, until("the apply", func() (bool, error) { return exists(pid), nil }))
 	succeed(t, cmd.Process.Signal(syscall.SIGSTOP))
 	finished := false
-	err = until("the end of the apply", func() (bool, error) {
+	err := until("the end of the apply", func() (bool, error) {
 		select {
 		case <-done:
 			finished = true

@@ -5,6 +5,8 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestAddressLimits(t *testing.T) {
@@ -22,10 +24,7 @@ func TestAddressLimits(t *testing.T) {
 		s := Defaults()
 		s.AnonymousRead = true
 		c.change(s)
-		o, err := s.newOptions(Env{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(s.newOptions(Env{}))(t)
 		var starts []string
 		for _, line := range s.addressLimits(o) {
 			starts = append(starts, strings.Join(strings.Fields(strings.ReplaceAll(line, ",", ""))[:2], " "))

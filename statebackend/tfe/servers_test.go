@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -557,10 +558,7 @@ func (w *world) operate(over *atomic.Bool, killed, forced *atomic.Int64) {
 func TestHistories(t *testing.T) {
 	worlds, each := 2, 6
 	if text := os.Getenv("OKARA_TEST_LOCKS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(text))(t)
 		each = 25
 		worlds = (n + each - 1) / each
 	}

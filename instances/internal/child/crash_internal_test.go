@@ -78,9 +78,7 @@ func TestChildOutage(t *testing.T) {
 	o.down.Store(true)
 	must.Succeed(t, os.WriteFile(gone, nil, 0o600))
 	time.AfterFunc(300*time.Millisecond, func() { o.down.Store(false) })
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-ended)
 	if r, log := tr.Result(); r.Outcome != lifecycle.Done || r.Resources != 2 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
@@ -127,9 +125,7 @@ func TestChildLease(t *testing.T) {
 	o.down.Store(true)
 	<-c.stop.killed
 	o.down.Store(false)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-ended)
 	if r, log := tr.Result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "no sign of life") || r.Resources != 1 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
@@ -150,9 +146,7 @@ func TestChildForced(t *testing.T) {
 			forced <- errors.Join(tr.force(meanwhile), os.WriteFile(over, nil, 0o600))
 		}()
 		r, log := tr.run()
-		if err := <-forced; err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, <-forced)
 		if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "taken over") {
 			t.Errorf("report %+v\n%s", r, log)
 		}

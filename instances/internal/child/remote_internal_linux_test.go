@@ -241,9 +241,7 @@ func TestRemoteKilled(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), sandbox.ForceSignal); err != nil { // this process is the child
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-ended)
 	if r, log := tr.Result(); r.Outcome != lifecycle.Cancelled || r.Error != "cancelled by anna" {
 		t.Errorf("report %+v\n%s", r, log)
 	}
