@@ -324,8 +324,7 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 	if err != nil {
 		return nil, fmt.Errorf("module %s: %w", m, err)
 	}
-	fits := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !allowsVersion(ref, v) })
-	slices.SortFunc(fits, func(a, b addr.Version) int { return b.Compare(a) })
+	fits := allowedVersions(ref, list.Listed)
 	var versions []string
 	for _, v := range fits[:min(len(fits), maxVersions)] {
 		versions = append(versions, v.String())
@@ -340,6 +339,13 @@ func allowsVersion(ref template.ModuleRef, v addr.Version) bool {
 	}
 	fits, err := addr.ParseConstraint(ref.Version)
 	return err == nil && fits.Allows(v)
+}
+
+// allowedVersions returns the listed versions that a template allows, highest first.
+func allowedVersions(ref template.ModuleRef, listed []addr.Version) []addr.Version {
+	fits := slices.DeleteFunc(slices.Clone(listed), func(v addr.Version) bool { return !allowsVersion(ref, v) })
+	slices.SortFunc(fits, func(a, b addr.Version) int { return b.Compare(a) })
+	return fits
 }
 
 // Compare compares the descriptions of two versions of a module.

@@ -198,8 +198,7 @@ func useOlder(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest
 	if err != nil {
 		return e, isTemporary(err)
 	}
-	below := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !allowsVersion(ref, v) || v.String() == newest })
-	slices.SortFunc(below, func(a, b addr.Version) int { return b.Compare(a) })
+	below := slices.DeleteFunc(allowedVersions(ref, list.Listed), func(v addr.Version) bool { return v.String() == newest })
 	for _, v := range below[:min(len(below), maxOlder)] {
 		ref.Version = v.String()
 		source, described, err := Resolve(ctx, c, ref)

@@ -51,60 +51,69 @@ func cleanFolder(l *Local, folder string) error {
 	if sandbox.FindErrored(folder) != "" {
 		return nil
 	}
-	if err := sandbox.Remove(folder); err != nil {
+	return removeAttempt(folder)
+}
+
+// removeAttempt removes the folder of an attempt, and that of its instance with the last one.
+func removeAttempt(dir string) error {
+	if err := sandbox.Remove(dir); err != nil {
 		return err
 	}
-	_ = os.Remove(filepath.Dir(folder)) // of the instance, if this was its last attempt
+	_ = os.Remove(filepath.Dir(dir))
 	return nil
+}
+
+// eachAttempt calls do for the folder of every attempt of an instance, or of all ("*"), with
+// its marker or why that cannot be read.
+func (l *Local) eachAttempt(id string, do func(dir string, m marker, unread error) error) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), id, "*-*"))
+	errs := []error{err}
+	for _, dir := range dirs {
+		m, unread := readMarker(dir)
+		errs = append(errs, do(dir, m, unread))
+	}
+	return errors.Join(errs...)
 }
 
 // cleanEarlier removes what earlier attempts of an instance left here, once a later one
 // has ended: their states are stored by then, or keep their folders.
 func cleanEarlier(l *Local, r lifecycle.Ref) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), r.ID, "*-*"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, dir := range dirs {
+	err := l.eachAttempt(r.ID, func(dir string, m marker, unread error) error {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
-		earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt
-		if m, err := readMarker(dir); ok && earlier && err == nil && !l.isRunning(dir, m) {
-			errs = append(errs, cleanFolder(l, dir))
+		if earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt; !ok || !earlier || unread != nil || l.isRunning(dir, m) {
+			return nil
 		}
-	}
-	return errors.Join(errors.Join(errs...), cleanErrored(l, r.ID))
+		return cleanFolder(l, dir)
+	})
+	return errors.Join(err, cleanErrored(l, r.ID))
 }
 
 // cleanErrored removes the oldest states of an instance that could not be stored, once
 // all of them exceed the size of one state: each attempt could leave that much. The
 // newest one is kept.
 func cleanErrored(l *Local, id string) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), id, "*-*"))
-	if err != nil {
-		return err
-	}
 	type left struct {
 		at        records.InstanceTag
 		dir, file string
 		size      int64
 	}
 	var all []left
-	for _, dir := range dirs {
+	err := l.eachAttempt(id, func(dir string, m marker, unread error) error {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + id + "-" + filepath.Base(dir))
-		if m, err := readMarker(dir); !ok || err != nil || l.isRunning(dir, m) {
-			continue // it is starting or running
+		if !ok || unread != nil || l.isRunning(dir, m) {
+			return nil // it is starting or running
 		}
 		file := sandbox.FindErrored(dir)
 		if info, err := os.Lstat(file); err == nil {
 			all = append(all, left{at, dir, file, info.Size()})
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(all, func(a, b left) int {
 		return cmp.Or(cmp.Compare(b.at.N, a.at.N), cmp.Compare(b.at.Attempt, a.at.Attempt)) // not by time: the tool sets the times of its files
 	})
 	var total int64
-	var errs []error
+	errs := []error{err}
 	for _, e := range all {
 		if total += e.size; total <= sandbox.MaxErrored {
 			continue
@@ -135,47 +144,32 @@ func removeCgroup(l *Local, dir string) {
 // Tidy removes what attempts of gone instances left here, whichever replica observed
 // their end. Running attempts are kept, and so are those begun after asOf.
 func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, dir := range dirs {
+	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		if !gone(filepath.Base(filepath.Dir(dir))) {
-			continue
+			return nil
 		}
-		m, err := readMarker(dir)
-		if err != nil || m.At >= asOf.Unix() || l.isRunning(dir, m) {
-			continue // without a marker it is starting, or is removed at the next start
+		if unread != nil || m.At >= asOf.Unix() || l.isRunning(dir, m) {
+			return nil // without a marker it is starting, or is removed at the next start
 		}
-		errs = append(errs, sandbox.Remove(dir))
-		_ = os.Remove(filepath.Dir(dir)) // of the instance, if this was its last attempt
-	}
-	return errors.Join(errs...)
+		return removeAttempt(dir)
+	})
 }
 
 // KillAll kills all attempts on this host, and what they started, and waits until they
 // are gone or ctx ends. What they had not stored is lost.
 func KillAll(ctx context.Context, l *Local) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, dir := range dirs {
-		m, err := readMarker(dir)
-		if err != nil || !l.isRunning(dir, m) {
-			continue
+	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
+		if unread != nil || !l.isRunning(dir, m) {
+			return nil
 		}
-		errs = append(errs, l.kill(workDir{marker: m, known: true, here: true, folder: dir}))
+		err := l.kill(workDir{marker: m, known: true, here: true, folder: dir})
 		for l.isRunning(dir, m) {
-			if err := text.Wait(ctx, 10*time.Millisecond); err != nil {
-				errs = append(errs, err)
-				break
+			if waited := text.Wait(ctx, 10*time.Millisecond); waited != nil {
+				return errors.Join(err, waited)
 			}
 		}
-	}
-	return errors.Join(errs...)
+		return err
+	})
 }
 
 // cleanUpCgroups removes the control groups of attempts that do not run. Their folders
@@ -211,36 +205,22 @@ func cleanUpCgroups(ctx context.Context, l *Local) (err error) {
 // cleanUpFolders removes the folders of interrupted starts and of attempts that ended
 // long ago.
 func cleanUpFolders(l *Local) error {
-	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		m, err := readMarker(dir)
+	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		keep := keepEnded
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(unread, fs.ErrNotExist):
 			keep = 0
-		case err != nil:
-			return err
+		case unread != nil:
+			return unread
 		case l.isRunning(dir, m):
-			continue
+			return nil
 		case m.Host != l.here.Host, sandbox.FindErrored(dir) != "":
 			keep = keepErrored
 		}
-		if err := removeOld(dir, keep); err != nil {
+		info, err := os.Lstat(dir)
+		if err != nil || time.Since(info.ModTime()) < keep {
 			return err
 		}
-		_ = os.Remove(filepath.Dir(dir)) // of the instance, if this was its last attempt
-	}
-	return nil
-}
-
-// removeOld removes a folder that was not modified for keep.
-func removeOld(dir string, keep time.Duration) error {
-	info, err := os.Lstat(dir)
-	if err != nil || time.Since(info.ModTime()) < keep {
-		return err
-	}
-	return sandbox.Remove(dir)
+		return removeAttempt(dir)
+	})
 }

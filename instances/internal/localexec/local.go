@@ -336,14 +336,14 @@ func (l *Local) orderFor(ctx context.Context, s run.Spec) (*sandbox.Order, error
 // freeUser returns a user that no run on this machine uses.
 func (l *Local) freeUser() (User, error) {
 	taken := map[int]bool{}
-	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), "*", "*-*"))
-	if err != nil {
-		return User{}, err
-	}
-	for _, dir := range dirs {
-		if m, err := readMarker(dir); err == nil && m.UID > 0 && l.isRunning(dir, m) {
+	err := l.eachAttempt("*", func(dir string, m marker, unread error) error {
+		if unread == nil && m.UID > 0 && l.isRunning(dir, m) {
 			taken[m.UID] = true
 		}
+		return nil
+	})
+	if err != nil {
+		return User{}, err
 	}
 	for _, u := range l.o.Users {
 		if !taken[u.UID] {
