@@ -17,8 +17,8 @@ type callerKey struct{}
 // WithCaller returns a context for requests of one caller of a server, by an identity that
 // stays while its tokens change; "" if it is not known. A lock that is taken with it is
 // found only by the same caller: for another one the id is held, and writes and releases
-// are ErrAnother. [Store.ForceUnlock] ends it for any. A context without caller, and a lock
-// that was taken without one, go by the id alone.
+// are ErrAnother. [Store.ForceUnlock] ends it for any. A context without caller goes by the
+// id alone, and so does a lock that was taken without one, unless there is [Options].Maker.
 func WithCaller(ctx context.Context, identity string) context.Context {
 	return context.WithValue(ctx, callerKey{}, &identity)
 }
@@ -38,14 +38,17 @@ func callerOf(ctx context.Context) string {
 	return ""
 }
 
-// isAnother reports whether two callers are known and differ.
-func isAnother(a, b string) bool { return a != "" && b != "" && a != b }
+// isAnother reports whether a lock with this maker is not that of a caller. A caller that is
+// not known is the server itself.
+func (s *Store) isAnother(maker, caller string) bool {
+	return caller != "" && maker != caller && (maker != "" || s.o.Maker != nil)
+}
 
 func anotherHolder(locked *LockedError) error { return fmt.Errorf("%w: %w", ErrAnother, locked) }
 
 // checkCaller refuses a caller for whom the lock was not taken.
 func (l *Lock) checkCaller(ctx context.Context) error {
-	if !isAnother(l.x.info.Caller, callerOf(ctx)) {
+	if !l.s.isAnother(l.x.info.Caller, callerOf(ctx)) {
 		return nil
 	}
 	return anotherHolder(l.x.lockedBy(ctx, l.hold.Claim))

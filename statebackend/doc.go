@@ -203,7 +203,8 @@
 // while tokens change. A live claim whose tag has the hash of the id is read before it counts
 // as one of the client; one with another id or caller is a rival. That costs an uncontended
 // lock no request. For a claim without a caller, of a program of before this rule or of a
-// client without a server, the id alone decides.
+// client without a server, the id alone decides, unless the server has the registry: then it
+// knows who made the claim ([Options].Maker), or belongs to nobody by its id.
 //
 // LOCK of an id that has a live claim cannot know whether that one had won. It competes
 // like any other attempt, beside that claim, which it names, and one number below where

@@ -44,6 +44,10 @@ type Options struct {
 	// Claim returns the holder's description to store in the claim under a tag; its id
 	// is ignored. nil: the info given to Lock. It is called again for each heartbeat.
 	Claim func(tag string, info LockInfo) LockInfo
+	// Maker returns who made the claim under a tag, for the server that has the registry;
+	// named is the caller that the claim names, "": none. Then a claim whose maker is not
+	// known is nobody's by its id. nil: named is believed.
+	Maker func(repository, tag, named string) string
 }
 
 // Store keeps the states of any number of workspaces in one repository. It is

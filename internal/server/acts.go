@@ -68,14 +68,15 @@ func newActs() *acts {
 	return &acts{claims: map[place]*claim{}, waiting: map[place][]*waiting{}, recent: map[place]string{}, current: map[place]string{}}
 }
 
-// makerOf returns the caller that made a claim; "" if that is not known.
-func (a *acts) makerOf(at place) string {
+// makerOf returns the caller that made the claim under a tag: who sent it to the registry
+// since the server started, else whom the claim names; "" if that is not known.
+func (a *acts) makerOf(repository, tag, named string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c := a.claims[at]; c != nil {
+	if c := a.claims[place{"", repository, tag}]; c != nil {
 		return c.caller
 	}
-	return ""
+	return named
 }
 
 // mayClaim reports whether a caller may make one more claim, whose maker is then known. Of

@@ -54,11 +54,21 @@ func newRegistryUse(t *testing.T, h http.Handler) *registryUse {
 		id, hash := must.GetBoth(statictoken.Hash(useToken(who)))(t)
 		tokens = append(tokens, statictoken.Token{ID: id, Hash: hash, Scopes: rights.AnonymousAll()})
 	}
+	back := backend{client: client, embedded: h, acts: newActs()}
 	u.front = must.Get(New(Options{
 		Options: registry.Options{Client: client, Audit: slog.New(slog.NewJSONHandler(&u.log, nil))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
-		Access: access.Policy{Tokens: tokens}, Embedded: h,
+		Access: access.Policy{Tokens: tokens}, Embedded: h, acts: back.acts,
+		Stores: newStateStores(back, statebackend.Options{StrictReads: true}, slog.New(slog.DiscardHandler)).storeNamed,
 	}))(t)
 	return u
+}
+
+// asks returns the context of requests that the server has from somebody by another door.
+func (u *registryUse) asks(who string) context.Context {
+	u.t.Helper()
+	r := httptest.NewRequestWithContext(u.t.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+useToken(who))
+	return statebackend.WithCaller(u.t.Context(), must.Get(u.front.kit.Guard.CallerOf(r))(u.t).Identity())
 }
 
 func useToken(who string) string { return "oks_" + who + "_0123456789abcdefghijklmno" }
@@ -213,10 +223,8 @@ func TestClaimOfAnother(t *testing.T) {
 		store := u.store("anna")
 		switch {
 		case strings.HasSuffix(door, "another"):
-			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-			r.Header.Set("Authorization", "Bearer "+useToken("anna"))
-			ctx = statebackend.WithCaller(ctx, must.Get(u.front.kit.Guard.CallerOf(r))(t).Identity())
-			store = statebackend.New(must.Get(u.front.o.Client.Repo("state/app"))(t), statebackend.Options{})
+			ctx = u.asks("anna")
+			store = must.Get(u.front.o.Stores(ctx, "app"))(t)
 		case strings.HasSuffix(door, "sealed"):
 			store = statebackend.New(u.open("anna", "state/app"), statebackend.Options{Sealer: key})
 		}
@@ -278,6 +286,58 @@ func TestClaimOfAnother(t *testing.T) {
 		_ = l.Unlock(ctx)
 		if got := u.took(); strings.Contains(got, " unlock ") {
 			t.Errorf("%s: the unlock after the end is recorded as\n%s", door, got)
+		}
+	}
+}
+
+// TestClaimThroughDoors sends the id of a lock that was taken through the registry to the
+// other doors of the server: it is the lock of the one who made the claim, and nobody's if
+// the server has started since. Its client goes on, and force-unlock ends it.
+func TestClaimThroughDoors(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
+		l := u.lock("anna", "OperationTypeApply")
+		if restarted {
+			clear(u.front.o.acts.claims)
+		}
+		const id, state = "id-of-anna", `{"version":4,"serial":%d,"lineage":"a"}`
+		send := func(who, method, query, body string) int {
+			t.Helper()
+			r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost/state/app/dev"+query, strings.NewReader(body))
+			r.Header.Set("Authorization", "Bearer "+useToken(who))
+			w := httptest.NewRecorder()
+			u.front.ServeHTTP(w, r)
+			return w.Code
+		}
+		full := `{"ID":"` + id + `","Who":"anna","Operation":"OperationTypeApply","Created":"2026-01-01T00:00:00Z"}`
+		store := must.Get(u.front.o.Stores(t.Context(), "app"))(t)
+		for _, who := range []string{"bob", "anna"} {
+			if who == "anna" && !restarted {
+				break
+			}
+			got := []int{send(who, "LOCK", "", full), send(who, http.MethodPost, "?ID="+id, fmt.Sprintf(state, 7)), send(who, http.MethodDelete, "?ID="+id, ""), send(who, "UNLOCK", "", full)}
+			if d := cmp.Diff([]int{423, 403, 403, 403}, got); d != "" {
+				t.Errorf("restarted %v: %s sends the id (-want +got):\n%s", restarted, who, d)
+			}
+			ctx := u.asks(who) // as the cloud API does
+			if err := store.Check(ctx, "dev", id); !errors.Is(err, statebackend.ErrAnother) {
+				t.Errorf("restarted %v: %s holds the lock: %v", restarted, who, err)
+			}
+		}
+		must.Succeed(t, put(1)(t.Context(), l))
+		if !restarted { // the same caller, by another door
+			if got := send("anna", http.MethodPost, "?ID="+id, fmt.Sprintf(state, 2)); got != http.StatusOK {
+				t.Errorf("the maker's own write is %d", got)
+			}
+			if got := send("bob", http.MethodPost, "?ID="+id, fmt.Sprintf(state, 7)); got != http.StatusForbidden {
+				t.Errorf("a write of another under the lock that both doors have is %d", got)
+			}
+		}
+		if got := send("bob", "UNLOCK", "", `{"ID":"`+id+`"}`); got != http.StatusOK { // as force-unlock sends it
+			t.Errorf("restarted %v: force-unlock is %d", restarted, got)
+		}
+		if err := put(9)(t.Context(), l); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("restarted %v: a write after the end: %v", restarted, err)
 		}
 	}
 }

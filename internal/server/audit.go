@@ -4,6 +4,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -31,7 +32,7 @@ func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if err != nil {
 		return err
 	}
-	o.acts = newActs()
+	o.acts = cmp.Or(o.acts, newActs())
 	o.auditLog = auditlog.New(auditlog.Options{Settle: func() { o.acts.settleDeletions(false) }, Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Dropped: o.Metrics.newAuditCounter().Inc})
 	o.Audit = slog.New(o.auditLog.Handler(file))
 	return nil

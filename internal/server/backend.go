@@ -25,6 +25,7 @@ type backend struct {
 	layout   addr.Layout
 	embedded http.Handler       // nil: the registry is another server
 	own      *embedded.Registry // the same, with its concrete type
+	acts     *acts              // of its clients; nil: the registry is another server
 	where    string
 
 	files func(repository, sha256hex string) (*os.File, error) // opens a blob of the registry; nil: blobs are not on this machine
@@ -48,7 +49,7 @@ func (s *Settings) newBackend(env Env, m *Metrics, l addr.Layout) (backend, erro
 	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, SinglePost: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
 	c, err := oci.New(httpserve.OwnRegistry, o)
 	rule.Depot = depot.New(depot.Options{Client: c, Layout: l})
-	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
+	return backend{client: c, embedded: h, own: h, acts: newActs(), files: h.OpenBlob, where: dir}, err
 }
 
 // isVitalRepository returns which repositories may be written when the disk is full: those of states

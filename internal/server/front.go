@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -124,9 +125,7 @@ func newFront(o Options) (*Front, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.acts == nil {
-		o.acts = newActs()
-	}
+	o.acts = cmp.Or(o.acts, newActs())
 	keys, err := keyring.New(o.Keys)
 	if err != nil {
 		return nil, err

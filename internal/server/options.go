@@ -112,6 +112,7 @@ func (s *Settings) openBackend(o *Options, env Env) (back backend, err error) {
 	back.layout = o.Layout
 	o.Client = back.client
 	o.Embedded = back.embedded
+	o.acts = back.acts
 	o.Files = back.files
 	if back.own != nil {
 		o.CheckSpace = back.own.CheckSpace

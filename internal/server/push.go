@@ -119,7 +119,7 @@ func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
 	}
 	l, _ := format.ParseLock(m) // what cannot be read names nobody
 	p.claim = cmp.Or(l.Info.ID, t.X)
-	maker := cmp.Or(p.f.o.acts.makerOf(p.claimAt(t)), l.Info.Caller)
+	maker := p.f.o.acts.makerOf(p.repository, t.String(), l.Info.Caller)
 	if maker == "" || p.caller == "" || maker == p.caller {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (p *push) checkFenced(t format.StateTag) error {
 		if !ok || c.Kind != format.LockClaim || c.Fragment != t.Fragment || !p.isHeld(p.claimAt(c)) {
 			continue
 		}
-		if maker := p.f.o.acts.makerOf(p.claimAt(c)); maker == "" || maker == p.caller {
+		if maker := p.f.o.acts.makerOf(p.repository, tag, ""); maker == "" || maker == p.caller {
 			return nil
 		}
 	}

@@ -37,6 +37,9 @@ const stateMemory = 512 << 20
 func newStateStores(b backend, o statebackend.Options, log *slog.Logger) *stateStores {
 	o.Logger = log
 	o.Budget = statebackend.NewBudget(stateMemory)
+	if b.acts != nil {
+		o.Maker = b.acts.makerOf
+	}
 	return &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
 }
 
