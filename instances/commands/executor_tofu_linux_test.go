@@ -3,6 +3,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,7 +122,7 @@ func (rt *runsTest) module(t *testing.T, repo *oci.Repo, address string) {
 }
 `
 	}
-	files := map[string]string{"main.tf": resource("a", "") + resource("b", "  depends_on = [terraform_data.a]")}
+	files := map[string]string{"main.tf": resource("a", "") + resource("b", "  depends_on = [terraform_data.a]") + "output \"made\" {\n  value = terraform_data.a.output\n}\n"}
 	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, files))
 	must.Get(repo.EnsureBlob(t.Context(), blob))(t)
 	rt.spec.Source.Archive = blob.Digest.String()
@@ -211,7 +212,21 @@ func (rt *runsTest) complete(t *testing.T) {
 	t.Error("no attempt is done")
 }
 
-// TestTofuRunCost lets tofu plan in a sandbox, and checks the cost that the executor reports.
+// drift checks how many changes a drift run finds.
+func (rt *runsTest) drift(t *testing.T, n int, want bool) {
+	t.Helper()
+	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDrift, n, 0, ""
+	rt.next(t)
+	st := rt.end(t, rt.start(t))
+	if c := st.Result.Counts; st.Result.Outcome != lifecycle.Done || st.Result.State || c == nil || (c.Change > 0) != want {
+		t.Errorf("drift: %+v, counts %+v, want some: %t", st, c, want)
+	}
+}
+
+// TestTofuRunCost lets tofu plan in a sandbox, and checks the cost that the executor reports,
+// and the drift after the state was changed by hand.
+//
+// Shows: platform 15
 func TestTofuRunCost(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeSandbox)
 	order := rt.options.Order
@@ -233,6 +248,17 @@ func TestTofuRunCost(t *testing.T) {
 	want(0, 1_500_001)
 	rt.spec.Approve = false
 	rt.complete(t)
-	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""
+	rt.drift(t, 2, false)
+	must.Succeed(t, rt.store.Hold(t.Context(), rt.spec.Workspace, statebackend.NewLockInfo("test", "test"), func(l *statebackend.Lock) error {
+		state, _ := must.GetBoth(l.Get(t.Context()))(t)
+		changed := bytes.Replace(state, []byte(`"value":"a"`), []byte(`"value":"b"`), 1)
+		if bytes.Equal(changed, state) {
+			t.Errorf("no output in %s", state)
+		}
+		_, err := l.Put(t.Context(), changed)
+		return err
+	}))
+	rt.drift(t, 3, true)
+	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 4, 0, ""
 	want(1_500_001, 0)
 }
