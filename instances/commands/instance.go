@@ -192,50 +192,39 @@ func beginsLater(i api.Instance) bool {
 
 // completeIDs completes the id of an instance, and shows its template.
 func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+	return f.complete(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+		all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
+		for _, listed := range all.Instances {
+			names = append(names, listed.ID+"\t"+text.Line(strings.TrimSpace(listed.Template+" "+listed.Name)))
 		}
-		return f.completeInstance(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
-			all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
-			for _, listed := range all.Instances {
-				names = append(names, listed.ID+"\t"+text.Line(strings.TrimSpace(listed.Template+" "+listed.Name)))
-			}
-			return names, err
-		})
-	}
+		return names, err
+	})
 }
 
 // completeTemplates completes the name of a template.
 func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+	return f.complete(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+		all, err := c.Templates(ctx)
+		for _, t := range all {
+			names = append(names, text.Line(t.Name)+"\t"+text.Line(t.Title))
 		}
-		return f.completeInstance(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
-			all, err := c.Templates(ctx)
-			for _, word := range all {
-				names = append(names, text.Line(word.Name)+"\t"+text.Line(word.Title))
-			}
-			return names, err
-		})
-	}
+		return names, err
+	})
 }
 
-// completeInstance gets completions from the server. On an error there are no completions and no
-// message.
-func (f *portalFlags) completeInstance(reg *cli.Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
-	defer cancel()
-	c, err := f.openPortal(reg)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// complete completes the first argument with words of the server. On an error there are no
+// completions and no message.
+func (f *portalFlags) complete(reg *cli.Registries, words func(context.Context, *portalclient.Client) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
+		defer cancel()
+		if c, err := f.openPortal(reg); err == nil && len(args) == 0 {
+			if all, err = words(ctx, c); err != nil {
+				all = nil
+			}
+		}
+		return slices.DeleteFunc(all, func(candidate string) bool { return !strings.HasPrefix(candidate, word) }), cobra.ShellCompDirectiveNoFileComp
 	}
-	all, err := words(ctx, c)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return slices.DeleteFunc(all, func(candidate string) bool { return !strings.HasPrefix(candidate, word) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // runWords describes a run in a line.

@@ -70,7 +70,7 @@ func (e Approve) applyTo(tx *tx) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := checkApprover(tx, r); err != nil {
+	if err := tx.machine.CheckApprover(tx.command.Actor, r); err != nil {
 		return Answer{}, err
 	}
 	plan := Awaits(r)
@@ -94,14 +94,13 @@ func (e Approve) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// checkApprover refuses the requester of a run and the sole owner: another person must
+// CheckApprover refuses the requester of a run and the sole owner: another person must
 // approve.
-func checkApprover(tx *tx, r *Record) error {
-	a := tx.command.Actor
+func (m *Machine) CheckApprover(a Actor, r *Record) error {
 	switch {
 	case a.Subject == "":
 		return newRefusal(ErrDenied, "only a person approves")
-	case tx.machine.Limits.ApprovalSelf:
+	case m.Limits.ApprovalSelf:
 		return nil
 	case a.isSame(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.isSame(*r.Run.First):
 		return newRefusal(ErrDenied, "it must be approved by someone other than the requester")

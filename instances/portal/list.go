@@ -81,11 +81,12 @@ func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, e
 	if r.request.URL.Query().Get("owner") == offeredToCaller {
 		needed = receives
 	}
-	approves := slices.Contains(strings.Split(r.request.URL.Query().Get("phase"), ","), approvable)
+	toApprove := slices.Contains(strings.Split(r.request.URL.Query().Get("phase"), ","), approvable)
 	var found []*lifecycle.Record
 	for _, record := range d.Records {
 		switch {
-		case !match(record), approves && !toApprove(s.o.Machine, r.caller, record, as.role(record)):
+		case !match(record):
+		case toApprove && (lifecycle.Awaits(record) == "" || as.role(record)&approves == 0 || s.o.Machine.CheckApprover(r.actor, record) != nil):
 		case as.role(record)&needed != 0:
 			found = append(found, record)
 		case needed != receives && r.isUnsure(record), needed == receives && r.unsureOf(record.Offer.To, record.Template):
@@ -160,17 +161,6 @@ const (
 	awaiting   = "approval"
 	approvable = "approvable"
 )
-
-// toApprove reports whether a caller with these roles may approve what an instance waits
-// for. Without ApprovalSelf, callers cannot approve what they requested or alone own.
-func toApprove(m *lifecycle.Machine, c caller, r *lifecycle.Record, have role) bool {
-	if lifecycle.Awaits(r) == "" || have&approves == 0 {
-		return false
-	}
-	by := r.WantedBy()
-	own := r.Owner.Same(c.owner()) || by.Issuer == c.actor.Issuer && by.Subject == c.actor.Subject
-	return m.Limits.ApprovalSelf || !own
-}
 
 // inPhase reports whether an instance matches a phase or word of the filter.
 func inPhase(r *lifecycle.Record, word string) bool {
