@@ -4,16 +4,11 @@ package credentials_test
 
 import (
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -158,66 +153,4 @@ func TestNextSource(t *testing.T) {
 			t.Errorf("with a wrong password that was given: %v", err)
 		}
 	})
-}
-
-func TestWrongPassword(t *testing.T) {
-	words := map[string]string{"Basic": "authentication required", "Bearer": "the issuer does not know this user name and password"}
-	for kind, word := range words {
-		t.Run(kind, func(t *testing.T) {
-			g := ocitest.NewHTPasswd(t, map[string]string{"octocat": "s3cr3t"})
-			if kind == "Bearer" {
-				g = ocitest.NewTokens(t, map[string]string{"octocat": "s3cr3t"})
-			}
-			m := newMachine(t, "linux")
-			m.file("home/.docker/config.json", auths(g.Host, "octocat:wr0ng-p4ss"))
-			_, err := mustRepo(t, m, g.Host+"/acme/net").Fetch(t.Context(), "1.0.0")
-			if !errors.Is(err, oci.ErrUnauthenticated) || strings.Count(err.Error(), word) != 1 || strings.Contains(err.Error(), "wr0ng") {
-				t.Errorf("got %v, want %q once", err, word)
-			}
-		})
-	}
-}
-
-// TestRedirect checks that credentials are not sent to another host to which
-// the registry redirects a blob request.
-func TestRedirect(t *testing.T) {
-	const blob = "the blob"
-	var got []http.Header
-	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = append(got, r.Header.Clone())
-		_, _ = io.WriteString(w, blob)
-	}))
-	t.Cleanup(store.Close)
-	for _, host := range []string{"127.0.0.1", "localhost"} {
-		t.Run(host, func(t *testing.T) {
-			got = nil
-			authorized := 0
-			registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, _, ok := r.BasicAuth(); !ok {
-					w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-					w.WriteHeader(http.StatusUnauthorized)
-					return
-				}
-				authorized++
-				http.Redirect(w, r, strings.Replace(store.URL, "127.0.0.1", host, 1)+"/blob", http.StatusTemporaryRedirect)
-			}))
-			t.Cleanup(registry.Close)
-			registryHost := strings.TrimPrefix(registry.URL, "http://")
-			m := newMachine(t, "linux")
-			m.file("home/.docker/config.json", auths(registryHost, "octocat:s3cr3t"))
-			d := oci.Descriptor{MediaType: "text/plain", Digest: digest.FromString(blob), Size: int64(len(blob))}
-			b, err := mustRepo(t, m, registryHost+"/acme/net").ReadBlob(t.Context(), d, 100)
-			if err != nil || string(b) != blob || authorized == 0 {
-				t.Fatalf("got %q, %v", b, err)
-			}
-			for _, h := range got {
-				if h.Get("Authorization") != "" || h.Get("Cookie") != "" {
-					t.Errorf("the other host got the credentials: %v", h)
-				}
-			}
-			if len(got) != 1 {
-				t.Errorf("%d requests at the other host, want 1", len(got))
-			}
-		})
-	}
 }

@@ -94,6 +94,8 @@ func TestAllOrNothing(t *testing.T) {
 
 // TestTokenPerRepository checks that two repositories of one client never share
 // a token.
+//
+// Shows: registries 25 | no exchange of tokens, or joined scopes | the same; opentofu/opentofu#3316
 func TestTokenPerRepository(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"a": "password-a", "b": "password-b"}, Allow: func(user, repository, _ string) bool {
 		return strings.HasPrefix(repository, "p/"+user)
@@ -160,7 +162,7 @@ func TestRefusals(t *testing.T) {
 		{"anonymous, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, nil, oci.ErrUnauthenticated, "/test/repo: authentication required", 1},
 		{"anonymous, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, nil, oci.ErrUnauthenticated, "authentication required", 3},
 		{"wrong password, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "authentication required", 3},
-		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "/test/repo: GET http", 2},
+		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "wrong user name or password", 2},
 		{"token where a password is wanted", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, func(context.Context, string, string) (oci.Credential, error) {
 			return oci.Credential{RegistryToken: "a-secret"}, nil
 		}, oci.ErrUnauthenticated, "authentication required", 3},
@@ -170,8 +172,8 @@ func TestRefusals(t *testing.T) {
 			count := &ocitest.Count{}
 			r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: test.issuer}), oci.Options{Credential: test.cred, Transport: count})
 			err := r.PutTag(t.Context(), "v1", newArtifact(t, "x").Root)
-			if !errors.Is(err, test.want) || errors.Is(err, oci.ErrUncertain) || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "secret") {
-				t.Errorf("got %v, want %v with %q", err, test.want, test.text)
+			if !errors.Is(err, test.want) || errors.Is(err, oci.ErrUncertain) || test.text != "" && strings.Count(err.Error(), test.text) != 1 || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %v, want %v with %q once", err, test.want, test.text)
 			}
 			if n := count.Total(); n > test.tries {
 				t.Errorf("%d requests, want at most %d", n, test.tries)

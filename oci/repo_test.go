@@ -125,6 +125,8 @@ func TestTags(t *testing.T) {
 	})
 }
 
+// Shows: registries 24 | only the first page of tag lists is read |
+// apparentlymart/oci-distribution-terraform-registry
 func TestTagPages(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -147,27 +147,6 @@ func TestArchiveRedirect(t *testing.T) {
 	}
 }
 
-// TestArchiveResumes checks that a client does not notice when the registry
-// drops connections, and that wrong bytes never end a response properly.
-func TestArchiveResumes(t *testing.T) {
-	cut := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Nth: 1, Times: 2, Do: ocitest.CutBody}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), cut, nil)
-	archive, u := f.moduleLink(t, 300_000)
-	if resp, body := ask(t, http.MethodGet, u); resp.StatusCode != 200 || !bytes.Equal(body, archive) {
-		t.Errorf("after two cuts: %d with %d bytes", resp.StatusCode, len(body))
-	}
-
-	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
-	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)
-	archive, u = f.moduleLink(t, 300_000)
-	resp := must(http.Get(u.String()))
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode == 200 {
-		t.Errorf("wrong bytes were delivered as a whole: %d of %d", len(body), len(archive))
-	}
-}
-
 // TestArchiveVerifiedByClient checks that the zip of a provider or module is
 // not hashed for a tool that does so itself, unless a cache could serve it to
 // others or the link has no checksum. For all other clients everything is

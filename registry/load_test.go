@@ -161,6 +161,10 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%s after 20 hours without the registry: %d", path, got)
 		}
 	}
+	clock.add(10 * time.Hour)
+	if got := status(f, known[1]); got != 502 {
+		t.Errorf("a list of yesterday: %d", got)
+	}
 	down.Store(false)
 	if got := status(cold, "/readyz"); got != 200 {
 		t.Errorf("readyz when the registry is back: %d", got)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -180,34 +179,6 @@ func TestRequireClosed(t *testing.T) {
 			if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode/100 != 2 || strings.Contains(string(body), "[]") {
 				t.Errorf("after %d, %s: %d %s", status, path, resp.StatusCode, body)
 			}
-		}
-	}
-}
-
-// TestRequireLost checks that a version whose manifest the registry has lost,
-// or that is no module, does not affect other versions.
-func TestRequireLost(t *testing.T) {
-	key := newCosign()
-	lost := &ocitest.Fault{
-		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/manifests/1.1.0") }, Times: -1, Do: ocitest.Status(http.StatusNotFound, -1),
-	}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lost, func(o *server.Options) {
-		o.Require = map[string]trust.Policy{"module": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
-	})
-	for _, v := range []string{"1.0.0", "1.1.0"} {
-		f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
-		f.sign(t, "acme/modules/net/vpc/aws", v, key)
-	}
-	m := must(oci.NewManifest(ocispec.Manifest{ArtifactType: "application/x-other", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{oci.EmptyBlob().Descriptor}}))
-	succeed(t, f.repo(t, "acme/modules/net/vpc/aws").PutTag(t.Context(), "1.2.0", m))
-	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
-	got, err := c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")
-	if diff := cmp.Diff(got, []string{"1.0.0"}); err != nil || diff != "" {
-		t.Errorf("%v, got - want +:\n%s", err, diff)
-	}
-	for _, v := range []string{"1.1.0", "1.2.0"} {
-		if resp, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/"+v+"/download")); resp.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %d %s", v, resp.StatusCode, body)
 		}
 	}
 }

@@ -4,104 +4,18 @@ package registry_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/oci"
 )
-
-// TestTokenExchange shows that if a registry challenges for each repository,
-// and its issuer refuses joined scopes, tokens are requested for one repository
-// at a time.
-//
-// Shows: registries 25 | no exchange of tokens, or joined scopes | the same; opentofu/opentofu#3316
-func TestTokenExchange(t *testing.T) {
-	issuer := &ocitest.Issuer{
-		Users: map[string]string{"okara": "s3cret"}, Strict: true,
-		Allow: func(user, _, action string) bool { return user == "okara" && action != "delete" },
-	}
-	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
-	credential := func(context.Context, string, string) (oci.Credential, error) {
-		return oci.Credential{Username: "okara", Password: "s3cret"}, nil
-	}
-	f := newFrontAt(t, host, nil, func(o *server.Options) {
-		o.Client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: credential})
-	})
-	f.client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: credential})
-	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
-	f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
-	pushed := len(issuer.Scopes())
-	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
-	s := f.services(t, c)
-	if _, err := c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Mirror(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time", "1.0.0", "linux_amd64"); err != nil {
-		t.Error(err)
-	}
-	asked := issuer.Scopes()[pushed:]
-	for _, scope := range asked {
-		if strings.Contains(scope, " ") || strings.Contains(scope, "push") {
-			t.Errorf("a token was asked for %q", scope)
-		}
-	}
-	for _, want := range []string{"acme/modules/net/vpc/aws", "acme/providers/acme/dns", "acme/mirror/registry.opentofu.org/hashicorp/time"} {
-		if !slices.Contains(asked, "repository:"+want+":pull") {
-			t.Errorf("no token for %s alone among %q", want, asked)
-		}
-	}
-}
-
-// TestManyTags reads 10,000 tags in pages of two, with absolute
-// links that have another scheme, and a repeated one at the end.
-//
-// Shows: registries 24 | only the first page of tag lists is read |
-// apparentlymart/oci-distribution-terraform-registry
-func TestManyTags(t *testing.T) {
-	const total = 10_000
-	tags := make([]string, total)
-	for i := range tags {
-		tags[i] = fmt.Sprintf("1.%d.0", i)
-	}
-	pages := roundTripper(func(r *http.Request) (*http.Response, error) {
-		if !strings.HasSuffix(r.URL.Path, "/tags/list") {
-			return http.DefaultTransport.RoundTrip(r)
-		}
-		at, _ := strconv.Atoi(r.URL.Query().Get("last"))
-		end := min(at+2, total)
-		body := must(json.Marshal(map[string]any{"name": "acme/modules/net/vpc/aws", "tags": tags[at:end]}))
-		next := min(end, total-2) // the last page links to itself
-		h := http.Header{
-			"Content-Type": {"application/json"},
-			"Link":         {fmt.Sprintf(`<https://%s%s?n=2&last=%d>; rel="next"`, r.URL.Host, r.URL.Path, next)},
-		}
-		return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r}, nil
-	})
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), pages, nil)
-	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
-	got, err := c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")
-	if err != nil || len(got) != total || got[0] != "1.9999.0" || got[total-1] != "1.0.0" {
-		t.Errorf("%d versions, %v", len(got), err)
-	}
-}
 
 // TestLayouts serves everything from repositories named by the configuration,
 // at the root of a registry and deep in it.

@@ -214,39 +214,6 @@ func TestOneFetch(t *testing.T) {
 	}
 }
 
-// TestDown makes the registry unavailable: cached values are still served, a list for a
-// day and a version of a provider as long as the process runs; other requests fail with
-// an error that says so.
-func TestDown(t *testing.T) {
-	down := false
-	s := newStoreOver(t, &ocitest.Fault{Times: -1, Match: func(*http.Request) bool { return down }, Do: ocitest.Status(http.StatusBadGateway, -1)}, nil)
-	s.module(t, vpc, "1.0.0")
-	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	s.listed(t, vpc)
-	must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
-	must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
-	down = true
-	for _, after := range []time.Duration{time.Minute, time.Hour, 20 * time.Hour} {
-		s.pass(after)
-		if got := s.listed(t, vpc); len(got) != 1 {
-			t.Errorf("%s later: %v", after, got)
-		}
-		if _, err := s.version(t.Context(), vpc, "1.0.0"); err != nil {
-			t.Errorf("%s later: %v", after, err)
-		}
-		if _, err := s.providerVersion(t.Context(), dns, "1.0.0"); err != nil {
-			t.Errorf("%s later: %v", after, err)
-		}
-	}
-	s.pass(10 * time.Hour)
-	if _, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule(vpc)).Item()); !errors.Is(err, oci.ErrUnavailable) {
-		t.Errorf("a list of yesterday: %v", err)
-	}
-	if _, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule("net/dns/aws")).Item()); !errors.Is(err, oci.ErrUnavailable) {
-		t.Errorf("a list that was never read: %v", err)
-	}
-}
-
 // TestPing accepts every answer that a registry without such a repository may give.
 func TestPing(t *testing.T) {
 	for status, good := range map[int]bool{http.StatusNotFound: true, http.StatusForbidden: true, http.StatusUnauthorized: false, http.StatusBadGateway: false} {

@@ -7,7 +7,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/must"
-	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // signed requires modules to be signed with a key.
@@ -72,28 +69,6 @@ func TestPolicy(t *testing.T) {
 	}
 	if checked["module passed"] < 2 || checked["module refused"] == 0 {
 		t.Errorf("checks: %v", checked)
-	}
-}
-
-// TestPolicyUndecided breaks the registry while a version is checked: that is an error of
-// the registry, not a verdict about the version.
-func TestPolicyUndecided(t *testing.T) {
-	key, down := newCosign(), false
-	s := newStoreOver(t, &ocitest.Fault{
-		Times: -1, Do: ocitest.Status(http.StatusBadGateway, -1),
-		Match: func(r *http.Request) bool { return down && strings.Contains(r.URL.Path, "/manifests/sha256") },
-	}, signed(key))
-	s.module(t, vpc, "1.0.0")
-	s.sign(t, vpcRepo, "1.0.0", key)
-	s.pass(time.Minute)
-	down = true
-	_, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule(vpc)).Item())
-	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrUnavailable) {
-		t.Errorf("while the registry is down: %v", err)
-	}
-	down = false
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
-		t.Errorf("when it is back, got - want +:\n%s", diff)
 	}
 }
 
