@@ -490,21 +490,31 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 // Seal completes what [Store.ForceUnlock] does, if whoever ended a lock did not: it copies
 // the head, unless another client has a claim, which copies it when it wins.
 func (l *Listing) Seal(ctx context.Context, workspace string) {
-	f := format.StateFragment(workspace)
-	if floor := Unsealed(l.tags, f); floor > 0 && len(protocol.NewSnapshot(l.tags, f).Live()) == 0 {
-		sealState(ctx, l.s, workspace, floor)
+	if now := SummaryOf(l.tags, format.StateFragment(workspace)); now.Unsealed > 0 && len(now.Claims) == 0 {
+		sealState(ctx, l.s, workspace, now.Unsealed)
 	}
 }
 
-// Unsealed returns the first number that no holder can write whose lock of a workspace was
-// ended by force; 0 if there is a version from there on, beside which no write of theirs is
-// current.
-func Unsealed(tags []string, fragment string) int64 {
+// Summary is what a tag list says of a workspace.
+type Summary struct {
+	Claims []string // tags of those that are live
+	Newest int64    // version; 0: none
+	// Unsealed is the first number that no holder can write whose lock was ended by force; 0
+	// if there is a version from there on, beside which no write of theirs is current.
+	Unsealed int64
+}
+
+// SummaryOf returns what a tag list says of the workspace of a fragment.
+func SummaryOf(tags []string, fragment string) Summary {
 	v := protocol.NewSnapshot(tags, fragment)
-	if floor := v.Floor(); floor > v.Newest {
-		return floor
+	s := Summary{Newest: v.Newest}
+	for _, c := range v.Live() {
+		s.Claims = append(s.Claims, tagNames{fragment: fragment}.claimTag(c))
 	}
-	return 0
+	if floor := v.Floor(); floor > v.Newest {
+		s.Unsealed = floor
+	}
+	return s
 }
 
 func sealState(ctx context.Context, s *Store, workspace string, floor int64) {

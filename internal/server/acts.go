@@ -58,8 +58,9 @@ type waiting struct {
 type claim struct {
 	waiting
 	caller   string
-	command  bool // a command of okara locks to change one thing
-	joined   bool // by another process of a client that has the lock
+	beside   []string // tags of the claims that were live when it was made
+	command  bool     // a command of okara locks to change one thing
+	joined   bool     // by another process of a client that has the lock
 	recorded bool
 	wrote    bool
 }
@@ -77,6 +78,19 @@ func (a *acts) makerOf(repository, tag, named string) string {
 		return c.caller
 	}
 	return named
+}
+
+// mayHold reports whether a live claim may be the lock of a caller: it is the caller's, or
+// from before the server started, and those beside which it was made have ended. named is
+// whom the claim names.
+func (a *acts) mayHold(at place, named string, live []string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.claims[place{"", at.repository, at.of}]
+	if c == nil {
+		return named == "" || named == at.caller
+	}
+	return c.caller == at.caller && !slices.ContainsFunc(c.beside, func(tag string) bool { return slices.Contains(live, tag) })
 }
 
 // mayClaim reports whether a caller may make one more claim, whose maker is then known. Of

@@ -257,6 +257,20 @@ func TestClaimOfAnother(t *testing.T) {
 			refused(what, do())
 		}
 		must.Succeed(t, put(1)(ctx, l))
+		version := func(n int64) oci.Manifest {
+			s := must.Get(format.ParseState(depottest.MustFetch(t, repo, fmt.Sprintf("state-dev-v%d", of.N))))(t)
+			s.N, s.Serial = n, 66
+			return must.Fixed(format.NewStateManifest(s))
+		}
+		x := format.ClaimX("id-of-bob", 7) // a claim beside the lock, which holds nothing
+		own := format.StateTag{Kind: format.LockClaim, Fragment: "dev", N: of.N, X: x}.String()
+		must.Succeed(t, repo.PutTag(ctx, own, must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "dev", Info: format.LockInfo{ID: "id-of-bob"}, Fence: of.N, Nonce: x}))))
+		for _, n := range []int64{of.N, of.N + 1, of.N + 100} {
+			refused("write", repo.PutTag(ctx, fmt.Sprintf("state-dev-v%d", n), version(n)))
+		}
+		refused("move the pointer", repo.PutTag(ctx, "state-dev", version(of.N+1)))
+		refused("remove the current version", repo.Untag(ctx, fmt.Sprintf("state-dev-v%d", of.N)))
+		must.Succeed(t, repo.Untag(ctx, own))
 		if _, err := u.store("bob").Lock(ctx, "dev", statebackend.LockInfo{ID: "id-of-bob"}); err == nil {
 			t.Errorf("%s: two hold the lock", door)
 		}
@@ -360,17 +374,27 @@ func TestManyClaims(t *testing.T) {
 	u.lock("anna", "OperationTypeApply")
 	repo := u.open("bob", "state/app")
 	mine := claimTag(t, repo)
-	claim := func(n int) (string, oci.Manifest) {
+	claimOf := func(n int) (string, oci.Manifest) {
 		x := format.ClaimX("id-of-bob", uint32(n))
 		return format.StateTag{Kind: format.LockClaim, Fragment: "of-bob", N: 1, X: x}.String(),
 			must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "of-bob", Info: format.LockInfo{ID: "id-of-bob"}, Fence: 1, Nonce: x}))
 	}
 	put := func(n int) error {
-		tag, m := claim(n)
+		tag, m := claimOf(n)
 		return repo.PutTag(ctx, tag, m)
 	}
-	for n := range maxClaims {
-		must.Succeed(t, put(n))
+	inner := must.Get(u.front.o.Client.Repo("state/app"))(t)
+	must.Succeed(t, put(0))
+	var known claim
+	for at, c := range u.front.o.acts.claims {
+		if at.of != mine {
+			known = *c
+		}
+	}
+	for n := 1; n < maxClaims; n++ {
+		tag, m := claimOf(n)
+		must.Succeed(t, inner.PutTag(ctx, tag, m))
+		u.front.o.acts.noteClaim(place{"", "state/app", tag}, place{}, new(known))
 	}
 	if e, ok := errors.AsType[*oci.ResponseError](put(maxClaims)); !ok || e.Status != http.StatusTooManyRequests {
 		t.Errorf("one more is answered %v", e)
@@ -379,8 +403,8 @@ func TestManyClaims(t *testing.T) {
 		t.Error("the claim of another could be deleted")
 	}
 	for n := range maxClaims { // through another door
-		tag, _ := claim(n)
-		must.Succeed(t, must.Get(u.front.o.Client.Repo("state/app"))(t).Untag(ctx, tag))
+		tag, _ := claimOf(n)
+		must.Succeed(t, inner.Untag(ctx, tag))
 	}
 	must.Succeed(t, put(maxClaims))
 	u.front.o.acts.settleDeletions(true)

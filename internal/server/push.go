@@ -47,9 +47,10 @@ type push struct {
 	delete     bool
 	manifest   oci.Manifest // before a deletion, or a change of a version; zero: it could not be read
 	caller     string
-	claim      string // ID of the lock whose claim was there before; "": none
-	over       bool   // that claim had ended
-	sealed     string // workspace whose lock another caller ends, so that its state is copied; "": none
+	claim      string   // ID of the lock whose claim was there before; "": none
+	over       bool     // that claim had ended
+	beside     []string // tags of the live claims of the workspace, if this is one more
+	sealed     string   // workspace whose lock another caller ends, so that its state is copied; "": none
 	at         time.Time
 }
 
@@ -79,7 +80,7 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 
 // checkLock refuses what would take the lock of a workspace from the caller that made its
 // claim, by the tag, the digest or the end of the claim, unless it is the end of a
-// force-unlock; and what would make a write of that caller current after such an end.
+// force-unlock; and what would change the state under it.
 func (p *push) checkLock(r *http.Request) error {
 	if p == nil || p.repo == nil || !p.known || p.it.Kind != addr.KindState {
 		return nil
@@ -90,8 +91,8 @@ func (p *push) checkLock(r *http.Request) error {
 	}
 	switch {
 	case !ok:
-	case t.Kind == format.StateNumbered && !p.delete:
-		return p.checkFenced(t)
+	case t.Kind == format.StateNumbered, t.Kind == format.StatePointer:
+		return p.checkWrite(t)
 	case t.Kind == format.LockClaim, t.Kind == format.LockTombstone, t.Kind == format.ForceTombstone:
 		return p.checkClaim(t, r)
 	}
@@ -104,7 +105,15 @@ func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
 	t.Kind = format.LockClaim
 	m, err := p.repo.Fetch(p.ctx, t.String())
 	there := err == nil
-	if !there && kind == format.LockClaim && !p.delete && !p.f.o.acts.mayClaim(p.caller, p.isHeld) {
+	if !there && kind == format.LockClaim && !p.delete {
+		list, err := p.repo.Snapshot(p.ctx)
+		if unlessMissing(err) != nil {
+			return err
+		}
+		p.beside = statebackend.SummaryOf(list.Tags, t.Fragment).Claims
+		if p.f.o.acts.mayClaim(p.caller, p.isHeld) {
+			return nil
+		}
 		return &service.Error{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("this caller holds or tries to get %d locks\nhint: unlock some, see okara state locks", maxClaims)}
 	}
 	p.over = there && p.hasEnded(t)
@@ -148,37 +157,52 @@ func (p *push) isForce(of format.StateTag, claim format.LockManifest, r *http.Re
 	return l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonOrphan && joined && !p.isHeld(p.claimAt(root))
 }
 
-// checkFenced refuses a version of a caller whose lock was ended by force and that would be
-// current, since the state was not copied above it.
-func (p *push) checkFenced(t format.StateTag) error {
-	if p.caller == "" || t.N >= p.unsealed(t)-1 { // that number is free for a copy
-		return nil
-	}
+// checkWrite refuses what would change the current state, or the content of a version, under
+// the lock of another caller, or after the caller's own was ended by force and before the
+// state was copied above it. A new version below the current one is kept aside.
+func (p *push) checkWrite(t format.StateTag) error {
 	list, err := p.repo.Snapshot(p.ctx)
 	if err != nil {
-		return err
+		return unlessMissing(err)
 	}
-	for _, tag := range list.Tags {
-		c, ok := format.ParseStateTag(tag)
-		if !ok || c.Kind != format.LockClaim || c.Fragment != t.Fragment || !p.isHeld(p.claimAt(c)) {
-			continue
-		}
-		if maker := p.f.o.acts.makerOf(p.repository, tag, ""); maker == "" || maker == p.caller {
+	now := statebackend.SummaryOf(list.Tags, t.Fragment)
+	for _, tag := range now.Claims {
+		m, _ := p.repo.Fetch(p.ctx, tag) // what cannot be read names nobody
+		l, _ := format.ParseLock(m)
+		if p.f.o.acts.mayHold(place{p.caller, p.repository, tag}, l.Info.Caller, now.Claims) {
 			return nil
 		}
 	}
-	p.writeTo(t, access.Change{Action: rights.Write, Version: strconv.FormatInt(t.N, 10), Status: http.StatusConflict, At: p.at})
-	return p.refuse("the lock for version "+strconv.FormatInt(t.N, 10)+" was ended by force", "keep the state, and lock the workspace again")
+	numbered := t.Kind == format.StateNumbered
+	fenced := numbered && !p.delete && t.N < now.Unsealed-1 // that number is free for a copy
+	aside := numbered && t.N < now.Newest && (p.delete || !slices.Contains(list.Tags, t.String()))
+	if aside || len(now.Claims) == 0 && !fenced {
+		return nil
+	}
+	c := access.Change{Action: "push", Detail: "tag " + p.reference, Status: http.StatusConflict, At: p.at}
+	p.writeTo(t, p.unreadChange(t, c))
+	if len(now.Claims) == 0 {
+		return p.refuse("the lock for version "+strconv.FormatInt(t.N, 10)+" was ended by force", "keep the state, and lock the workspace again")
+	}
+	return p.refuse("another caller holds the lock of the workspace, whose state "+t.String()+" would change", "lock the workspace first")
+}
+
+// unlessMissing returns an error unless it says that there is no repository yet.
+func unlessMissing(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // unsealed returns the first number that no holder can write whose lock was ended by force,
 // 0 if the state was copied above all others.
 func (p *push) unsealed(t format.StateTag) int64 {
 	list, err := p.repo.Snapshot(p.ctx)
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+	if unlessMissing(err) != nil {
 		return math.MaxInt64
 	}
-	return statebackend.Unsealed(list.Tags, t.Fragment)
+	return statebackend.SummaryOf(list.Tags, t.Fragment).Unsealed
 }
 
 // seal completes a force-unlock, whose client does the same or leaves it.
@@ -547,7 +571,7 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 		}
 	case claims && p.claim == "" && !p.over:
 		command := l.Info.Operation != "" && !strings.HasPrefix(l.Info.Operation, "OperationType")
-		made := &claim{waiting: waiting{write: write, change: lock}, caller: p.caller, command: command}
+		made := &claim{waiting: waiting{write: write, change: lock}, caller: p.caller, beside: p.beside, command: command}
 		p.f.o.acts.noteClaim(at, place{"", p.repository, l.Root}, made)
 	case claims:
 		// a heartbeat
