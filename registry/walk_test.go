@@ -215,6 +215,9 @@ func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 	for _, v := range []string{"1.0.0", "1.1.0"} {
 		succeed(t, publish(w.depots[1], depottest.MustVersion(t, v), "b"))
 	}
+	for _, verb := range []string{"remove", "undo"} { // what a number named is said beside it
+		succeed(t, verbs(it.Kind)[verb](w, w.depots[1], depottest.MustVersion(t, "1.0.0"), ""))
+	}
 	file := filepath.Join(dir, "foreign")
 	succeed(t, w.save(file))
 	return file

@@ -40,6 +40,7 @@ type root struct {
 	repo *oci.Repo // of the item
 	tag  string    // "": a referrer
 	have bool      // the registry already has it
+	odd  bool      // the registry has other files under the tag of the version
 }
 
 func (x root) String() string {
@@ -167,7 +168,7 @@ func (l *loader) roots(ctx context.Context) ([]root, error) {
 	g.SetLimit(parallel)
 	for i := range roots {
 		g.Go(func() (err error) {
-			roots[i].have, err = l.hasEntry(gctx, roots[i])
+			roots[i].have, err = l.hasEntry(gctx, &roots[i])
 			return err
 		})
 	}
@@ -193,7 +194,7 @@ func (l *loader) listedReferrers(x root) ([]root, error) {
 }
 
 // hasEntry reports whether the registry already has an entry.
-func (l *loader) hasEntry(ctx context.Context, x root) (bool, error) {
+func (l *loader) hasEntry(ctx context.Context, x *root) (bool, error) {
 	if x.kind == rootReferrer {
 		return false, nil // its manifest may exist but be missing in the list of referrers
 	}
@@ -204,7 +205,7 @@ func (l *loader) hasEntry(ctx context.Context, x root) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("loading %s: %w", x, err)
 	case stored.Digest == x.Digest && x.kind == rootVersion:
-		l.markFilled(x)
+		l.markFilled(*x)
 		m, err := l.manifest(ctx, x.repo, x.Descriptor)
 		if err != nil {
 			return false, err
@@ -215,7 +216,10 @@ func (l *loader) hasEntry(ctx context.Context, x root) (bool, error) {
 		return true, nil
 	case x.kind == rootVersion, x.kind == rootImage:
 		l.noteReason(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored.Digest, x.Digest)
-		return true, nil
+		theirs, err := l.manifest(ctx, x.repo, x.Descriptor)
+		ours, errOurs := x.repo.Fetch(ctx, x.tag)
+		x.odd = !depot.ShareFiles(ours, theirs)
+		return true, errors.Join(err, errOurs)
 	}
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
 }
@@ -231,9 +235,11 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 	for _, x := range roots {
 		included[x.String()] = x.kind == rootStatus
 	}
+	foreign := map[string]bool{} // versions whose number names or named other files here
 	var wanted []root
 	for _, x := range roots {
 		if x.have {
+			foreign[x.String()] = x.odd
 			continue
 		}
 		v, ok := addr.VersionFromTag(x.tag)
@@ -249,6 +255,7 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 			taken, is := errors.AsType[*depot.ConflictError](l.before[x.repo].Taken(v))
 			if is && !included.explain(x, taken.Withdrawn) {
 				l.noteReason(&l.report.Conflict, "%v", taken)
+				foreign[x.String()] = true
 				continue
 			}
 			number := x.repo.Name() + ":" + v.Number().Tag()
@@ -260,6 +267,7 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 		}
 		wanted = append(wanted, x)
 	}
+	wanted, err := l.dropForeign(ctx, wanted, foreign, included)
 	for repo, list := range l.before { // events of the bundle are the history of its own versions, and reserve no number
 		for _, x := range wanted {
 			if x.kind == rootStatus && x.repo == repo {
@@ -268,7 +276,39 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 		}
 		slices.Sort(list.Tags)
 	}
-	return wanted, nil
+	return wanted, err
+}
+
+// dropForeign drops the status events about versions whose number names or named
+// other files here. An event that says what a number named would become the
+// record of it.
+func (l *loader) dropForeign(ctx context.Context, wanted []root, foreign map[string]bool, included events) ([]root, error) {
+	about := map[string]string{} // the version of each event
+	for _, x := range wanted {
+		if x.kind != rootStatus {
+			continue
+		}
+		m, err := l.manifest(ctx, x.repo, x.Descriptor)
+		var e evidence.StatusEvent
+		if err == nil {
+			e, err = evidence.ParseStatusEvent(x.tag, m)
+		}
+		if v, wrong := addr.ParseVersion(e.Version); wrong == nil {
+			about[x.String()] = x.repo.String() + ":" + v.Tag()
+		}
+		if err == nil {
+			own := *l.before[x.repo] // what the registry knows without the bundle
+			own.Events = slices.DeleteFunc(slices.Clone(own.Events), func(e evidence.StatusEvent) bool { return included[x.repo.String()+":"+e.Tag] })
+			err = own.CheckRemoval(ctx, e)
+		}
+		if other, ok := errors.AsType[*depot.ConflictError](err); ok {
+			l.noteReason(&l.report.Conflict, "%s: %v", x, other)
+			foreign[about[x.String()]] = true
+		} else if err != nil {
+			return nil, fmt.Errorf("loading %s: %w", x, err)
+		}
+	}
+	return slices.DeleteFunc(wanted, func(x root) bool { return foreign[about[x.String()]] }), nil
 }
 
 // events has the names of the status events in a bundle.

@@ -142,6 +142,44 @@ func hasContentOf(a, b oci.Manifest) bool {
 	return addsPlatforms(a, b) && addsPlatforms(b, a)
 }
 
+// ShareFiles reports whether two manifests can be one version: one has all files
+// that the other has.
+func ShareFiles(a, b oci.Manifest) bool {
+	has, other := fixedContent(a), fixedContent(b)
+	return len(has) > 0 && len(other) > 0 && (includes(has, other) || includes(other, has))
+}
+
+func includes(all, parts []string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(all, part) })
+}
+
+// CheckRemoval returns the conflict if an event of another registry says that a
+// version was another one than it is or was here.
+func (l *Listing) CheckRemoval(ctx context.Context, e evidence.StatusEvent) error {
+	v, ok := removedVersion(e)
+	if !ok {
+		return nil
+	}
+	var was *evidence.StatusEvent
+	var err error
+	if l.hasVersion(v) {
+		var is oci.Descriptor
+		is, err = l.Repository.Resolve(ctx, v.Tag())
+		was = &evidence.StatusEvent{Subject: is.Digest}
+	} else {
+		was, err = l.was(ctx, v)
+	}
+	switch {
+	case err != nil, was != nil && was.Subject == e.Subject:
+		return err
+	case was != nil:
+		return l.conflictWith(v, was.Subject.String(), e.Subject.String())
+	case !l.Times[v.Tag()].IsZero(): // from before it was recorded what a version is
+		return l.conflictWith(v, "", "")
+	}
+	return l.checkDuplicate(v)
+}
+
 // checkNumber returns the conflict if the number of v was used, and m is not what it
 // named.
 func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifest) error {
@@ -152,9 +190,7 @@ func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifes
 	if err != nil || was == nil || was.Subject == m.Digest {
 		return err
 	}
-	now := fixedContent(m)
-	isKept := func(part string) bool { return slices.Contains(now, part) }
-	if len(was.Content) > 0 && !slices.ContainsFunc(was.Content, func(part string) bool { return !isKept(part) }) {
+	if len(was.Content) > 0 && includes(fixedContent(m), was.Content) {
 		return nil
 	}
 	return l.conflictWith(v, was.Subject.String(), m.Digest.String())
