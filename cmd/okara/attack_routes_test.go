@@ -99,15 +99,10 @@ func newAttacked(t *testing.T) *attacked {
 // lead waits for the server to lead: before that every request for instances gets 503.
 func (a *attacked) lead(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		answer, body := a.ask(t, &http.Request{Method: "GET", URL: &url.URL{Path: "/api/v1/instances"}, Header: http.Header{}})
-		if answer.StatusCode == http.StatusOK {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nobody leads: %s %s", answer.Status, body)
-		}
-	}
+	waitFor(t, "a server leads", func() bool {
+		answer, _ := a.ask(t, &http.Request{Method: "GET", URL: &url.URL{Path: "/api/v1/instances"}, Header: http.Header{}})
+		return answer.StatusCode == http.StatusOK
+	})
 }
 
 // wildcard matches a variable part of a route.

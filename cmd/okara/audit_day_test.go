@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -165,7 +164,7 @@ func TestRecordOfADay(t *testing.T) {
 // day is a server, and the people who use it.
 type day struct {
 	t           *testing.T
-	c           homeUser
+	c           *person
 	url, host   string
 	token       string
 	module      string
@@ -176,18 +175,18 @@ type day struct {
 func dayToken(who string) string { return "oks_" + who + "_0123456789abcdefghijklmno" }
 
 func newDay(t *testing.T) *day {
-	d := &day{t: t, c: newClientHome(t)}
+	d := &day{t: t, c: newPerson(t)}
 	var tokens strings.Builder
 	for _, who := range []string{"anna", "ben", "carla", "dora"} {
 		fmt.Fprintln(&tokens, dayToken(who), "admin:*:** admin:instance:** publish:*:** write:state:** run:state:** use:instance:** approve:instance:**")
 	}
 	fmt.Fprintln(&tokens, dayToken("emil"), "use:instance:sandbox/*")
-	config := d.c.file(t, "okara.hcl", fmt.Sprintf(dayConfig, filepath.Dir(d.c.file(t, "templates/net.hcl", dayTemplate)), tofutest.Tofu(t)))
-	server := newServeProcess(t, nil, "--token-file", d.c.file(t, "tokens", tokens.String()), "--config", config)
+	config := d.c.file("okara.hcl", fmt.Sprintf(dayConfig, filepath.Dir(d.c.file("templates/net.hcl", dayTemplate)), tofutest.Tofu(t)))
+	server := newServeProcess(t, nil, "--token-file", d.c.file("tokens", tokens.String()), "--config", config)
 	t.Cleanup(func() { _ = server.cmd.Wait() }) // the end of the test kills it
 	d.url = server.url
 	d.host = strings.TrimPrefix(d.url, "http://")
-	d.module = filepath.Dir(d.c.file(t, "vpc/main.tf", "# x\n"))
+	d.module = filepath.Dir(d.c.file("vpc/main.tf", "# x\n"))
 	d.transparent = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return d
 }
@@ -201,15 +200,10 @@ func (d *day) as(who string) {
 // lead waits until the server answers about instances.
 func (d *day) lead() {
 	d.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	waitFor(d.t, "a server leads", func() bool {
 		code, _, errOut := d.c.run(d.t, "instance", "create", "sandbox/net", "--ttl", "99h", "--server", d.url) // never allowed
-		if code == cli.ExitUsage || strings.Contains(errOut, "99h") || strings.Contains(errOut, "at most") {
-			return
-		}
-		if time.Now().After(end) {
-			d.t.Fatalf("nobody leads: exit %d, %s", code, errOut)
-		}
-	}
+		return code == cli.ExitUsage || strings.Contains(errOut, "99h") || strings.Contains(errOut, "at most")
+	})
 }
 
 // instance returns the newest instance.
@@ -255,7 +249,7 @@ func (d *day) lines() (lines []string) {
 // apply applies a root module whose state is in the server's own registry.
 func (d *day) apply() {
 	d.t.Helper()
-	dir := filepath.Dir(d.c.file(d.t, "root/main.tf", fmt.Sprintf(`terraform {
+	dir := filepath.Dir(d.c.file("root/main.tf", fmt.Sprintf(`terraform {
   backend "oci" {
     repository = %q
   }
@@ -325,9 +319,9 @@ func (d *day) text(serial int) string {
 }
 
 func (d *day) key(name string) string {
-	return d.c.file(d.t, name+".key", fmt.Sprintf("%064x", name))
+	return d.c.file(name+".key", fmt.Sprintf("%064x", name))
 }
 
 func (d *day) state(serial int) string {
-	return d.c.file(d.t, "state"+string(rune('0'+serial))+".json", d.text(serial))
+	return d.c.file("state"+string(rune('0'+serial))+".json", d.text(serial))
 }

@@ -37,15 +37,15 @@ func TestAuditWidth(t *testing.T) {
 func TestAudit(t *testing.T) {
 	const reading = "oks_reading_0123456789abcdefghij"
 	keys := map[string]string{"OKARA_STATE_KEYS": "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}
-	c, host := newClientHome(t), ocitest.New(t, ocitest.Quirks{})
-	tokens := c.file(t, "tokens", serveToken+" admin:*:**\n"+reading+" read:module:**\n")
+	c, host := newPerson(t), ocitest.New(t, ocitest.Quirks{})
+	tokens := c.file("tokens", serveToken+" admin:*:**\n"+reading+" read:module:**\n")
 	url, _, stop := newServerIn(t, keys, "--registry", host+"/acme", "--token-file", tokens)
 	run := func(env map[string]string, args ...string) (int, string, string) {
 		c.env = env
 		return c.run(t, args...)
 	}
 	mine := map[string]string{"OKARA_TOKEN": serveToken}
-	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
+	dir := filepath.Dir(c.file("vpc/main.tf", "# x\n"))
 	if code, _, errOut := run(mine, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--server", url); code != cli.ExitOK {
 		t.Fatal(code, errOut)
 	}

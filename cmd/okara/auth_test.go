@@ -3,12 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -16,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -40,20 +36,25 @@ type person struct {
 func newPerson(t *testing.T) *person {
 	t.Helper()
 	home := t.TempDir()
-	return &person{t: t, home: home, env: map[string]string{"HOME": home, "PATH": os.Getenv("PATH"), "XDG_RUNTIME_DIR": filepath.Join(home, "run")}}
+	return &person{t: t, home: home, env: map[string]string{"PATH": os.Getenv("PATH"), "XDG_RUNTIME_DIR": filepath.Join(home, "run")}}
 }
 
-// result is how one okara command ended.
-type result struct {
+// outcome is the result of a command line.
+type outcome struct {
 	code     int
 	out, err string
 }
 
-func (u *person) okara(in string, args ...string) result {
+func (u *person) okara(in string, args ...string) outcome {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
-	code := runCommand(u.t.Context(), args, strings.NewReader(in), &out, &errOut, func(name string) string { return u.env[name] })
-	return result{code, out.String(), errOut.String()}
+	code := runCommand(u.t.Context(), args, strings.NewReader(in), &out, &errOut, func(name string) string {
+		if name == "HOME" {
+			return u.home
+		}
+		return u.env[name]
+	})
+	return outcome{code, out.String(), errOut.String()}
 }
 
 func (u *person) mustOkara(args ...string) string {
@@ -149,16 +150,6 @@ func TestEmitServesOpenTofu(t *testing.T) {
 	}
 }
 
-// okaraProgram returns okara as a separate program, which is this test binary under that
-// name.
-func (u *person) okaraProgram() string {
-	u.t.Helper()
-	self := must.Get(os.Executable())(u.t)
-	name := filepath.Join(u.home, "okara")
-	must.Succeed(u.t, os.Symlink(self, name))
-	return name
-}
-
 // TestPassThroughServesTools lets stock tools install a module through a server without
 // credentials of its own, with the output of auth token.
 func TestPassThroughServesTools(t *testing.T) {
@@ -174,7 +165,7 @@ func TestPassThroughServesTools(t *testing.T) {
 		if r := nobody.okara("", "serve", "--pass-through", "--listen", "127.0.0.1:0", "--storage", t.TempDir()); r.code != cli.ExitUsage {
 			t.Errorf("pass-through to the registry in this program: %+v", r)
 		}
-		base := nobody.serve("--registry", g.Host+"/mods", "--pass-through")
+		base, _, _ := newServer(t, "--storage", t.TempDir(), "--registry", g.Host+"/mods", "--pass-through")
 		config := u.file("okara.tfrc", u.mustOkara("cli-config", "--hostname", "okara.test", base))
 		root := filepath.Dir(u.file("root/main.tf", "module \"net\" {\n  source  = \"okara.test/acme/net/any\"\n  version = \"1.0.0\"\n}\n"))
 		for _, tool := range tofutest.StockTools(t) {
@@ -190,25 +181,4 @@ func TestPassThroughServesTools(t *testing.T) {
 			}
 		}
 	})
-}
-
-// serve runs okara serve until the test ends and returns its address.
-func (u *person) serve(args ...string) string {
-	u.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	pr, pw := io.Pipe()
-	var running sync.WaitGroup
-	running.Go(func() {
-		runCommand(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", u.t.TempDir()}, args...),
-			strings.NewReader(""), pw, io.Discard, func(name string) string { return u.env[name] })
-		pw.Close()
-	})
-	u.t.Cleanup(func() { cancel(); running.Wait() })
-	line, err := bufio.NewReader(pr).ReadString('\n')
-	base, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if err != nil || !ok {
-		u.t.Fatalf("serve: %q, %v", line, err)
-	}
-	running.Go(func() { _, _ = io.Copy(io.Discard, pr) })
-	return base
 }

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -41,23 +40,11 @@ func newGitModule(t *testing.T) (dir string, tag func(name string)) {
 	}
 }
 
-// waitForTag waits until the module has a version, with a generous timeout.
+// waitForTag waits until the module has a version.
 func waitForTag(t *testing.T, host, tag string) {
 	t.Helper()
 	r := must.Get(oci.OpenRepo(host+"/modules/net/vpc/aws", oci.Options{}))(t)
-	tick, end := time.NewTicker(20*time.Millisecond), time.NewTimer(5*time.Minute)
-	defer tick.Stop()
-	defer end.Stop()
-	for {
-		if _, err := r.Resolve(t.Context(), tag); err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-end.C:
-			t.Fatalf("version %s did not appear", tag)
-		}
-	}
+	waitFor(t, "version "+tag, func() bool { _, err := r.Resolve(t.Context(), tag); return err == nil })
 }
 
 // TestServeDepotReplicas runs two servers on one registry and one depot file: each version is

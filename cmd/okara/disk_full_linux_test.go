@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/embedded"
@@ -62,16 +61,6 @@ func fillDisk(t *testing.T, dir string) string {
 	}
 	must.Succeed(t, f.Close())
 	return file
-}
-
-// until polls, with a timeout for slow machines.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within a minute: " + what)
-		}
-	}
 }
 
 // newNoisyModule returns a folder whose archive has about that size.
@@ -168,18 +157,18 @@ func TestUploadThatFails(t *testing.T) {
 		if o.code != cli.ExitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
 			t.Errorf("publish %s: exit %d, %s", to[0], o.code, o.err)
 		}
-		until(t, "the space is back after publish "+to[0], back)
+		waitFor(t, "the space is back after publish "+to[0], back)
 	}
 	if got, code := send(t, http.MethodGet, p.url+"/v1/modules/net/big/aws/versions", "", ""); code != http.StatusNotFound {
 		t.Errorf("what was refused is listed: %d %s", code, got)
 	}
 	for _, method := range []string{http.MethodPatch, http.MethodPut} {
 		conn := beginUpload(t, p.url, method, 10<<20)
-		until(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
+		waitFor(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
 		conn.Close()
-		until(t, "the space is back after a cut "+method, back)
+		waitFor(t, "the space is back after a cut "+method, back)
 	}
-	until(t, "no folder of an upload is left", func() bool { // removed after its contents
+	waitFor(t, "no folder of an upload is left", func() bool { // removed after its contents
 		left, err := filepath.Glob(filepath.Join(disk, "registry/docker/registry/v2/repositories/*/*/*/*/_uploads/*"))
 		return err == nil && !slices.ContainsFunc(left, func(dir string) bool {
 			bytes, err := os.Stat(filepath.Join(dir, "data"))
@@ -189,7 +178,7 @@ func TestUploadThatFails(t *testing.T) {
 
 	conn := beginUpload(t, p.url, http.MethodPatch, 10<<20)
 	defer conn.Close()
-	until(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
+	waitFor(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
 	p.signal(t, syscall.SIGKILL)
 	_ = p.cmd.Wait() // was killed
 	if back() {

@@ -26,7 +26,7 @@ const faultsVar = "OKARA_TEST_FAULTS"
 type faulty struct {
 	registry http.Handler
 	*person
-	tofu, okara, host string
+	tofu, host string
 
 	mu    sync.Mutex // guards the fields below
 	fault *ocitest.Fault
@@ -36,7 +36,6 @@ type faulty struct {
 func newFaulty(t *testing.T) *faulty {
 	t.Helper()
 	f := &faulty{registry: ocitest.Handler(t, ocitest.Quirks{}), person: newPerson(t), tofu: tofutest.Tofu(t)}
-	f.okara = f.okaraProgram()
 	f.arm(0, ocitest.Twice)
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
@@ -91,7 +90,7 @@ var changing = regexp.MustCompile(`[0-9a-f]{32,}|-[0-9]{12}-[0-9a-f]{16}|[0-9a-f
 
 // run runs the tool through the wrapper, and returns its output and its error.
 func (f *faulty) run(args ...string) (string, error) {
-	cmd := exec.Command(f.okara, append([]string{"tofu"}, args...)...)
+	cmd := exec.Command("okara", append([]string{"tofu"}, args...)...)
 	cmd.Dir = filepath.Join(f.home, "module")
 	cmd.Env = append(os.Environ(), "HOME="+f.home, "OKARA_TOFU="+f.tofu, "TF_INPUT=0", "TF_CLI_ARGS=-no-color", "CHECKPOINT_DISABLE=1")
 	out, err := cmd.CombinedOutput()

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,47 +22,25 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// homeUser is a user of okara with a home directory and an environment.
-type homeUser struct {
-	home string
-	env  map[string]string
-}
-
-func newClientHome(t *testing.T) homeUser { return homeUser{t.TempDir(), map[string]string{}} }
-
-func (c homeUser) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+// run is okara that may print no token of its environment.
+func (u *person) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	getenv := func(k string) string {
-		if k == "HOME" {
-			return c.home
-		}
-		return c.env[k]
-	}
-	var out, errOut bytes.Buffer
-	code = runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, getenv)
-	for k, v := range c.env {
-		if strings.Contains(k, "TOKEN") && !strings.Contains(k, "URL") && v != "" && strings.Contains(out.String()+errOut.String(), v) {
+	o := u.okara("", args...)
+	for k, v := range u.env {
+		if strings.Contains(k, "TOKEN") && !strings.Contains(k, "URL") && v != "" && strings.Contains(o.out+o.err, v) {
 			t.Errorf("%v prints %s", args, k)
 		}
 	}
-	return code, out.String(), errOut.String()
-}
-
-func (c homeUser) file(t *testing.T, name, text string) string {
-	t.Helper()
-	name = filepath.Join(c.home, name)
-	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
-	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
+	return o.code, o.out, o.err
 }
 
 // TestPublishModulesExits publishes the folders of a repository, of which one has submodules
 // alone and one will be refused: exit codes, and how many modules are printed.
 func TestPublishModulesExits(t *testing.T) {
 	t.Parallel()
-	c, registry := newClientHome(t), ocitest.New(t, ocitest.Quirks{})
+	c, registry := newPerson(t), ocitest.New(t, ocitest.Quirks{})
 	for _, name := range []string{"a/main.tf", "alone/modules/x/x.tf", "b/main.tf", "docs/modules/README.md"} {
-		c.file(t, "all/"+name, "")
+		c.file("all/"+name, "")
 	}
 	for i, step := range []struct {
 		changed         string // file that changes before
@@ -82,7 +58,7 @@ func TestPublishModulesExits(t *testing.T) {
 		{"", "all/docs", "", cli.ExitUsage, 0},
 	} {
 		if step.changed != "" {
-			c.file(t, step.changed, "locals {}\n")
+			c.file(step.changed, "locals {}\n")
 		}
 		args := []string{"publish", "modules", filepath.Join(c.home, step.folder), "net/{name}/aws", "--version", "1.0.0", "--registry", registry}
 		code, out, errOut := c.run(t, append(args, strings.Fields(step.more)...)...)
@@ -96,23 +72,23 @@ func TestPublishModulesExits(t *testing.T) {
 // output.
 func TestPublishServer(t *testing.T) {
 	t.Parallel()
-	c, storage := newClientHome(t), t.TempDir()
-	tokens := c.file(t, "tokens", serveToken+" publish:module:acme/**\n")
+	c, storage := newPerson(t), t.TempDir()
+	tokens := c.file("tokens", serveToken+" publish:module:acme/**\n")
 	server, _, stop := newServer(t, "--storage", storage, "--tls-self-signed", "--token-file", tokens)
 	host := strings.TrimPrefix(server, "https://")
 	ca := filepath.Join(storage, "tls", "ca.pem")
-	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
-	other := filepath.Dir(c.file(t, "vpc2/main.tf", "# y\n"))
-	c.file(t, "all/one/main.tf", "# one\n")
-	c.file(t, "all/two/main.tf", "# two\n")
-	c.file(t, "changed/one/main.tf", "# one more\n")
-	wrong, right := c.file(t, "wrong", "oks_ci_wrongwrongwrongwrong\n"), c.file(t, "right", serveToken+"\n")
+	dir := filepath.Dir(c.file("vpc/main.tf", "# x\n"))
+	other := filepath.Dir(c.file("vpc2/main.tf", "# y\n"))
+	c.file("all/one/main.tf", "# one\n")
+	c.file("all/two/main.tf", "# two\n")
+	c.file("changed/one/main.tf", "# one more\n")
+	wrong, right := c.file("wrong", "oks_ci_wrongwrongwrongwrong\n"), c.file("right", serveToken+"\n")
 	const version = `:1\.0\.0@sha256:[0-9a-f]{64}`
 	if code, _, errOut := c.run(t, "keys", "new", "--cosign", "--dir", c.home); code != cli.ExitOK {
 		t.Fatal(errOut)
 	}
 	login := func(token string) {
-		c.file(t, ".terraform.d/credentials.tfrc.json", fmt.Sprintf(`{"credentials":{%q:{"token":%q}}}`, host, token))
+		c.file(".terraform.d/credentials.tfrc.json", fmt.Sprintf(`{"credentials":{%q:{"token":%q}}}`, host, token))
 	}
 	module := []string{"publish", "module", dir, "acme/vpc/aws", "1.0.0"}
 	for _, step := range []struct {
@@ -240,10 +216,10 @@ func newRunner(t *testing.T, issuer *webtest.Issuer, secret string, claims map[s
 // job, which okara requests.
 func TestPublishServerGitHub(t *testing.T) {
 	const secret = "the-secret-of-the-runner"
-	c, front, issuer := newClientHome(t), newProxy(t), webtest.NewIssuer(t)
+	c, front, issuer := newPerson(t), newProxy(t), webtest.NewIssuer(t)
 	claims := map[string]any{}
 	runner := newRunner(t, issuer, secret, claims)
-	config := c.file(t, "okara.hcl", fmt.Sprintf(`
+	config := c.file("okara.hcl", fmt.Sprintf(`
 issuer %[1]q {
   audiences = [%[2]q, "by-name"]
 }
@@ -254,7 +230,7 @@ rule "release tags" {
 }
 `, issuer.URL, front.URL))
 	front.to, _, _ = newServer(t, "--storage", t.TempDir(), "--config", config)
-	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
+	dir := filepath.Dir(c.file("vpc/main.tf", "# x\n"))
 	job := map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": runner.URL + "/idtoken?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": secret}
 	for _, tt := range []struct {
 		name   string

@@ -25,7 +25,7 @@ const (
 // readServer is a front-end of a registry with modules and providers: signed, with reports,
 // deprecated and withdrawn.
 type readServer struct {
-	homeUser
+	*person
 	server, registry string // URL; HOST/PREFIX
 	cosign, openpgp  string // files of public keys
 }
@@ -35,9 +35,9 @@ func newReadServer(t *testing.T) readServer {
 	private, public := newKeyFiles(t, "--ed25519")
 	again, _ := newKeyFiles(t, "--ed25519")
 	cosign, cosignPublic := newKeyFiles(t, "--cosign")
-	r := readServer{homeUser: newClientHome(t), registry: ocitest.New(t, ocitest.Quirks{}) + "/platform", cosign: cosignPublic, openpgp: public}
-	module := filepath.Dir(r.file(t, "vpc/main.tf", "variable \"cidr\" {\n  type = string\n}\n"))
-	r.file(t, "vpc/README.md", "# A network\n")
+	r := readServer{person: newPerson(t), registry: ocitest.New(t, ocitest.Quirks{}) + "/platform", cosign: cosignPublic, openpgp: public}
+	module := filepath.Dir(r.file("vpc/main.tf", "variable \"cidr\" {\n  type = string\n}\n"))
+	r.file("vpc/README.md", "# A network\n")
 	dist, packed := newRelease(t, 2, 1000), t.TempDir()
 	must.Succeed(t, os.MkdirAll(filepath.Join(packed, filepath.Dir(aMirrored)), 0o700))
 	must.Succeed(t, os.Symlink(dist, filepath.Join(packed, aMirrored)))
@@ -46,7 +46,7 @@ func newReadServer(t *testing.T) readServer {
 		{"publish", "module", module, "net/vpc/aws", "2.0.0"}, {"publish", "module", module, "net/vpc/aws", "3.0.0-rc.1"},
 		{"publish", "module", newModuleDir(t), "net/bare/aws", "1.0.0"},
 		{"sign", "net/vpc/aws@1.0.0", "--cosign-key", cosign}, {"sign", "net/vpc/aws@1.1.0", "--cosign-key", cosign},
-		{"publish", "attachment", "net/vpc/aws@1.1.0", r.file(t, "sbom.json", `{"spdxVersion":"SPDX-2.3"}`)},
+		{"publish", "attachment", "net/vpc/aws@1.1.0", r.file("sbom.json", `{"spdxVersion":"SPDX-2.3"}`)},
 		{"deprecate", "net/vpc/aws@1.0.0", "-m", "too old", "--replacement", "1.1.0"}, {"yank", "net/vpc/aws@2.0.0", "-m", "broken"},
 		{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", private},
 		{"publish", "provider", newRelease(t, 2, 1000), "again/dns", "1.0.0", "--sign-key", private},
@@ -55,8 +55,8 @@ func newReadServer(t *testing.T) readServer {
 	} {
 		mustOkara(t, append(args, "--registry", r.registry)...)
 	}
-	tokens := r.file(t, "tokens", serveToken+" publish:*:**\n"+readToken+" read:module:net/** read:provider:** read:mirror:**\n"+strayToken+" read:module:data/**\n")
-	config := r.file(t, "okara.hcl", "require \"module\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\""+cosignPublic+"\"]\n}\n")
+	tokens := r.file("tokens", serveToken+" publish:*:**\n"+readToken+" read:module:net/** read:provider:** read:mirror:**\n"+strayToken+" read:module:data/**\n")
+	config := r.file("okara.hcl", "require \"module\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\""+cosignPublic+"\"]\n}\n")
 	r.server, _, _ = newServer(t, "--storage", t.TempDir(), "--registry", r.registry, "--token-file", tokens, "--config", config)
 	return r
 }
@@ -127,7 +127,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 	if code, _, errOut := r.as(t, readToken, "verify", absent, "--server", r.server); code != cli.ExitNotFound || !strings.Contains(errOut, r.server) || strings.Contains(errOut, r.registry) {
 		t.Errorf("verify %s: exit %d\n%s", absent, code, errOut)
 	}
-	own, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", r.file(t, "own", serveToken+" write:state:**\n"))
+	own, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", r.file("own", serveToken+" write:state:**\n"))
 	got, _ := send(t, http.MethodPost, own+"/state/acme/net?ID=mine", serveToken, `{"version":4,"serial":1,"lineage":"a"}`)
 	if !strings.Contains(got, "in "+strings.TrimPrefix(own, "http://")+"/state/acme: lock mine is not held") {
 		t.Errorf("a write without a lock: %s", got)
@@ -138,7 +138,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 // directly from the registry.
 func TestReadServerCompares(t *testing.T) {
 	r := newReadServer(t)
-	root := filepath.Dir(filepath.Dir(r.file(t, "modules/vpc/main.tf", "output \"id\" {\n  value = 1\n}\n")))
+	root := filepath.Dir(filepath.Dir(r.file("modules/vpc/main.tf", "output \"id\" {\n  value = 1\n}\n")))
 	args := []string{"publish", "modules", root, "net/{name}/aws", "--bump", "minor", "--dry-run"}
 	for _, form := range []string{"--markdown", "--json"} {
 		_, want, _ := r.as(t, "", append(args, form, "--registry", r.registry)...)

@@ -3,13 +3,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,13 +24,9 @@ import (
 // okaraAs runs a command line with the stored login of an account at a registry with refusals.
 func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	t.Helper()
-	home := t.TempDir()
-	must.Succeed(t, os.Mkdir(filepath.Join(home, ".docker"), 0o700))
-	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
-	must.Succeed(t, os.WriteFile(filepath.Join(home, ".docker", "config.json"), []byte(login), 0o600))
-	var out, errOut bytes.Buffer
-	code := runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return map[string]string{"HOME": home}[name] })
-	return outcome{code: code, out: out.String(), err: errOut.String()}
+	u := &person{t: t, home: t.TempDir()}
+	u.file(".docker/config.json", fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password))))
+	return u.okara("", args...)
 }
 
 // refusingRepository is where tests of refusals store states: in a registry made for them, or

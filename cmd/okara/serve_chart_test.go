@@ -44,7 +44,7 @@ func TestChartConfig(t *testing.T) {
 		text := strings.ReplaceAll(strings.ReplaceAll(string(m[1]), "    ", ""), "/etc/okara/", dir+"/")
 		file := filepath.Join(dir, name+".hcl")
 		put(t, file, text)
-		c := newClientHome(t)
+		c := newPerson(t)
 		if code, out, errOut := c.run(t, "serve", "--check", "--config", file); code != cli.ExitOK {
 			t.Errorf("%s: exit %d, %s%s\n%s", name, code, out, errOut, text)
 		}

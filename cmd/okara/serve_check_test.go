@@ -24,18 +24,18 @@ import (
 // settings and their files; a command creates tokens
 func TestServeRefuses(t *testing.T) {
 	const hookSecret, acmeToken = "s3cret-of-the-webhook", "ghp_s3cretOfAcme"
-	c := newClientHome(t)
+	c := newPerson(t)
 	storage := filepath.Join(c.home, "storage")
-	secret, token := c.file(t, "secret", hookSecret), c.file(t, "token", acmeToken)
-	open := c.file(t, "open", acmeToken)
+	secret, token := c.file("secret", hookSecret), c.file("token", acmeToken)
+	open := c.file("open", acmeToken)
 	must.Succeed(t, os.Chmod(open, 0o644))
-	cert := c.file(t, "cert.pem", "no certificate\n")
+	cert := c.file("cert.pem", "no certificate\n")
 	owner := func(lines ...string) string {
 		return "\ngithub \"acme\" {\n secret_files = [\"" + secret + "\"]\n" + strings.Join(lines, "\n") + "\n}\n"
 	}
 	github := owner("token_file = \"" + token + "\"")
 	tokens := func(text string) []string {
-		return []string{"--token-file", c.file(t, "tokens-"+fmt.Sprint(len(text)), text)}
+		return []string{"--token-file", c.file("tokens-"+fmt.Sprint(len(text)), text)}
 	}
 	pulling := func(providers, body string) string {
 		return fmt.Sprintf("hostname = \"okara.test\"\n\npull_through %q {\n%s\n}\n", providers, body)
@@ -58,7 +58,7 @@ func TestServeRefuses(t *testing.T) {
 		{"redirect", "", []string{"--archive-redirect", "sometimes"}, "redirect"},
 		{"registry", "", []string{"--registry", "https://registry.example.com"}, "registry.example.com"},
 		{"pass-through", "", []string{"--pass-through"}, "--pass-through needs a registry"},
-		{"depot file", "", []string{"--depot", c.file(t, "depot.hcl", "module \"x\" {}\n")}, "depot.hcl:1"},
+		{"depot file", "", []string{"--depot", c.file("depot.hcl", "module \"x\" {}\n")}, "depot.hcl:1"},
 		{"syntax", "listen = \n", nil, "okara.hcl:1"},
 		{"unknown attribute", "listn = \"x\"\n", nil, "okara.hcl:1: An argument named \"listn\""},
 		{"type", "proxies = 7\n", nil, "okara.hcl:1"},
@@ -77,7 +77,7 @@ func TestServeRefuses(t *testing.T) {
 		{"requirement of nothing", "require \"mirror\" {}\n", nil, "okara.hcl:1: require mirror: nothing is required"},
 		{"revoked key", "\nrevoked_keys = [\"DEADBEEF\"]\n", nil, "okara.hcl:2: revoked key \"DEADBEEF\" is not"},
 		{"layout", "layout {\n modules = \"x/{name}\"\n}\n", nil, "okara.hcl:1"},
-		{"broken rules", "rules_file = \"" + c.file(t, "broken.json", `{"rules": [{}]}`) + "\"\n", nil, "okara.hcl:1.*broken.json"},
+		{"broken rules", "rules_file = \"" + c.file("broken.json", `{"rules": [{}]}`) + "\"\n", nil, "okara.hcl:1.*broken.json"},
 		{"no rules", "rules_file = \"none.json\"\n", nil, "okara.hcl:1.*none.json"},
 
 		// The blocks github and hook.
@@ -118,7 +118,7 @@ func TestServeRefuses(t *testing.T) {
 			c.env = map[string]string{"SHORT": "x"}
 			args := append([]string{"serve"}, tt.args...)
 			if tt.config != "" {
-				args = append(args, "--config", c.file(t, "okara.hcl", tt.config))
+				args = append(args, "--config", c.file("okara.hcl", tt.config))
 			}
 			for _, how := range [][]string{{"--storage", filepath.Join(t.TempDir(), "s")}, {"--check", "--storage", storage}} {
 				code, out, errOut := c.run(t, append(args, how...)...)
@@ -136,7 +136,7 @@ func TestServeRefuses(t *testing.T) {
 	for config, want := range map[string]string{"": "the settings: good", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n": "okara.hcl: good"} {
 		args := []string{"serve", "--check", "--storage", storage}
 		if config != "" {
-			args = append(args, "--config", c.file(t, "okara.hcl", config))
+			args = append(args, "--config", c.file("okara.hcl", config))
 		}
 		for _, form := range [][2]string{{"--json", `"valid": true`}, {"--json=false", want}} {
 			if code, out, errOut := c.run(t, append(args, form[0])...); code != cli.ExitOK || !strings.Contains(out, form[1]) {
@@ -154,7 +154,7 @@ func TestServeRefuses(t *testing.T) {
 //
 // Shows: mistakes 29
 func TestServeCheckBeside(t *testing.T) {
-	c, storage := newClientHome(t), t.TempDir()
+	c, storage := newPerson(t), t.TempDir()
 	url, _, _ := newServer(t, "--storage", storage)
 	before := filesBelow(t, storage)
 	code, out, errOut := c.run(t, "serve", "--check", "--storage", storage, "--listen", strings.TrimPrefix(url, "http://"))

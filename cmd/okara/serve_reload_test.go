@@ -19,7 +19,7 @@ import (
 // waitFor waits for background work, with a generous timeout.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	tick, end := time.NewTicker(5*time.Millisecond), time.NewTimer(time.Minute)
+	tick, end := time.NewTicker(5*time.Millisecond), time.NewTimer(5*time.Minute)
 	defer tick.Stop()
 	defer end.Stop()
 	for !done() {

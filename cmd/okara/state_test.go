@@ -30,24 +30,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// outcome is the result of a command line.
-type outcome struct {
-	code     int
-	out, err string
-}
-
 // okara runs a command line in this process, with an empty home.
 func okara(t *testing.T, args ...string) outcome {
 	t.Helper()
-	var out, errOut bytes.Buffer
-	home := t.TempDir()
-	code := runCommand(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string {
-		if name == "HOME" {
-			return home
-		}
-		return ""
-	})
-	return outcome{code: code, out: out.String(), err: errOut.String()}
+	return (&person{t: t, home: t.TempDir()}).okara("", args...)
 }
 
 // mustOkara runs a command line that has to succeed and returns its stdout.

@@ -61,7 +61,7 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"delete by force", serveToken, []string{"delete", "acme/full", "--yes", "--force", "--json"}, 0, `"deleted": true`, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			c := newClientHome(t)
+			c := newPerson(t)
 			c.env = map[string]string{"OKARA_SERVER": url, "OKARA_TOKEN": s.token}
 			code, out, errOut := c.run(t, append([]string{"workspace"}, s.args...)...)
 			if code != s.code || !regexp.MustCompile(s.out).MatchString(out) || !regexp.MustCompile(s.errOut).MatchString(errOut) {
@@ -69,7 +69,7 @@ func TestWorkspaceCommands(t *testing.T) {
 			}
 		})
 	}
-	c := newClientHome(t)
+	c := newPerson(t)
 	if code, _, errOut := c.run(t, "workspace", "list", "acme"); code != cli.ExitUsage || !strings.Contains(errOut, "hint: set OKARA_SERVER") {
 		t.Errorf("without a server: %d %s", code, errOut)
 	}
