@@ -121,19 +121,3 @@ func TestOwnerCosts(t *testing.T) {
 		t.Errorf("requests (-anybody +owner):\n%s", diff)
 	}
 }
-
-// TestOwnerInAnotherProcess: the owner continues in a process that did not take its lock.
-func TestOwnerInAnotherProcess(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	store := newStore(t, host, nil)
-	own(t, store, owner)
-	mine, _, _ := owners(t, store)
-	elsewhere, _, _ := owners(t, newStore(t, host, nil))
-	mine.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
-	elsewhere.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1))
-	mine.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 2))
-	elsewhere.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
-	elsewhere.want(http.StatusOK, "UNLOCK", "", lockBody("lock-1"))
-	elsewhere.wantState(stateOf("a", 2))
-	mine.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
-}

@@ -251,24 +251,6 @@ func TestKilledInAWrite(t *testing.T) {
 	})
 }
 
-// TestReplicas sends the requests of one run to two processes.
-func TestReplicas(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b := client{t, newServer(t, host), "default"}, client{t, newServer(t, host), "default"}
-		a.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
-		b.want(http.StatusLocked, "LOCK", "", lockBody("lock-2"))
-		b.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1))
-		a.wantState(stateOf("a", 1))
-		b.want(http.StatusLocked, "LOCK", "", lockBody("lock-2"))
-		b.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 2))
-		a.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 3))
-		b.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 4))
-		a.want(http.StatusOK, "UNLOCK", "", lockBody("lock-1"))
-		a.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
-		b.wantState(stateOf("a", 4))
-	})
-}
-
 // TestUnlockAnswerLost repeats an UNLOCK whose answer was lost, while the next run already
 // holds the lock. The repetition succeeds, and the next run keeps its lock.
 //
