@@ -46,11 +46,15 @@ const (
 	maxBidRoot = 64 << 10 // bytes of a manifest in its bid
 )
 
-// Nobody but its publisher can finish an extension, which writes a tag that
-// exists: a later write could undo further ones. Nor can others finish a version
-// whose manifest the registry has collected. Instead such a bid ends: the
-// publisher writes only while it is valid, and others ignore it once it has
-// expired. Their clocks may differ by the time between.
+// The rule of bids:
+//  1. A bid counts until it is withdrawn, at most for bidExpires. Its publisher writes only
+//     within bidValid; clocks, which are those of the registry, may differ by the time between.
+//  2. While it counts, no other manifest becomes the version. But whoever has the files of one
+//     that was begun finishes it at once, except an extension.
+//  3. It does not count if the number named other content before: its publisher sees the version
+//     or the record of it, and writes nothing.
+//  4. So a publisher that was killed holds a number for ten minutes at most. A bid of okara
+//     before 0.1.0 has no time, and ends only as in 3.
 const (
 	bidValid   = 2 * time.Minute
 	bidExpires = 10 * time.Minute
@@ -82,9 +86,9 @@ type bid struct {
 	replaces digest.Digest // the index that root extends; "": the version is new
 	tag      string
 	manifest oci.Manifest
-	made     time.Time
+	made     time.Time     // by the own clock
+	ahead    time.Duration // of the registry's clock before the own one
 	own      putOwn
-	hasRoot  bool     // the bid has the manifest of the version
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
 	list     *Listing // as last read
@@ -206,12 +210,12 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 }
 
 func newBid(l *Listing, v addr.Version, root oci.Manifest, o putOptions) (*bid, error) {
-	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, root: root, list: l, made: time.Now()}
+	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, root: root, list: l, made: time.Now().Round(0), ahead: l.ahead} // not monotonic, which stops while a machine sleeps
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
 	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
-	about := map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.UTC().Format(time.RFC3339)}
-	if b.hasRoot = o.fresh && len(root.Bytes) <= maxBidRoot; b.hasRoot {
+	about := map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.Add(b.ahead).UTC().Format(time.RFC3339)}
+	if o.fresh && len(root.Bytes) <= maxBidRoot {
 		about[annBidRoot] = string(root.Bytes)
 	}
 	var err error
@@ -250,7 +254,7 @@ func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error
 	switch {
 	case isLate && b.replaces != "":
 		return true, ErrTaken
-	case isLate && !b.hasRoot:
+	case isLate:
 		return true, fmt.Errorf("%s:%s was not published, because that took more than %s; publish it again", b.repo, b.version.Tag(), bidValid)
 	case b.replaces == "":
 		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
@@ -282,6 +286,7 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 		if b.list, err = b.list.withTags(ctx, list.Tags); err != nil {
 			return false, err
 		}
+		b.ahead = clockAhead(list)
 		if b.replaces != "" || b.list.hasVersion(b.version) {
 			if there, err := b.hasOwnManifest(ctx); there || err != nil {
 				return true, err
@@ -328,7 +333,7 @@ func (b *bid) rivalDigests(ctx context.Context, tags []string) []string {
 	var found []string
 	for _, tag := range tags {
 		digest, ok := bidFor(tag, b.rivalHash())
-		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && !b.hasExpired(ctx, tag, digest) {
+		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && b.isActive(ctx, tag, digest) {
 			found = append(found, digest)
 		}
 	}
@@ -370,12 +375,17 @@ func (b *bid) readBid(ctx context.Context, tag, rival string) (theirs oci.Manife
 	return theirs, made, err
 }
 
-// hasExpired reports whether a bid was left by a publisher that was killed, and
-// nobody can finish what it began.
-func (b *bid) hasExpired(ctx context.Context, tag, rival string) bool {
-	_, made, err := b.readBid(ctx, tag, rival)
-	isOver := !made.IsZero() && time.Since(made) > bidExpires
-	return isOver && (b.replaces != "" || errors.Is(err, oci.ErrNotFound))
+// isActive reports whether a publisher may still write the manifest it bids for.
+func (b *bid) isActive(ctx context.Context, tag, rival string) bool {
+	theirs, made, err := b.readBid(ctx, tag, rival)
+	if !made.IsZero() && time.Now().Add(b.ahead).Sub(made) > bidExpires {
+		return false
+	}
+	if err != nil || b.replaces != "" {
+		return true
+	}
+	_, refused := errors.AsType[*ConflictError](b.list.checkNumber(ctx, b.version, theirs))
+	return !refused
 }
 
 // bidFor returns the digest in a tag that is a bid for the number with the hash.
@@ -481,7 +491,7 @@ type RivalError struct {
 
 func (e *RivalError) Error() string {
 	return fmt.Sprintf("%s:%s is being published with other content, or that was begun and not finished: theirs %s, yours %s; "+
-		"publish theirs again to finish it, or another version; it ends after ten minutes if it was adding platforms, or if the registry has collected its manifest", e.Repository, e.Tag, e.Theirs, e.Ours)
+		"publish theirs again to finish it, or another version; what was begun ends after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
 }
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }

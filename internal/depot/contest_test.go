@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -225,36 +224,81 @@ func TestBegunIsFinished(t *testing.T) {
 	}
 }
 
-// TestBegunIsCollected kills a publisher of a provider before it writes the version, and
-// collects the index that it pushed. Nobody can finish that, so it ends.
-func TestBegunIsCollected(t *testing.T) {
-	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
-		publish := contestants(t)["provider"]
-		var index string
-		dies := &ocitest.Fault{
-			Base: registry,
-			Match: func(r *http.Request) bool {
-				if tag := path.Base(r.URL.Path); strings.HasPrefix(tag, "okara-publish-") {
-					index = "sha256:" + strings.Split(tag, "-")[3]
+// TestKilledPublishers kills one or two publishers of different contents at each
+// of their requests, the second one after the first, or while the first is about
+// to write the version. What was begun is finished at once if nothing else was,
+// ten minutes later anybody can publish, and a withdrawal can be taken back.
+func TestKilledPublishers(t *testing.T) {
+	for _, kind := range []string{"module", "provider"} {
+		for _, order := range []string{"one", "two", "beside"} {
+			for n, done := 1, false; !done; n++ {
+				for _, after := range []bool{false, true} {
+					withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+						done = publishKilled(t, registry, kind, order, n, after)
+					})
+					if t.Failed() {
+						t.Fatalf("%s, %s: killed at request %d, which took effect: %v", kind, order, n, after)
+					}
 				}
-				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3") || r.Method == http.MethodDelete
-			},
-			Times: -1, Do: ocitest.FailBefore,
+			}
 		}
-		dead, _ := newDepot(t, oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}})
-		if _, err := publish(dead, 0); err == nil {
-			t.Fatal("it came through")
+	}
+}
+
+// publishKilled reports whether the nth request does not exist.
+func publishKilled(t *testing.T, registry http.RoundTripper, kind, order string, n int, after bool) (done bool) {
+	t.Helper()
+	publish := contestants(t)[kind]
+	kill := func(content int) bool {
+		broken := died(n, after, registry).(*ocitest.Fault)
+		dead, _ := newDepot(t, oci.Options{Transport: broken, Retry: oci.Retry{MaxAttempts: 1}})
+		_, _ = publish(dead, content) // whatever became of it
+		return broken.Seen() < n
+	}
+	d, client := newDepot(t, oci.Options{Transport: registry})
+	repo := depottest.MustRepo(t, client, repositoryOf(kind))
+	there := func() bool {
+		_, err := repo.Resolve(t.Context(), "1.2.3")
+		return err == nil
+	}
+	if order == "beside" {
+		held, _ := newDepot(t, oci.Options{Transport: &ocitest.Fault{Base: registry, Nth: 1, Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+		}, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			done = kill(1)
+			return next.RoundTrip(r)
+		}}})
+		must.Get(publish(held, 0))(t)
+	} else if done = kill(0); order == "two" {
+		kill(1)
+	}
+	switch {
+	case order == "one":
+		must.Get(publish(d, 0))(t)
+	case !there():
+		time.Sleep(11 * time.Minute) // of the bubble
+		must.Get(publish(d, 2))(t)
+	}
+	if _, err := publish(d, 1); order == "one" && !refused(err) {
+		t.Errorf("other content: %v", err)
+	}
+	if kind == "provider" && order == "one" {
+		dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+		must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: depottest.NewKey(t, signing.KeyOptions{}), Extend: true}))(t)
+	}
+	was := depottest.MustFetch(t, repo, "1.2.3").Digest
+	item := map[string]addr.Item{"module": depottest.VPC().Item(), "provider": depottest.DNS().Item()}[kind]
+	for _, action := range []string{evidence.ActionYank, evidence.ActionUnyank} {
+		_, _, err := d.Announce(t.Context(), item, depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true})
+		must.Succeed(t, err)
+		if there() != (action == evidence.ActionUnyank) {
+			t.Errorf("after %s the version is there: %v", action, there())
 		}
-		d, client := newDepot(t, oci.Options{Transport: registry})
-		wait := func() { time.Sleep(11 * time.Minute) } // of the bubble
-		wait()
-		if _, err := publish(d, 1); !refused(err) {
-			t.Errorf("while the index is there: %v", err)
-		}
-		repo := depottest.MustRepo(t, client, depottest.ProviderRepo)
-		must.Succeed(t, repo.Delete(t.Context(), oci.Descriptor{Digest: digest.Digest(index)}))
-		must.Get(publish(d, 1))(t)
-	})
+	}
+	if is := depottest.MustFetch(t, repo, "1.2.3").Digest; is != was {
+		t.Errorf("the version is %s, and was %s", is, was)
+	}
+	return done
 }
 
 // TestALateVersion stops a publisher of a provider before it writes the version for longer

@@ -33,10 +33,10 @@
 // the check after the list sees it. If a list is an old snapshot of one order
 // of changes, it contains its reader's bid, and the longer of the two contains
 // both bids, or the version before its bid was removed. The argument needs
-// neither clocks nor DELETE. A bid stays if it is unknown whether the version
+// no DELETE. A bid stays if it is unknown whether the version
 // was written, for example because its publisher crashed. Then the same content
 // can be published at once, and other content is refused with a [RivalError]
-// until the version exists or the tag is removed. A publisher of the same files,
+// until the version exists or the bid ends by a clock (contest.go). A publisher of the same files,
 // from another commit or signed at another time, finishes the publication that
 // was begun: its manifest is in the registry, or in the bid. Only if several were
 // begun with the same files may two manifests of them be written.
@@ -50,8 +50,7 @@
 //
 // Platforms are added to a version of a provider in the same way: publishers that
 // extend the same index bid against each other, and who loses extends what the
-// winner wrote. Their bids end by a clock, since nobody else can finish what they
-// began (contest.go). The index that was replaced keeps a tag. Signatures and reports
+// winner wrote. Nobody else can finish what they began. The index that was replaced keeps a tag. Signatures and reports
 // that name its digest stay with it, and are not taken for those of the new one,
 // which has content that nobody signed.
 //

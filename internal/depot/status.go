@@ -135,7 +135,7 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	if was := l.lastRemoval(v); was != nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
-			_, warnings, err = putVersion(ctx, l, v, m, putOptions{}) // the publish time stays
+			_, warnings, err = putVersion(ctx, l, v, m, putOptions{own: isWaited}) // the publish time stays
 			return warnings, err
 		}
 	}

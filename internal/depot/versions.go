@@ -165,6 +165,8 @@ type Listing struct {
 	Dangling   []string                      // tags of events that are listed although their GET returns 404
 	Times      map[string]time.Time          // recorded publish times, by version tag
 	Cached     bool                          // a cache answered, so the list may be old
+
+	ahead time.Duration // see clockAhead
 }
 
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there
@@ -247,8 +249,18 @@ func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*
 	l, err := old.withTags(ctx, list.Tags)
 	if err == nil && l != old {
 		l.Cached = list.Cached
+		l.ahead = clockAhead(list)
 	}
 	return l, err
+}
+
+// clockAhead returns how much the clock of the registry is ahead of the own one,
+// as far as a list tells.
+func clockAhead(list oci.TagList) time.Duration {
+	if list.Date.IsZero() || list.Cached {
+		return 0
+	}
+	return time.Until(list.Date)
 }
 
 // Warnings returns what a reader of the list should know: versions that are not
