@@ -39,7 +39,6 @@ type acts struct {
 	claims  map[place]*claim
 	waiting map[place][]*waiting
 	recent  map[place]string // digest of an act within actTime
-	current map[place]string // digest of the last version of a workspace; no caller
 }
 
 // place is where a caller acts: a repository, and a tag or workspace in it.
@@ -60,13 +59,13 @@ type claim struct {
 	caller   string
 	beside   []string // tags of the claims that were live when it was made
 	command  bool     // a command of okara locks to change one thing
-	joined   bool     // by another process of a client that has the lock
+	root     place    // the claim by which its client has the lock through another process; zero: none
 	recorded bool
 	wrote    bool
 }
 
 func newActs() *acts {
-	return &acts{claims: map[place]*claim{}, waiting: map[place][]*waiting{}, recent: map[place]string{}, current: map[place]string{}}
+	return &acts{claims: map[place]*claim{}, waiting: map[place][]*waiting{}, recent: map[place]string{}}
 }
 
 // makerOf returns the caller that made the claim under a tag: who sent it to the registry
@@ -109,8 +108,8 @@ func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 	return len(gone) > 0
 }
 
-// noteClaim notes a new claim, which may have joined that at root. It is recorded as a lock
-// once it has won, or has been there for actTime.
+// noteClaim notes a new claim, which may have joined that at root: for the same lock. It is
+// recorded as a lock once it has won, or has been there for actTime.
 func (a *acts) noteClaim(at, root place, c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,20 +117,25 @@ func (a *acts) noteClaim(at, root place, c *claim) {
 		c.write(c.change)
 		return
 	}
+	of, _ := format.ParseStateTag(at.of)
+	r, _ := format.ParseStateTag(root.of)
+	if won := a.claims[root]; won != nil && won.caller == c.caller && won.root == (place{}) && r.Fragment == of.Fragment && format.IDOfClaim(r.X) == format.IDOfClaim(of.X) {
+		c.root = root
+	}
 	a.claims[at] = c
-	c.joined = a.claims[root] != nil && a.claims[root].caller == c.caller
 	c.timer = time.AfterFunc(actTime, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		c.recordLocked()
+		a.recordLocked(c)
 	})
 }
 
-// recordLocked records that a claim is a lock.
-func (c *claim) recordLocked() {
-	if !c.recorded && !c.joined {
-		c.write(c.change)
+// recordLocked records that a claim is a lock, unless its root is.
+func (a *acts) recordLocked(c *claim) {
+	if c.recorded || a.claims[c.root] != nil {
+		return
 	}
+	c.write(c.change)
 	c.recorded = true
 }
 
@@ -141,15 +145,15 @@ func (a *acts) noteWin(at place) bool {
 	defer a.mu.Unlock()
 	c := a.claims[at]
 	if c != nil && !c.command {
-		c.recordLocked()
+		a.recordLocked(c)
 	}
 	return c != nil
 }
 
-// noteWrite notes a version that a caller has written, "": one that it has sealed again. If it is the copy with which a claim
+// noteWrite notes a version that a caller has written. If it is the copy with which a claim
 // takes over, the lock tells of it: then the result is true, unless the lock is recorded
 // already.
-func (a *acts) noteWrite(caller, repository string, t format.StateTag, digest string, fence int64) (told bool) {
+func (a *acts) noteWrite(caller, repository string, t format.StateTag, fence int64) (told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for at, c := range a.claims {
@@ -163,21 +167,7 @@ func (a *acts) noteWrite(caller, repository string, t format.StateTag, digest st
 			told = true
 		}
 	}
-	if digest == "" {
-		return told
-	}
-	if len(a.current) >= maxSteps {
-		clear(a.current)
-	}
-	a.current[place{"", repository, t.Fragment}] = digest
 	return told
-}
-
-// isCurrent reports whether a digest is that of the version written last.
-func (a *acts) isCurrent(repository, fragment, digest string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return digest != "" && a.current[place{"", repository, fragment}] == digest
 }
 
 // end is how a claim ended.
@@ -198,18 +188,27 @@ func (a *acts) endClaim(at place, forced bool) end {
 	if c != nil {
 		delete(a.claims, at)
 		c.timer.Stop()
+		for _, joined := range a.claims {
+			if joined.root == at { // unless it ends too
+				joined.root = place{of: "ended"}
+				joined.timer.Reset(actTime)
+			}
+		}
 	}
 	switch {
 	case forced && c != nil:
-		c.recordLocked()
+		a.recordLocked(c)
 		return endForced
 	case forced:
 		return endForced
 	case c == nil: // it was made before this server started, or through another door
 		return endUnlock
-	case c.joined:
-		return endSilent
 	case c.recorded:
+		return endUnlock
+	case c.root != place{}:
+		return endSilent
+	case !c.wrote && c.change.Version != "": // a copy that it told of
+		a.recordLocked(c)
 		return endUnlock
 	case !c.wrote:
 		return endLost
@@ -326,7 +325,7 @@ func (a *acts) settleDeletions(all bool) {
 	}
 	for _, c := range a.claims { // the server ends
 		c.timer.Stop()
-		c.recordLocked()
+		a.recordLocked(c)
 	}
 }
 

@@ -204,6 +204,40 @@ func TestActs(t *testing.T) {
 		says("an old state as that of a takeover", "bob write app/dev 100009 id-of-anna takeover, content of 2")
 		raw("bob", "state-dev-v100010", old)
 		says("a version that is none", "bob push app/dev 100010 tag state-dev-v100010")
+
+		next := parent
+		next.N, next.Serial, next.Operation = 100011, 8, "OperationTypeApply"
+		m = must.Fixed(format.NewStateManifest(next))
+		raw("anna", "state-dev-v100011", m)
+		raw("anna", "state-dev-v100011", m)
+		raw("anna", "state-dev", m)
+		says("a version that is sent twice", "anna write app/dev 100011 id-of-anna apply")
+		must.Succeed(t, repo.Untag(ctx, "state-dev-v100011"))
+		says("its end", "anna prune app/dev 100011")
+		raw("bob", "state-dev", m)
+		raw("bob", "state-dev-v100011", m)
+		says("what was removed is current again", "bob push app/dev tag state-dev", "bob write app/dev 100011 id-of-anna apply")
+
+		// A claim that says that it joined another one, which then ends.
+		for _, root := range []struct{ workspace, id string }{{"decoy", "id-of-bob"}, {"dev", "decoy"}, {"dev", "id-of-bob"}} {
+			push := func(workspace, id, root string) string {
+				t.Helper()
+				x := format.ClaimX(id, uint32(len(root)))
+				m := must.Fixed(format.NewLockManifest(format.LockManifest{
+					Kind: format.KindClaim, Workspace: workspace, Info: format.LockInfo{ID: id, Operation: "push"}, Fence: 100012, Nonce: x, Root: root,
+				}))
+				tag := format.StateTag{Kind: format.LockClaim, Fragment: workspace, N: 100012, X: x}.String()
+				raw("bob", tag, m)
+				return tag
+			}
+			tag := push(root.workspace, root.id, "")
+			joined := push("dev", "id-of-bob", tag)
+			time.Sleep(actTime / 2)
+			must.Succeed(t, u.open("bob", "state/app").Untag(ctx, tag))
+			time.Sleep(actTime + time.Second)
+			must.Succeed(t, u.open("bob", "state/app").Untag(ctx, joined))
+			says("joined "+root.workspace+" "+root.id, "bob lock app/dev id-of-bob push", "bob unlock app/dev id-of-bob")
+		}
 	})
 }
 

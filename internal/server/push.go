@@ -388,7 +388,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	case format.StateNumbered:
 		p.recordNumbered(t, m, c)
 	case format.StatePointer:
-		if p.delete || !p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest) && !p.f.o.acts.isPart(p.placeIn("resealed "+t.Fragment), c.Digest) {
+		if p.delete || !p.isNewest(t.Fragment, c.Digest) {
 			p.writeTo(t, c)
 		}
 	case format.LockClaim, format.LockMarker, format.UnlockMarker, format.LockTombstone, format.ForceTombstone:
@@ -453,7 +453,7 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	write := func(c access.Change) { p.writeTo(t, c) }
 	if p.delete {
 		c.Action = prune
-		if !p.f.o.acts.isPart(p.placeIn("resealed "+c.Digest), c.Digest) {
+		if !p.f.o.acts.isPart(p.placeIn("resealed "+c.Digest), c.Digest) || !p.isThere(t) {
 			p.f.o.acts.collect(p.placeIn("prune "+t.Fragment), write, c)
 		}
 		return
@@ -468,10 +468,9 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	}
 	if p.reseals(s) {
 		c.Action = "rekey"
-		p.f.o.acts.noteAct(p.placeIn("resealed "+t.Fragment), c.Digest)
 		old := p.manifest.Digest.String()
 		p.f.o.acts.noteAct(p.placeIn("resealed "+old), old)
-		p.f.o.acts.noteWrite(p.caller, p.repository, t, "", 0)
+		p.f.o.acts.noteWrite(p.caller, p.repository, t, 0)
 		p.f.o.acts.collect(p.placeIn("rekey "+t.Fragment), write, c)
 		return
 	}
@@ -480,8 +479,8 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	var fence int64 // of a lock that was taken over
 	from, restored := strings.CutPrefix(c.Detail, "restore of version ")
 	switch {
-	case p.f.o.acts.isCurrent(p.repository, t.Fragment, c.Digest):
-		return // sent again
+	case p.manifest.Digest.String() == c.Digest:
+		return // it is there
 	case p.takesOver(t, s):
 		fence = s.Fence
 	case s.Deleted:
@@ -492,9 +491,20 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		c.From = from
 		c.Detail = ""
 	}
-	if !p.f.o.acts.noteWrite(p.caller, p.repository, t, c.Digest, fence) {
+	if !p.f.o.acts.noteWrite(p.caller, p.repository, t, fence) {
 		write(c)
 	}
+}
+
+// isNewest reports whether a digest is that of the newest version of a workspace.
+func (p *push) isNewest(fragment, digest string) bool {
+	list, err := p.repo.Snapshot(p.ctx)
+	if err != nil {
+		return false
+	}
+	newest := format.StateTag{Kind: format.StateNumbered, Fragment: fragment, N: statebackend.SummaryOf(list.Tags, fragment).Newest}
+	d, err := p.repo.Resolve(p.ctx, newest.String())
+	return err == nil && d.Digest.String() == digest
 }
 
 // reseals reports whether a version replaces one that differs in its sealed bytes only.
@@ -540,8 +550,8 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 		of.N = l.Fence
 		of.X = l.Nonce
 	}
-	claims := err == nil && l.Kind == format.KindClaim && l.Fence == of.N && l.Nonce == of.X
-	old := err == nil && l.Kind == "" && l.Nonce == "" && t.Kind == format.LockMarker // by an older tool
+	claims := err == nil && l.Kind == format.KindClaim && l.Fence == of.N && l.Nonce == of.X && l.Nonce != ""
+	old := err == nil && l.Kind != format.KindUnlocked && l.Nonce == "" && t.Kind == format.LockMarker // by an older tool
 	at := p.claimAt(of)
 	told := c
 	told.Digest = ""
