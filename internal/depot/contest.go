@@ -292,6 +292,9 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 				return true, err
 			}
 		}
+		if e := b.list.Status(b.version).Yanked; b.replaces != "" && e != nil && e.Subject != "" {
+			return true, b.list.conflictWith(b.version, "", "") // it is removed, or is being removed: see withdrawVersion
+		}
 		if b.replaces == "" { // the version does not exist, or its tag leads nowhere
 			if err := b.list.checkNumber(ctx, b.version, b.root); err != nil {
 				return true, err

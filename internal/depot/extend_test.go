@@ -3,11 +3,16 @@
 package depot_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func TestExtendProvider(t *testing.T) {
@@ -73,6 +79,75 @@ func TestExtendProviderRefuses(t *testing.T) {
 		t.Error("the version moved")
 	}
 }
+
+// TestExtendBesideARemoval extends a provider before each request of a yank or a
+// prune that removes its tag, and removes it before each request of an extension:
+// a platform that was readable is that one or nothing afterwards.
+func TestExtendBesideARemoval(t *testing.T) {
+	var ctx context.Context             // of the bubble
+	key, made := mustKey(t), time.Now() // which is not the time in it
+	two := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+	other := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+	other[depottest.Stem+"darwin_arm64.zip"].Data = depottest.NewZip(t, depottest.File("terraform-provider-dns", "other", 0o755))
+	v := depottest.MustVersion(t, "1.2.3")
+	extend := func(d *depot.Depot, dist fs.FS) error {
+		_, err := d.PublishProvider(ctx, dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: key, Extend: true, Now: made})
+		return err
+	}
+	announce := func(d *depot.Depot, action string) error {
+		_, _, err := d.Announce(ctx, depottest.DNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true})
+		return err
+	}
+	verbs := map[string]func(d *depot.Depot) error{
+		"extend": func(d *depot.Depot) error { return extend(d, two) },
+		"yank":   func(d *depot.Depot) error { return announce(d, evidence.ActionYank) },
+		"prune": func(d *depot.Depot) error {
+			l, err := d.Versions(ctx, depottest.DNS().Item())
+			if err == nil {
+				err = depot.PruneVersions(ctx, l, l.Versions)
+			}
+			return err
+		},
+	}
+	for _, names := range [][2]string{{"yank", "extend"}, {"prune", "extend"}, {"extend", "yank"}, {"extend", "prune"}} {
+		extended, removed := 0, 0
+		for at, isDue := int32(0), true; isDue; at++ {
+			isDue = false
+			withoutWaits(t, ocitest.Memory(), func(t *testing.T, registry http.RoundTripper) {
+				open := func(transport http.RoundTripper) *depot.Depot {
+					d, _ := depottest.NewDepot(t, "registry.test", oci.Options{PlainHTTP: true, Transport: transport})
+					return d
+				}
+				ctx = t.Context()
+				d := open(registry)
+				must.Succeed(t, extend(d, depottest.NewDist(t, "linux_amd64")))
+				var inner error
+				var n atomic.Int32
+				outer := verbs[names[0]](open(roundTrip(func(r *http.Request) (*http.Response, error) {
+					if n.Add(1) == at+1 {
+						isDue = true
+						inner = verbs[names[1]](d)
+					}
+					return registry.RoundTrip(r)
+				})))
+				done := map[string]bool{names[0]: outer == nil, names[1]: isDue && inner == nil}
+				_ = announce(d, evidence.ActionUnyank) // of what is not withdrawn
+				if err := extend(d, other); done["extend"] && err == nil {
+					t.Errorf("%s before request %d of %s: %v, %v; other content: %v", names[1], at, names[0], inner, outer, err)
+				}
+				extended += map[bool]int{true: 1}[done["extend"]]
+				removed += map[bool]int{true: 1}[done[names[0]] && done[names[1]]]
+			})
+		}
+		if extended == 0 || removed == 0 {
+			t.Errorf("%v: %d extensions, %d of both", names, extended, removed)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func second(_ depot.Published, err error) error { return err }
 

@@ -165,31 +165,60 @@ func (l *Listing) keptWarning(action string) []string {
 
 // withdrawVersion yanks a version and then removes its tag. The event records what the
 // tag named, so that it can be restored, and that the number names nothing
-// else. An event that was written has a tag.
+// else. An event that was written has a tag. Who adds platforms to a provider bids
+// before looking for the event, and the event is written before looking for bids:
+// so nothing that was readable is missing in the record.
 func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
 		return e, err
 	}
-	switch m, err := r.Fetch(ctx, v.Tag()); {
-	case err == nil:
-		e.Subject = m.Digest
-		e.Content = fixedContent(m)
-	case errors.Is(err, oci.ErrNotFound):
-	default: // damaged, but it has a digest
-		was, err := r.Resolve(ctx, v.Tag())
-		if err != nil {
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil && !errors.Is(err, oci.ErrNotFound) { // damaged, but it has a digest
+		if m.Descriptor, err = r.Resolve(ctx, v.Tag()); err != nil {
 			return e, err
 		}
-		e.Subject = was.Digest
 	}
-	if e, err = evidence.PutStatusEvent(ctx, r, e); err != nil {
-		return e, err
+	for {
+		e.Subject = m.Digest
+		e.Content = fixedContent(m)
+		if e, err = evidence.PutStatusEvent(ctx, r, e); err != nil {
+			return e, err
+		}
+		if _, err := artifact.ParseProviderIndex(m); err != nil {
+			break
+		}
+		if m, err = awaitExtended(ctx, r, v, m); err != nil || m.Digest == e.Subject {
+			break
+		}
+		e.Time = evidence.NextStatusTime([]evidence.StatusEvent{e})
 	}
-	if err = r.Untag(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {
-		return e, nil
+	if err == nil {
+		err = r.Untag(ctx, v.Tag())
+	}
+	if errors.Is(err, oci.ErrNotFound) {
+		err = nil
 	}
 	return e, err
+}
+
+// awaitExtended waits for those who add platforms to an index, and returns what
+// the version names then.
+func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (oci.Manifest, error) {
+	b := &bid{repo: r, version: v, root: m, replaces: m.Digest}
+	for waited := range bidRivals {
+		list, err := r.Snapshot(ctx)
+		if err != nil {
+			return m, err
+		}
+		if len(b.rivalDigests(ctx, list.Tags)) == 0 {
+			return r.Fetch(ctx, v.Tag())
+		}
+		if err := text.Wait(ctx, bidRivalPause<<waited); err != nil {
+			return m, err
+		}
+	}
+	return m, fmt.Errorf("%s:%s is yanked, and keeps its tag, because somebody adds platforms to it, or was killed while doing so; repeat the command, at the latest in %s: %w", r, v.Tag(), bidExpires, oci.ErrExists)
 }
 
 // A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version
