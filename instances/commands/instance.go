@@ -192,7 +192,7 @@ func beginsLater(i api.Instance) bool {
 
 // completeIDs completes the id of an instance, and shows its template.
 func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
-	return f.complete(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+	return f.completeWord(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 		all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
 		for _, listed := range all.Instances {
 			names = append(names, listed.ID+"\t"+text.Line(strings.TrimSpace(listed.Template+" "+listed.Name)))
@@ -203,7 +203,7 @@ func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
 
 // completeTemplates completes the name of a template.
 func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFunc {
-	return f.complete(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+	return f.completeWord(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 		all, err := c.Templates(ctx)
 		for _, t := range all {
 			names = append(names, text.Line(t.Name)+"\t"+text.Line(t.Title))
@@ -212,9 +212,9 @@ func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFun
 	})
 }
 
-// complete completes the first argument with words of the server. On an error there are no
+// completeWord completes the first argument with words of the server. On an error there are no
 // completions and no message.
-func (f *portalFlags) complete(reg *cli.Registries, words func(context.Context, *portalclient.Client) ([]string, error)) cobra.CompletionFunc {
+func (f *portalFlags) completeWord(reg *cli.Registries, words func(context.Context, *portalclient.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 		defer cancel()

@@ -215,7 +215,7 @@ type instanceBody struct {
 type facts []site.Fact
 
 // add adds a line; none without a text.
-func (f *facts) add(name, text string) {
+func (f *facts) addText(name, text string) {
 	if text != "" {
 		*f = append(*f, site.Fact{Name: name, Text: text})
 	}
@@ -379,19 +379,19 @@ func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 		b.Open = c.URL
 		b.Message = text.Block(c.Message)
 	}
-	b.Facts.add("Instance", i.ID)
-	b.Facts.add("Owner", ownerName(i.Owner))
+	b.Facts.addText("Instance", i.ID)
+	b.Facts.addText("Owner", ownerName(i.Owner))
 	if i.Role != "receiver" { // a receiver does not see who made it
-		b.Facts.add("Created by", personName(i.CreatedBy))
+		b.Facts.addText("Created by", personName(i.CreatedBy))
 	}
 	b.Facts.addTime("Created", s.clock.When(i.CreatedAt))
-	b.Facts.add("Module", strings.TrimSpace(i.Source.Module+" "+i.Source.Version))
+	b.Facts.addText("Module", strings.TrimSpace(i.Source.Module+" "+i.Source.Version))
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, site.Fact{Name: "Digest", Digest: i.Source.Digest})
 	}
-	b.Facts.add("Costs", b.Cost)
+	b.Facts.addText("Costs", b.Cost)
 	if i.ExtendsMax > 0 {
-		b.Facts.add("Extended", fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax))
+		b.Facts.addText("Extended", fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax))
 	}
 	b.Facts.addTime("Stops", s.clock.When(i.StopsAt))
 	b.Facts.addTime("Starts", s.clock.When(i.StartsAt))

@@ -64,7 +64,7 @@ func wantedWords(what string) string {
 func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
-	add := func(name, words string) { b.Facts.add(name, text.Block(words)) }
+	add := func(name, words string) { b.Facts.addText(name, text.Block(words)) }
 	add("Asked for", b.What)
 	add("By", askedBy(p))
 	if p.First != nil {

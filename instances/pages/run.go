@@ -31,12 +31,12 @@ type runRow struct {
 
 // facts lists what a run is.
 func (row runRow) facts() (all facts) {
-	all.add("What", row.Kind)
-	all.add("Requested by", row.By)
+	all.addText("What", row.Kind)
+	all.addText("Requested by", row.By)
 	all.addTime("Requested", row.Queued)
-	all.add("Message", row.Message)
-	all.add("Took", row.Took)
-	all.add("Changes", row.Changes)
+	all.addText("Message", row.Message)
+	all.addText("Took", row.Took)
+	all.addText("Changes", row.Changes)
 	return all
 }
 
@@ -175,14 +175,14 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 		body.Next = nextSteps(i, now)
 	}
 	body.Facts = body.facts()
-	body.Facts.add("Costs", text.Block(u.Cost.String()))
-	body.Facts.add("Module", strings.TrimSpace(u.Source.Module+" "+u.Source.Version))
+	body.Facts.addText("Costs", text.Block(u.Cost.String()))
+	body.Facts.addText("Module", strings.TrimSpace(u.Source.Module+" "+u.Source.Version))
 	if u.Approved != nil {
-		body.Facts.add("Approved by", personName(u.Approved))
+		body.Facts.addText("Approved by", personName(u.Approved))
 	}
-	body.Facts.add("Reason", text.Block(u.Reason))
+	body.Facts.addText("Reason", text.Block(u.Reason))
 	if u.Attempt > 1 {
-		body.Facts.add("Attempt", fmt.Sprint(u.Attempt))
+		body.Facts.addText("Attempt", fmt.Sprint(u.Attempt))
 	}
 	if readsLogs(i) {
 		if body.Log, err = s.instances.api.readRunLog(r, i.ID, u); err != nil {

@@ -249,45 +249,45 @@ func rowFor(p parameters, name string) parameterRow {
 
 // templateFacts lists the terms of a template.
 func templateFacts(t api.Template) (all facts) {
-	all.add("Template", t.Name)
-	all.add("Module", strings.TrimSpace(t.Module+" "+t.Version))
+	all.addText("Template", t.Name)
+	all.addText("Module", strings.TrimSpace(t.Module+" "+t.Version))
 	switch l := t.TTL; {
 	case l == nil:
-		all.add("Lifetime", "no end")
+		all.addText("Lifetime", "no end")
 	default:
-		all.add("Lifetime", site.Span(time.Duration(l.Default)))
+		all.addText("Lifetime", site.Span(time.Duration(l.Default)))
 		if l.Max > 0 {
-			all.add("At most", site.Span(time.Duration(l.Max)))
+			all.addText("At most", site.Span(time.Duration(l.Max)))
 		}
 		if l.Extends > 0 {
-			all.add("Extend", fmt.Sprintf("%d times by %s", l.Extends, site.Span(time.Duration(l.Extend))))
+			all.addText("Extend", fmt.Sprintf("%d times by %s", l.Extends, site.Span(time.Duration(l.Extend))))
 		}
 		if l.OnExpire == "keep" {
-			all.add("On expiry", "orphaned")
+			all.addText("On expiry", "orphaned")
 		} else {
-			all.add("On expiry", "destroyed")
+			all.addText("On expiry", "destroyed")
 		}
 	}
 	if t.Cost != nil {
-		all.add("Costs", formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
+		all.addText("Costs", formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
 	}
-	all.add("Stopped and started", text.Block(t.Hours))
+	all.addText("Stopped and started", text.Block(t.Hours))
 	if t.Quota != nil && t.Quota.Limit > 0 {
-		all.add("Your quota", fmt.Sprintf("%d of %d used", t.Quota.Used, t.Quota.Limit))
+		all.addText("Your quota", fmt.Sprintf("%d of %d used", t.Quota.Used, t.Quota.Limit))
 	}
 	if t.Pool != nil {
-		all.add("Pool", fmt.Sprintf("%d ready, %d in use, %d in all", t.Pool.Available, t.Pool.Claimed, t.Pool.Total))
+		all.addText("Pool", fmt.Sprintf("%d ready, %d in use, %d in all", t.Pool.Available, t.Pool.Claimed, t.Pool.Total))
 	}
 	switch {
 	case strings.HasPrefix(t.Owner, "claim:"):
-		all.add("Belongs to", "all users with the same "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
+		all.addText("Belongs to", "all users with the same "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
 	case t.Owner == "group":
-		all.add("Belongs to", "one of your groups")
+		all.addText("Belongs to", "one of your groups")
 	default:
-		all.add("Belongs to", "you")
+		all.addText("Belongs to", "you")
 	}
 	if t.PerOwner == 1 {
-		all.add("How many", "one for each owner")
+		all.addText("How many", "one for each owner")
 	}
 	return all
 }

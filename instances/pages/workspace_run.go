@@ -78,12 +78,12 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 	body.Facts = body.facts()
 	switch {
 	case u.Confirmed != nil:
-		body.Facts.add("Confirmed by", actorName(*u.Confirmed))
+		body.Facts.addText("Confirmed by", actorName(*u.Confirmed))
 	case u.Ask != nil && u.Ask.AutoApply && u.Kind == lifecycle.RunApply:
-		body.Facts.add("Confirmed by", "no one: it applies without confirmation")
+		body.Facts.addText("Confirmed by", "no one: it applies without confirmation")
 	}
 	if u.Stopped != nil {
-		body.Facts.add("Ended by", actorName(*u.Stopped))
+		body.Facts.addText("Ended by", actorName(*u.Stopped))
 	}
 	body.Next = w.describeNext()
 	if u.Plan != "" || u.Result == lifecycle.Done {
