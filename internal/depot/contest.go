@@ -108,7 +108,7 @@ func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o p
 	tags, warnings, err := putVersion(ctx, l, v, m, o)
 	name := v
 	if err == nil && o.edition { // not before, lest what loses the contest stays listed
-		name, err = tagEdition(ctx, l.Repository, v, m)
+		name, err = tagEdition(ctx, l, v, m)
 	}
 	if err == nil && !slices.Contains(tags, name.Tag()) {
 		warnings = append(warnings, recordTime(ctx, l.Repository, name.Tag(), m)...)

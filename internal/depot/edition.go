@@ -34,6 +34,14 @@ func ParsePolicy(s string) (Policy, error) {
 	return "", fmt.Errorf("policy %q is neither %s nor %s", s, PolicyImmutable, PolicyEditions)
 }
 
+// policyFor returns the policy for a version: the name of an edition never moves.
+func (p Policy) policyFor(v addr.Version) Policy {
+	if v.Edition() {
+		return PolicyImmutable
+	}
+	return p
+}
+
 // pushEdition points the version at m, which the registry has by digest. The
 // contents before and after are tagged with their edition names first, so that
 // garbage collection removes neither and concurrent publishers lose nothing:
@@ -59,11 +67,11 @@ func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest
 
 func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.Manifest) (warnings []string, err error) {
 	r := l.Repository
-	edition, err := tagEdition(ctx, r, v, m)
+	edition, err := tagEdition(ctx, l, v, m)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tagEdition(ctx, r, v, before); err != nil {
+	if _, err := tagEdition(ctx, l, v, before); err != nil {
 		return nil, err
 	}
 	putErr := r.PutTag(ctx, v.Tag(), m)
@@ -82,14 +90,17 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours is an edition", v, after.Digest)}, nil
 }
 
-// tagEdition gives m the name of its edition. If another manifest has that
-// name, 48 bits of the digests collide.
-func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (addr.Version, error) {
+// tagEdition gives m the name of its edition. If another manifest has or had that
+// name, somebody published it so, or 48 bits of the digests collide.
+func tagEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (addr.Version, error) {
 	edition, err := v.WithEdition(m.Digest.Encoded())
+	if err == nil && !l.hasVersion(edition) {
+		err = l.checkNumber(ctx, edition, m)
+	}
 	if err != nil {
 		return edition, err
 	}
-	if err = keepManifest(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
+	if err = keepManifest(ctx, l.Repository, edition.Tag(), m); errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
 	}
 	return edition, err

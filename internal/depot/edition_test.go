@@ -3,6 +3,7 @@
 package depot_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Shows: aws-registry 4 | duplicate versions | refused by default; `--policy editions` keeps both
@@ -52,7 +55,35 @@ func TestEditions(t *testing.T) {
 			t.Errorf("back: %+v", back)
 		}
 		check(one)
+		// The names of editions do not move, and take no other content beforehand.
+		named := depottest.MustModule(t, "net/vpc/aws", must.Get(addr.ParseVersion(edition(t, two)))(t).String())
+		if _, err := d.PublishModule(t.Context(), depottest.NewModule("# 3"), named, depot.ModuleOptions{Policy: depot.PolicyEditions}); !errors.Is(err, oci.ErrExists) {
+			t.Errorf("other content as the edition: %v", err)
+		}
+		check(one)
 	})
+}
+
+// TestNamesOfEditionsAreUsedOnce takes the name that an edition will have for
+// other content, and removes that.
+func TestNamesOfEditionsAreUsedOnce(t *testing.T) {
+	dates := map[string]string{artifact.AnnCreated: "2026-01-02T03:04:05Z"}
+	publish := func(d *depot.Depot, version, text string, policy depot.Policy) (depot.Published, error) {
+		return d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{Policy: policy, Annotations: dates})
+	}
+	elsewhere, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	name := edition(t, must.Get(publish(elsewhere, "1.0.0", "# 2", ""))(t))
+	for _, removed := range []bool{false, true} {
+		d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+		must.Get(publish(d, "1.0.0", "# 1", ""))(t)
+		must.Get(publish(d, name, "# 3", ""))(t)
+		if removed {
+			must.GetBoth(d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: name, DeleteTag: true}))(t)
+		}
+		if out, err := publish(d, "1.0.0", "# 2", depot.PolicyEditions); !errors.Is(err, oci.ErrExists) {
+			t.Errorf("removed: %t: %+v, %v", removed, out, err)
+		}
+	}
 }
 
 func edition(t *testing.T, p depot.Published) string {

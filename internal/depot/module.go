@@ -146,6 +146,7 @@ func hasModule(t *archive.Tree, dir string) bool {
 // with the same content, it succeeds without a push, and without reading the
 // configuration; other content is a *ConflictError.
 func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
+	o.Policy = o.Policy.policyFor(m.Version)
 	listed, err := listTree(ctx, tree, m, o)
 	if err != nil {
 		return Published{}, err
@@ -334,6 +335,7 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	if err != nil {
 		return false, err
 	}
+	o.Policy = o.Policy.policyFor(m.Version)
 	s, err := readStanding(ctx, d, m, contentDigest, o)
 	return s.there.Existing, err
 }

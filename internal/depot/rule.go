@@ -49,7 +49,7 @@ func (e refusedError) Error() string { return string(e) }
 
 // Allow returns why a manifest may not be written under a tag, "" if it may. A
 // version may move to another index with all of its platforms, and, between the
-// tags of its editions, to another edition.
+// tags of its editions, to another edition; the name of an edition does not move.
 func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error) {
 	if isDigest(reference) {
 		return "", nil
@@ -91,9 +91,6 @@ func (r *VersionRule) list(ctx context.Context, repo *oci.Repo, it addr.Item) (*
 }
 
 func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.Item, v addr.Version, next oci.Manifest) error {
-	if edition, err := v.EditionOf().WithEdition(next.Digest.Encoded()); err == nil && edition == v {
-		return nil // its name is its digest
-	}
 	now, err := repo.Fetch(ctx, v.Tag())
 	if err == nil && now.Digest == next.Digest {
 		return nil
@@ -120,7 +117,7 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 	}
 	for _, m := range []oci.Manifest{now, next} {
 		edition, err := v.WithEdition(m.Digest.Encoded())
-		if err != nil || it.Kind != addr.KindModule || !l.hasVersion(edition) {
+		if err != nil || it.Kind != addr.KindModule || v.Edition() || !l.hasVersion(edition) {
 			return l.conflictWith(v, now.Digest.String(), next.Digest.String())
 		}
 	}

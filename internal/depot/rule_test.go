@@ -52,6 +52,13 @@ func TestVersionRule(t *testing.T) {
 	put(depottest.ModuleRepo, "1.0.0", first, "") // the edition before
 	put(depottest.ModuleRepo, "1.0.0", second, "is already published")
 	put(depottest.ModuleRepo, edition.Tag(), second, "is already published")
+	future := must.Get(depottest.MustVersion(t, "1.0.0").WithEdition(second.Digest.Encoded()))(t)
+	put(depottest.ModuleRepo, future.Tag(), first, "") // any name that is free
+	put(depottest.ModuleRepo, future.Tag(), second, "is already published")
+	for _, m := range []oci.Manifest{first, second} { // editions of an edition
+		put(depottest.ModuleRepo, must.Get(future.WithEdition(m.Digest.Encoded()))(t).Tag(), m, "")
+	}
+	put(depottest.ModuleRepo, future.Tag(), second, "is already published")
 
 	must.GetBoth(d.Announce(ctx, depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "2.0.0", DeleteTag: true}))(t)
 	put(depottest.ModuleRepo, "2.0.0", first, "withdrawn")
