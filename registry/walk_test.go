@@ -289,10 +289,7 @@ func (w *walk) compare() {
 	w.now = map[string]string{}
 	for _, v := range l.Versions {
 		parts := w.parts(v)
-		if v.Edition() {
-			continue
-		}
-		if before != nil && !w.undid && !w.carried[v] && !slices.Contains(before.Versions, v) && before.Status(v).Yanked != nil && l.Status(v).Yanked != nil {
+		if before != nil && !v.Edition() && !w.undid && !w.carried[v] && !slices.Contains(before.Versions, v) && before.Status(v).Yanked != nil && l.Status(v).Yanked != nil {
 			w.t.Errorf("%s was withdrawn and removed, and names %v again", v, parts)
 		}
 		for part, content := range parts {

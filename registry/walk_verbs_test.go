@@ -50,6 +50,12 @@ func verbs(kind string) map[string]verb {
 	case addr.KindModule:
 		all["publish"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.publishModule(d, v, text) }
 		all["edition"] = (*walk).edition
+		all["edition again"] = func(w *walk, d *depot.Depot, _ addr.Version, text string) error {
+			if w.list == nil || !slices.ContainsFunc(w.list.Versions, addr.Version.Edition) {
+				return errors.ErrUnsupported
+			}
+			return w.edition(d, w.list.Versions[slices.IndexFunc(w.list.Versions, addr.Version.Edition)], text)
+		}
 		all["hold"] = (*walk).hold
 		all["approve"] = func(w *walk, d *depot.Depot, v addr.Version, _ string) error {
 			_, err := d.Approve(w.t.Context(), w.repo, v, "")
