@@ -45,7 +45,7 @@ type registryUse struct {
 	log   bytes.Buffer
 }
 
-func newRegistryUse(t *testing.T, h http.Handler) *registryUse {
+func newRegistryUse(t *testing.T, h http.Handler, keys ...statebackend.Sealer) *registryUse {
 	t.Helper()
 	u := &registryUse{t: t}
 	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}}))(t)
@@ -55,10 +55,14 @@ func newRegistryUse(t *testing.T, h http.Handler) *registryUse {
 		tokens = append(tokens, statictoken.Token{ID: id, Hash: hash, Scopes: rights.AnonymousAll()})
 	}
 	back := backend{client: client, embedded: h, acts: newActs()}
+	o := statebackend.Options{StrictReads: true}
+	if len(keys) > 0 {
+		o.Sealer = keys[0]
+	}
 	u.front = must.Get(New(Options{
 		Options: registry.Options{Client: client, Audit: slog.New(slog.NewJSONHandler(&u.log, nil))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		Access: access.Policy{Tokens: tokens}, Embedded: h, acts: back.acts,
-		Stores: newStateStores(back, statebackend.Options{StrictReads: true}, slog.New(slog.DiscardHandler)).storeNamed,
+		Stores: newStateStores(back, o, slog.New(slog.DiscardHandler)).storeNamed,
 	}))(t)
 	return u
 }
@@ -386,6 +390,53 @@ func TestClaimThroughDoors(t *testing.T) {
 		}
 		if err := put(9)(t.Context(), l); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("restarted %v: a write after the end: %v", restarted, err)
+		}
+	}
+}
+
+// TestRecordOfRekey seals a version again, and puts another content in its place that says it
+// is sealed again. Where the server has the keys it tells them apart; where not, both are a
+// push.
+func TestRecordOfRekey(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"old", "new"} {
+		files = append(files, filepath.Join(dir, name))
+		must.Succeed(t, os.WriteFile(files[len(files)-1], bytes.Repeat([]byte(name[:1]), 32), 0o600))
+	}
+	before := must.Get(envelope.New(envelope.Options{Keys: files[:1]}))(t)
+	after := must.Get(envelope.New(envelope.Options{Keys: []string{files[1], files[0]}}))(t)
+	ctx := t.Context()
+	sealed := func(repo *oci.Repo, with statebackend.Sealer, do func(context.Context, *statebackend.Lock) error) format.StateManifest {
+		t.Helper()
+		store := statebackend.New(repo, statebackend.Options{Sealer: with})
+		l := must.Get(store.Lock(ctx, "dev", statebackend.LockInfo{ID: "id-of-anna", Operation: "push"}))(t)
+		must.Succeed(t, do(ctx, l))
+		must.Succeed(t, l.Unlock(ctx))
+		return must.Get(format.ParseState(depottest.MustFetch(t, repo, "state-dev-v1")))(t)
+	}
+	rekey := func(ctx context.Context, l *statebackend.Lock) error { return l.Rekey(ctx, 1) }
+	evil := sealed(must.Get(newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{})).front.o.Client.Repo("state/app"))(t), after, put(66))
+	for _, tt := range []struct {
+		keys         []statebackend.Sealer
+		again, false string
+	}{
+		{nil, "anna push app/dev 1", "anna push app/dev 1"},
+		{[]statebackend.Sealer{after}, "anna rekey app/dev 1", "anna push app/dev 1"},
+	} {
+		u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}), tt.keys...)
+		repo := u.open("anna", "state/app")
+		sealed(repo, before, put(1))
+		u.took()
+		s := sealed(repo, after, rekey)
+		if got := u.took(); got != tt.again {
+			t.Errorf("%d keys: %q, want %q", len(tt.keys), got, tt.again)
+		}
+		s.Layer, s.Envelope, s.SHA256 = evil.Layer, evil.Envelope, evil.SHA256
+		must.Succeed(t, repo.PushBlob(ctx, oci.BytesBlob(evil.Layer.MediaType, evil.Layer.Data)))
+		must.Succeed(t, repo.PutTag(ctx, "state-dev-v1", must.Fixed(format.NewStateManifest(s))))
+		if got := u.took(); got != tt.false {
+			t.Errorf("%d keys: another content is %q, want %q", len(tt.keys), got, tt.false)
 		}
 	}
 }

@@ -205,13 +205,17 @@ func (p *push) unsealed(t format.StateTag) int64 {
 	return statebackend.SummaryOf(list.Tags, t.Fragment).Unsealed
 }
 
+// openStore returns the store of the repository, with the keys of the server.
+func (p *push) openStore() (*statebackend.Store, error) {
+	if p.f.o.Stores == nil {
+		return statebackend.New(p.repo, statebackend.Options{Logger: p.f.o.Logger}), nil
+	}
+	return p.f.o.Stores(p.ctx, p.it.State)
+}
+
 // seal completes a force-unlock, whose client does the same or leaves it.
 func (p *push) seal() {
-	store := statebackend.New(p.repo, statebackend.Options{Logger: p.f.o.Logger})
-	var err error
-	if p.f.o.Stores != nil {
-		store, err = p.f.o.Stores(p.ctx, p.it.State)
-	}
+	store, err := p.openStore()
 	var list *statebackend.Listing
 	if err == nil {
 		list, err = store.List(p.ctx)
@@ -466,12 +470,14 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		write(c)
 		return
 	}
-	if p.reseals(s) {
-		c.Action = "rekey"
-		old := p.manifest.Digest.String()
+	if old := p.manifest.Digest.String(); p.reseals(s) {
+		c.Action = "push"
+		if p.isSameState(s) {
+			c.Action = "rekey"
+		}
 		p.f.o.acts.noteAct(p.placeIn("resealed "+old), old)
 		p.f.o.acts.noteWrite(p.caller, p.repository, t, 0)
-		p.f.o.acts.collect(p.placeIn("rekey "+t.Fragment), write, c)
+		p.f.o.acts.collect(p.placeIn(string(c.Action)+" "+t.Fragment), write, c)
 		return
 	}
 	c.Lock = format.ShownID(s.LockID)
@@ -515,6 +521,14 @@ func (p *push) reseals(s format.StateManifest) bool {
 	}
 	s.Manifest, s.Layer, s.Envelope, s.SHA256 = old.Manifest, old.Layer, old.Envelope, old.SHA256
 	return reflect.DeepEqual(old, s)
+}
+
+// isSameState reports whether the server has the keys to a version and to the one that it
+// replaces, and both are the same state.
+func (p *push) isSameState(s format.StateManifest) bool {
+	store, err := p.openStore()
+	old, perr := format.ParseState(p.manifest)
+	return errors.Join(err, perr) == nil && store.IsSame(p.ctx, old, s)
 }
 
 // takesOver reports whether a version is the copy of the one before it with which a lock
