@@ -30,6 +30,7 @@ same file can be run by okara serve --depot on an interval.`
 type depotFlags struct {
 	file   string
 	usedBy []string
+	repair bool
 	jobs   int
 }
 
@@ -55,6 +56,10 @@ func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 		f.file = args[0]
 		return nil
 	}
+}
+
+func (f *depotFlags) addRepair(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.repair, "repair", false, "look at each part of every version, and push again what the registry has lost")
 }
 
 func readSet(file string) (*supply.Set, error) {
@@ -159,7 +164,7 @@ func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*s
 		}
 		return from, nil
 	}
-	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
+	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs, Repair: f.repair}), nil
 }
 
 // namedBy returns the hosts that a depot file names.

@@ -20,11 +20,13 @@ func newDepotApply(up *upstreams) *cobra.Command {
 		Short: "Publish missing versions and prune those that retention allows",
 		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry
 does not stop the others; the exit code is then 6. Interrupted or repeated, a run
-does only what is missing.`,
+does only what is missing. What the registry has lost of a version, as after a
+garbage collection, is looked for with --repair: one request for each part.`,
 		Example: "  okara depot apply -f depot.hcl --used-by live/",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
 	}
 	f.addTo(up, cmd)
+	f.addRepair(cmd)
 	return cmd
 }
 

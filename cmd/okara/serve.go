@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -295,6 +296,9 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 	return errors.Join(errs...)
 }
 
+// repairEvery is how often a run of the depot looks at each part of every version.
+const repairEvery = 24 * time.Hour
+
 // serveEnv is the environment of a server in this process. The variable OKARA_REGISTRY is
 // for clients: it may name this very server.
 func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
@@ -317,6 +321,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 		requests = log
 	}
 	ready := func(r server.Ready) error { return announceServer(up.reg.App, s.LogFormat == "text", r) }
+	var repaired time.Time // a depot is run by one goroutine
 	return server.Env{
 		Process: server.Process{Version: up.reg.Version, Getenv: up.reg.Getenv, Stderr: up.reg.Err, Note: up.reg.Note, Ready: ready},
 		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.reg.Tracer},
@@ -325,7 +330,11 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 			Secret:    func(variable, file string) (string, error) { return readSecret(up.reg.Getenv, variable, file) },
 			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.reg.Getenv, auth) },
 			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
-				return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
+				f := depotFlags{usedBy: usedBy, repair: time.Since(repaired) > repairEvery}
+				if f.repair {
+					repaired = time.Now()
+				}
+				return newSyncer(up, set, d, f)
 			},
 			Origins: up.origins,
 		},

@@ -4,6 +4,7 @@ package supply
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // examineWithin is the period within which each version is examined by a run
@@ -23,11 +25,15 @@ type stored struct {
 	digest  string
 	looked  bool // its platforms were compared
 	lacking depot.Lacking
+	lost    int // parts that the registry does not have
 }
 
 // action returns what is to be done with an existing version, and why.
 func (x stored) action() (Action, string) {
-	if len(x.lacking.Offered) > 0 {
+	switch {
+	case x.lost > 0:
+		return actionRepair, fmt.Sprintf("the registry has lost %d parts of it", x.lost)
+	case len(x.lacking.Offered) > 0:
 		return ActionExtend, "lacks " + strings.Join(platformNames(x.lacking.Offered), ", ")
 	}
 	return ActionPresent, absentText(platformNames(x.lacking.Absent))
@@ -92,15 +98,28 @@ func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, erro
 
 // examine returns a version in the registry. A published version that is not
 // examined now is as recorded.
-func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (stored, error) {
+func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (x stored, err error) {
+	isDue := shouldExamine(it.key, v, s.o.Examined, s.o.Now())
 	switch {
 	case !known.coversPlatforms(it.askedPlatforms()):
-		return it.findStored(ctx, v)
-	case known.State == StatePublished && !newest && !shouldExamine(it.key, v, s.o.Examined, s.o.Now()):
+		x, err = it.findStored(ctx, v)
+	case known.State == StatePublished && !newest && !isDue && !s.o.Repair:
 		return stored{digest: known.Digest}, nil
+	default:
+		var d oci.Descriptor
+		d, err = it.repo.Resolve(ctx, v.Tag())
+		x.digest = d.Digest.String()
 	}
-	d, err := it.repo.Resolve(ctx, v.Tag())
-	return stored{digest: d.Digest.String()}, err
+	if err != nil || !s.o.Repair && (s.o.Examined.IsZero() || !isDue) {
+		return x, err
+	}
+	root, err := it.repo.Fetch(ctx, x.digest)
+	if err != nil {
+		return x, err
+	}
+	lost, err := depot.LostParts(ctx, it.repo, root)
+	x.lost = len(lost)
+	return x, err
 }
 
 // shouldExamine reports whether a version is to be examined now; last is when

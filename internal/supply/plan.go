@@ -40,9 +40,13 @@ type SyncOptions struct {
 	Once    bool                                    // the set is for this run only: the record is neither read nor written, and existing versions are examined again
 	Now     func() time.Time
 
+	// Repair looks at each part of every published version, one HEAD each, and
+	// pushes again what the registry has lost.
+	Repair bool
+
 	// Examined is when the previous run began, if nothing in it failed: of the
 	// published versions this run examines only the newest and those that
-	// became due since, see [examineWithin]. Zero: all.
+	// became due since, see [examineWithin], and looks at their parts. Zero: all.
 	Examined time.Time
 }
 
@@ -72,6 +76,7 @@ const (
 	ActionExtend  Action = "extend"  // the version lacks platforms that the origin has
 	ActionApprove Action = "approve" // the approval rules hold now
 	actionScan    Action = "scan"    // the newest report is too old
+	actionRepair  Action = "repair"  // the registry has lost parts of the version
 	actionAdopt   Action = "adopt"   // the version exists but is not yet in the record
 	ActionPrune   Action = "prune"
 	ActionPresent Action = "present"
@@ -425,7 +430,7 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 		st.Action = actionAdopt
 		st.Reason = "the drift is over: " + st.known.Reason
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
-	case len(found.lacking.Offered) > 0:
+	case found.lost > 0 || len(found.lacking.Offered) > 0:
 		st.Action, st.Reason = found.action()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.extend(ctx, it, o, st.known) }
 	case it.Scan.isExpired(st.known.Scanned, s.o.Now()):

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
@@ -92,6 +93,7 @@ type runner struct {
 	now    time.Time
 
 	examined time.Time
+	repair   bool
 }
 
 func newRunner(t *testing.T) *runner {
@@ -110,7 +112,7 @@ func (r *runner) syncer(src string) *supply.Syncer {
 		Open:     func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
 	}
 	return supply.NewSyncer(r.depot, supply.SyncOptions{
-		Set: set, Used: r.used, Now: func() time.Time { return r.now },
+		Set: set, Used: r.used, Now: func() time.Time { return r.now }, Repair: r.repair, Examined: r.examined,
 		Origins: func(string) (supply.Origins, error) { return from, nil },
 	})
 }
@@ -479,6 +481,48 @@ func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	}
 	r.want(r.versions(), "1.0.0")
 	r.want(r.apply(moduleEntry(o, "allow_invalid = true")), "publish 1.1.0 published", "present 1.0.0")
+}
+
+// TestSyncRepairs removes a part of a module and of a provider from the registry.
+// A run that is asked to, or the one that is due that day, pushes it again.
+func TestSyncRepairs(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	src := depottest.NewRelease(t, depottest.NewKey(t, signing.KeyOptions{Name: "A"}), "linux_amd64", "darwin_arm64")
+	src.Offers = []addr.Version{depottest.MustVersion(t, "1.2.3")}
+	r.src = src
+	file := moduleEntry(o, "") + providerEntry("")
+	r.want(r.apply(file), "publish 1.0.0 published", "publish 1.2.3 published")
+	roots := map[*oci.Repo]oci.Manifest{}
+	for name, tag := range map[string]string{"p/modules/net/vpc/aws": "1.0.0", "p/mirror/registry.example.com/acme/dns": "1.2.3"} {
+		repo := depottest.MustRepo(t, r.client, name)
+		roots[repo] = depottest.MustFetch(t, repo, tag)
+	}
+	for _, daily := range []bool{false, true} {
+		for repo, root := range roots {
+			image, err := root.Image()
+			parts, path := image.Layers, "blobs/"
+			if err != nil {
+				parts, path = must.Get(root.Index())(t).Manifests, "manifests/"
+			}
+			for _, part := range parts {
+				req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+r.host+"/v2/"+repo.Name()+"/"+path+part.Digest.String(), nil))(t)
+				must.Get(http.DefaultClient.Do(req))(t).Body.Close()
+			}
+		}
+		r.want(r.plan(file), "present 1.0.0", "present 1.2.3")
+		if r.repair = !daily; daily {
+			r.examined = r.now.Add(-25 * time.Hour)
+		}
+		r.want(r.plan(file), "repair 1.0.0", "repair 1.2.3")
+		r.want(r.apply(file), "repair 1.0.0 published", "repair 1.2.3 published")
+		r.want(r.plan(file), "present 1.0.0", "present 1.2.3")
+		r.repair = false
+		for repo, root := range roots {
+			if lost, err := depot.LostParts(t.Context(), repo, root); err != nil || len(lost) > 0 {
+				t.Errorf("%s: %d parts are lost, %v", repo, len(lost), err)
+			}
+		}
+	}
 }
 
 // TestSyncRequests counts the requests to the registry for a new version: those
