@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
-	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // TestServeOpensNoOtherState shows that a server with keys never decrypts what was sealed for
@@ -65,35 +63,4 @@ func newStateServer(t *testing.T, host, key, config string) (url string) {
 	env := map[string]string{"OKARA_STATE_KEYS": key}
 	url, _, _ = newServerIn(t, env, "--storage", t.TempDir(), "--registry", host, "--config", newFile(t, "okara.hcl", config))
 	return url
-}
-
-// TestServeSealsStates shows that a server with keys stores no unencrypted state, and that an
-// outdated pointer does not hide the newest version.
-func TestServeSealsStates(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	key := newFile(t, "key", strings.Repeat("07", 32))
-	url := newStateServer(t, host, key, "") + "/state/app/prod"
-	send := func(method, body string) string {
-		t.Helper()
-		answer, code := send(t, method, url, "", body)
-		if code != http.StatusOK {
-			t.Fatalf("%s: %d: %s", method, code, answer)
-		}
-		return answer
-	}
-	send(http.MethodPost, stateText("a", 1))
-	send(http.MethodPost, stateText("a", 2))
-	reference := host + "/state/app"
-	if show := mustOkara(t, "state", "show", reference, "-w", "prod", "--json"); !strings.Contains(show, `"encrypted": true`) {
-		t.Errorf("stored in clear: %s", show)
-	}
-	if o := okara(t, "state", "pull", reference, "-w", "prod"); o.code != cli.ExitFailure || o.out != "" {
-		t.Errorf("pull without a key: exit %d", o.code)
-	}
-	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
-	old := must.Get(r.Fetch(t.Context(), "state-prod-v1"))(t)
-	must.Succeed(t, r.PutTag(t.Context(), "state-prod", old))
-	if got := send(http.MethodGet, ""); got != stateText("a", 2) {
-		t.Error("GET gave another state than the newest version")
-	}
 }
