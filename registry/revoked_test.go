@@ -4,6 +4,7 @@ package registry_test
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,7 +28,9 @@ func TestRevokedKeys(t *testing.T) {
 	disguised := artifact.SigningKey{KeyID: own.KeyID, ASCIIArmor: stolen.ASCIIArmor} // the clients read only the key
 	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                         // of the key
 	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
+	var log bytes.Buffer
 	f := newFront(t, func(o *server.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		o.Revoked = must(catalog.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
 	})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
@@ -58,6 +61,9 @@ func TestRevokedKeys(t *testing.T) {
 		if _, err := c.Provider(t.Context(), f.services(t, c).Providers, "example.com", tt.address, "1.0.0", "linux", "amd64"); (err == nil) != (tt.want == http.StatusOK) {
 			t.Errorf("%s: a client says %v", tt.address, err)
 		}
+	}
+	if !strings.Contains(log.String(), "no valid signature") {
+		t.Errorf("the log says nothing: %s", &log)
 	}
 }
 

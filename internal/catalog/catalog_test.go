@@ -5,8 +5,6 @@ package catalog_test
 import (
 	"errors"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -119,30 +116,6 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestWithdrawn yanks a version: it is in no list, and a request for it is refused with
-// the message of the yank, never "not found".
-func TestWithdrawn(t *testing.T) {
-	s := newStore(t, nil)
-	s.module(t, vpc, "1.0.0")
-	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	s.event(t, vpcRepo, evidence.ActionYank, "1.0.0")
-	s.event(t, dnsRepo, evidence.ActionYank, "1.0.0")
-	_, merr := s.version(t.Context(), vpc, "1.0.0")
-	_, perr := s.providerVersion(t.Context(), dns, "1.0.0")
-	for what, err := range map[string]error{"module": merr, "provider": perr} {
-		if _, refused := errors.AsType[*catalog.RefusedError](err); !refused || errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "a test") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	if got := s.listed(t, vpc); len(got) != 0 {
-		t.Errorf("listed: %v", got)
-	}
-	_, err := s.version(t.Context(), vpc, "9.9.9")
-	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrNotFound) {
-		t.Errorf("a version that never was: %v", err)
-	}
-}
-
 // TestChanged publishes through this process: the catalog shows the change at once, with
 // one request for the part that changed.
 //
@@ -170,47 +143,6 @@ func TestChanged(t *testing.T) {
 	})
 	if diff := cmp.Diff(asked, map[string]int{"GET tags": 1, "GET manifest": 1}); diff != "" {
 		t.Errorf("requests for one more entry, got - want +:\n%s", diff)
-	}
-}
-
-// TestOneFetch sends many concurrent requests for a value that is not cached: all wait
-// for the same requests to the registry.
-func TestOneFetch(t *testing.T) {
-	arrived, release := make(chan struct{}, 100), make(chan struct{})
-	hold := &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		arrived <- struct{}{}
-		<-release
-		return next.RoundTrip(r)
-	}}
-	looked := make(chan string, 200)
-	s := newStoreOver(t, hold, func(o *catalog.Options) {
-		o.Watch.Looked = func(kind, result string) { looked <- kind + " " + result }
-	})
-	s.module(t, vpc, "1.0.0")
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			if l, err := s.Versions(t.Context(), must.Fixed(addr.ParseModule(vpc)).Item()); err != nil || len(l.Listed) != 1 {
-				t.Errorf("listed: %v, %v", l, err)
-			}
-		})
-	}
-	<-arrived
-	if s.count.Total() != 1 {
-		t.Errorf("%d requests are under way, want one", s.count.Total())
-	}
-	close(release)
-	all.Wait()
-	if n := s.count.Take(); n["GET tags"] != 1 {
-		t.Errorf("requests of fifty who ask at once: %v", n)
-	}
-	close(looked)
-	seen := map[string]int{}
-	for what := range looked {
-		seen[what]++
-	}
-	if seen["list miss"] != 1 || seen["list miss"]+seen["list coalesced"]+seen["list hit"] != 50 {
-		t.Errorf("look-ups: %v", seen)
 	}
 }
 

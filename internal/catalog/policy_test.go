@@ -72,31 +72,6 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyExpires checks a version that passed again after ten minutes, since trust may
-// have been withdrawn.
-func TestPolicyExpires(t *testing.T) {
-	key := newCosign()
-	s := newStore(t, signed(key))
-	s.module(t, vpc, "1.0.0")
-	s.sign(t, vpcRepo, "1.0.0", key)
-	s.pass(time.Minute)
-	must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
-	n := s.requests(func() {
-		s.pass(5 * time.Minute)
-		must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
-	})
-	if n["GET manifest"] != 0 {
-		t.Errorf("a version is checked again after five minutes: %v", n)
-	}
-	n = s.requests(func() {
-		s.pass(6 * time.Minute)
-		must.Fixed(s.version(t.Context(), vpc, "1.0.0"))
-	})
-	if n["GET manifest"] == 0 { // of the version and of its signatures
-		t.Errorf("a version is not checked again after eleven minutes: %v", n)
-	}
-}
-
 func TestValidateRequire(t *testing.T) {
 	key := newCosign()
 	cosign := trust.Policy{Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}

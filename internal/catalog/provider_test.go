@@ -5,7 +5,6 @@ package catalog_test
 import (
 	"bytes"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/must"
-	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -67,42 +65,6 @@ func TestProviderMoved(t *testing.T) {
 	<-moved // in the background
 	if again := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
 		t.Error("the version is another one once it is known to have moved")
-	}
-}
-
-// TestProviderExtended adds a platform: the tag moves to an index that has all the old
-// packages unchanged, and the new index is served.
-func TestProviderExtended(t *testing.T) {
-	s := newStore(t, nil)
-	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
-	s.provider(t, dns, "1.0.0", depot.ProviderOptions{Extend: true}, "linux_amd64", "darwin_arm64")
-	s.Changed(dnsRepo, "1.0.0")
-	if pv := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0")); len(pv.Platforms) != 2 {
-		t.Errorf("%d platforms, want 2", len(pv.Platforms))
-	}
-}
-
-// TestRevoked serves a version without a revoked key; a version without another signature
-// counts as unsigned.
-func TestRevoked(t *testing.T) {
-	thief := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
-	s := newStore(t, func(o *catalog.Options) {
-		o.Revoked = must.Fixed(catalog.ParseRevokedKeys([]string{strings.ToLower(must.Fixed(thief.Public()).Fingerprint)}))
-	})
-	s.provider(t, dns, "1.0.0", depot.ProviderOptions{SignKey: thief}, "linux_amd64")
-	s.provider(t, dns, "1.1.0", depot.ProviderOptions{AlsoSign: []*signing.Key{thief}}, "linux_amd64")
-	p := must.Fixed(addr.ParseProvider(dns))
-	alone := must.Fixed(s.providerVersion(t.Context(), dns, "1.0.0"))
-	if alone.Installable(p) == nil || len(alone.Meta.Keys) != 0 {
-		t.Errorf("a version of a revoked key is served with %d keys", len(alone.Meta.Keys))
-	}
-	both := must.Fixed(s.providerVersion(t.Context(), dns, "1.1.0"))
-	if err := both.Installable(p); err != nil || len(both.Meta.Keys) != 1 || both.Meta.Keys[0].KeyID == must.Fixed(thief.Public()).ID {
-		t.Errorf("%v, %d keys", err, len(both.Meta.Keys))
-	}
-	if !strings.Contains(s.log.String(), "no valid signature") {
-		t.Errorf("the log says nothing:\n%s", s.log)
 	}
 }
 
