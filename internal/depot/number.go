@@ -4,7 +4,9 @@ package depot
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -114,11 +116,16 @@ func (l *Listing) publishedBefore(a, b addr.Version) bool {
 	return a.Compare(b) < 0
 }
 
-// fixedContent returns what must never change in a version: a module's tar, or the
-// zip of each platform of a provider. It is empty if that is not recorded.
+// fixedContent returns what must never change in a version: a module's tar and the
+// folder in it that is installed, or the zip of each platform of a provider. It is
+// empty if that is not recorded.
 func fixedContent(m oci.Manifest) []string {
 	if module, err := artifact.ParseModule(m); err == nil {
-		return strings.Fields(module.ContentDigest)
+		content := strings.Fields(module.ContentDigest)
+		if len(content) == recordsNoFolder {
+			content = append(content, "//"+url.PathEscape(module.Annotations[artifact.AnnModulePath]))
+		}
+		return content
 	}
 	index, err := artifact.ParseProviderIndex(m)
 	if err != nil {
@@ -130,6 +137,10 @@ func fixedContent(m oci.Manifest) []string {
 	}
 	return parts
 }
+
+// recordsNoFolder is how long the content of a module is in records from before
+// 0.1.0, which do not tell the folder.
+const recordsNoFolder = 1
 
 // hasContentOf reports whether two manifests of a version lead to the same
 // files, as they are stored: they differ in what is said about them.
@@ -199,10 +210,22 @@ func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifes
 // was returns what is recorded of a version whose tag is gone, as the event that
 // removed it; nil if nothing is.
 func (l *Listing) was(ctx context.Context, v addr.Version) (*evidence.StatusEvent, error) {
-	if e := l.lastRemoval(v); e != nil {
-		return e, nil
+	was := l.lastRemoval(v)
+	var err error
+	if was == nil {
+		was, err = l.readTime(ctx, v)
 	}
-	return l.readTime(ctx, v)
+	if err != nil || was == nil || l.Kind != addr.KindModule || len(was.Content) != recordsNoFolder {
+		return was, err
+	}
+	full := *was
+	m, err := l.Repository.Fetch(ctx, was.Subject.String())
+	if err == nil {
+		full.Content = fixedContent(m)
+	} else if errors.Is(err, oci.ErrNotFound) {
+		err = nil
+	}
+	return &full, err
 }
 
 // checkDuplicate returns the conflict if another version has the number of v.

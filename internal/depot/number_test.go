@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -108,6 +110,46 @@ func TestANumberWhoseTagIsGone(t *testing.T) {
 					t.Errorf("the same content: %v", err)
 				}
 			})
+		}
+	}
+}
+
+// TestTheFolderIsContent publishes one tree with its modules in turn: the folder
+// that is installed belongs to what a number names. An older record does not name
+// it, and the manifest does, until the registry has freed it.
+func TestTheFolderIsContent(t *testing.T) {
+	tree := fstest.MapFS{"main.tf": {}, "modules/one/main.tf": {}, "modules/two/main.tf": {}}
+	for _, first := range []string{"", "modules/one"} {
+		for _, record := range []string{"a time", "a removal", "an older removal", "an older removal, and gone"} {
+			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+			publish := func(dir string) (depot.Published, error) {
+				return d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.2.3"), depot.ModuleOptions{Dir: dir, Annotations: map[string]string{artifact.AnnModulePath: dir}})
+			}
+			m := depottest.MustFetch(t, r, must.Get(publish(first))(t).Digest)
+			e := evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.3", Subject: m.Digest, Content: []string{must.Get(artifact.ParseModule(m))(t).ContentDigest}, Time: time.Now()}
+			switch {
+			case record == "a removal":
+				must.GetBoth(d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", DeleteTag: true}))(t)
+			case record != "a time":
+				must.Get(evidence.PutStatusEvent(t.Context(), r, e))(t)
+			}
+			if record != "a time" {
+				must.Get(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionUnyank, Version: "1.2.3", Time: time.Now().Add(time.Second)}))(t)
+			}
+			if err := r.Untag(t.Context(), "1.2.3"); err != nil && !errors.Is(err, oci.ErrNotFound) {
+				t.Fatal(err)
+			}
+			isKnown := record != "an older removal, and gone"
+			if !isKnown {
+				must.Succeed(t, r.Delete(t.Context(), m.Descriptor))
+			}
+			if _, err := publish("modules/two"); errors.Is(err, oci.ErrExists) != isKnown || err != nil && !isKnown {
+				t.Errorf("%q after %s: another folder: %v", first, record, err)
+			}
+			if _, err := publish(first); isKnown && err != nil {
+				t.Errorf("%q after %s: the same folder: %v", first, record, err)
+			}
 		}
 	}
 }

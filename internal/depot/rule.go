@@ -172,7 +172,11 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 		was.Subject = named.Digest
 		was.Content = fixedContent(named)
 	}
-	if says.Subject != was.Subject || len(says.Content) > 0 && !slices.Equal(says.Content, was.Content) {
+	content := was.Content
+	if it.Kind == addr.KindModule && len(says.Content) == recordsNoFolder && len(content) > 0 { // by an older okara
+		content = content[:recordsNoFolder]
+	}
+	if says.Subject != was.Subject || len(says.Content) > 0 && !slices.Equal(says.Content, content) {
 		return refusedError(tag + " does not say what " + v.Tag() + " names or named")
 	}
 	return nil

@@ -148,7 +148,7 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", other, "does not say what 1.0.0 names")
 	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", mark(first, module.ContentDigest), "")
 	put(depottest.ModuleRepo, recorded, mark(other, second.ContentDigest), "is a record")
-	if err := errors.Join(event("1.0.0", other, second.ContentDigest), event("1.0.0", first, second.ContentDigest)); strings.Count(err.Error(), "does not say what 1.0.0 names") != 2 {
+	if err := errors.Join(event("1.0.0", other, second.ContentDigest), event("1.0.0", first, second.ContentDigest), event("1.0.0", first, module.ContentDigest+" //modules")); strings.Count(err.Error(), "does not say what 1.0.0 names") != 3 {
 		t.Errorf("events that are not true: %v", err)
 	}
 
