@@ -4,6 +4,9 @@ package e2e_test
 
 import (
 	"context"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -195,6 +198,34 @@ func TestCloudRunIsolation(t *testing.T) {
 	}
 }
 
+// refuseProviderOfState: who may write a state cannot have a run execute a provider that the
+// configuration does not require.
+func (c *cloud) refuseProviderOfState(client *tfe.Client, w *tfe.Workspace, registry, at string) {
+	c.t.Helper()
+	c.set.newKey(c.t)
+	if out, err := exec.Command(c.set.okara, "publish", "provider", c.set.dist, "acme/time", "0.14.2", "--sign-key", c.set.key, "--registry", registry).CombinedOutput(); err != nil {
+		c.t.Fatalf("publish: %v\n%s", err, out)
+	}
+	ctx := c.t.Context()
+	must(client.Workspaces.Lock(ctx, w.ID, tfe.WorkspaceLockOptions{}))(c.t)
+	now := must(client.StateVersions.ReadCurrent(ctx, w.ID))(c.t)
+	var state map[string]any
+	succeed(c.t, json.Unmarshal(must(client.StateVersions.Download(ctx, now.DownloadURL))(c.t), &state))
+	state["serial"] = now.Serial + 1
+	state["resources"] = append(state["resources"].([]any), map[string]any{
+		"mode": "managed", "type": "time_static", "name": "x", "provider": fmt.Sprintf("provider[%q]", at+"/acme/time"),
+		"instances": []any{map[string]any{"schema_version": 0, "attributes": map[string]any{"id": "2030-01-01T00:00:00Z"}}},
+	})
+	b := must(json.Marshal(state))(c.t)
+	must(client.StateVersions.Create(ctx, w.ID, tfe.StateVersionCreateOptions{
+		MD5: new(fmt.Sprintf("%x", md5.Sum(b))), Serial: new(now.Serial + 1), Lineage: new(state["lineage"].(string)), State: new(base64.StdEncoding.EncodeToString(b)),
+	}))(c.t)
+	must(client.Workspaces.Unlock(ctx, w.ID))(c.t)
+	if out, err := c.run("app", at, "plan", "-no-color"); err == nil || !strings.Contains(out, "the state needs a provider that the configuration does not require") {
+		c.t.Errorf("a run with a provider that only the state names: %v\n%s", err, out)
+	}
+}
+
 // TestCloudRunVariables gives a run the variables of its workspace and of its variable sets,
 // made in the same way as by the provider hashicorp/tfe. Sensitive values are in no answer,
 // log or audit record.
@@ -203,7 +234,8 @@ func TestCloudRunVariables(t *testing.T) { eachTool(t, testCloudRunVariables) }
 func testCloudRunVariables(t *testing.T, c *cloud) {
 	c.sealed = true
 	at := freeAddress(t)
-	server := c.serveRuns("one", c.registry(), at, wrapped)
+	registry := c.registry()
+	server := c.serveRuns("one", registry, at, wrapped)
 	leads(t, at)
 	client := must(tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: runnerToken}))(t)
 	ctx := t.Context()
@@ -263,6 +295,7 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 	if log := server.log.String(); strings.Contains(log, hidden) || strings.Contains(log, sealed) {
 		t.Error("the log of the server has a secret")
 	}
+	c.refuseProviderOfState(client, made, registry, at)
 }
 
 // TestCloudRunDecided cancels, confirms and discards a waiting run at once: one decision

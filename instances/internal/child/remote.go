@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -45,17 +46,62 @@ func runShown(ctx context.Context, c *child, p prepared, out, errs io.Writer, ar
 	return code, err
 }
 
-// initUpload fetches modules and providers. Its output is shown only if it fails.
+// initUpload fetches modules and the providers that the configuration requires or its lock file
+// names. Whoever may write the state alone must not choose programs that the run executes, so
+// a state that needs other providers is refused. The output is shown only if it fails.
 func initUpload(ctx context.Context, c *child, p prepared) error {
+	lock := path.Join(sandbox.Tool, p.module, lockFileName)
+	given, _ := c.dir.Read(lock, records.MaxLockFile) // one that cannot be read fails in the tool
 	hidden := &lastLines{log: io.Discard, keep: 64 << 10}
-	if _, err := runShown(ctx, c, p, hidden, hidden, append([]string{"init", "-input=false", "-no-color"}, remoteValueFlags(c)...), 0); err != nil {
-		_, _ = c.log.Write(hidden.tail) // the output is only in memory
+	initWith := func(flag string) error {
+		_, err := runShown(ctx, c, p, hidden, hidden, append([]string{"init", "-input=false", "-no-color", flag}, remoteValueFlags(c)...), 0)
 		return err
 	}
-	if b, err := c.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile); err == nil {
+	err := initWith("-backend=false") // without the state
+	if err == nil {
+		err = keepLocked(c, lock, given)
+	}
+	if err == nil {
+		hidden.tail = nil
+		err = initWith("-lockfile=readonly")
+	}
+	if err != nil {
+		_, _ = c.log.Write(hidden.tail) // the output is only in memory
+		if strings.Contains(string(hidden.tail), lockDiffers) {
+			err = &toolError{"the state needs a provider that the configuration does not require"}
+			c.log.logLine("okara: %v\nhint: name it in required_providers until its last resource is gone", err)
+		}
+		return err
+	}
+	if b, err := c.dir.Read(lock, records.MaxLockFile); err == nil {
 		fillPackages(ctx, c, b)
 	}
 	return c.Order.CheckScratch(c.dir)
+}
+
+// keepLocked puts back the entries of the uploaded lock file that the tool removed, since only
+// the state needs them.
+func keepLocked(c *child, name string, given []byte) error {
+	now, err := c.dir.Read(name, records.MaxLockFile)
+	if len(given) == 0 || err != nil {
+		return nil // no providers, or nothing that was removed
+	}
+	before, err := lockfile.Parse(lockFileName, given)
+	if err != nil {
+		return err
+	}
+	file, err := lockfile.Parse(lockFileName, now)
+	if err != nil {
+		return err
+	}
+	removed := slices.DeleteFunc(before.Providers, func(p lockfile.Provider) bool {
+		_, ok := file.Find(p.Address)
+		return ok
+	})
+	if len(removed) == 0 {
+		return nil
+	}
+	return c.dir.Put(name, file.With(removed))
 }
 
 // remoteValueFlags gives the variables of the workspace to a command that evaluates the

@@ -193,8 +193,12 @@ func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 }
 
 // Give makes a new file in [Given] for the tool, replacing whatever is there.
-func (w *Workdir) Give(name string, content []byte) (err error) {
-	name = path.Join(Given, name)
+func (w *Workdir) Give(name string, content []byte) error {
+	return w.Put(path.Join(Given, name), content)
+}
+
+// Put makes a new file for the tool, replacing whatever is there.
+func (w *Workdir) Put(name string, content []byte) (err error) {
 	if err := w.checkStraight(name); err != nil {
 		return err
 	}
