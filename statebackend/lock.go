@@ -440,28 +440,30 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 
 // Release ends a lock for its owner, with all claims that other processes made under
 // its id: cleanly if this process won it and wrote above them, else by force. A lock
-// without remaining claims counts as released. If another client holds the workspace,
-// that is an error, a [*LockedError], only if this process had not won the lock.
-func (s *Store) Release(ctx context.Context, workspace, id string) error {
+// without remaining claims counts as released; ended reports whether there were some. If
+// another client holds the workspace, that is an error, a [*LockedError], only if this
+// process had not won the lock.
+func (s *Store) Release(ctx context.Context, workspace, id string) (ended bool, err error) {
 	l, mine := s.Holding(workspace, id)
 	sealed := int64(0)
 	if mine {
 		if err := l.checkCaller(ctx); err != nil {
-			return err
+			return false, err
 		}
 		sealed, _ = l.sealedBelow()
 		if err := l.unlock(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
-	_, err := endLock(ctx, s, workspace, id, sealed, true)
+	_, err = endLock(ctx, s, workspace, id, sealed, true)
+	ended = mine || err == nil
 	if _, locked := errors.AsType[*LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
 		err = nil
 	}
 	if err == nil {
 		s.locks.rememberEnded(workspace, id, s.o.Now())
 	}
-	return err
+	return ended, err
 }
 
 // Latest is [Lock.Head], read again with one request: a process that took the lock

@@ -42,7 +42,7 @@ func TestResumeBesideDanglingClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustPut(t, l, []byte("2"))
-		if err := b.Release(t.Context(), "prod", "a"); err != nil {
+		if _, err := b.Release(t.Context(), "prod", "a"); err != nil {
 			t.Error(err)
 		}
 		mustUnlock(t, mustLock(t, a, "prod", "next"))
@@ -188,7 +188,7 @@ func TestLateSeal(t *testing.T) {
 			t.Errorf("read %q", got)
 		}
 		mustPut(t, late, []byte("3"))
-		if err := b.Release(t.Context(), "prod", "a"); err != nil {
+		if _, err := b.Release(t.Context(), "prod", "a"); err != nil {
 			t.Error(err)
 		}
 		next := mustLock(t, first, "prod", "next")

@@ -388,6 +388,12 @@ func TestClaimThroughDoors(t *testing.T) {
 		if got := send("bob", "UNLOCK", "", `{"ID":"`+id+`"}`); got != http.StatusOK { // as force-unlock sends it
 			t.Errorf("restarted %v: force-unlock is %d", restarted, got)
 		}
+		u.took()
+		if got := send("anna", "UNLOCK", "", full); got != http.StatusOK {
+			t.Errorf("restarted %v: the end of a lock that has ended is %d", restarted, got)
+		} else if got := u.took(); got != "" {
+			t.Errorf("restarted %v: the end of a lock that has ended is recorded as %q", restarted, got)
+		}
 		if err := put(9)(t.Context(), l); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("restarted %v: a write after the end: %v", restarted, err)
 		}
@@ -538,6 +544,16 @@ func TestActsOfPublication(t *testing.T) {
 		time.Sleep(actTime + time.Second)
 		if got := u.took(); got != "bob push app tag okara-probe-left" {
 			t.Errorf("a probe that is left is %q", got)
+		}
+		for _, tag := range []string{"okara-probe-left", "state-dev-v7"} { // of what was recorded, or is no probe by its tag
+			must.Succeed(t, u.open("bob", "state/app").PutTag(ctx, tag, m))
+			time.Sleep(actTime + time.Second)
+			u.took()
+			must.Succeed(t, u.open("bob", "state/app").Untag(ctx, tag))
+			time.Sleep(actTime + time.Second)
+			if got := u.took(); !strings.HasPrefix(got, "bob ") {
+				t.Errorf("the end of %s is %q", tag, got)
+			}
 		}
 	})
 }

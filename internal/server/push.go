@@ -270,12 +270,9 @@ func (p *push) recordChange(rec *httpserve.Response) {
 	}
 	m, read := p.storedManifest(c)
 	switch {
-	case read && p.isProbe(m):
-		if p.delete {
-			p.f.o.acts.undoMark(p.placeIn("probe"), c.Digest)
-		} else {
-			p.f.o.acts.noteStep(p.placeIn("probe"), p.writeChange, c)
-		}
+	case read && p.isProbe(m) && !p.delete:
+		p.f.o.acts.noteStep(p.placeIn("probe"), p.writeChange, c)
+	case read && p.isProbe(m) && (p.f.o.acts.undoMark(p.placeIn("probe"), c.Digest) || byDigest):
 	case format.IsVerdictTag(p.reference) && !p.delete:
 		c.Action = "examine"
 		c.Detail = ""
@@ -314,7 +311,7 @@ func (p *push) isProbe(m oci.Manifest) bool {
 		return false
 	}
 	t, ok := format.ParseStateTag(p.reference)
-	return p.delete || strings.Contains(p.reference, ":") || strings.HasPrefix(p.reference, probe.ProbePrefix) || ok && t.Fragment == format.ProbeFragment
+	return strings.Contains(p.reference, ":") || strings.HasPrefix(p.reference, probe.ProbePrefix) || ok && t.Fragment == format.ProbeFragment
 }
 
 // recordVersion records a change of modules, providers and templates.

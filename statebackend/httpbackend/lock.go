@@ -60,8 +60,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 // workspace, an earlier request whose answer was lost has ended it, since no tool locks
 // twice under one UUID: the run gets a success.
 func (s *Server) release(ctx context.Context, t target, id string) error {
-	err := t.store.Release(ctx, t.workspace, id)
-	if err == nil {
+	ended, err := t.store.Release(ctx, t.workspace, id)
+	if err == nil && ended {
 		s.noteChange(Change{Action: "unlock", Lock: id})
 	}
 	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && !errors.Is(err, statebackend.ErrAnother) && uuid.Validate(id) == nil {

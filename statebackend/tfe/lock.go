@@ -201,7 +201,7 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h 
 	}
 	defer s.locker.recent.forget(p)
 	id := lockIDOf(h, g.Caller)
-	err = at.store.Release(r.Context(), at.workspace, id)
+	ended, err := at.store.Release(r.Context(), at.workspace, id)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
 		if h == "" {
 			return conflictError("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
@@ -211,7 +211,9 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h 
 	if err != nil {
 		return err
 	}
-	g.Record(p.String(), access.Change{Action: "unlock", Lock: id, Status: http.StatusOK})
+	if ended {
+		g.Record(p.String(), access.Change{Action: "unlock", Lock: id, Status: http.StatusOK})
+	}
 	return s.answerLock(w, r, p, h, g, nil)
 }
 
