@@ -16,26 +16,31 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// LostParts returns those parts of a version that the registry does not have:
-// manifests of an index, the zips of a provider, layers of an image. It sends one
-// HEAD for each part.
+// LostParts returns those parts of a version that the registry does not have. It
+// sends one HEAD for each part.
 func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descriptor, error) {
-	if provider, err := artifact.ParseProviderIndex(root); err == nil {
-		return lostOf(ctx, r, provider)
-	}
-	if index, err := root.Index(); err == nil {
-		return findMissing(ctx, r, index.Manifests, nil)
-	}
-	image, err := root.Image()
+	manifests, blobs, err := partsOf(root)
 	if err != nil {
 		return nil, err
 	}
-	return findMissing(ctx, r, nil, image.Layers)
+	return findMissing(ctx, r, manifests, withoutInlined(blobs))
 }
 
-// lostOf is LostParts for a provider.
-func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]oci.Descriptor, error) {
-	var manifests, blobs []oci.Descriptor
+// partsOf returns what a version leads to: manifests of an index, the zips and
+// the metadata of a provider, layers of an image.
+func partsOf(root oci.Manifest) (manifests, blobs []oci.Descriptor, err error) {
+	if provider, err := artifact.ParseProviderIndex(root); err == nil {
+		manifests, blobs = providerParts(provider)
+		return manifests, blobs, nil
+	}
+	if index, err := root.Index(); err == nil {
+		return index.Manifests, nil, nil
+	}
+	image, err := root.Image()
+	return nil, image.Layers, err
+}
+
+func providerParts(stored artifact.ProviderIndex) (manifests, blobs []oci.Descriptor) {
 	for _, p := range stored.Platforms {
 		if manifests = append(manifests, p.Manifest); p.Zh != "" {
 			blobs = append(blobs, oci.Descriptor{MediaType: artifact.MediaZip, Digest: digestOf(p.Zh), Size: p.Size})
@@ -44,10 +49,21 @@ func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]
 	if m := stored.Metadata; m != nil {
 		manifests = append(manifests, *m)
 		if image, err := (oci.Manifest{Descriptor: *m, Bytes: m.Data}).Image(); err == nil {
-			blobs = append(blobs, slices.DeleteFunc(image.Layers, func(d oci.Descriptor) bool { return d.Data != nil })...)
+			blobs = append(blobs, image.Layers...)
 		}
 	}
-	return findMissing(ctx, r, manifests, blobs)
+	return manifests, blobs
+}
+
+// withoutInlined returns the blobs that are not repeated in their descriptors.
+func withoutInlined(blobs []oci.Descriptor) []oci.Descriptor {
+	return slices.DeleteFunc(slices.Clone(blobs), func(d oci.Descriptor) bool { return d.Data != nil })
+}
+
+// lostOf is LostParts for a provider.
+func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]oci.Descriptor, error) {
+	manifests, blobs := providerParts(stored)
+	return findMissing(ctx, r, manifests, withoutInlined(blobs))
 }
 
 // findMissing returns the manifests and blobs that are missing.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"mime"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -198,8 +199,8 @@ func recordOf(tag string, m oci.Manifest) (v addr.Version, says evidence.StatusE
 	return v, says, ok && isRecord
 }
 
-// AllowDelete returns why a tag, or a manifest with all of its tags, may not be
-// deleted, "" if it may.
+// AllowDelete returns why a tag, a blob, or a manifest with all of its tags, may not
+// be deleted, "" if it may.
 func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error) {
 	repo, err := r.Depot.Repo(repository)
 	if err != nil {
@@ -215,16 +216,42 @@ func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference str
 			continue
 		}
 		m, err := repo.Fetch(ctx, tag)
+		isPart := false
+		if err == nil {
+			isPart, err = hasPart(ctx, repo, m, reference)
+		}
 		switch {
-		case errors.Is(err, oci.ErrNotFound), err == nil && isDigest(reference) && m.Digest.String() != reference:
+		case errors.Is(err, oci.ErrNotFound):
 			continue
 		case err != nil:
 			return "", err
+		case isPart:
+			return "it is part of " + tag + "; what `okara yank --delete-tag` removed is freed by the next garbage collection", nil
+		case isDigest(reference) && m.Digest.String() != reference:
+			continue
 		case !l.isDeletable(tag, m):
 			return tag + " is a version, or the record of one; `okara yank --delete-tag` records what a version is and deletes its tag", nil
 		}
 	}
 	return "", nil
+}
+
+// hasPart reports whether a manifest leads to another one, or to a blob.
+func hasPart(ctx context.Context, r *oci.Repo, m oci.Manifest, reference string) (bool, error) {
+	manifests, blobs, err := partsOf(m)
+	if err != nil {
+		return false, nil // a damaged one leads nowhere
+	}
+	if provider, err := artifact.ParseProviderIndex(m); err == nil && provider.Metadata != nil && provider.Metadata.Data == nil {
+		metadata, err := r.Fetch(ctx, provider.Metadata.Digest.String())
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return false, err
+		}
+		image, _ := metadata.Image() // without layers if it is lost
+		blobs = append(blobs, image.Layers...)
+	}
+	parts := append(slices.Concat(manifests, blobs), artifact.EmptyConfig())
+	return slices.ContainsFunc(parts, func(d oci.Descriptor) bool { return d.Digest.String() == reference }), nil
 }
 
 // isDeletable reports whether it remains known what a version named when a tag
@@ -239,20 +266,18 @@ func (l *Listing) isDeletable(tag string, m oci.Manifest) bool {
 }
 
 // addsPlatforms reports whether an index has every platform of the one before,
-// unchanged.
+// unchanged, and SHA256SUMS if that has.
 func addsPlatforms(before, next oci.Manifest) bool {
 	old, err := artifact.ParseProviderIndex(before)
 	if err != nil {
 		return false
 	}
 	grown, err := artifact.ParseProviderIndex(next)
-	return err == nil && keepsPlatforms(old, grown) && slices.Equal(old.Protocols, grown.Protocols)
+	return err == nil && keepsPlatforms(old, grown) && slices.Equal(old.Protocols, grown.Protocols) && (old.Metadata == nil || grown.Metadata != nil)
 }
 
 func keepsPlatforms(old, grown artifact.ProviderIndex) bool {
 	return len(old.Platforms) > 0 && !slices.ContainsFunc(old.Platforms, func(had artifact.ProviderPlatform) bool {
-		return !slices.ContainsFunc(grown.Platforms, func(has artifact.ProviderPlatform) bool {
-			return has.Platform == had.Platform && has.Manifest.Digest == had.Manifest.Digest
-		})
+		return !slices.ContainsFunc(grown.Platforms, func(has artifact.ProviderPlatform) bool { return reflect.DeepEqual(has, had) })
 	})
 }

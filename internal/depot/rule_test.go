@@ -4,6 +4,7 @@ package depot_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -193,5 +194,39 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	more.Zh = strings.Repeat("0", 64)
 	index.Platforms = append(index.Platforms, more)
 	metadata := depottest.MustFetch(t, providers, index.Metadata.Digest.String())
+	stored := must.Get(depottest.MustFetch(t, providers, out.Digest).Index())(t)
+	metadataImage := must.Get(metadata.Image())(t)
+
+	// A version keeps its parts, until its tag is gone.
+	parts := []string{"manifests/" + metadata.Digest.String(), "manifests/" + stored.Manifests[0].Digest.String(), "blobs/sha256:" + index.Platforms[0].Zh, "blobs/" + oci.EmptyBlob().Digest.String()}
+	for _, layer := range metadataImage.Layers {
+		parts = append(parts, "blobs/"+layer.Digest.String())
+	}
+	deletePart := func(part string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/v2/"+depottest.ProviderRepo+"/"+part, nil))
+		return w.Code
+	}
+	for _, part := range parts {
+		if code := deletePart(part); code != http.StatusConflict {
+			t.Errorf("DELETE %s: %d", part, code)
+		}
+	}
+	lacking := stored
+	lacking.Manifests = slices.DeleteFunc(slices.Clone(stored.Manifests), func(d oci.Descriptor) bool { return d.Digest == metadata.Digest })
+	put(depottest.ProviderRepo, "1.2.3", must.Get(oci.NewIndex(lacking))(t), "is already published")
+	lying := stored
+	lying.Manifests = slices.Clone(stored.Manifests)
+	lying.Manifests[0].Annotations = maps.Clone(lying.Manifests[0].Annotations)
+	for key, value := range lying.Manifests[0].Annotations {
+		if strings.HasPrefix(value, "h1:") {
+			lying.Manifests[0].Annotations[key] = "h1:" + strings.Repeat("A", 43) + "="
+		}
+	}
+	put(depottest.ProviderRepo, "1.2.3", must.Get(oci.NewIndex(lying))(t), "is already published")
 	put(depottest.ProviderRepo, "1.2.3", must.Get(artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, metadata))(t), "not proved to be its content")
+	must.GetBoth(d.Announce(ctx, depottest.DNS().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", DeleteTag: true}))(t)
+	if code := deletePart(parts[0]); code != http.StatusAccepted {
+		t.Errorf("DELETE of what no tag leads to: %d", code)
+	}
 }

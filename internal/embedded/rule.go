@@ -18,16 +18,17 @@ import (
 // TagRule decides which manifests may be written under a tag, and deleted.
 type TagRule interface {
 	// Guards reports whether the rule is about a reference: a tag, or the digest of
-	// a manifest. All others may be written and deleted.
+	// a manifest or blob. All others may be written and deleted.
 	Guards(repository, reference string) bool
 	// Allow returns why the manifest may not be written under the tag, for the
 	// client; "" if it may. It may read the registry.
 	Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error)
-	// AllowDelete is Allow for a DELETE. That of a digest deletes all of its tags.
+	// AllowDelete is Allow for a DELETE. That of a manifest's digest deletes all of
+	// its tags.
 	AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error)
 }
 
-// ruled asks a rule before a manifest is written or deleted. No other of the
+// ruled asks a rule before a manifest is written, or it or a blob deleted. No other of the
 // repository is in between.
 type ruled struct {
 	http.Handler
@@ -38,8 +39,9 @@ type ruled struct {
 
 func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	repository := RepositoryOf(r.URL.Path)
-	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
-	if !ok || r.Method != http.MethodPut && r.Method != http.MethodDelete || !h.rule.Guards(repository, reference) {
+	kind, reference, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+repository+"/"), "/")
+	isRuled := kind == "manifests" && (r.Method == http.MethodPut || r.Method == http.MethodDelete) || kind == "blobs" && r.Method == http.MethodDelete
+	if !isRuled || !h.rule.Guards(repository, reference) {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
