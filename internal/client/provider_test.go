@@ -25,7 +25,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // newRelease returns a folder with a package for each platform.
@@ -161,32 +160,5 @@ func TestProviderCut(t *testing.T) {
 	const cut = 3 // files in transit, which may have arrived without an answer
 	if n := len(first) + len(second); n < len(platforms)+2-cut || n > len(platforms)+2 {
 		t.Errorf("first %v, then %v", first, second)
-	}
-}
-
-// TestChanges signs, deprecates and yanks a published version.
-func TestChanges(t *testing.T) {
-	s := newServer(t, nil)
-	c := s.client(nil)
-	m := module("1.0.0")
-	out := must.Fixed(c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, m, depot.ModuleOptions{}))
-	key := must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	if d, err := c.SignCosign(t.Context(), client.ModulePath(m.Module), m.Version, key); err != nil || d.Validate() != nil {
-		t.Errorf("sign: %q, %v", d, err)
-	}
-	repo := must.Get(oci.OpenRepo(out.Repository, oci.Options{PlainHTTP: true}))(t)
-	subject := must.Fixed(repo.Resolve(t.Context(), "1.0.0"))
-	list := must.Fixed(evidence.ReadCosignSignatures(t.Context(), repo, subject.Digest))
-	if len(list) != 1 || signing.VerifyECDSA(&key.PublicKey, list[0].Payload, list[0].Signature) != nil || list[0].Names(repo.Name(), subject.Digest) != nil {
-		t.Errorf("signatures %+v", list)
-	}
-	an := depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "leaks"}
-	tag, err := c.Announce(t.Context(), client.ModulePath(m.Module), an)
-	if err != nil || !evidence.IsStatusTag(tag) {
-		t.Errorf("yank: %q, %v", tag, err)
-	}
-	an.Version = "9.0.0"
-	if _, err := c.Announce(t.Context(), client.ModulePath(m.Module), an); !errors.Is(err, oci.ErrNotFound) {
-		t.Errorf("no such version: %v", err)
 	}
 }
