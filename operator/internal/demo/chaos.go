@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -177,20 +176,15 @@ func (s *storm) pickHarm() (string, func(context.Context) error) {
 }
 
 func (s *storm) killOperator(context.Context) error {
-	s.operator.kill()
+	s.operator.Kill()
 	time.Sleep(time.Duration(rand.IntN(2000)) * time.Millisecond)
 	return s.startOperator()
 }
 
-func (s *storm) killRegistry(context.Context) error {
-	for _, p := range slices.Backward(s.processes) {
-		if strings.HasPrefix(p.name, "registry ") {
-			p.kill()
-			break
-		}
-	}
+func (s *storm) killRegistry(context.Context) (err error) {
+	s.registry.Kill()
 	time.Sleep(time.Duration(rand.IntN(4000)) * time.Millisecond)
-	_, err := s.serveAt(s.front, "registry", s.frontFlags...)
+	s.registry, err = s.serveRegistry(s.front, "registry", s.frontFlags...)
 	return err
 }
 

@@ -118,6 +118,6 @@ func (w *world) startOperator() (err error) {
 		"run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front, "--front-end", "okara.test",
 		"--allow-origin", w.origin, "--lease", w.lease, "--metrics-address", w.metrics, "--health-address", "0",
 	}
-	w.operator, err = w.startProgram("operator", "okara-operator", append(args, w.runs...)...)
+	w.operator, err = w.startProgram("okara-operator", append(args, w.runs...)...)
 	return err
 }

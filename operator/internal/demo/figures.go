@@ -68,7 +68,7 @@ type counts struct {
 func (f *fleet) readCounts(ctx context.Context) (counts, error) {
 	own, err1 := scrapePage(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
 	registry, err2 := scrapePage(ctx, http.DefaultClient, "http://"+f.front+"/metrics")
-	origin, err3 := scrapePage(ctx, http.DefaultClient, "http://"+f.origins+"/metrics")
+	origin, err3 := scrapePage(ctx, http.DefaultClient, "http://"+f.origin+"/metrics")
 	kube, err4 := rest.HTTPClientFor(f.admin)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return counts{}, err

@@ -34,7 +34,6 @@ type fleet struct {
 	releases int // versions of each Module
 	client   client.Client
 	set      *kubernetes.Clientset
-	origins  string // HOST:PORT of the registry that the Modules copy from
 	cloud    *cloud
 	pause    time.Duration // of the cloud
 	user     string        // creates the Instances
@@ -103,7 +102,7 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 	if f.client, err = newClient(f.admin); err != nil {
 		return err
 	}
-	if f.origins, err = f.serveRegistry("origin", "--no-ui"); err != nil {
+	if _, err = f.serveRegistry(f.origin, "origin", "--no-ui"); err != nil {
 		return err
 	}
 	config, err := f.frontConfig(ctx)
@@ -111,16 +110,15 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	f.frontFlags = []string{"--no-ui", "--anonymous-write", "--config", config}
-	if f.front, err = f.serveRegistry("registry", f.frontFlags...); err != nil {
+	if f.registry, err = f.serveRegistry(f.front, "registry", f.frontFlags...); err != nil {
 		return err
 	}
-	f.origin = f.origins
 	for n := range f.releases {
 		text := fmt.Sprintf("variable \"cidr\" {\n  default = \"10.%d.0.0/16\"\n}\n", n)
 		if err := os.WriteFile(f.joinPath("app", "main.tf"), []byte(text), 0o600); err != nil {
 			return err
 		}
-		if err := f.runProgram(ctx, "okara", "publish", "module", f.joinPath("app"), "net/vpc/aws", fmt.Sprintf("1.%d.0", n), "--registry", f.origins, "--quiet"); err != nil {
+		if err := f.runProgram(ctx, "okara", "publish", "module", f.joinPath("app"), "net/vpc/aws", fmt.Sprintf("1.%d.0", n), "--registry", f.origin, "--quiet"); err != nil {
 			return err
 		}
 	}
@@ -141,7 +139,7 @@ func (f *fleet) fill(ctx context.Context) error {
 		ns := f.namespace(n)
 		m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", n), Namespace: ns}}
 		m.Spec.Address = fmt.Sprintf("%s/m%d/aws", ns, n)
-		m.Spec.Source = "oci://" + f.origins + "/modules/net/vpc/aws"
+		m.Spec.Source = "oci://" + f.origin + "/modules/net/vpc/aws"
 		return f.client.Create(ctx, m)
 	}); err != nil {
 		return err

@@ -6,12 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -31,15 +30,16 @@ type world struct {
 	kubeconfig string // of the operator
 	origin     string // HOST:PORT of the registry that Modules copy from
 	front      string // HOST:PORT of the registry and its front-end
-	operator   *process
+	registry   *rig.Process
+	operator   *rig.Process
 	lease      string   // duration of the operator's lease
 	metrics    string   // HOST:PORT of the operator's metrics
 	runs       []string // flags of an operator that runs modules
-	processes  []*process
+	processes  []*rig.Process
 }
 
 func newWorld() (*world, error) {
-	metrics, err := rig.FreeAddress()
+	free, err := rig.FreeAddresses(3)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func newWorld() (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{root: rig.Root(), dir: dir, remove: remove, lease: "5s", metrics: metrics}
+	w := &world{root: rig.Root(), dir: dir, remove: remove, lease: "5s", origin: free[0], front: free[1], metrics: free[2]}
 	for _, d := range []string{"home", "app", "tmp"} {
 		if err := os.Mkdir(w.joinPath(d), 0o700); err != nil {
 			return nil, errors.Join(err, remove())
@@ -66,84 +66,41 @@ func (w *world) programEnv() []string {
 		"TMPDIR="+w.joinPath("tmp"), "OKARA_REGISTRY=", "KUBECONFIG=")
 }
 
-// program returns the path at which make has put a program.
-func (w *world) program(name string) string {
-	return filepath.Join(w.root, "bin", name)
-}
-
 // runProgram runs a program to its end and prints its command line and output.
 func (w *world) runProgram(ctx context.Context, name string, args ...string) error {
 	fmt.Println("$", name, strings.ReplaceAll(strings.Join(args, " "), w.dir+"/", ""))
-	cmd := exec.CommandContext(ctx, w.program(name), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(w.root, "bin", name), args...)
 	cmd.Env = w.programEnv()
 	cmd.Stdout = os.Stdout
 	cmd.Stderr = os.Stderr
 	return cmd.Run()
 }
 
-// process is a program that runs until it is stopped.
-type process struct {
-	name string
-	cmd  *exec.Cmd
-	log  string
+// startProgram starts a program that make has built, which runs until it is killed.
+func (w *world) startProgram(name string, args ...string) (*rig.Process, error) {
+	p, err := rig.Launch(w.dir, filepath.Join(w.root, "bin", name), w.programEnv(), args...)
+	if err == nil {
+		w.processes = append(w.processes, p)
+	}
+	return p, err
 }
 
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
-	_ = p.cmd.Wait()
-}
-
-// startProgram starts a program that logs to a file.
-func (w *world) startProgram(name, program string, args ...string) (*process, error) {
-	log, err := os.OpenFile(w.joinPath(fmt.Sprintf("%s-%d.log", name, len(w.processes))), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// serveRegistry starts a registry with a front-end at an address, and waits until it answers.
+func (w *world) serveRegistry(address, name string, flags ...string) (*rig.Process, error) {
+	p, err := w.startProgram("okara", append([]string{"serve", "--listen", address, "--storage", w.joinPath(name)}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	p := &process{name: fmt.Sprintf("%s (%d)", name, len(w.processes)), cmd: exec.Command(w.program(program), args...), log: log.Name()}
-	p.cmd.Env = w.programEnv()
-	p.cmd.Stdout = log
-	p.cmd.Stderr = log
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	w.processes = append(w.processes, p)
-	return p, nil
-}
-
-// listening finds the address on which okara serve says that it listens.
-var listening = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
-
-// serveRegistry starts a registry with a front-end, and returns HOST:PORT.
-func (w *world) serveRegistry(name string, flags ...string) (string, error) {
-	return w.serveAt("127.0.0.1:0", name, flags...)
-}
-
-// serveAt is like serve, with a given address.
-func (w *world) serveAt(address, name string, flags ...string) (string, error) {
-	p, err := w.startProgram(name, "okara", append([]string{"serve", "--listen", address, "--storage", w.joinPath(name)}, flags...)...)
-	if err != nil {
-		return "", err
-	}
-	var at string
-	err = pollUntil(context.Background(), time.Minute, func() (bool, error) {
-		b, err := os.ReadFile(p.log)
-		if m := listening.FindSubmatch(b); m != nil {
-			at = string(m[1])
-		}
-		return at != "", err
-	})
-	return at, err
+	return p, p.AwaitOK(http.DefaultClient, "http://"+address+"/readyz")
 }
 
 // close stops the processes, and prints their logs on failure.
 func (w *world) close(failed bool) error {
 	for _, p := range w.processes {
 		if failed {
-			b, _ := os.ReadFile(p.log) // printed as far as it can be read
-			fmt.Fprintf(os.Stderr, "\nthe log of %s:\n%s", p.name, b[max(0, len(b)-4096):])
+			fmt.Fprintf(os.Stderr, "\nthe log of a program:\n%s", p.LogTail())
 		}
-		p.kill()
+		p.Kill()
 	}
 	w.kube.Stop()
 	return w.remove()

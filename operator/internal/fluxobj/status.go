@@ -3,7 +3,11 @@
 package fluxobj
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // SourceVersion is the API version of sources, and OCIKind the kind of those in
@@ -70,4 +74,24 @@ func Handled(o *unstructured.Unstructured) bool {
 // Observed reports whether the status is that of the current object.
 func Observed(o *unstructured.Unstructured) bool {
 	return Handled(o) && Number(o, "status", "observedGeneration") == o.GetGeneration()
+}
+
+// pageSize is how many objects are read at a time.
+const pageSize = 500
+
+// EachObject calls do with all objects of a kind. c reads without a cache, which has no pages.
+func EachObject(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, do func(*unstructured.Unstructured) error) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	for more := true; more; more = list.GetContinue() != "" {
+		if err := c.List(ctx, list, client.Limit(pageSize), client.Continue(list.GetContinue())); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -22,9 +22,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// page is how many objects are read at a time.
-const page = 500
-
 // maxNamed is how many objects a message names that a schema does not fit.
 const maxNamed = 5
 
@@ -127,7 +124,7 @@ func (d *definitions) widenSchema(ctx context.Context, n now, crd *apiextensions
 func (d *definitions) checkFits(ctx context.Context, k *kindspec.Kind) error {
 	count := 0
 	var examples []string
-	err := eachObject(ctx, d.Client, k.Definition, func(o *unstructured.Unstructured) error {
+	err := fluxobj.EachObject(ctx, d.Client, k.GroupVersionKind(), func(o *unstructured.Unstructured) error {
 		if wrong := k.Invalid(o); len(wrong) > 0 && o.GetDeletionTimestamp() == nil {
 			if count++; count <= maxNamed {
 				examples = append(examples, fmt.Sprintf("%s/%s: %v", o.GetNamespace(), o.GetName(), wrong[0]))
@@ -143,23 +140,6 @@ func (d *definitions) checkFits(ctx context.Context, k *kindspec.Kind) error {
 		noun = "object"
 	}
 	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(strings.Join(examples, "; "), "\n", " "))}
-}
-
-// eachObject calls do with all objects of a definition, read without a cache.
-func eachObject(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do func(*unstructured.Unstructured) error) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kindspec.GroupVersionKind(def))
-	for more := true; more; more = list.GetContinue() != "" {
-		if err := c.List(ctx, list, client.Limit(page), client.Continue(list.GetContinue())); err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if err := do(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // writeRoles writes the ClusterRoles of a kind.

@@ -91,7 +91,7 @@ func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKin
 		return err
 	}
 	count := int32(0)
-	if err := eachObject(ctx, d.Client, def, func(o *unstructured.Unstructured) error {
+	if err := fluxobj.EachObject(ctx, d.Client, kindspec.GroupVersionKind(def), func(o *unstructured.Unstructured) error {
 		count++
 		if def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep || o.GetDeletionTimestamp() != nil {
 			return nil

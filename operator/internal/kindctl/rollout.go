@@ -45,7 +45,7 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	w, err := d.planBatch(ctx, def, k, versions, k.eachCached)
 	if err == nil && w.freeSlots(def) > 0 { // the cache may not show yet which objects were updated before
 		w, err = d.planBatch(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
-			return eachObject(ctx, d.Client, def, do)
+			return fluxobj.EachObject(ctx, d.Client, k.gvk, do)
 		})
 	}
 	if err != nil {

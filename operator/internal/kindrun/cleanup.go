@@ -137,13 +137,10 @@ func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all 
 	all = map[types.UID]bool{}
 	kinds = map[string]bool{}
 	read := func(kind schema.GroupVersionKind) error {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind)
-		err := c.Client.List(ctx, list)
-		for i := range list.Items {
-			all[v1alpha1.UIDOf(&list.Items[i])] = true
-		}
-		return err
+		return fluxobj.EachObject(ctx, c.Client, kind, func(o *unstructured.Unstructured) error {
+			all[v1alpha1.UIDOf(o)] = true
+			return nil
+		})
 	}
 	if err := read(v1alpha1.GroupVersion().WithKind("Instance")); err != nil {
 		return nil, nil, err

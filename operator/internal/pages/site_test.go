@@ -155,7 +155,7 @@ func (s *site) source() string { return "git::" + s.forge.URL + "/vpc.git/.git" 
 // runs are added once the operator has created them.
 func (s *site) serve() {
 	s.t.Helper()
-	address := must.Get(rig.FreeAddress())(s.t)
+	address := must.Get(rig.FreeAddresses(1))(s.t)[0]
 	s.okara = address
 	okara := filepath.Join(rig.Root(), "bin", "okara")
 	tokens := s.path("flux.md", "tokens")

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // usedVersions returns a function that reports whether a version of an entry is in use: retention
@@ -75,23 +76,15 @@ func (r *entries) runningDigests(ctx context.Context) (map[string]bool, error) {
 
 // runningObjects adds the digests that the objects of a generated kind run.
 func (r *entries) runningObjects(ctx context.Context, kind string, digests map[string]bool) error {
-	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: kind + "List"})
-	for {
-		err := r.reader.List(ctx, &list, client.Limit(500), client.Continue(list.GetContinue()))
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return nil // the CRD does not exist, so there are no objects
+	of := schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: kind}
+	err := fluxobj.EachObject(ctx, r.reader, of, func(o *unstructured.Unstructured) error {
+		if digest := fluxobj.Text(o, "status", "module", "digest"); digest != "" {
+			digests[digest] = true
 		}
-		if err != nil {
-			return err
-		}
-		for _, o := range list.Items {
-			if digest, _, err := unstructured.NestedString(o.Object, "status", "module", "digest"); err == nil && digest != "" {
-				digests[digest] = true
-			}
-		}
-		if list.GetContinue() == "" {
-			return nil
-		}
+		return nil
+	})
+	if meta.IsNoMatchError(err) {
+		return nil // the CRD does not exist, so there are no objects
 	}
+	return client.IgnoreNotFound(err)
 }

@@ -32,7 +32,7 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 // whilePaused calls do while all programs of the cluster are stopped, and starts them again.
 func (c *Cluster) whilePaused(do func() error) error {
 	for _, p := range slices.Backward(c.running) {
-		p.kill()
+		p.Kill()
 	}
 	if err := do(); err != nil {
 		return err

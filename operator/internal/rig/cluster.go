@@ -44,7 +44,7 @@ type Cluster struct {
 	dir     string
 	remove  func() error // removes the folder
 	admin   *rest.Config
-	running []*process // in start order
+	running []*Process // in start order
 }
 
 // started is a program that is started at most once.
@@ -123,13 +123,13 @@ func (c *Cluster) start() error {
 }
 
 func (c *Cluster) startEtcd(path string) (string, error) {
-	port, err := freePorts(2)
+	port, err := FreeAddresses(2)
 	if err != nil {
 		return "", err
 	}
 	client := "http://" + port[0]
 	peer := "http://" + port[1]
-	return client, c.runUntilReady(path, nil, func(p *process) error { return p.awaitOK(http.DefaultClient, client+"/health") },
+	return client, c.runUntilReady(path, nil, func(p *Process) error { return p.AwaitOK(http.DefaultClient, client+"/health") },
 		"--data-dir", c.etcdFolder(), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
@@ -139,8 +139,8 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 func (c *Cluster) etcdFolder() string { return filepath.Join(c.dir, "etcd") }
 
 // runUntilReady starts a program of the cluster, and waits until it is ready.
-func (c *Cluster) runUntilReady(path string, env []string, ready func(*process) error, args ...string) error {
-	p, err := launchProgram(c.dir, path, env, args...)
+func (c *Cluster) runUntilReady(path string, env []string, ready func(*Process) error, args ...string) error {
+	p, err := Launch(c.dir, path, env, args...)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (c *Cluster) runUntilReady(path string, env []string, ready func(*process) 
 }
 
 func (c *Cluster) startServer(path, etcdURL string) error {
-	port, err := freePorts(1)
+	port, err := FreeAddresses(1)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no client-side limit: tests wait for events
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "apiserver.crt")},
 	}
-	return c.runUntilReady(path, nil, func(p *process) error { return p.answersTLS(c.admin, "/readyz") },
+	return c.runUntilReady(path, nil, func(p *Process) error { return p.answersTLS(c.admin, "/readyz") },
 		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
 		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
 		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
@@ -225,7 +225,7 @@ func newKey() ([]byte, error) {
 
 func (c *Cluster) stop() {
 	for _, p := range slices.Backward(c.running) {
-		p.kill()
+		p.Kill()
 	}
 	c.running = nil
 	if c.remove != nil {
@@ -233,8 +233,8 @@ func (c *Cluster) stop() {
 	}
 }
 
-// freePorts returns addresses of unused ports.
-func freePorts(n int) ([]string, error) {
+// FreeAddresses returns unused loopback addresses, each HOST:PORT.
+func FreeAddresses(n int) ([]string, error) {
 	var list []string
 	for range n {
 		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -277,7 +277,7 @@ func (c *Cluster) StartManager() (again func() error, err error) {
 	}
 	p := c.running[len(c.running)-1]
 	return func() error {
-		p.kill()
+		p.Kill()
 		return p.start()
 	}, nil
 }

@@ -72,7 +72,7 @@ func (c *Cluster) startManager() error {
 	if err != nil {
 		return err
 	}
-	port, err := freePorts(1)
+	port, err := FreeAddresses(1)
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (c *Cluster) startManager() error {
 		Host:            "https://" + port[0],
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "kube-controller-manager.crt")},
 	}
-	return c.runUntilReady(path, nil, func(p *process) error { return p.answersTLS(at, "/healthz") }, "--kubeconfig", c.kubeconfig(), "--leader-elect=false",
+	return c.runUntilReady(path, nil, func(p *Process) error { return p.answersTLS(at, "/healthz") }, "--kubeconfig", c.kubeconfig(), "--leader-elect=false",
 		"--controllers", "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,serviceaccount-controller",
 		"--bind-address", "127.0.0.1", "--secure-port", number, "--cert-dir", certs)
 }
 
 func (c *Cluster) startSource() error {
-	port, err := freePorts(1)
+	port, err := FreeAddresses(1)
 	if err != nil {
 		return err
 	}
@@ -121,12 +121,12 @@ func (c *Cluster) startFlux(name string, env []string, args ...string) error {
 	if err := installOf(context.Background(), c.admin, name); err != nil {
 		return err
 	}
-	port, err := freePorts(1)
+	port, err := FreeAddresses(1)
 	if err != nil {
 		return err
 	}
 	env = append(env, "KUBECONFIG="+c.kubeconfig(), "HOME="+c.dir, "TMPDIR="+c.dir, "RUNTIME_NAMESPACE="+fluxNamespace)
-	return c.runUntilReady(path, env, func(p *process) error { return p.awaitOK(http.DefaultClient, "http://"+port[0]+"/readyz") },
+	return c.runUntilReady(path, env, func(p *Process) error { return p.AwaitOK(http.DefaultClient, "http://"+port[0]+"/readyz") },
 		append(args, "--health-addr", port[0], "--metrics-addr", "0")...)
 }
 

@@ -80,12 +80,12 @@ func (s *kindSite) operate(path, operatorNamespace string) {
 	must.Succeed(s.t, WriteConfig(kubeconfig, cluster.Account(s.t, operatorNamespace)))
 	login := must.Get(json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": s.admin}}}))(s.t)
 	must.Succeed(s.t, os.WriteFile(filepath.Join(dir, "config.json"), login, 0o600))
-	p := must.Get(launchProgram(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", operatorNamespace, "--registry", s.okara, "--plain-http",
+	p := must.Get(Launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", operatorNamespace, "--registry", s.okara, "--plain-http",
 		"--serve", "http://"+s.okara, "--cluster", "prod", "--unsafe-no-policies", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s"))(s.t)
 	s.t.Cleanup(func() {
-		p.kill()
+		p.Kill()
 		if s.t.Failed() {
-			s.t.Log(p.logTail())
+			s.t.Log(p.LogTail())
 		}
 	})
 }

@@ -37,15 +37,6 @@ func Programs(t testing.TB, name string) string {
 	return filepath.Dir(path)
 }
 
-// FreeAddress returns an unused loopback address.
-func FreeAddress() (string, error) {
-	list, err := freePorts(1)
-	if err != nil {
-		return "", err
-	}
-	return list[0], nil
-}
-
 // Root returns the folder of the repository, or "" outside of one.
 func Root() string {
 	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -56,26 +47,26 @@ func Root() string {
 	return ""
 }
 
-// process is a running program.
-type process struct {
+// Process is a running program.
+type Process struct {
 	path  string
 	env   []string // nil: the environment of the tests
 	args  []string
 	log   string // file with its output
-	ready func(*process) error
+	ready func(*Process) error
 
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when it has ended
 }
 
-// launchProgram starts a program that logs below dir. A nil environment means that of the tests.
-func launchProgram(dir, path string, env []string, args ...string) (*process, error) {
-	p := &process{path: path, env: env, args: args, log: filepath.Join(dir, filepath.Base(path)+".log")}
+// Launch starts a program that logs below dir. A nil environment means that of the tests.
+func Launch(dir, path string, env []string, args ...string) (*Process, error) {
+	p := &Process{path: path, env: env, args: args, log: filepath.Join(dir, filepath.Base(path)+".log")}
 	return p, p.start()
 }
 
 // start starts the program, or restarts it after a kill.
-func (p *process) start() error {
+func (p *Process) start() error {
 	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -99,29 +90,30 @@ func (p *process) start() error {
 	return nil
 }
 
-func (p *process) kill() {
+// Kill ends the program at once.
+func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.ended
 }
 
 // wait polls until done returns true or the program has ended.
-func (p *process) wait(done func() bool) error {
+func (p *Process) wait(done func() bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for !done() {
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s has ended: %s", filepath.Base(p.path), p.logTail())
+			return fmt.Errorf("%s has ended: %s", filepath.Base(p.path), p.LogTail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %s", filepath.Base(p.path), p.logTail())
+			return fmt.Errorf("%s does not answer: %s", filepath.Base(p.path), p.LogTail())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
-// awaitOK waits until the program answers a request with 200.
-func (p *process) awaitOK(client *http.Client, url string) error {
+// AwaitOK waits until the program answers a request with 200.
+func (p *Process) AwaitOK(client *http.Client, url string) error {
 	return p.wait(func() bool {
 		resp, err := client.Get(url)
 		if err != nil {
@@ -134,7 +126,7 @@ func (p *process) awaitOK(client *http.Client, url string) error {
 
 // answersTLS waits until the program answers a path with 200. The program itself creates
 // the certificate that the configuration names.
-func (p *process) answersTLS(config *rest.Config, path string) error {
+func (p *Process) answersTLS(config *rest.Config, path string) error {
 	if err := p.wait(func() bool { _, err := os.Stat(config.CAFile); return err == nil }); err != nil {
 		return err
 	}
@@ -142,11 +134,11 @@ func (p *process) answersTLS(config *rest.Config, path string) error {
 	if err != nil {
 		return err
 	}
-	return p.awaitOK(client, config.Host+path)
+	return p.AwaitOK(client, config.Host+path)
 }
 
-// logTail returns the end of the log.
-func (p *process) logTail() string {
+// LogTail returns the end of the log.
+func (p *Process) LogTail() string {
 	const limit = 4 << 10
 	b, err := os.ReadFile(p.log)
 	if err != nil {

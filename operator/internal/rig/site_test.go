@@ -110,11 +110,11 @@ func okaraPath() string { return filepath.Join(Root(), "bin", "okara") }
 // serve starts okara with its own registry and returns its listen address.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
-	port := must.Get(freePorts(1))(t)
+	port := must.Get(FreeAddresses(1))(t)
 	args = append([]string{"serve", "--listen", port[0], "--storage", t.TempDir()}, args...)
-	p := must.Get(launchProgram(t.TempDir(), okaraPath(), nil, args...))(t)
-	t.Cleanup(p.kill)
-	must.Succeed(t, p.awaitOK(http.DefaultClient, "http://"+port[0]+"/readyz"))
+	p := must.Get(Launch(t.TempDir(), okaraPath(), nil, args...))(t)
+	t.Cleanup(p.Kill)
+	must.Succeed(t, p.AwaitOK(http.DefaultClient, "http://"+port[0]+"/readyz"))
 	return port[0]
 }
 

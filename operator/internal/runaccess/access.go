@@ -42,6 +42,7 @@ type Options struct {
 
 // Access prepares runs. It is safe for concurrent use.
 type Access struct {
+	Where
 	o    Options
 	http *http.Client
 }
@@ -66,8 +67,8 @@ func New(o Options) (*Access, error) {
 	}
 	at := *u
 	at.Path = strings.TrimSuffix(at.Path, "/")
-	o.FrontEnd = &at
-	return &Access{o: o, http: &http.Client{Transport: o.Transport, Timeout: frontTimeout}}, nil
+	where := Where{FrontEnd: &at, Cluster: o.Issuer.Cluster(), CA: len(o.CA) > 0, Pull: o.PullSecret.Name != ""}
+	return &Access{where, o, &http.Client{Transport: o.Transport, Timeout: frontTimeout}}, nil
 }
 
 // Run is the run of an object. Namespace, UID, Workspace and Module are in its token.
@@ -80,16 +81,6 @@ type Run struct {
 	Name         string    // of these objects: that of the Terraform
 	Repository   string    // of the module, HOST[:PORT]/NAME
 	Adopt        bool      // an administrator allowed it to adopt the existing workspace
-}
-
-// StateName returns the state of the objects of a namespace: CLUSTER.NAMESPACE.
-func (a *Access) StateName(namespace string) string { return a.whereOf().stateName(namespace) }
-
-// Address returns the address of the state of a run.
-func (a *Access) Address(r Run) string { return a.whereOf().address(r) }
-
-func (a *Access) whereOf() Where {
-	return Where{FrontEnd: a.o.FrontEnd, Cluster: a.o.Issuer.Cluster(), CA: len(a.o.CA) > 0, Pull: a.o.PullSecret.Name != ""}
 }
 
 func (a *Access) checkNames(r Run) error {
@@ -178,7 +169,7 @@ type Where struct {
 // Names returns the result of [Access.Prepare] for a run, except for what only the
 // cluster knows. It is pure.
 func (w Where) Names(r Run) Ready {
-	ready := Ready{State: fluxexec.State{Address: w.address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.configName()}
+	ready := Ready{State: fluxexec.State{Address: w.Address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.configName()}
 	// Where tenants can read Secrets, the operator's must not be copied.
 	if w.hasModule(r) || w.Pull && r.RunNamespace != r.Namespace {
 		ready.PullSecret = r.pull()
@@ -198,8 +189,10 @@ func (w Where) hasModule(r Run) bool {
 	return host == w.FrontEnd.Host
 }
 
-func (w Where) stateName(namespace string) string { return w.Cluster + "." + namespace }
+// StateName returns the state of the objects of a namespace: CLUSTER.NAMESPACE.
+func (w Where) StateName(namespace string) string { return w.Cluster + "." + namespace }
 
-func (w Where) address(r Run) string {
-	return w.FrontEnd.String() + "/state/" + w.stateName(r.Namespace) + "/" + r.Workspace
+// Address returns the address of the state of a run.
+func (w Where) Address(r Run) string {
+	return w.FrontEnd.String() + "/state/" + w.StateName(r.Namespace) + "/" + r.Workspace
 }

@@ -34,7 +34,7 @@ func (a *Access) checkMine(o client.Object, r Run) error {
 
 // writeObjects writes everything except the record.
 func (a *Access) writeObjects(ctx context.Context, r Run, token string) (Ready, error) {
-	ready := a.whereOf().Names(r)
+	ready := a.Names(r)
 	config, err := a.cliConfig(token)
 	if err != nil {
 		return ready, err
@@ -87,12 +87,12 @@ func (a *Access) writeObjects(ctx context.Context, r Run, token string) (Ready, 
 // pullSecret returns the contents of the Secret for the source of a run, or nil if it
 // needs none.
 func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, error) {
-	names := a.whereOf().Names(r)
+	names := a.Names(r)
 	switch {
 	case names.PullSecret == "":
 		return nil, nil
-	case a.whereOf().hasModule(r):
-		return json.Marshal(map[string]any{"auths": map[string]any{a.o.FrontEnd.Host: map[string]string{"username": "run", "password": token}}})
+	case a.hasModule(r):
+		return json.Marshal(map[string]any{"auths": map[string]any{a.FrontEnd.Host: map[string]string{"username": "run", "password": token}}})
 	}
 	s := &corev1.Secret{}
 	err := a.o.Client.Get(ctx, a.o.PullSecret, s)
@@ -130,14 +130,14 @@ func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 // cliConfig returns the CLI configuration of a run in the format of okara cli-config. It
 // is parsed before it is stored, since a warning about it would break the run (T11).
 func (a *Access) cliConfig(token string) ([]byte, error) {
-	base := a.o.FrontEnd.String()
-	host := a.o.FrontEnd.Host
+	base := a.FrontEnd.String()
+	host := a.FrontEnd.Host
 	var b strings.Builder
-	if a.o.FrontEnd.Scheme == "http" || a.o.FrontEnd.Path != "" {
+	if a.FrontEnd.Scheme == "http" || a.FrontEnd.Path != "" {
 		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n", host, base+"/v1/modules/", base+"/v1/providers/")
 	}
 	fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, token) // for the mirror, the host name in its URL counts
-	if a.o.FrontEnd.Scheme == "https" {                                 // the tools require https for a mirror
+	if a.FrontEnd.Scheme == "https" {                                   // the tools require https for a mirror
 		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", host+"/*/*")
 	}
 	if _, wrong := syntax.Parse([]byte(b.String()), keyConfig); wrong.HasErrors() {
