@@ -5,6 +5,10 @@ package chart_test
 import (
 	"context"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,9 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +28,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/chart"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -211,7 +219,7 @@ func (r *runs) launched() *v1alpha1.Instance {
 // TestInstancesEnd runs Instances to their end with the rights and under the policies of
 // the chart, by deletion and by expiry: their namespaces are deleted, and new Instances
 // can be created. An Instance that lost its status, or was restored from a backup without
-// it, ends the same way.
+// it, ends the same way. At the end all is removed as the page about operation says.
 //
 // Shows: operator 28 | Instances end by deletion and by expiry with the rights and under the
 // policies of the chart, their namespaces are deleted, and the next one begins; an error affects
@@ -223,7 +231,6 @@ func TestInstancesEnd(t *testing.T) {
 		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, Outputs: []string{"url"}, TTL: &v1alpha1.TemplateTTL{Default: "8h"},
 	}}
 	r.must(r.admin.Create(ctx, template))
-	t.Cleanup(func() { r.must(r.admin.Delete(context.WithoutCancel(ctx), template)) })
 
 	first, second := r.launched(), r.launched()
 	r.must(r.admin.Delete(ctx, first))
@@ -247,9 +254,78 @@ func TestInstancesEnd(t *testing.T) {
 	r.gone(second)
 	r.gone(third)
 	r.ahead.Store(0)
-	last := r.launched()
-	r.must(r.admin.Delete(ctx, last))
-	r.gone(last)
+	r.until("what the wait for the policies made is gone", func() (bool, any) { err := r.endInstances(ctx); return err == nil, err })
+	var probes v1alpha1.ModuleList
+	r.must(r.admin.List(ctx, &probes))
+	for i := range probes.Items {
+		r.must(patch(ctx, r.admin, &probes.Items[i], `{"metadata":{"annotations":null,"finalizers":null}}`))
+	}
+	r.launched()
+	r.uninstall()
+	rig.Install(t, cluster.Admin(t)) // for other tests
+}
+
+// uninstall runs the commands of the page in their order. Namespaces are not really deleted,
+// since no controller here would let them go.
+func (r *runs) uninstall() {
+	r.t.Helper()
+	ctx, home := r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: instances}}
+	if err := r.admin.Delete(ctx, home, client.DryRunAll); !refusedBy(err, "okara-data-instances") {
+		r.t.Errorf("the namespace of Instances under one: %v", err)
+	}
+	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "kubernetes-operate.md"))
+	r.must(err)
+	crds, err := os.ReadFile(filepath.Join(chartDir(), "crds.yaml"))
+	r.must(err)
+	kinds := must.Get(chart.Parse(string(crds)))(r.t)
+	_, page, _ := strings.Cut(string(src), "## Uninstall")
+	did := 0
+	for line := range strings.Lines(page) {
+		words := strings.Fields(line)
+		switch {
+		case strings.HasPrefix(line, "helm uninstall okara"):
+			made := slices.DeleteFunc(slices.Clone(r.objects), func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" })
+			r.must(chart.Delete(ctx, cluster.Admin(r.t), made))
+		case strings.HasPrefix(line, "kubectl delete -f charts/okara/crds.yaml"):
+			r.must(chart.Delete(ctx, cluster.Admin(r.t), kinds))
+			r.until("the kinds are gone", func() (bool, any) {
+				err := r.admin.Get(ctx, client.ObjectKeyFromObject(kinds[0]), kinds[0])
+				return apierrors.IsNotFound(err), err
+			})
+		case strings.HasPrefix(line, "kubectl delete namespace "):
+			r.must(r.admin.Delete(ctx, home, client.DryRunAll))
+		case strings.HasPrefix(line, "kubectl delete "):
+			for resource := range strings.SplitSeq(words[2], ",") {
+				r.deleteAll(resource)
+			}
+		default:
+			continue
+		}
+		did++
+	}
+	if did != 8 {
+		r.t.Errorf("%d commands of the page were run", did)
+	}
+}
+
+// deleteAll deletes all objects of a kind, and waits until they are gone.
+func (r *runs) deleteAll(resource string) {
+	r.t.Helper()
+	plural, group, _ := strings.Cut(resource, ".")
+	kind, err := r.admin.RESTMapper().KindFor(schema.GroupVersionResource{Group: group, Resource: plural})
+	if meta.IsNoMatchError(err) {
+		return // a kind of the example
+	}
+	r.must(err)
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	r.until("no "+resource+" is left", func() (bool, any) {
+		r.must(r.admin.List(r.t.Context(), list))
+		for i := range list.Items {
+			r.must(client.IgnoreNotFound(r.admin.Delete(r.t.Context(), &list.Items[i])))
+		}
+		return len(list.Items) == 0, len(list.Items)
+	})
 }
 
 // lose deletes an Instance without ending its run. The operator may restore its finalizer

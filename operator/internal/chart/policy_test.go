@@ -15,6 +15,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -35,6 +36,7 @@ type site struct {
 	set                             *kubernetes.Clientset
 	system, tenants                 string
 	admin, tenant, operator, portal client.Client
+	objects                         []*unstructured.Unstructured // of the chart
 }
 
 func newSite(t *testing.T) *site {
@@ -48,6 +50,7 @@ func newSite(t *testing.T) *site {
 	o.Values["runs"], o.Values["portal"] = map[string]any{"enabled": true, "cluster": "prod"}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
 	objects := must.Get(chart.Objects(o))(t)
 	install(t, objects)
+	s.objects = objects
 	s.admin = s.connect(config)
 	s.bind("okara-operator", s.system, "cluster-admin") // so that only the policies refuse it
 	s.operator = s.connect(s.token("okara-operator", s.system))

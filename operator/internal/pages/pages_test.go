@@ -48,8 +48,8 @@ var pages = []page{
 var examples = map[string]string{
 	"make image TAG=1.0.0": "TestImages of internal/images builds them, and loads them into a registry",
 	"okara-operator run --registry registry.example.com/platform --issuer https://idp.example.com": "it runs until it is ended; here it has the flags of the chart",
-	"kubectl delete templates.okara.dev --all -n okara-instances":                                  "it would end what other pages go on with",
-	"kubectl delete -f charts/okara/crds.yaml":                                                     "it would end what other pages go on with",
+	"kubectl delete templates.okara.dev --all -n okara-instances":                                  "TestInstancesEnd of internal/chart runs it, after which nothing is left",
+	"kubectl delete -f charts/okara/crds.yaml":                                                     "TestInstancesEnd of internal/chart runs it, after which nothing is left",
 	"chart:": "a part of the Template above it",
 	`okara-operator render … --json | jq '.items[] | select(.kind == "Terraform").spec.vars'`: "the command above it, shortened",
 }
