@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -64,15 +63,12 @@ func newExplain() *cobra.Command {
 }
 
 func (f *explainFlags) explain(ctx context.Context, kind, name string, out io.Writer) error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
-	config, err := loaded.ClientConfig()
-	if err == nil && f.namespace == "" {
-		f.namespace, _, err = loaded.Namespace()
-	}
+	config, namespace, err := loadConfig(f.kubeconfig)
 	if err != nil {
-		return &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
+		return err
+	}
+	if f.namespace == "" {
+		f.namespace = namespace
 	}
 	mapping, mapper, err := kindOf(config, kind)
 	if err != nil {

@@ -139,24 +139,23 @@ func (s *runSite) withCached(all map[client.Object]cache.ByObject) map[client.Ob
 
 // settings returns the settings of all templates, from the file and the flags.
 func (s *runSite) settings() (instancectl.Settings, error) {
-	out := instancectl.Settings{Namespace: s.instances}
 	users, err := instancectl.ParseUsers(s.users)
 	if err != nil {
-		return out, err
+		return instancectl.Settings{}, err
 	}
-	out.Users = users
-	if s.config == "" {
-		return out, nil
+	var about portalserve.Instance
+	if s.config != "" {
+		file, err := portalserve.Read(s.config)
+		if err != nil {
+			return instancectl.Settings{}, portalError(err)
+		}
+		if about, err = file.Instance(); err != nil {
+			return instancectl.Settings{}, portalError(err)
+		}
 	}
-	file, err := portalserve.Read(s.config)
-	if err != nil {
-		return out, portalError(err)
-	}
-	about, err := file.Instance()
-	out.Defaults = about.Defaults
-	out.Config = about.Config
-	out.Limits = about.Limits
-	return out, portalError(err)
+	about.Namespace = s.instances
+	about.Users = users
+	return about.Settings, nil
 }
 
 // boundsTimeout is how long the policies may take to be in force, since the chart creates

@@ -181,25 +181,33 @@ func runOperator(ctx context.Context, f flags, errOut io.Writer) error {
 // connectCluster returns the configuration of the cluster connection, and sets the operator's
 // namespace.
 func connectCluster(f *flags) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
-	config, err := loaded.ClientConfig()
+	config, namespace, err := loadConfig(f.kubeconfig)
 	if err != nil {
-		return nil, &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
+		return nil, err
 	}
 	if f.namespace == "" {
-		if f.namespace, _, err = loaded.Namespace(); err != nil {
-			return nil, err
-		}
 		// A kubeconfig without a namespace also yields "default", whose objects may use
 		// every address.
-		if f.namespace == metav1.NamespaceDefault {
+		if f.namespace = namespace; namespace == metav1.NamespaceDefault {
 			return nil, usagef("the namespace of the operator is not known: name it with --namespace")
 		}
 	}
 	config.QPS = -1 // the API server limits requests itself
 	return config, nil
+}
+
+// loadConfig returns the configuration of a kubeconfig, "" for the default one, and its
+// namespace.
+func loadConfig(kubeconfig string) (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	config, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, "", &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
+	}
+	namespace, _, err := loaded.Namespace()
+	return config, namespace, err
 }
 
 // readyTimeout is shorter than the default timeout of a probe.

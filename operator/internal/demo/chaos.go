@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -87,15 +88,9 @@ func (s *storm) populate(ctx context.Context) error {
 
 // objectsOf returns the Instances and the objects of the kind.
 func (s *storm) objectsOf(ctx context.Context) (all []*unstructured.Unstructured, err error) {
-	for _, of := range [][2]string{{"okara.dev/v1alpha1", "InstanceList"}, {"apps.okara.dev/v1alpha1", "VPCList"}} {
-		list := &unstructured.UnstructuredList{}
-		list.SetAPIVersion(of[0])
-		list.SetKind(of[1])
-		if err := s.client.List(ctx, list); err != nil {
+	for _, kind := range []schema.GroupVersionKind{v1alpha1.GroupVersion().WithKind("Instance"), vpcKind()} {
+		if err := fluxobj.EachObject(ctx, s.client, kind, func(o *unstructured.Unstructured) error { all = append(all, o); return nil }); err != nil {
 			return nil, err
-		}
-		for i := range list.Items {
-			all = append(all, &list.Items[i])
 		}
 	}
 	return all, nil

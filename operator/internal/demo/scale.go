@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -144,18 +143,7 @@ func (f *fleet) fill(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return f.await(ctx, f.modules, func(ctx context.Context) (ready int, why string, err error) {
-		var list v1alpha1.ModuleList
-		err = f.client.List(ctx, &list)
-		for _, m := range list.Items {
-			if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
-				ready++
-			} else if c != nil {
-				why = c.Message
-			}
-		}
-		return ready, why, err
-	})
+	return f.awaitReady(ctx, f.modules, v1alpha1.GroupVersion().WithKind("Module"))
 }
 
 // simulateHour has each Module reconcile once more, and compares the counts.

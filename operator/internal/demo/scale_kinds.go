@@ -11,18 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// kindObjects returns an empty list for objects of the kind that the test defines.
-func kindObjects(kind string) *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("apps.okara.dev/v1alpha1")
-	list.SetKind(kind)
-	return list
+// vpcKind is the kind that the test defines.
+func vpcKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: "VPC"}
 }
 
 // createKind creates a kind for a module and objects of it, and waits until all of them are
@@ -48,19 +45,7 @@ func (f *fleet) createKind(ctx context.Context) error {
 	if err := callEach(ctx, f.objects, func(ctx context.Context, n int) error { return f.createObject(ctx, ns.Name, n) }); err != nil {
 		return err
 	}
-	return f.await(ctx, f.objects, func(ctx context.Context) (ready int, why string, err error) {
-		list := kindObjects("VPCList")
-		err = f.client.List(ctx, list)
-		for i := range list.Items {
-			o := &list.Items[i]
-			if fluxobj.Text(o, "status", "phase") == "Ready" {
-				ready++
-			} else if c := fluxobj.Conditions(o)["Ready"]; c.Message != "" {
-				why = c.Reason + ": " + c.Message
-			}
-		}
-		return ready, why, err
-	})
+	return f.awaitReady(ctx, f.objects, vpcKind())
 }
 
 // createObject creates the nth object of the kind.

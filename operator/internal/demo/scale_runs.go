@@ -14,10 +14,13 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
@@ -88,18 +91,7 @@ func (f *fleet) launch(ctx context.Context) error {
 	if err := callEach(ctx, f.instances, f.createInstance); err != nil {
 		return err
 	}
-	return f.await(ctx, f.instances, func(ctx context.Context) (ready int, why string, err error) {
-		var list v1alpha1.InstanceList
-		err = f.client.List(ctx, &list, client.InNamespace(instancesNamespace))
-		for _, o := range list.Items {
-			if o.Status.Phase == "Ready" {
-				ready++
-			} else if o.Status.Reason != "" {
-				why = string(o.Status.Phase) + ": " + o.Status.Reason
-			}
-		}
-		return ready, why, err
-	})
+	return f.awaitReady(ctx, f.instances, v1alpha1.GroupVersion().WithKind("Instance"))
 }
 
 func (f *fleet) createTemplate(ctx context.Context) error {
@@ -141,15 +133,21 @@ func callEach(ctx context.Context, n int, do func(ctx context.Context, i int) er
 	return g.Wait()
 }
 
-// await waits until n objects are ready, and prints every ten seconds how many are.
-func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (ready int, why string, err error)) error {
+// awaitReady waits until n objects of a kind are Ready, and prints every ten seconds how many
+// are.
+func (f *fleet) awaitReady(ctx context.Context, n int, kind schema.GroupVersionKind) error {
 	return pollUntil(ctx, time.Hour, func() (bool, error) {
-		ready, why, err := look(ctx)
+		ready := 0
+		err := fluxobj.EachObject(ctx, f.client, kind, func(o *unstructured.Unstructured) error {
+			if c := fluxobj.Conditions(o)["Ready"]; c.True() {
+				ready++
+			} else if c.Message != "" {
+				fmt.Println("not ready:", c.Reason, c.Message)
+			}
+			return nil
+		})
 		if err != nil || ready == n {
 			return ready == n, err
-		}
-		if why != "" {
-			fmt.Println("not ready:", why)
 		}
 		fmt.Printf("%s %d are ready\n", time.Now().Format(time.TimeOnly), ready)
 		time.Sleep(10 * time.Second)

@@ -125,7 +125,8 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := instancectl.Settings{Namespace: p.o.Namespace, Defaults: about.Defaults, Config: about.Config, Limits: about.Limits}
+	settings := about.Settings
+	settings.Namespace = p.o.Namespace
 	templates := instancectl.NewCatalog(p.o.Client, settings)
 	guard, err := s.guard(p.o.Logger, p.o.Transport, func() access.Kept { return keptClaims(templates, about.Limits) })
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
 // Settings is the file of the portal. Names and meanings are those of okara serve.
@@ -103,11 +103,9 @@ func Parse(src []byte, file string) (*Settings, error) {
 
 // Instance holds the settings of the file for all templates and instances.
 type Instance struct {
-	Defaults template.Defaults
-	Config   map[string]string
-	Limits   lifecycle.Limits
-	GroupAge time.Duration
-	Rate     int
+	instancectl.Settings // without namespace and users
+	GroupAge             time.Duration
+	Rate                 int
 }
 
 // Instance returns the settings of the file for all templates and instances.
@@ -123,7 +121,6 @@ func (s *Settings) Instance() (Instance, error) {
 	if err != nil {
 		return Instance{}, err
 	}
-	return Instance{
-		Defaults: template.Defaults{TTL: o.TTL, Connection: o.Connection}, Config: o.Config, Limits: o.Limits, GroupAge: o.GroupAge, Rate: o.Rate,
-	}, nil
+	common := instancectl.Settings{Defaults: template.Defaults{TTL: o.TTL, Connection: o.Connection}, Config: o.Config, Limits: o.Limits}
+	return Instance{common, o.GroupAge, o.Rate}, nil
 }
