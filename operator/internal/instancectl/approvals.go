@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -30,13 +28,13 @@ func (p *reconciliation) decide() {
 		switch a.Status.Result {
 		case "":
 			o := p.byName[a.Spec.Target.Name]
-			was := p.inbox.doc.Records[a.Spec.Target.Name]
-			p.decided[a.Name] = p.inbox.decide(a, o)
+			was := p.requests.doc.Records[a.Spec.Target.Name]
+			p.decided[a.Name] = p.requests.decide(a, o)
 			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && requestsChange(was) {
 				p.noteRejected(o, a.Spec.Reason)
 			}
 		case v1alpha1.ApprovalAccepted:
-			if s := approvalOutcome(a, p.inbox.doc.Records[a.Spec.Target.Name]); s != nil {
+			if s := approvalOutcome(a, p.requests.doc.Records[a.Spec.Target.Name]); s != nil {
 				p.decided[a.Name] = *s
 			}
 		}
@@ -61,7 +59,7 @@ func (p *reconciliation) noteRejected(o *v1alpha1.Instance, why string) {
 }
 
 // decide carries out one Approval, if its target has not changed since the approver saw it.
-func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
+func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
 	refused := func(result v1alpha1.ApprovalResult, format string, args ...any) v1alpha1.ApprovalStatus {
 		return v1alpha1.ApprovalStatus{Result: result, Message: fmt.Sprintf(format, args...)}
 	}
@@ -86,7 +84,7 @@ func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appr
 	if a.Spec.Decision == v1alpha1.DecisionReject {
 		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
-	approver := k.users.actorNamed(a.Spec.Approver)
+	approver := k.catalog.settings.Users.actorNamed(a.Spec.Approver)
 	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && maybeSame(approver, asker) {
 		return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the requester, %s: approve in the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
 	}
@@ -127,11 +125,8 @@ func isRequest(plan string) bool {
 	return plan == v1alpha1.PlanRequest || strings.HasPrefix(plan, v1alpha1.PlanRequest+"@")
 }
 
-// writeApproval writes the result of an Approval, and deletes it after its lifetime.
+// writeApproval writes the result of an Approval.
 func (p *reconciliation) writeApproval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
-	if a.CreationTimestamp.Add(v1alpha1.ApprovalLife).Before(p.inbox.now) {
-		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))
-	}
 	s, ok := p.decided[a.Name]
 	next := a.DeepCopy()
 	if !ok || !verdict.Decide(next, s.Result, text.Clip(s.Message, 4096)) {

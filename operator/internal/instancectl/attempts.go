@@ -54,7 +54,7 @@ func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record)
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}
 	}
 	st, err := executeAttempt(ctx, p, a, r)
-	over := !p.inbox.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
+	over := !p.requests.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
 	failed := lifecycle.Result{Outcome: lifecycle.RunFailed, Resources: -1, State: true}
 	switch {
 	case ctx.Err() != nil:

@@ -107,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	advanceAttempts(ctx, p)
-	p.news = p.inbox.applyAllRequests(p.objects)
+	p.news = p.requests.applyAllRequests(p.objects)
 	p.decide()
 	p.decidePending()
 	changed := p.writeResults(ctx)
@@ -117,7 +117,7 @@ func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 // reconciliation is one reconcile of all objects.
 type reconciliation struct {
 	c         *Controller
-	inbox     *inbox
+	requests  *requests
 	objects   []v1alpha1.Instance
 	byName    map[string]*v1alpha1.Instance
 	templates []v1alpha1.Template
@@ -159,13 +159,13 @@ func (c *Controller) beginReconcile(ctx context.Context) (*reconciliation, error
 	p.before = d
 	p.broken = broken
 	keepRecords(ctx, p)
-	p.inbox = &inbox{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: randomSeed, doc: d}
+	p.requests = &requests{c.catalog, c.machine, now, d}
 	return p, nil
 }
 
 // decidePending carries out what is due by time and templates.
 func (p *reconciliation) decidePending() {
-	k := p.inbox
+	k := p.requests
 	events, _ := k.doc.Pending(p.c.catalog, p.c.Concurrency, k.now)
 	for _, e := range events {
 		p.applyOwn(e)
@@ -183,12 +183,12 @@ func (p *reconciliation) decidePending() {
 }
 
 // applyOwn applies an event of the operator itself; an event that does not fit is ignored.
-func (p *reconciliation) applyOwn(e lifecycle.Event) { _ = p.inbox.applyEvent(lifecycle.Actor{}, e) }
+func (p *reconciliation) applyOwn(e lifecycle.Event) { _ = p.requests.applyEvent(lifecycle.Actor{}, e) }
 
 // reportNotice reports a notice as an event of the Instance.
 func (p *reconciliation) reportNotice(e lifecycle.Effect) {
 	if o := p.byName[e.Ref.ID]; o != nil && !isReported(e.Notice.Kind) {
-		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.inbox.doc.Records[e.Ref.ID], e.Notice))
+		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.requests.doc.Records[e.Ref.ID], e.Notice))
 	}
 	p.applyOwn(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
@@ -213,8 +213,8 @@ func (p *reconciliation) nextDue(changed bool) time.Duration {
 		return time.Millisecond
 	}
 	wait := lookEvery
-	if _, at := p.inbox.doc.PendingIDs(p.inbox.now); !at.IsZero() {
-		wait = min(wait, max(at.Sub(p.inbox.now), time.Millisecond))
+	if _, at := p.requests.doc.PendingIDs(p.requests.now); !at.IsZero() {
+		wait = min(wait, max(at.Sub(p.requests.now), time.Millisecond))
 	}
 	if p.active {
 		wait = min(wait, p.c.Observe)
@@ -222,6 +222,6 @@ func (p *reconciliation) nextDue(changed bool) time.Duration {
 	if p.retry > 0 {
 		wait = min(wait, p.retry)
 	}
-	p.c.pools = maps.Clone(p.inbox.doc.Pools)
+	p.c.pools = maps.Clone(p.requests.doc.Pools)
 	return wait
 }

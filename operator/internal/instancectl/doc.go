@@ -9,7 +9,7 @@
 // that its runs use ([recordIn], [statusFor]); the other fields that users read are derived from
 // it. The spec is the desired state. Where it differs from status.handled, which holds what
 // the operator has processed, it is a request, and requests become events of the machine
-// ([inbox]): no matter whether the portal or kubectl wrote them, the machine decides about
+// ([requests]): no matter whether the portal or kubectl wrote them, the machine decides about
 // them. An object without a record, or with an owner that its record does not have yet, is
 // launched that way, too.
 //

@@ -18,41 +18,31 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// templates is the part of a [Catalog] that requests need.
-type templates interface {
-	Current(name string) (*template.Entry, bool)
-	Pin(ctx context.Context, name, version string) (*template.Entry, error)
-}
-
-// inbox applies the requests of objects to a document.
-type inbox struct {
-	machine   *lifecycle.Machine
-	templates templates
-	users     Users
-	now       time.Time
-	seed      func() [32]byte
-	doc       *lifecycle.Document
-	effects   []lifecycle.Effect
+// requests applies the requests of objects to a document.
+type requests struct {
+	catalog *Catalog
+	machine *lifecycle.Machine
+	now     time.Time
+	doc     *lifecycle.Document
 }
 
 // changingUser is the user that changed an Instance last.
-func (k *inbox) changingUser(o *v1alpha1.Instance) lifecycle.Actor {
-	return k.users.actorNamed(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
+func (k *requests) changingUser(o *v1alpha1.Instance) lifecycle.Actor {
+	return k.catalog.settings.Users.actorNamed(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
 
 // applyEvent applies one event; a refused event leaves the document unchanged.
-func (k *inbox) applyEvent(a lifecycle.Actor, e lifecycle.Event) error {
-	d, effects, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
+func (k *requests) applyEvent(a lifecycle.Actor, e lifecycle.Event) error {
+	d, _, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: randomSeed()}, k.now)
 	if err == nil {
 		k.doc = d
-		k.effects = append(k.effects, effects...)
 	}
 	return err
 }
 
 // applyRequests applies what is new in an Instance compared with its status, and returns its new
 // Handled, or nil. An Instance whose template is not ready yet waits.
-func (k *inbox) applyRequests(o *v1alpha1.Instance) *v1alpha1.Handled {
+func (k *requests) applyRequests(o *v1alpha1.Instance) *v1alpha1.Handled {
 	r := k.doc.Records[o.Name]
 	handled := requestedNow(o)
 	switch {
@@ -86,8 +76,8 @@ func requestedNow(o *v1alpha1.Instance) *v1alpha1.Handled {
 }
 
 // launch judges an Instance that a user created or claimed.
-func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
-	e, ok := k.templates.Current(o.Spec.Template)
+func (k *requests) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+	e, ok := k.catalog.Current(o.Spec.Template)
 	switch {
 	case ok && e.Unseen && r == nil:
 		return nil // until the operator has read the template
@@ -98,9 +88,9 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	case !ok || e.Digest == "":
 		return recordRefused(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
 	}
-	launch := lifecycle.Launch{ID: o.Name, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.users.owner(o), Name: o.Spec.Name}}
+	launch := lifecycle.Launch{ID: o.Name, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.catalog.settings.Users.owner(o), Name: o.Spec.Name}}
 	launch.Refused = k.fillLaunch(&launch.Create, e, o, r)
-	if err := k.applyEvent(k.users.actorNamed(o.Spec.CreatedBy), launch); err != nil {
+	if err := k.applyEvent(k.catalog.settings.Users.actorNamed(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
 	}
 	// What is set from the start is part of the launch, except for these fields.
@@ -128,7 +118,7 @@ func recordRefused(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 }
 
 // fillLaunch completes the event of a launch, and returns why it must be refused, or "".
-func (k *inbox) fillLaunch(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
+func (k *requests) fillLaunch(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
 	c.Template = e.Template
 	c.Digest = e.Digest
 	c.Source = e.Source
@@ -144,7 +134,7 @@ func (k *inbox) fillLaunch(c *lifecycle.Create, e *template.Entry, o *v1alpha1.I
 		return ""
 	}
 	if v := o.Spec.Version; v != "" && v != e.Source.Version {
-		pinned, err := k.pinTemplate(o.Spec.Template, v)
+		pinned, err := k.catalog.Pin(context.Background(), o.Spec.Template, v)
 		if err != nil {
 			return err.Error()
 		}
@@ -160,7 +150,7 @@ func (k *inbox) fillLaunch(c *lifecycle.Create, e *template.Entry, o *v1alpha1.I
 
 // endInstance destroys the instance of a deleted object. It cannot be kept, even if it is
 // protected.
-func (k *inbox) endInstance(r *lifecycle.Record) {
+func (k *requests) endInstance(r *lifecycle.Record) {
 	if !r.Phase.Live() || r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed {
 		return
 	}
@@ -172,7 +162,7 @@ func (k *inbox) endInstance(r *lifecycle.Record) {
 }
 
 // applyChanges applies the requests to an Instance that exists.
-func (k *inbox) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
 		had = &v1alpha1.Handled{}
@@ -224,7 +214,7 @@ func (k *inbox) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handled 
 
 // applyLast applies the requests that an Instance which is being destroyed may still have: to
 // abandon it, or to try once more.
-func (k *inbox) applyLast(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *requests) applyLast(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if isAbandoned(o, r) {
 		_ = k.applyEvent(lifecycle.Actor{Admin: true}, orphanEvent(r)) // refused while it is being destroyed
 	}
@@ -253,7 +243,7 @@ func orphanEvent(r *lifecycle.Record) lifecycle.Orphan {
 }
 
 // extend postpones the expiry to a time, or as far as the template allows.
-func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time) error {
+func (k *requests) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time) error {
 	from := r.ExpiresAt
 	if from.Before(k.now) {
 		from = k.now
@@ -269,8 +259,8 @@ func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time
 }
 
 // update runs an instance with other values or another version.
-func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.Actor) error {
-	e, ok := k.templates.Current(r.Template)
+func (k *requests) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.Actor) error {
+	e, ok := k.catalog.Current(r.Template)
 	if !ok || e.Problem != "" {
 		return fmt.Errorf("%w: its Template cannot be launched now, so nothing can be updated", lifecycle.ErrPhase)
 	}
@@ -280,7 +270,7 @@ func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.
 	}
 	event := lifecycle.Update{ID: r.ID, Parameters: parameters}
 	if v := o.Spec.Version; v != "" && v != r.Source.Version {
-		if e, err = k.pinTemplate(r.Template, v); err != nil {
+		if e, err = k.catalog.Pin(context.Background(), r.Template, v); err != nil {
 			return err
 		}
 		event.Source = &e.Source
@@ -290,14 +280,9 @@ func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.
 	return k.applyEvent(who, event)
 }
 
-// pinTemplate returns a template with one of its versions.
-func (k *inbox) pinTemplate(name, version string) (*template.Entry, error) {
-	return k.templates.Pin(context.Background(), name, version) // from a cache
-}
-
 // applyAllRequests applies the requests of Instances in the given order, and returns the new Handled
 // of those that had any, by name.
-func (k *inbox) applyAllRequests(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
+func (k *requests) applyAllRequests(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
 	news := map[string]*v1alpha1.Handled{}
 	for i := range objects {
 		if h := k.applyRequests(&objects[i]); h != nil {

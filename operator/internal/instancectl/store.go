@@ -78,7 +78,7 @@ func (s *Store) readAll(ctx context.Context) (*lifecycle.Document, map[string]*v
 	}
 	now := s.now()
 	d, _ := buildDocument(objects, poolsOf(templates.Items), lifecycle.Clock{At: now})
-	k := &inbox{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: randomSeed, doc: d}
+	k := &requests{s.catalog, s.machine, now, d}
 	k.applyAllRequests(objects)
 	byName := make(map[string]*v1alpha1.Instance, len(objects))
 	for i := range objects {

@@ -40,7 +40,7 @@ func (p *reconciliation) writeResults(ctx context.Context) (changed bool) {
 		o := &p.objects[i]
 		changed = p.writeKept(ctx, o.UID, o, func() (bool, error) { return p.writeOne(ctx, o) }) || changed
 	}
-	for id, r := range p.inbox.doc.Records {
+	for id, r := range p.requests.doc.Records {
 		if p.byName[id] == nil {
 			changed = p.writeKept(ctx, types.UID(id), p.templateOf(r), func() (bool, error) { return p.createMember(ctx, r) }) || changed
 		}
@@ -105,7 +105,7 @@ func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 
 // writeOne writes an Instance, or removes it.
 func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
-	r := p.inbox.doc.Records[o.Name]
+	r := p.requests.doc.Records[o.Name]
 	had := p.before.Records[o.Name]
 	switch {
 	case p.broken[o.Name] != nil: // it is not changed
@@ -152,7 +152,7 @@ func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r
 		next.Status.Namespace = workspaceName(r)
 	}
 	if r != p.before.Records[o.Name] || o.Status.Record == nil || p.restored[o.Name] {
-		s, err := statusFor(next, p.inbox.doc, r)
+		s, err := statusFor(next, p.requests.doc, r)
 		if err != nil {
 			return false, err
 		}
@@ -296,12 +296,12 @@ func (p *reconciliation) writePool(ctx context.Context, o *v1alpha1.Template) er
 
 func (p *reconciliation) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
 	name := templateName(o.Name)
-	pool := p.inbox.doc.Pools[name]
+	pool := p.requests.doc.Pools[name]
 	if o.Spec.Pool == nil && pool == nil {
 		return nil
 	}
 	s := &v1alpha1.PoolStatus{}
-	for _, r := range p.inbox.doc.Records {
+	for _, r := range p.requests.doc.Records {
 		switch {
 		case r.Template != name || !r.Pooled || !r.Phase.Live():
 		case r.Owner.ID != "":
