@@ -5,10 +5,10 @@ package fluxobj
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -30,35 +30,25 @@ func (e *TakenError) Error() string {
 // Ours reports whether the operator created an object for the one with the UID, or for
 // itself if uid is "".
 func Ours(o client.Object, uid types.UID) bool {
-	labels := o.GetLabels()
-	_, managed := labels[v1alpha1.LabelManaged]
-	return managed && labels[v1alpha1.LabelUID] == string(uid)
+	_, managed := o.GetLabels()[v1alpha1.LabelManaged]
+	return managed && o.GetLabels()[v1alpha1.LabelUID] == string(uid)
 }
 
 // Mark sets the labels on an object that [Ours] checks.
 func Mark(o client.Object, uid types.UID) {
-	labels := o.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[v1alpha1.LabelManaged] = ""
+	o.SetLabels(With(o.GetLabels(), v1alpha1.LabelManaged, ""))
 	if uid != "" {
-		labels[v1alpha1.LabelUID] = string(uid)
+		o.SetLabels(With(o.GetLabels(), v1alpha1.LabelUID, string(uid)))
 	}
-	o.SetLabels(labels)
 }
 
 // Labels returns labels together with those that [Mark] sets, or labels alone if uid is
 // "".
-func Labels(labels map[string]string, uid types.UID) map[string]string {
+func Labels(own map[string]string, uid types.UID) map[string]string {
 	if uid == "" {
-		return labels
+		return own
 	}
-	all := map[string]string{}
-	maps.Copy(all, labels)
-	all[v1alpha1.LabelManaged] = ""
-	all[v1alpha1.LabelUID] = string(uid)
-	return all
+	return labels.Merge(own, labels.Set{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(uid)})
 }
 
 // Write creates the object, or updates it as set changes it, and reports whether that

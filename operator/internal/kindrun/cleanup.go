@@ -41,13 +41,9 @@ type leftovers struct {
 
 // CleanUp removes what deleted objects left behind and no Terraform uses: their finalizers
 // were removed by hand, or a backup restored it. A Terraform whose object is gone is
-// suspended and returned, never deleted: that would destroy what it made. Approvals of
-// objects are deleted after [v1alpha1.ApprovalLife]. defs are all definitions; leftovers
-// of other kinds are not touched.
+// suspended and returned, never deleted: that would destroy what it made. defs are all
+// definitions; leftovers of other kinds are not touched.
 func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
-	if err := c.forgetApprovals(ctx); err != nil {
-		return nil, err
-	}
 	l := &leftovers{Objects: c}
 	if err := l.readLeftovers(ctx, defs); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -75,24 +71,6 @@ func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orph
 		}
 	}
 	return orphans, all
-}
-
-// forgetApprovals deletes Approvals of objects after their lifetime. Those of Instances and
-// Versions are deleted by the controllers of these.
-func (c *Objects) forgetApprovals(ctx context.Context) error {
-	var list v1alpha1.ApprovalList
-	if err := c.Client.List(ctx, &list); err != nil {
-		return err
-	}
-	var all error
-	for i := range list.Items {
-		a := &list.Items[i]
-		if kind := a.Spec.Target.Kind; kind == "Instance" || kind == "Version" || c.currentTime().Sub(a.CreationTimestamp.Time) < v1alpha1.ApprovalLife {
-			continue
-		}
-		all = errors.Join(all, client.IgnoreNotFound(c.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})))
-	}
-	return all
 }
 
 // readLeftovers reads the leftovers and then the objects: in this order, nothing made meanwhile

@@ -5,7 +5,6 @@ package kindrun_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,37 +107,6 @@ func TestCleanUpBeside(t *testing.T) {
 		source.SetKind("OCIRepository")
 		if s.there(source, s.tenant, name) != stays || s.there(&corev1.Secret{}, s.tenant, name+"-okara-run") != stays {
 			t.Errorf("%s stays: %v, want %v", name, !stays, stays)
-		}
-	}
-}
-
-// TestCleanUpApprovals checks that Approvals of objects are deleted after 30 days, whatever
-// their result; those of Instances and Versions are not deleted here.
-//
-// Shows: kinds 10 | Approvals of objects are deleted after 30 days
-func TestCleanUpApprovals(t *testing.T) {
-	s := newSite(t, nil)
-	o := s.vpc(nil)
-	now := time.Now()
-	s.objects.Now = func() time.Time { return now }
-	for name, kind := range map[string]string{"object": "VPC", "instance": "Instance", "version": "Version"} {
-		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}}
-		a.Spec.Target, a.Spec.Plan, a.Spec.Approver = v1alpha1.ApprovalTarget{Kind: kind, Name: "prod"}, "1.4.0-a.b", "alice"
-		must.Succeed(t, s.Create(t.Context(), a))
-	}
-	for _, step := range []struct {
-		wait  time.Duration
-		there bool
-	}{{29 * 24 * time.Hour, true}, {25 * time.Hour, false}} {
-		now = now.Add(step.wait)
-		s.cleanUp(o)
-		if got := s.there(&v1alpha1.Approval{}, s.tenant, "object"); got != step.there {
-			t.Errorf("after %s more the Approval is there: %v", step.wait, got)
-		}
-	}
-	for _, name := range []string{"instance", "version"} {
-		if !s.there(&v1alpha1.Approval{}, s.tenant, name) {
-			t.Errorf("the Approval of an %s is gone", name)
 		}
 	}
 }

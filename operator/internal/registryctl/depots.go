@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -230,20 +230,9 @@ func alignObject(is, want client.Object) {
 		is.Spec = want.(*v1alpha1.Provider).Spec
 		is.Spec.VersionObjects = objects
 	}
-	is.SetLabels(withMore(is.GetLabels(), want.GetLabels()))
-	is.SetAnnotations(withMore(is.GetAnnotations(), want.GetAnnotations()))
+	is.SetLabels(labels.Merge(is.GetLabels(), want.GetLabels()))
+	is.SetAnnotations(labels.Merge(is.GetAnnotations(), want.GetAnnotations()))
 	delete(is.GetAnnotations(), v1alpha1.AnnotationReleased)
-}
-
-// withMore returns a copy of map a with more added, or a itself if more is empty.
-func withMore(a, more map[string]string) map[string]string {
-	if len(more) == 0 {
-		return a
-	}
-	all := map[string]string{}
-	maps.Copy(all, a)
-	maps.Copy(all, more)
-	return all
 }
 
 // children lists the objects that were created for a Depot.
@@ -274,7 +263,7 @@ func (r *depots) release(ctx context.Context, depot string, o client.Object) err
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
 		delete(o.GetLabels(), label)
 	}
-	o.SetAnnotations(withMore(o.GetAnnotations(), map[string]string{v1alpha1.AnnotationReleased: depot}))
+	o.SetAnnotations(labels.Merge(o.GetAnnotations(), map[string]string{v1alpha1.AnnotationReleased: depot}))
 	return client.IgnoreNotFound(r.Patch(ctx, o, verdict.Since(before)))
 }
 

@@ -346,11 +346,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if rec.Owner != string(ns.UID) {
 		return nil
 	}
-	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
-	if err != nil {
-		return err
-	}
-	l, err := depot.ReadListing(ctx, repo, e.item.Kind, nil)
+	l, err := r.readListing(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -37,15 +37,20 @@ func (r *entries) foundAfter(ctx context.Context, e *entry, p *supply.Plan) (*fo
 
 // findInRegistry reads what the registry holds of an entry.
 func (r *entries) findInRegistry(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
-	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
-	if err != nil {
-		return nil, err
-	}
-	l, err := depot.ReadListing(ctx, repo, e.item.Kind, nil)
+	l, err := r.readListing(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	return newFound(l, known), nil
+}
+
+// readListing reads what the registry lists of an entry.
+func (r *entries) readListing(ctx context.Context, e *entry) (*depot.Listing, error) {
+	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
+	if err != nil {
+		return nil, err
+	}
+	return depot.ReadListing(ctx, repo, e.item.Kind, nil)
 }
 
 // newFound joins what the registry lists with what the record says.

@@ -114,7 +114,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 		return 1
 	})
 	tenants := map[string][]string{} // addresses by namespace
-	var usage usage
+	usage := usage{}
 	for i := range all {
 		j := &all[i]
 		j.rule = ruleOf(j.AccessRule)
@@ -197,33 +197,27 @@ func isWithinAddresses(s rights.Scope, addresses []string) bool {
 	})
 }
 
-// usage counts rules and their bytes.
-type usage struct {
-	rules map[string]int // by namespace
-	bytes map[string]int
-	total int
-}
+// usage counts rules and their bytes, by namespace; "" is for all.
+type usage map[string]struct{ rules, bytes int }
 
 // countRule counts a rule; the error is a *verdict.Problem if a limit is reached.
-func (u *usage) countRule(namespace string, rule access.Rule) error {
-	if u.rules == nil {
-		u.rules = map[string]int{}
-		u.bytes = map[string]int{}
-	}
+func (u usage) countRule(namespace string, rule access.Rule) error {
 	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
 	if err != nil {
 		return err
 	}
-	size := len(text)
+	own, all := u[namespace], u[""]
+	own.rules++
+	own.bytes += len(text)
+	all.bytes += len(text)
 	switch {
-	case u.rules[namespace] == maxRules || u.bytes[namespace]+size > maxRulesText:
+	case own.rules > maxRules || own.bytes > maxRulesText:
 		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("namespace %s may have %d rules of %d KiB in total, and older ones use that up", namespace, maxRules, maxRulesText>>10)}
-	case u.total+size > maxRulesTotal:
+	case all.bytes > maxRulesTotal:
 		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("rules may have %d KiB in total, and older ones use that up", maxRulesTotal>>10)}
 	}
-	u.rules[namespace]++
-	u.bytes[namespace] += size
-	u.total += size
+	u[namespace] = own
+	u[""] = all
 	return nil
 }
 

@@ -95,6 +95,8 @@ func TestLongRequests(t *testing.T) {
 }
 
 // TestApprovalOfNothing checks that an unjudged Approval is marked, and deleted later.
+//
+// Shows: kinds 10 | Approvals of objects are deleted after 30 days
 func TestApprovalOfNothing(t *testing.T) {
 	s := newNet(t)
 	s.clock.Add(int64(2 * time.Minute))
