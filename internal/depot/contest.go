@@ -105,6 +105,9 @@ func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest)
 }
 
 func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (warnings []string, err error) {
+	if len(v.Tag()) > maxTimedTag {
+		return nil, fmt.Errorf("version %s has %d characters; a version that is published has at most %d, so that it can be recorded: %w", v, len(v.Tag()), maxTimedTag, oci.ErrTooLarge)
+	}
 	tags, warnings, err := putVersion(ctx, l, v, m, o)
 	name := v
 	if err == nil && o.edition { // not before, lest what loses the contest stays listed

@@ -111,7 +111,7 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 		return nil, err
 	}
 	tag := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
-	if err := keepManifest(ctx, x.repo, tag, old); errors.Is(err, ErrTaken) {
+	if _, err := putOnce(ctx, x.repo, tag, old, false); errors.Is(err, ErrTaken) {
 		return nil, fmt.Errorf("%s holds another index: %w", tag, oci.ErrExists)
 	} else if err != nil {
 		return nil, err
@@ -120,6 +120,9 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 	tags, warnings, err := putVersion(ctx, l, x.version, next, putOptions{replaces: previous.Digest})
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s:%s: %w", x.repo, x.version.Tag(), errMoved)
+	}
+	if err == nil {
+		warnings = append(warnings, recordGrowth(ctx, x.repo, tags, x.version.Tag(), next)...)
 	}
 	if slices.Contains(tags, "sha256-"+previous.Digest.Encoded()+".sig") {
 		warnings = append(warnings, fmt.Sprintf("the signatures of %s name the index before, %s; sign it again", x.version, previous.Digest))

@@ -91,6 +91,11 @@ func (l *Listing) hide() {
 			consider(v)
 		}
 	}
+	for tag := range l.Times {
+		if v, ok := addr.VersionFromTag(tag); ok {
+			consider(v) // its tag may have been removed without okara
+		}
+	}
 	l.Versions = slices.DeleteFunc(l.Versions, func(v addr.Version) bool {
 		winner := first[v.Number()]
 		if winner != v {

@@ -5,6 +5,7 @@ package depot_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -151,6 +152,51 @@ func TestTheFolderIsContent(t *testing.T) {
 				t.Errorf("%q after %s: the same folder: %v", first, record, err)
 			}
 		}
+	}
+}
+
+// TestWhatWasRecordedAtPublishing removes tags without okara after a version has
+// grown, after its publisher was killed before it recorded the time, and beside a
+// version that differs only after "+" and that another tool published.
+func TestWhatWasRecordedAtPublishing(t *testing.T) {
+	key, host := mustKey(t), ocitest.New(t, ocitest.Quirks{})
+	d, client := depottest.NewDepot(t, host, oci.Options{})
+	modules, providers := depottest.MustRepo(t, client, depottest.ModuleRepo), depottest.MustRepo(t, client, depottest.ProviderRepo)
+	provider := func(text string, platforms ...string) error {
+		dist := depottest.NewDist(t, platforms...)
+		dist[depottest.Stem+"linux_amd64.zip"].Data = depottest.NewZip(t, depottest.File("terraform-provider-dns", "", 0o755))
+		dist[depottest.Stem+platforms[len(platforms)-1]+".zip"].Data = depottest.NewZip(t, depottest.File("terraform-provider-dns", text, 0o755))
+		_, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: key, Extend: true})
+		return err
+	}
+	must.Succeed(t, provider("", "linux_amd64"))
+	before := mustVersions(t, d, depottest.DNS().Item()).Times["1.2.3"]
+	must.Succeed(t, provider("", "linux_amd64", "darwin_arm64"))
+	if at := mustVersions(t, d, depottest.DNS().Item()).Times["1.2.3"]; at.Sub(before) != time.Millisecond {
+		t.Errorf("published at %s, and with a further platform at %s", before, at)
+	}
+	must.Succeed(t, providers.Untag(t.Context(), "1.2.3"))
+	if err := provider("other", "linux_amd64", "darwin_arm64"); !errors.Is(err, oci.ErrExists) {
+		t.Errorf("another platform: %v", err)
+	}
+	module := numbers(t)[0]
+	dead, _ := depottest.NewDepot(t, host, oci.Options{Retry: oci.Retry{MaxAttempts: 1}, Transport: &ocitest.Fault{
+		Match: func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/okara-time-") }, Times: -1, Do: ocitest.FailBefore,
+	}})
+	must.Get(module.publish(dead, "1.0.0", "# one"))(t) // with a warning
+	must.Get(module.publish(d, "1.0.0", "# one"))(t)
+	must.Succeed(t, modules.Untag(t.Context(), "1.0.0"))
+	if _, err := module.publish(d, "1.0.0", "# other"); !errors.Is(err, oci.ErrExists) {
+		t.Errorf("after a killed publisher: %v", err)
+	}
+	must.Get(module.publish(d, "1.0.0", "# one"))(t)
+	must.Succeed(t, modules.PutTag(t.Context(), "1.0.0_1", depottest.MustFetch(t, modules, "1.0.0")))
+	must.Succeed(t, modules.Untag(t.Context(), "1.0.0"))
+	if l := must.Get(depot.ReadListing(t.Context(), modules, addr.KindModule, nil))(t); len(l.Versions) != 0 || len(l.Hidden) != 1 {
+		t.Errorf("%v is offered, %v hidden", l.Versions, l.Hidden)
+	}
+	if _, err := module.publish(d, "1.0.0-"+strings.Repeat("a", 98), ""); !errors.Is(err, oci.ErrTooLarge) || !strings.Contains(err.Error(), "at most 103") {
+		t.Errorf("a long version: %v", err)
 	}
 }
 

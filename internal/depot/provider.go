@@ -323,6 +323,7 @@ func (x providerPush) completeProvider(ctx context.Context, l *Listing, out Publ
 	out.Digest = stored.Index.Digest.String()
 	out.Existing = true
 	out.Warnings = append(out.Warnings, l.WarnYanked(x.version)...)
+	out.Warnings = append(out.Warnings, l.completeTime(ctx, x.version)...)
 	return x.pushMissing(ctx, out, stored)
 }
 

@@ -291,10 +291,46 @@ func timesIn(tags []string, now time.Time) map[string]time.Time {
 // recordTime records the current time as the publish time of a version. A
 // failure is only a warning: the version exists.
 func recordTime(ctx context.Context, r *oci.Repo, version string, was oci.Manifest) (warnings []string) {
-	tag := fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, time.Now().UnixMilli(), version)
-	if len(tag) > maxTag {
+	return putTime(ctx, r, version, time.Now(), was)
+}
+
+// recordGrowth records that a version which was published at some time, as its
+// tags from before tell, names an index with further platforms: the record is
+// the one a millisecond later.
+func recordGrowth(ctx context.Context, r *oci.Repo, tags []string, version string, is oci.Manifest) (warnings []string) {
+	at, ok := timesIn(slices.Sorted(slices.Values(tags)), time.Now())[version]
+	if !ok {
+		return nil // it would become younger
+	}
+	return putTime(ctx, r, version, at.Add(time.Millisecond), is)
+}
+
+// completeTime records the time of a version that the list shows without one, as
+// when its publisher was killed. It stays as old as it was; of two that are one
+// number the first one stays.
+func (l *Listing) completeTime(ctx context.Context, v addr.Version) (warnings []string) {
+	if l.Cached || !l.hasVersion(v) || !l.Times[v.Tag()].IsZero() || l.duplicateOf(v) != (addr.Version{}) {
 		return nil
 	}
+	m, err := l.Repository.Fetch(ctx, v.Tag())
+	if err != nil {
+		return []string{fmt.Sprintf("the time of publication of %s is not recorded: %v", v, err)}
+	}
+	at := l.Published(v, artifact.AnnotationsOf(m))
+	if at.Unix() <= 0 {
+		at = time.Now()
+	}
+	return putTime(ctx, l.Repository, v.Tag(), at, m)
+}
+
+// maxTimedTag bounds the tag of a new version, for which there must be a record.
+const maxTimedTag = maxTag - len(timePrefix) - timeDigits - 1
+
+func putTime(ctx context.Context, r *oci.Repo, version string, at time.Time, was oci.Manifest) (warnings []string) {
+	if len(version) > maxTimedTag { // of okara before 0.1.0
+		return nil
+	}
+	tag := fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, at.UnixMilli(), version)
 	m, err := artifact.NewBare(artifactTime, map[string]string{
 		artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag, annTimeManifest: was.Digest.String(), annTimeContent: strings.Join(fixedContent(was), " "),
 	})
