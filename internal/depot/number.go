@@ -179,14 +179,14 @@ func (l *Listing) CheckRemoval(ctx context.Context, e evidence.StatusEvent) erro
 	var was *evidence.StatusEvent
 	var err error
 	if l.hasVersion(v) {
-		var is oci.Descriptor
-		is, err = l.Repository.Resolve(ctx, v.Tag())
-		was = &evidence.StatusEvent{Subject: is.Digest}
+		var m oci.Manifest
+		m, err = l.Repository.Fetch(ctx, v.Tag())
+		was = &evidence.StatusEvent{Subject: m.Digest, Content: fixedContent(m)}
 	} else {
 		was, err = l.was(ctx, v)
 	}
 	switch {
-	case err != nil, was != nil && was.Subject == e.Subject:
+	case err != nil, was != nil && agrees(l.Kind, e, *was):
 		return err
 	case was != nil:
 		return l.conflictWith(v, was.Subject.String(), e.Subject.String())

@@ -173,14 +173,19 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 		was.Subject = named.Digest
 		was.Content = fixedContent(named)
 	}
-	content := was.Content
-	if it.Kind == addr.KindModule && len(says.Content) == recordsNoFolder && len(content) > 0 { // by an older okara
-		content = content[:recordsNoFolder]
-	}
-	if says.Subject != was.Subject || len(says.Content) > 0 && !slices.Equal(says.Content, content) {
+	if !agrees(it.Kind, says, *was) {
 		return refusedError(tag + " does not say what " + v.Tag() + " names or named")
 	}
 	return nil
+}
+
+// agrees reports whether what an event says that a version was is true.
+func agrees(kind string, says, was evidence.StatusEvent) bool {
+	content := was.Content
+	if kind == addr.KindModule && len(says.Content) == recordsNoFolder && len(content) > 0 { // by an older okara
+		content = content[:recordsNoFolder]
+	}
+	return says.Subject == was.Subject && (len(says.Content) == 0 || slices.Equal(says.Content, content))
 }
 
 // recordOf returns which version a manifest under a tag would be a record of, and

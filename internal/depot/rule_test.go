@@ -152,6 +152,12 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	if err := errors.Join(event("1.0.0", other, second.ContentDigest), event("1.0.0", first, second.ContentDigest), event("1.0.0", first, module.ContentDigest+" //modules")); strings.Count(err.Error(), "does not say what 1.0.0 names") != 3 {
 		t.Errorf("events that are not true: %v", err)
 	}
+	for content, isTrue := range map[string]bool{module.ContentDigest: true, module.ContentDigest + " //": true, module.ContentDigest + " //modules": false, second.ContentDigest: false} { // from a bundle
+		e := evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.0.0", Subject: first.Digest, Content: strings.Fields(content)}
+		if err := mustVersions(t, d, depottest.VPC().Item()).CheckRemoval(ctx, e); (err == nil) != isTrue {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
 
 	for _, version := range []string{"1.0.0", "3.0.0"} {
 		_, warnings := must.GetBoth(d.Announce(ctx, depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: version, DeleteTag: true}))(t)
