@@ -31,7 +31,7 @@ type Depot struct {
 	o Options
 
 	mu    sync.Mutex // guards the fields below
-	locks map[string]*sync.Mutex
+	locks map[string]chan struct{}
 	known map[string]time.Time // time at which the catalog entry of a repository was seen
 }
 
@@ -40,7 +40,7 @@ const knownFor = 10 * time.Minute
 
 // New returns a depot.
 func New(o Options) *Depot {
-	return &Depot{o: o, locks: map[string]*sync.Mutex{}, known: map[string]time.Time{}}
+	return &Depot{o: o, locks: map[string]chan struct{}{}, known: map[string]time.Time{}}
 }
 
 // Options returns the options of the depot.
@@ -112,12 +112,12 @@ func (d *Depot) lock(repository string) (unlock func()) {
 	d.mu.Lock()
 	l := d.locks[repository]
 	if l == nil {
-		l = &sync.Mutex{}
+		l = make(chan struct{}, 1)
 		d.locks[repository] = l
 	}
 	d.mu.Unlock()
-	l.Lock()
-	return l.Unlock
+	l <- struct{}{}
+	return func() { <-l }
 }
 
 // Repo opens a repository of the layout.
