@@ -493,6 +493,8 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		c.Action = "restore"
 		c.From = from
 		c.Detail = ""
+	case !p.isNewest(t.Fragment, c.Digest):
+		c.Detail = "not current"
 	}
 	if !p.f.o.acts.noteWrite(p.caller, p.repository, t, fence) {
 		write(c)
