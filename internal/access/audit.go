@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -146,6 +147,11 @@ func (g Grant) Record(address string, c Change) {
 	}
 	if c.At.IsZero() {
 		c.At = time.Now()
+	}
+	if c.Run == 0 && g.Mode == modeRun { // which writes the state of its own workspace
+		_, attempt, _ := strings.Cut(g.Subject, "/")
+		n, _, _ := strings.Cut(attempt, "/")
+		c.Run, _ = strconv.Atoi(n)
 	}
 	rec := slog.NewRecord(c.At, slog.LevelInfo, message, 0)
 	rec.AddAttrs(

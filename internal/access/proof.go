@@ -54,7 +54,7 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 		good = slices.ContainsFunc(now.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !now.void.isVoid(p.Issuer, p.Subject, issued)
 	case "login":
 		good = !now.isLoginVoid(p.Issuer, p.Subject, issued)
-	case "run":
+	case modeRun:
 		good = g.o.RunOver == nil || !g.o.RunOver(p.Subject)
 	}
 	if good {

@@ -22,9 +22,12 @@ const (
 	maxRunAfter = 15 * time.Minute
 )
 
+// modeRun is the mode of callers with a run token.
+const modeRun = "run"
+
 // RunToken describes a token with which a run calls the server that started it.
 type RunToken struct {
-	Run    string         // the argument of [Options].RunOver
+	Run    string         // ID/N/ATTEMPT, the argument of [Options].RunOver; N is its number in records
 	Scopes []rights.Scope // at least one
 	Limit  time.Duration  // time limit of the run from now; the token is valid for 15 minutes more
 }
@@ -65,7 +68,7 @@ func (g *Guard) runCaller(r *http.Request, token string) (Caller, bool) {
 	if g.o.RunOver != nil && g.o.RunOver(claims.Run) {
 		return Caller{}, false
 	}
-	c := Caller{Mode: "run", Subject: claims.Run, ends: time.Unix(claims.Expires, 0)}
+	c := Caller{Mode: modeRun, Subject: claims.Run, ends: time.Unix(claims.Expires, 0)}
 	for _, text := range claims.Scopes {
 		s, err := rights.ParseScope(text)
 		if err != nil {

@@ -5,6 +5,7 @@ package access_test
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,8 +55,9 @@ func statusOf(t *testing.T, err error) int {
 func TestRunToken(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	over := false
+	var log bytes.Buffer
 	g := newGuard(t, access.Options{
-		Keyring: newKeyring(t, 1), Now: func() time.Time { return now }, RunOver: func(run string) bool { return run == "k7m2p9x4tq/3/1" && over },
+		Audit: slog.New(slog.NewTextHandler(&log, nil)), Keyring: newKeyring(t, 1), Now: func() time.Time { return now }, RunOver: func(run string) bool { return run == "k7m2p9x4tq/3/1" && over },
 	})
 	token := must.Get(g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Read, Kind: addr.KindModule, Glob: "net/**"}}}))(t)
@@ -85,6 +87,11 @@ func TestRunToken(t *testing.T) {
 			}
 			if err == nil && (grant.Mode != "run" || grant.Subject != "k7m2p9x4tq/3/1" || grant.Issuer != "") {
 				t.Errorf("caller %+v", grant.Caller)
+			}
+			if err == nil {
+				if grant.Record("acme/prod", access.Change{Action: rights.Write, Status: 200}); !strings.Contains(log.String(), " run=3 ") {
+					t.Errorf("the record of a run does not name it: %s", &log)
+				}
 			}
 		})
 	}

@@ -3,9 +3,11 @@
 package auditlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -47,6 +49,24 @@ func (r *Record) Result() string {
 		return r.Decision
 	}
 	return access.Outcome(r.Status)
+}
+
+// Who says in one line who did it. A name that an issuer vouches for has the host of that
+// issuer beside it: a token of this server may have the same name.
+func (r *Record) Who() string {
+	who := cmp.Or(r.Subject, r.Mode)
+	if at, err := url.Parse(r.Issuer); err == nil && at.Host != "" {
+		who += " (" + at.Host + ")"
+	}
+	switch {
+	case r.Mode == "run":
+		return "run " + who
+	case r.Mode == "server" && r.Subject == "":
+		return "the server"
+	case r.Mode == "server":
+		return "the server for " + who
+	}
+	return who
 }
 
 // Object says in one line what an act was done to: the address, and a version or run.

@@ -119,14 +119,8 @@ func noteOf(v auditlog.View) auditNote {
 
 func (a *audits) row(e *auditlog.Entry) auditRow {
 	row := auditRow{
-		At: a.clock.When(e.Time), Who: text.Block(cmp.Or(e.Subject, e.Mode)), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
+		At: a.clock.When(e.Time), Who: text.Block(e.Who()), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
 		Object: text.Block(e.Object()), Result: resultMark(cmp.Or(e.Result(), e.Decision)),
-	}
-	if e.Mode == ownMode {
-		row.Who = "the server"
-		if e.Subject != "" {
-			row.Who += " for " + text.Block(e.Subject)
-		}
 	}
 	for _, d := range []site.Choice{
 		{Text: "Detail", Value: e.Detail}, {Text: "Lock", Value: e.Lock}, {Text: "Digest", Value: e.Digest}, {Text: "Rule", Value: e.Rule},
@@ -139,9 +133,6 @@ func (a *audits) row(e *auditlog.Entry) auditRow {
 	}
 	return row
 }
-
-// ownMode is the mode of actions by the server itself.
-const ownMode = "server"
 
 // resultMark returns the mark for a result or a decision.
 func resultMark(result string) site.Mark {
