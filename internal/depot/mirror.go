@@ -137,7 +137,7 @@ func Refused(err error) bool {
 	for _, reason := range []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, signing.ErrNoProvider,
-		ErrNoModule, description.ErrOutside, description.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
+		ErrNoModule, description.ErrOutside, description.ErrAbsent, description.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {
 		if errors.Is(err, reason) {
 			return true

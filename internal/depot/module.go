@@ -94,7 +94,7 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 		return nil, err
 	}
 	p := &ModulePlan{Tree: listed}
-	if err := p.checkCalls(v, o); err != nil {
+	if err := p.checkCalls(tree, v, o); err != nil {
 		return nil, err
 	}
 	if err := v.Check(o.Dir); err != nil && !o.AllowInvalid {
@@ -114,13 +114,17 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 }
 
 // checkCalls refuses calls of local modules that are not in the package, or
-// adds warnings about those that users do not reach or that cannot be changed.
-func (p *ModulePlan) checkCalls(v *description.Module, o ModuleOptions) error {
+// adds warnings about those that users do not reach or that cannot be changed. What
+// the tools install from git, with its submodules, is refused.
+func (p *ModulePlan) checkCalls(tree fs.FS, v *description.Module, o ModuleOptions) error {
 	var refused []error
 	for _, c := range v.BrokenCalls(o.Dir) {
 		outside := errors.Is(c.Err, description.ErrOutside)
 		p.outside = p.outside || outside && c.Reached
+		at := emptyFolder(tree, c.Target)
 		switch {
+		case o.Foreign && c.Reached && at != "":
+			refused = append(refused, fmt.Errorf("%w: %s is empty, as the folder of a git submodule, and okara does not fetch submodules; publish the module from a checkout that has them", c.Err, at))
 		case o.Foreign, !outside && (!c.Reached || o.AllowInvalid):
 			p.Warnings = append(p.Warnings, c.Err.Error())
 		default:
@@ -128,6 +132,21 @@ func (p *ModulePlan) checkCalls(v *description.Module, o ModuleOptions) error {
 		}
 	}
 	return errors.Join(refused...)
+}
+
+// emptyFolder returns the folder without files in which a name is, which in git is
+// that of a submodule; "" if there is none.
+func emptyFolder(tree fs.FS, name string) string {
+	for ; fs.ValidPath(name) && name != "."; name = path.Dir(name) {
+		entries, err := fs.ReadDir(tree, name)
+		if err == nil && len(entries) == 0 {
+			return name
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return ""
 }
 
 // Description returns the description of the module that would be published.

@@ -86,6 +86,7 @@ func (v *Module) load(dir string) (*tfconfig.Module, tfconfig.Diagnostics) {
 type BrokenCall struct {
 	Err     error // with file and line; wraps ErrOutside or ErrAbsent
 	Reached bool  // by users of the module in the root or of one in modules/*
+	Target  string
 }
 
 // BrokenCalls returns the broken calls of the package, whose root module is in
@@ -105,7 +106,7 @@ func (v *Module) BrokenCalls(dir string) []BrokenCall {
 				why = ErrOutside
 			}
 			broken = append(broken, BrokenCall{
-				fmt.Errorf("%s:%d: module %q uses %s, which is %w", call.Pos.Filename, call.Pos.Line, call.Name, call.Source, why), reached[at],
+				fmt.Errorf("%s:%d: module %q uses %s, which is %w", call.Pos.Filename, call.Pos.Line, call.Name, call.Source, why), reached[at], target,
 			})
 		}
 	}

@@ -36,7 +36,7 @@ func TestShapes(t *testing.T) {
 	both := func(o outcome) [2]outcome { return [2]outcome{o, o} }
 	for _, tt := range []struct {
 		name   string
-		files  map[string]string // text, or ">" and the target of a link
+		files  map[string]string // text, or ">" and the target of a link, or "@" for a git submodule
 		subdir string
 		want   [2]outcome // of publish and of a depot
 		suffix string     // of the addresses of the mirrored package
@@ -61,6 +61,12 @@ func TestShapes(t *testing.T) {
 			[2]outcome{{refused: `main.tf:1: module "x" uses ./modules/x, which is not in the package`}, {"main.tf", "main.tf:1: module", ""}}, ""},
 		{"an example that calls one", map[string]string{"main.tf": "", "examples/a/main.tf": calls("./none")}, "",
 			both(outcome{"examples/a/main.tf main.tf", "examples/a/main.tf:1: module", ""}), ""},
+		{"a call into a git submodule", map[string]string{"main.tf": calls("./sub/x"), "sub": "@"}, "",
+			[2]outcome{{refused: `main.tf:1: module "x" uses ./sub/x, which is not in the package`}, {refused: "which is not in the package: sub is empty, as the folder of a git submodule"}}, ""},
+		{"a module in a folder that calls a git submodule", map[string]string{"README.md": "", "modules/net/main.tf": calls("../../sub"), "sub": "@"}, "modules/net",
+			[2]outcome{{refused: "outside of the package"}, {refused: "sub is empty"}}, ""},
+		{"an example that calls a git submodule", map[string]string{"main.tf": "", "examples/a/main.tf": calls("./sub"), "examples/a/sub": "@"}, "",
+			both(outcome{"examples/a/main.tf main.tf", "examples/a/main.tf:1: module", ""}), ""},
 		{"a schema that compresses a hundredfold", map[string]string{"main.tf": "", "rules.json": strings.Repeat(`{"region":"a","endpoint":"b"},`, 80_000)}, "",
 			both(outcome{"main.tf rules.json", "", ""}), ""},
 		{"a device of Windows", map[string]string{"main.tf": "", "sub/nul.tf": ""}, "",
@@ -79,7 +85,12 @@ func TestShapes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := newOrigin(t)
+			modules := []string{"update-index"}
 			for name, text := range tt.files {
+				if text == "@" {
+					modules = append(modules, "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+","+name)
+					continue
+				}
 				file := filepath.Join(o.dir, name)
 				err := os.MkdirAll(filepath.Dir(file), 0o755)
 				if target, link := strings.CutPrefix(text, ">"); link {
@@ -92,6 +103,7 @@ func TestShapes(t *testing.T) {
 				}
 			}
 			o.git("add", "--force", ".")
+			o.git(modules...)
 			o.git("commit", "-q", "-m", "x")
 			o.git("tag", "v1.0.0")
 

@@ -133,7 +133,7 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 // default branch) into dir, which must be empty, and returns the commit. It
 // fetches one commit, or the whole history if a commit is named and the server
 // does not serve commits by hash. A child process unpacks the received pack,
-// see [Child]. Submodules and LFS content are not fetched.
+// see [Child]. Submodules, whose folders are empty, and LFS content are not fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
 	if err := g.checkLocation(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", Redact(l.URL.String()), err)
