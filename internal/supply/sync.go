@@ -338,12 +338,21 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 		return repositoryOffers(ctx, from, src)
 	}
 	var offers []offer
+	first := map[addr.Version]upstream.Tag{}
 	for _, t := range tags {
 		rest, ok := strings.CutPrefix(t.Name, e.Source.TagPrefix)
 		switch dir, v, err := addr.VersionFromGit(rest); {
+		case ok && err == nil && dir == "" && first[v].Name != "":
+			if t.Commit == "" || t.Commit != first[v].Commit {
+				upstream.LeaveOut(ctx, t.Name, fmt.Errorf("tag %s is this version already", first[v].Name))
+			}
 		case ok && err == nil && dir == "":
+			first[v] = t
 			offers = append(offers, offer{version: v, ref: t.Name, commit: t.Commit})
 		case ok && err != nil && likeVersion().MatchString(rest):
+			if strings.IndexAny(strings.TrimPrefix(rest, "v"), "0123456789") > 0 {
+				err = fmt.Errorf("%w; a depot names what precedes one in tag_prefix", err)
+			}
 			upstream.LeaveOut(ctx, t.Name, err)
 		}
 	}
@@ -351,7 +360,9 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 }
 
 // likeVersion matches a tag that is meant as a version, such as v1.2.3.4.
-var likeVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v?[0-9]+\.[0-9]`) })
+var likeVersion = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^((release|version|ver|rel)[-_.]?)?v?[0-9]+\.[0-9]`)
+})
 
 func registryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offer, error) {
 	r, err := from.Registry(src.Host, src.Address)

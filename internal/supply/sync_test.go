@@ -216,12 +216,16 @@ func TestSyncTakesOneOfAPair(t *testing.T) {
 		r.want(got, want...)
 	}
 	r.want(r.apply(moduleEntry(o, "")), "publish 1.0.0+2 published")
-	for _, tag := range []string{"v1.0.0+10", "v1.1.0", "v1.2.3.4", "nightly"} {
+	for _, tag := range []string{"v1.0.0+10", "v1.1.0", "1.1.0", "v1.2.3.4", "nightly", "V2.0.0", "release-3.0.0", "prod-3.0.0"} {
 		o.tag(tag, "# "+tag)
 	}
-	bad := `v1.2.3.4: git tag "v1.2.3.4": does not end in a semantic version such as v1.2.3`
-	leftOut(newRunner(t), bad, "1.0.0+2: to OpenTofu and Terraform it is 1.0.0+10")
-	leftOut(r, bad, "1.0.0+10: to OpenTofu and Terraform it is 1.0.0+2")
+	notVersion := func(tag string) string {
+		return fmt.Sprintf("%s: git tag %q: does not end in a semantic version such as v1.2.3", tag, tag)
+	}
+	const hint = "; a depot names what precedes one in tag_prefix"
+	bad := []string{notVersion("V2.0.0") + hint, notVersion("release-3.0.0") + hint, "v1.1.0: tag 1.1.0 is this version already", notVersion("v1.2.3.4")}
+	leftOut(newRunner(t), append(bad[:4:4], "1.0.0+2: to OpenTofu and Terraform it is 1.0.0+10")...)
+	leftOut(r, append(bad[:4:4], "1.0.0+10: to OpenTofu and Terraform it is 1.0.0+2")...)
 	r.want(r.apply(moduleEntry(o, "")), "publish 1.1.0 published", "present 1.0.0+2")
 	r.want(r.versions(), "1.0.0_2", "1.1.0")
 }
