@@ -351,9 +351,7 @@ func TestDefaults(t *testing.T) {
 	if got.TTL.Default != time.Hour || got.Connection.Message != "see ${config.wiki}" || short.TTL != nil {
 		t.Errorf("got %+v", got)
 	}
-	if err := got.CheckExpressions(template.Known{Config: []string{"wiki"}}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, got.CheckExpressions(template.Known{Config: []string{"wiki"}}))
 	if err := got.CheckExpressions(template.Known{Config: []string{}}); err == nil || !strings.Contains(err.Error(), "config.wiki") {
 		t.Errorf("got %v", err)
 	}

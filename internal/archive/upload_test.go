@@ -98,9 +98,7 @@ func TestUnpackUpload(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "modules/a/run.sh")); err != nil || info.Mode().Perm()&0o100 == 0 {
 		t.Errorf("%v %v", info, err)
 	}
-	if err := archive.CheckUpload(t.Context(), bytes.NewReader(b), archive.Limits{}); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, archive.CheckUpload(t.Context(), bytes.NewReader(b), archive.Limits{}))
 }
 
 // TestUploadRefused has each way to leave a directory, and each bound.

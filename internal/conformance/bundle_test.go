@@ -43,9 +43,7 @@ func TestBundle(t *testing.T) {
 
 	index := must.Get(layout.ImageIndexFromPath(dir))(t)
 	manifest := must.Get(index.IndexManifest())(t)
-	if err := validate.Index(index); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, validate.Index(index))
 	kinds := map[types.MediaType]int{}
 	for _, m := range manifest.Manifests {
 		kinds[m.MediaType]++

@@ -100,9 +100,7 @@ func TestDurableOfOthers(t *testing.T) {
 	if now, err := os.Stat(link); err != nil || os.SameFile(refused, now) {
 		t.Errorf("the link is the one that the disk refused, or: %v", err)
 	}
-	if err := r.PutTag(t.Context(), "v1", m); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, r.PutTag(t.Context(), "v1", m))
 	fresh := oci.BytesBlob("text/plain", []byte("new"))
 	must.Succeed(t, r.PushBlob(t.Context(), fresh))
 	for path := range h.store.unsynced.paths {

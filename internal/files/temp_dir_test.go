@@ -56,9 +56,7 @@ func TestTempDirOfKilledGoes(t *testing.T) {
 		t.Errorf("%d directories, want that of the process that goes on and the new one", n)
 	}
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "text"), nil, 0o400))
-	if err := done(); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, done())
 	must.Succeed(t, goesOn.Process.Kill())
 	_ = goesOn.Wait()
 	files.CleanUp(parent)

@@ -284,9 +284,7 @@ func TestShareHeld(t *testing.T) {
 	if got := programs(t, second); n != 0 || len(got) != 0 || o.opened.Load() != opened {
 		t.Errorf("another run got %d and holds %q", n, got)
 	}
-	if err := c.Fill(t.Context(), lockOf(o, "other"), o); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, c.Fill(t.Context(), lockOf(o, "other"), o))
 	if got := programs(t, dir); len(got) != 5 {
 		t.Errorf("the cache has %q", got)
 	}

@@ -201,9 +201,7 @@ func TestParseSums(t *testing.T) {
 	if diff := cmp.Diff(string(got.Bytes()), a+"  x.zip\n"+strings.ToLower(b)+"  y.zip\n"); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
-	if err := got.Check("x.zip", a); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, got.Check("x.zip", a))
 	for name, sum := range map[string]string{"x.zip": strings.ToLower(b), "z.zip": a} {
 		if err := got.Check(name, sum); !errors.Is(err, signing.ErrSums) {
 			t.Errorf("%s: got %v", name, err)

@@ -126,9 +126,7 @@ func TestDelete(t *testing.T) {
 	if err := c.Delete(context.Background(), p, false); !errors.Is(err, oci.ErrExists) || !strings.Contains(fmt.Sprint(err), "has resources") {
 		t.Error(err)
 	}
-	if err := c.Delete(t.Context(), p, true); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, c.Delete(t.Context(), p, true))
 	const at = "/api/v2/organizations/acme/workspaces/a%20b%2F%C3%BC"
 	if diff := cmp.Diff([]asked{{"POST", at + "/actions/safe-delete", ""}, {"DELETE", at, ""}}, *requests); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)

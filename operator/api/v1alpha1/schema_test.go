@@ -237,9 +237,7 @@ func TestImmutable(t *testing.T) {
 		}
 	}
 	alone.Spec.Source, alone.Spec.State = "github.com/acme/moved", v1alpha1.ListYanked
-	if err := c.Update(t.Context(), alone); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, c.Update(t.Context(), alone))
 }
 
 // TestKindsEstablished checks that the API server finds no fault with the CRDs, since it
