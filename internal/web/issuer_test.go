@@ -128,6 +128,11 @@ func TestLoginWithoutIssuer(t *testing.T) {
 		})
 		c := h.browser(t)
 		form := url.Values{"token": {annaToken}}.Encode()
+		if on { // what the server knows of the issuer by now does not count
+			if resp, _ := visit(t, c, h.URL+"/ui/login?issuer", ""); resp.StatusCode != http.StatusFound || !strings.HasPrefix(resp.Header.Get("Location"), i.URL) {
+				t.Errorf("to the issuer: %s %s", resp.Status, resp.Header.Get("Location"))
+			}
+		}
 		i.Close()
 		resp, page := visit(t, c, h.URL+"/ui/login", "")
 		if offered := strings.Contains(page, `name="token"`); offered != on || on == (resp.StatusCode == http.StatusServiceUnavailable) {

@@ -42,10 +42,12 @@ func (l *logins) addRoutes(r *site.Routes) {
 
 // show redirects a browser to the issuer, or shows the form for a token. With ?stay it
 // waits for a click, as after a logout: the issuer may still have a session of the
-// browser. If the issuer does not answer, the form for a token is the way in, if there is one.
+// browser. Where there are both, the browser chooses, and ?issuer is its choice: whether
+// the issuer answers is known only to the browser.
 func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
-	if l.guard.BrowserLogins().Way() != access.ByIssuer || r.URL.Query().Has("stay") {
+	choose := l.guard.BrowserLogins().TakeTokens() && !r.URL.Query().Has("issuer")
+	if l.guard.BrowserLogins().Way() != access.ByIssuer || choose || r.URL.Query().Has("stay") {
 		return r.Answer(w, l.loginPage(to, ""))
 	}
 	at, cookie, err := l.guard.BrowserLogins().Begin(r.Request, "/ui/"+to)
