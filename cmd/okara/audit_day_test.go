@@ -113,6 +113,9 @@ func TestRecordOfADay(t *testing.T) {
 		{"dora", "push state app/sealed 1", func() { // the server has no key to check what it is
 			d.okara("state", "rekey", app, "-w", "sealed", "--key", d.key("old"), "--new-key", d.key("new"))
 		}},
+		{"gina", "push state app/sealed 1", func() { // who may not read the variables beside it
+			d.okara("state", "rekey", app, "-w", "sealed", "--key", d.key("new"), "--new-key", d.key("next"), "--all-versions")
+		}},
 		// The API of the cloud block.
 		{"dora", "create state acme/prod", func() { d.okara("workspace", "create", "acme/prod", "--server", d.url) }},
 		{"dora", "lock state acme/prod", func() { workspace("lock", `{"reason":"later"}`, http.StatusOK) }},
@@ -181,6 +184,7 @@ func newDay(t *testing.T) *day {
 		fmt.Fprintln(&tokens, dayToken(who), "admin:*:** admin:instance:** publish:*:** write:state:** run:state:** use:instance:** approve:instance:**")
 	}
 	fmt.Fprintln(&tokens, dayToken("emil"), "use:instance:sandbox/*")
+	fmt.Fprintln(&tokens, dayToken("gina"), "write:state:app")
 	config := d.c.file("okara.hcl", fmt.Sprintf(dayConfig, filepath.Dir(d.c.file("templates/net.hcl", dayTemplate)), tofutest.Tofu(t)))
 	server := newServeProcess(t, nil, "--token-file", d.c.file("tokens", tokens.String()), "--config", config)
 	t.Cleanup(func() { _ = server.cmd.Wait() }) // the end of the test kills it

@@ -288,6 +288,16 @@ func (a *acts) noteAct(at place, digest string) {
 	})
 }
 
+// dropStep makes the last step that waits at a place a part of an act.
+func (a *acts) dropStep(at place) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i := len(a.waiting[at]) - 1; i >= 0 {
+		a.waiting[at][i].timer.Stop()
+		a.waiting[at] = a.waiting[at][:i]
+	}
+}
+
 // isPart reports whether a digest is that of an act within actTime.
 func (a *acts) isPart(at place, digest string) bool {
 	a.mu.Lock()

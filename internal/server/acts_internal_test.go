@@ -32,6 +32,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 	probe "github.com/seed-141914ff/okara/statebackend/doctor"
@@ -521,6 +522,11 @@ func TestActsOfPublication(t *testing.T) {
 		u.took()
 		repo := u.open("anna", "modules/net/vpc/aws")
 		old := depottest.MustFetch(t, repo, "1.0.0")
+		must.Get(evidence.AddCosignSignature(ctx, repo, old.Descriptor, evidence.CosignSignature{Payload: []byte("{}"), Signature: []byte("s")}))(t)
+		time.Sleep(actTime + time.Second)
+		if got, want := u.took(), "anna sign net/vpc/aws of "+old.Digest.String(); got != want {
+			t.Errorf("a signature is\n%s, want\n%s", got, want)
+		}
 		for _, tag := range []string{"latest", "okara-publish-x"} {
 			must.Succeed(t, repo.PutTag(ctx, tag, old))
 		}

@@ -334,6 +334,13 @@ func (p *push) recordVersion(c access.Change, m oci.Manifest, subject string) {
 		if done {
 			p.f.o.acts.noteAct(p.placeIn("latest"), "status") // which may move
 		}
+	case done && !p.delete && evidence.IsCosignTag(p.reference+".sig"): // what is attached to a manifest
+		p.f.o.acts.noteStep(p.placeIn(p.reference+".sig"), p.writeChange, c)
+		return
+	case done && !p.delete && evidence.IsCosignTag(p.reference) && evidence.OnlySignatures(m):
+		c.Action = "sign"
+		c.Detail = "of " + strings.TrimSuffix(strings.Replace(p.reference, "-", ":", 1), ".sig")
+		p.f.o.acts.dropStep(p.placeIn(p.reference))
 	case done && p.reference == "latest" && p.f.o.acts.isPart(p.placeIn("latest"), "status") && (p.delete || p.isVersion(m)):
 		return
 	case done && depot.IsMark(p.reference):
