@@ -108,9 +108,7 @@ func (s *runSite) readEgress() error {
 }
 
 func checkServe(server string) error {
-	u, err := url.Parse(server)
-	web := err == nil && (u.Scheme == "https" || u.Scheme == "http")
-	if !web || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
+	if u, err := url.Parse(server); err != nil || !runaccess.IsBase(u) {
 		return usagef("--serve %q is not https://HOST[:PORT]", server)
 	}
 	return nil

@@ -80,7 +80,7 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	}
 	asked := verdict.RequestOf(x.o)
 	at, err := time.Parse(time.RFC3339, d.FailedAt)
-	if err != nil || x.currentTime().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
+	if err != nil || x.Now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
 		x.status.Destroy = &destroyStatus{FailedAt: d.FailedAt}
 		x.status.LastHandledRequest = cmp.Or(asked, x.status.LastHandledRequest)
 		x.status.Phase = phaseDestroying

@@ -57,14 +57,10 @@ type Objects struct {
 
 // New returns a reconciler of objects.
 func New(o Options) *Objects {
-	return &Objects{o, fluxrun.Runner{Client: o.Client, Flux: o.Executor, Access: o.Access}}
-}
-
-func (c *Objects) currentTime() time.Time {
-	if c.Now == nil {
-		return time.Now()
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	return c.Now()
+	return &Objects{o, fluxrun.Runner{Client: o.Client, Flux: o.Executor, Access: o.Access}}
 }
 
 // pending is how soon an object that is under way is reconciled again.
@@ -189,7 +185,7 @@ func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 	if err := x.decide(ctx, &now.Status, sum); err != nil {
 		return 0, err
 	}
-	x.status.projectRun(now.Status, now.Changed, sum, x.o.GetGeneration(), x.currentTime())
+	x.status.projectRun(now.Status, now.Changed, sum, x.o.GetGeneration(), x.Now())
 	if err := publishResults(ctx, x, now.Status); err != nil {
 		return 0, err
 	}
@@ -201,8 +197,8 @@ func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 
 // requestedRun returns the run that the object asks for.
 func (x *object) requestedRun() *fluxrun.Run {
-	if x.status.Plan.isOld(x.currentTime()) {
-		x.status.Replanned = x.currentTime().UTC().Format(time.RFC3339)
+	if x.status.Plan.isOld(x.Now()) {
+		x.status.Replanned = x.Now().UTC().Format(time.RFC3339)
 	}
 	run := &fluxrun.Run{
 		Module: &x.want.Run, Access: x.access, Copies: x.want.Copies, EnsureNamespace: x.ensureNamespace, Adopts: func(ctx context.Context) bool { return fluxobj.Adopts(ctx, x.Client, x.o.GetNamespace()) },

@@ -50,8 +50,8 @@ type Access struct {
 // frontTimeout bounds a request to okara serve.
 const frontTimeout = 30 * time.Second
 
-// isBase reports whether a URL is http or https, with a host and no user, query or fragment.
-func isBase(u *url.URL) bool {
+// IsBase reports whether a URL is http or https, with a host and no user, query or fragment.
+func IsBase(u *url.URL) bool {
 	web := u.Scheme == "https" || u.Scheme == "http"
 	return web && u.Host != "" && u.User == nil && u.RawQuery+u.Fragment == ""
 }
@@ -59,7 +59,7 @@ func isBase(u *url.URL) bool {
 // New returns an Access, or an error that names the invalid option. It makes no request.
 func New(o Options) (*Access, error) {
 	u := o.FrontEnd
-	if u == nil || !isBase(u) || strings.ContainsAny(u.String(), `"$%{}\`) {
+	if u == nil || !IsBase(u) || strings.ContainsAny(u.String(), `"$%{}\`) {
 		return nil, errors.New("okara serve: an https address is needed, without a query")
 	}
 	if o.Client == nil || o.Issuer == nil || o.Stores == nil {
