@@ -58,9 +58,7 @@ func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	}
 }
 
-func (f *depotFlags) addRepair(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.repair, "repair", false, "look at each part of every version, and push again what the registry has lost")
-}
+const repairUsage = "look at each part of every version, and push again what the registry has lost"
 
 func readSet(file string) (*supply.Set, error) {
 	set, err := supply.ReadSet(file)

@@ -26,7 +26,7 @@ garbage collection, is looked for with --repair: one request for each part.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
 	}
 	f.addTo(up, cmd)
-	f.addRepair(cmd)
+	cmd.Flags().BoolVar(&f.repair, "repair", false, repairUsage)
 	return cmd
 }
 

@@ -29,7 +29,7 @@ cannot be taken.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
 	}
 	f.addTo(up, cmd)
-	f.addRepair(cmd)
+	cmd.Flags().BoolVar(&f.repair, "repair", false, repairUsage)
 	cmd.Flags().BoolVar(&all, "all", false, "show what is present as well")
 	return cmd
 }

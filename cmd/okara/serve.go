@@ -296,9 +296,6 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 	return errors.Join(errs...)
 }
 
-// repairEvery is how often a run of the depot looks at each part of every version.
-const repairEvery = 24 * time.Hour
-
 // serveEnv is the environment of a server in this process. The variable OKARA_REGISTRY is
 // for clients: it may name this very server.
 func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
@@ -330,7 +327,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 			Secret:    func(variable, file string) (string, error) { return readSecret(up.reg.Getenv, variable, file) },
 			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.reg.Getenv, auth) },
 			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
-				f := depotFlags{usedBy: usedBy, repair: time.Since(repaired) > repairEvery}
+				f := depotFlags{usedBy: usedBy, repair: time.Since(repaired) > 24*time.Hour}
 				if f.repair {
 					repaired = time.Now()
 				}

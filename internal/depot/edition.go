@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -83,7 +84,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 		if slices.Contains(l.Tags, v.Tag()) && slices.Contains(l.Tags, edition.Tag()) {
 			return nil, nil
 		}
-		return recordTime(ctx, r, edition.Tag(), m), nil
+		return recordTime(ctx, r, edition.Tag(), time.Now(), m), nil
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}

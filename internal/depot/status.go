@@ -288,12 +288,6 @@ func timesIn(tags []string, now time.Time) map[string]time.Time {
 	return times
 }
 
-// recordTime records the current time as the publish time of a version. A
-// failure is only a warning: the version exists.
-func recordTime(ctx context.Context, r *oci.Repo, version string, was oci.Manifest) (warnings []string) {
-	return putTime(ctx, r, version, time.Now(), was)
-}
-
 // recordGrowth records that a version which was published at some time, as its
 // tags from before tell, names an index with further platforms: the record is
 // the one a millisecond later.
@@ -302,7 +296,7 @@ func recordGrowth(ctx context.Context, r *oci.Repo, tags []string, version strin
 	if !ok {
 		return nil // it would become younger
 	}
-	return putTime(ctx, r, version, at.Add(time.Millisecond), is)
+	return recordTime(ctx, r, version, at.Add(time.Millisecond), is)
 }
 
 // completeTime records the time of a version that the list shows without one, as
@@ -320,13 +314,15 @@ func (l *Listing) completeTime(ctx context.Context, v addr.Version) (warnings []
 	if at.Unix() <= 0 {
 		at = time.Now()
 	}
-	return putTime(ctx, l.Repository, v.Tag(), at, m)
+	return recordTime(ctx, l.Repository, v.Tag(), at, m)
 }
 
 // maxTimedTag bounds the tag of a new version, for which there must be a record.
 const maxTimedTag = maxTag - len(timePrefix) - timeDigits - 1
 
-func putTime(ctx context.Context, r *oci.Repo, version string, at time.Time, was oci.Manifest) (warnings []string) {
+// recordTime records the publish time of a version. A failure is only a warning:
+// the version exists.
+func recordTime(ctx context.Context, r *oci.Repo, version string, at time.Time, was oci.Manifest) (warnings []string) {
 	if len(version) > maxTimedTag { // of okara before 0.1.0
 		return nil
 	}

@@ -5,6 +5,7 @@ package depot
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -41,7 +42,7 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 	out.Digest = put.Digest.String()
 	out.Existing = existing
 	if !existing {
-		out.Warnings = recordTime(ctx, r, out.Tag, oci.Manifest{Descriptor: put})
+		out.Warnings = recordTime(ctx, r, out.Tag, time.Now(), oci.Manifest{Descriptor: put})
 	}
 	out.Warnings = append(out.Warnings, listInCatalog(ctx, d, it, "")...)
 	return out, nil
