@@ -299,7 +299,7 @@ func (l *loader) dropForeign(ctx context.Context, wanted []root, foreign map[str
 		if err == nil {
 			own := *l.before[x.repo] // what the registry knows without the bundle
 			own.Events = slices.DeleteFunc(slices.Clone(own.Events), func(e evidence.StatusEvent) bool { return included[x.repo.String()+":"+e.Tag] })
-			err = own.CheckRemoval(ctx, e)
+			err = depot.CheckRemoval(ctx, &own, e)
 		}
 		if other, ok := errors.AsType[*depot.ConflictError](err); ok {
 			l.noteReason(&l.report.Conflict, "%s: %v", x, other)

@@ -162,16 +162,16 @@ func hasContentOf(a, b oci.Manifest) bool {
 // that the other has.
 func ShareFiles(a, b oci.Manifest) bool {
 	has, other := fixedContent(a), fixedContent(b)
-	return len(has) > 0 && len(other) > 0 && (includes(has, other) || includes(other, has))
+	return len(has) > 0 && len(other) > 0 && (hasAll(has, other) || hasAll(other, has))
 }
 
-func includes(all, parts []string) bool {
+func hasAll(all, parts []string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(all, part) })
 }
 
 // CheckRemoval returns the conflict if an event of another registry says that a
 // version was another one than it is or was here.
-func (l *Listing) CheckRemoval(ctx context.Context, e evidence.StatusEvent) error {
+func CheckRemoval(ctx context.Context, l *Listing, e evidence.StatusEvent) error {
 	v, ok := removedVersion(e)
 	if !ok {
 		return nil
@@ -183,10 +183,10 @@ func (l *Listing) CheckRemoval(ctx context.Context, e evidence.StatusEvent) erro
 		m, err = l.Repository.Fetch(ctx, v.Tag())
 		was = &evidence.StatusEvent{Subject: m.Digest, Content: fixedContent(m)}
 	} else {
-		was, err = l.was(ctx, v)
+		was, err = readRecord(ctx, l, v)
 	}
 	switch {
-	case err != nil, was != nil && agrees(l.Kind, e, *was):
+	case err != nil, was != nil && isTruth(l.Kind, e, *was):
 		return err
 	case was != nil:
 		return l.conflictWith(v, was.Subject.String(), e.Subject.String())
@@ -202,19 +202,19 @@ func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifes
 	if err := l.checkDuplicate(v); err != nil {
 		return err
 	}
-	was, err := l.was(ctx, v)
+	was, err := readRecord(ctx, l, v)
 	if err != nil || was == nil || was.Subject == m.Digest {
 		return err
 	}
-	if len(was.Content) > 0 && includes(fixedContent(m), was.Content) {
+	if len(was.Content) > 0 && hasAll(fixedContent(m), was.Content) {
 		return nil
 	}
 	return l.conflictWith(v, was.Subject.String(), m.Digest.String())
 }
 
-// was returns what is recorded of a version whose tag is gone, as the event that
+// readRecord returns what is recorded of a version whose tag is gone, as the event that
 // removed it; nil if nothing is.
-func (l *Listing) was(ctx context.Context, v addr.Version) (*evidence.StatusEvent, error) {
+func readRecord(ctx context.Context, l *Listing, v addr.Version) (*evidence.StatusEvent, error) {
 	was := l.lastRemoval(v)
 	var err error
 	if was == nil {

@@ -107,7 +107,7 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 		return r.isTrue(ctx, it, l, v, next)
 	}
 	if err != nil {
-		was, err := l.was(ctx, v)
+		was, err := readRecord(ctx, l, v)
 		if err == nil {
 			err = l.checkNumber(ctx, v, next)
 		}
@@ -158,7 +158,7 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 		if err != nil {
 			return err
 		}
-		if was, err = l.was(ctx, v); err != nil || was == nil {
+		if was, err = readRecord(ctx, l, v); err != nil || was == nil {
 			return err // the number was not used
 		}
 	case err != nil:
@@ -173,14 +173,14 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 		was.Subject = named.Digest
 		was.Content = fixedContent(named)
 	}
-	if !agrees(it.Kind, says, *was) {
+	if !isTruth(it.Kind, says, *was) {
 		return refusedError(tag + " does not say what " + v.Tag() + " names or named")
 	}
 	return nil
 }
 
-// agrees reports whether what an event says that a version was is true.
-func agrees(kind string, says, was evidence.StatusEvent) bool {
+// isTruth reports whether what an event says that a version was is true.
+func isTruth(kind string, says, was evidence.StatusEvent) bool {
 	content := was.Content
 	if kind == addr.KindModule && len(says.Content) == recordsNoFolder && len(content) > 0 { // by an older okara
 		content = content[:recordsNoFolder]

@@ -154,7 +154,7 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	}
 	for content, isTrue := range map[string]bool{module.ContentDigest: true, module.ContentDigest + " //": true, module.ContentDigest + " //modules": false, second.ContentDigest: false} { // from a bundle
 		e := evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.0.0", Subject: first.Digest, Content: strings.Fields(content)}
-		if err := mustVersions(t, d, depottest.VPC().Item()).CheckRemoval(ctx, e); (err == nil) != isTrue {
+		if err := depot.CheckRemoval(ctx, mustVersions(t, d, depottest.VPC().Item()), e); (err == nil) != isTrue {
 			t.Errorf("%s: %v", content, err)
 		}
 	}
