@@ -81,7 +81,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 	defer done()
 	info.Caller = callerOf(ctx)
 	if l, ok := s.Holding(workspace, info.ID); ok && !on.takeOver {
-		if s.isAnother(l.x.info.Caller, info.Caller) {
+		if isAnother(s.o, l.x.info.Caller, info.Caller) {
 			return nil, l.x.lockedBy(ctx, l.hold.Claim)
 		}
 		err := l.Check(ctx) // another process may have ended it

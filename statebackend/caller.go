@@ -40,15 +40,15 @@ func callerOf(ctx context.Context) string {
 
 // isAnother reports whether a lock with this maker is not that of a caller. A caller that is
 // not known is the server itself.
-func (s *Store) isAnother(maker, caller string) bool {
-	return caller != "" && maker != caller && (maker != "" || s.o.Maker != nil)
+func isAnother(o *Options, maker, caller string) bool {
+	return caller != "" && maker != caller && (maker != "" || o.Maker != nil)
 }
 
 func anotherHolder(locked *LockedError) error { return fmt.Errorf("%w: %w", ErrAnother, locked) }
 
 // checkCaller refuses a caller for whom the lock was not taken.
 func (l *Lock) checkCaller(ctx context.Context) error {
-	if !l.s.isAnother(l.x.info.Caller, callerOf(ctx)) {
+	if !isAnother(l.s.o, l.x.info.Caller, callerOf(ctx)) {
 		return nil
 	}
 	return anotherHolder(l.x.lockedBy(ctx, l.hold.Claim))

@@ -30,9 +30,9 @@ func (s *vault) readState(ctx context.Context, m format.StateManifest, head int6
 	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.view(ctx, m, head, use) })
 }
 
-// IsSame reports whether the keys of the store open two sealed manifests, and both hold the
+// IsSame reports whether the keys of a store open two sealed manifests, and both hold the
 // same state.
-func (s *Store) IsSame(ctx context.Context, a, b format.StateManifest) bool {
+func IsSame(ctx context.Context, s *Store, a, b format.StateManifest) bool {
 	var sums [2][sha256.Size]byte
 	for i, m := range []format.StateManifest{a, b} {
 		_, err := s.vault.view(ctx, m, 0, func(state []byte, _ Version) error {

@@ -366,7 +366,7 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 		l.Info.Caller = of(x.s.repo.Name(), x.names.claimTag(c), l.Info.Caller)
 	}
 	id := x.info.ID
-	foreign = l.Info.ID != format.ShownID(id) || x.s.isAnother(l.Info.Caller, x.info.Caller)
+	foreign = l.Info.ID != format.ShownID(id) || isAnother(x.s.o, l.Info.Caller, x.info.Caller)
 	if !foreign {
 		x.info = l.Info
 		x.info.ID = id

@@ -220,7 +220,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 
 // auditRow is a record as a row of a table; --json has all its fields.
 func auditRow(e *auditlog.Entry) []string {
-	row := []string{cli.Timestamp(e.Time), e.Who(), strings.TrimSpace(e.Action + " " + e.Kind), e.Object(), e.Result()}
+	row := []string{cli.Timestamp(e.Time), e.NameActor(), strings.TrimSpace(e.Action + " " + e.Kind), e.Object(), e.Result()}
 	for i, cell := range row {
 		row[i] = cli.OrDash(text.Clip(cell, auditColumns[i]))
 	}

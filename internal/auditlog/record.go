@@ -51,9 +51,9 @@ func (r *Record) Result() string {
 	return access.Outcome(r.Status)
 }
 
-// Who says in one line who did it. A name that an issuer vouches for has the host of that
+// NameActor says in one line who did it. A name that an issuer vouches for has the host of that
 // issuer beside it: a token of this server may have the same name.
-func (r *Record) Who() string {
+func (r *Record) NameActor() string {
 	who := cmp.Or(r.Subject, r.Mode)
 	if at, err := url.Parse(r.Issuer); err == nil && at.Host != "" {
 		who += " (" + at.Host + ")"
