@@ -188,7 +188,8 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 		if _, err := artifact.ParseProviderIndex(m); err != nil {
 			break
 		}
-		if m, err = awaitExtended(ctx, r, v, m); err != nil || m.Digest == e.Subject {
+		recorded := m.Digest
+		if m, err = awaitExtended(ctx, r, v, m); err != nil || m.Digest == recorded {
 			break
 		}
 		e.Time = evidence.NextStatusTime([]evidence.StatusEvent{e})
