@@ -46,15 +46,12 @@ const (
 	maxBidRoot = 64 << 10 // bytes of a manifest in its bid
 )
 
-// The rule of bids:
-//  1. A bid counts until it is withdrawn, at most for bidExpires. Its publisher writes only
-//     within bidValid; clocks, which are those of the registry, may differ by the time between.
-//  2. While it counts, no other manifest becomes the version. But whoever has the files of one
-//     that was begun finishes it at once, except an extension.
-//  3. It does not count if the number named other content before: its publisher sees the version
-//     or the record of it, and writes nothing.
-//  4. So a publisher that was killed holds a number for ten minutes at most. A bid of okara
-//     before 0.1.0 has no time, and ends only as in 3.
+// The rule of bids, by the registry's clock, from which clocks may differ by the time between:
+//  1. A bid counts until it is withdrawn, at most for bidExpires. Its publisher writes within bidValid.
+//  2. While it counts, no other manifest becomes the version.
+//  3. Who has the files of one that was begun finishes it at once, except an extension.
+//  4. It does not count if the number named other content before, which its publisher sees too.
+//  5. So a killed publisher holds a number for ten minutes; a bid of before 0.1.0, without a time, until 4.
 const (
 	bidValid   = 2 * time.Minute
 	bidExpires = 10 * time.Minute
