@@ -78,6 +78,9 @@ type Change struct {
 	At      time.Time // when it was made; zero: now
 }
 
+// NotCurrent is the detail of a write whose version is kept and did not become the state.
+const NotCurrent = "not current"
+
 // Own is a change that the server makes by itself.
 type Own struct {
 	Action  rights.Action

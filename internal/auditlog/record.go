@@ -81,7 +81,7 @@ func (r *Record) Object() string {
 	if r.Run > 0 {
 		object.WriteString(fmt.Sprintf(" run %d", r.Run))
 	}
-	if r.Version == "" && r.Run == 0 && r.Detail != "" { // such as a tag
+	if r.Detail == access.NotCurrent || r.Version == "" && r.Run == 0 && r.Detail != "" { // such as a tag
 		object.WriteString(" " + r.Detail)
 	}
 	return strings.TrimSpace(object.String())

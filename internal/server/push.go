@@ -334,7 +334,7 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 		c.From = from
 		c.Detail = ""
 	case !p.isNewest(t.Fragment, c.Digest):
-		c.Detail = "not current"
+		c.Detail = access.NotCurrent
 	}
 	if !p.f.o.acts.noteWrite(p.caller, p.repository, t, fence) {
 		write(c)
