@@ -102,7 +102,7 @@ func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 	if c.write == "" {
 		return a.PrintExact(map[string]string{"configuration": text}, strings.TrimSuffix(text, "\n"))
 	}
-	if err := writeCLIConfig(a, c.write, text, c.yes); err != nil {
+	if err := writeCLIConfig(a, c.write, text, c.server.String(), c.yes); err != nil {
 		return fmt.Errorf("write %s: %w", c.write, err)
 	}
 	file, err := filepath.Abs(c.write)

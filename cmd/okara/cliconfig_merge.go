@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -19,7 +20,7 @@ import (
 
 // writeCLIConfig writes the configuration to a file, or merges it into the one that is there,
 // and prints what changes in that one. Before it replaces the way providers are installed, it asks.
-func writeCLIConfig(a *cli.App, name, text string, yes bool) error {
+func writeCLIConfig(a *cli.App, name, text, server string, yes bool) error {
 	target, err := filepath.EvalSymlinks(name) // a link of those who keep such files in a repository stays
 	if errors.Is(err, fs.ErrNotExist) {
 		target, err = name, nil
@@ -34,7 +35,7 @@ func writeCLIConfig(a *cli.App, name, text string, yes bool) error {
 	m := configMerge{out: old}
 	if len(bytes.TrimSpace(old)) == 0 {
 		m.out = []byte(text)
-	} else if err := m.merge(name, text); err != nil {
+	} else if err := m.merge(name, text, server); err != nil {
 		return err
 	}
 	if len(m.changes) > 0 {
@@ -48,6 +49,9 @@ func writeCLIConfig(a *cli.App, name, text string, yes bool) error {
 	return files.Replace(target, m.out, 0o600)
 }
 
+// installation is the type of the block that says where providers come from.
+const installation = "provider_installation"
+
 // configMerge puts blocks into a CLI configuration and keeps its other bytes.
 type configMerge struct {
 	out          []byte
@@ -55,36 +59,60 @@ type configMerge struct {
 	installation bool     // provider_installation is replaced
 }
 
-// merge puts each block of text in the place of the one with its type and labels, or at the end.
-func (m *configMerge) merge(name, text string) error {
+// merge puts each block of text in the place of the one with its type and labels, or at the end,
+// and removes what was written for the server before and is no longer wanted.
+func (m *configMerge) merge(name, text, server string) error {
 	added, diags := syntax.ParseBody([]byte(text), name)
 	if diags.HasErrors() {
 		return diags
+	}
+	parse := func() (hclsyntax.Blocks, error) {
+		at, diags := syntax.ParseBody(m.out, name)
+		if diags.HasErrors() {
+			return nil, cli.WithHint(cli.UsageError("%w", diags), "%s stays as it is; correct it, or write to another file", name)
+		}
+		return at.Blocks, nil
+	}
+	blocks, err := parse()
+	if err != nil {
+		return err
+	}
+	for _, b := range slices.Backward(blocks) {
+		old := string(m.out[b.Range().Start.Byte:b.CloseBraceRange.End.Byte])
+		if (b.Type == "host" || b.Type == installation) && strings.Contains(old, server) && indexBlock(added.Blocks, b) < 0 {
+			m.replace(b, "")
+		}
 	}
 	end := 0 // of the block before
 	for _, b := range added.Blocks {
 		from, to := b.Range().Start.Byte, b.CloseBraceRange.End.Byte
 		comment, block := text[end:from], text[from:to]
 		end = to
-		at, diags := syntax.ParseBody(m.out, name)
-		if diags.HasErrors() {
-			return cli.WithHint(cli.UsageError("%w", diags), "%s stays as it is; correct it, or write to another file", name)
+		if blocks, err = parse(); err != nil {
+			return err
 		}
-		i := indexBlock(at.Blocks, b)
+		i := indexBlock(blocks, b)
 		if i < 0 {
 			m.addChanges("+ ", block)
 			m.out = append(bytes.TrimRight(m.out, "\n"), "\n\n"+strings.TrimLeft(comment, "\n")+block+"\n"...)
 			continue
 		}
-		from, to = at.Blocks[i].Range().Start.Byte, at.Blocks[i].CloseBraceRange.End.Byte
-		if before := string(m.out[from:to]); before != block {
-			m.addChanges("- ", before)
-			m.addChanges("+ ", block)
-			m.installation = m.installation || b.Type == "provider_installation"
-			m.out = []byte(string(m.out[:from]) + block + string(m.out[to:]))
-		}
+		m.replace(blocks[i], block)
 	}
 	return nil
+}
+
+// replace puts other text in the place of a block.
+func (m *configMerge) replace(b *hclsyntax.Block, text string) {
+	from, to := b.Range().Start.Byte, b.CloseBraceRange.End.Byte
+	before := string(m.out[from:to])
+	if before == text {
+		return
+	}
+	m.addChanges("- ", before)
+	m.addChanges("+ ", text)
+	m.installation = m.installation || b.Type == installation
+	m.out = []byte(string(m.out[:from]) + text + string(m.out[to:]))
 }
 
 // addChanges adds the lines of a block to the difference, tokens hidden.

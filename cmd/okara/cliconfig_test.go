@@ -248,6 +248,9 @@ func TestCLIConfigMerges(t *testing.T) {
 	if o := write(); o.code != cli.ExitOK || string(must.Get(os.ReadFile(file))(t)) != want || strings.Contains(o.err, "+ ") {
 		t.Errorf("written again: exit %d: %s", o.code, o.err)
 	}
+	if o := okara(t, "cli-config", "https://okara.example.com", "--no-mirror", "--write", link); o.code != cli.ExitOK || strings.Contains(string(must.Get(os.ReadFile(file))(t)), "network_mirror") {
+		t.Errorf("without a mirror: exit %d: %s", o.code, o.err)
+	}
 	must.Succeed(t, os.WriteFile(file, []byte("credentials {{\n"), 0o600))
 	if o := write(); o.code != cli.ExitUsage || string(must.Get(os.ReadFile(file))(t)) != "credentials {{\n" {
 		t.Errorf("a file that cannot be read: exit %d: %s", o.code, o.err)
