@@ -22,11 +22,8 @@ import (
 // and prints what changes in that one. Before it replaces the way providers are installed, it asks.
 func writeCLIConfig(a *cli.App, name, text, server string, yes bool) error {
 	target, err := filepath.EvalSymlinks(name) // a link of those who keep such files in a repository stays
-	if errors.Is(err, fs.ErrNotExist) {
-		target, err = name, nil
-	}
 	if err != nil {
-		return err
+		target = name
 	}
 	old, err := os.ReadFile(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -66,53 +63,42 @@ func (m *configMerge) merge(name, text, server string) error {
 	if diags.HasErrors() {
 		return diags
 	}
-	parse := func() (hclsyntax.Blocks, error) {
-		at, diags := syntax.ParseBody(m.out, name)
-		if diags.HasErrors() {
-			return nil, cli.WithHint(cli.UsageError("%w", diags), "%s stays as it is; correct it, or write to another file", name)
-		}
-		return at.Blocks, nil
+	old, diags := syntax.ParseBody(m.out, name)
+	if diags.HasErrors() {
+		return cli.WithHint(cli.UsageError("%w", diags), "%s stays as it is; correct it, or write to another file", name)
 	}
-	blocks, err := parse()
-	if err != nil {
-		return err
-	}
-	for _, b := range slices.Backward(blocks) {
-		old := string(m.out[b.Range().Start.Byte:b.CloseBraceRange.End.Byte])
-		if (b.Type == "host" || b.Type == installation) && strings.Contains(old, server) && indexBlock(added.Blocks, b) < 0 {
+	for _, b := range slices.Backward(old.Blocks) {
+		if i := indexBlock(added.Blocks, b); i >= 0 {
+			m.replace(b, blockText([]byte(text), added.Blocks[i]))
+		} else if (b.Type == "host" || b.Type == installation) && strings.Contains(blockText(m.out, b), server) {
 			m.replace(b, "")
 		}
 	}
 	end := 0 // of the block before
 	for _, b := range added.Blocks {
-		from, to := b.Range().Start.Byte, b.CloseBraceRange.End.Byte
-		comment, block := text[end:from], text[from:to]
-		end = to
-		if blocks, err = parse(); err != nil {
-			return err
+		if to := b.CloseBraceRange.End.Byte; indexBlock(old.Blocks, b) < 0 {
+			m.addChanges("+ ", blockText([]byte(text), b))
+			m.out = append(bytes.TrimRight(m.out, "\n"), "\n\n"+strings.TrimLeft(text[end:to], "\n")+"\n"...)
 		}
-		i := indexBlock(blocks, b)
-		if i < 0 {
-			m.addChanges("+ ", block)
-			m.out = append(bytes.TrimRight(m.out, "\n"), "\n\n"+strings.TrimLeft(comment, "\n")+block+"\n"...)
-			continue
-		}
-		m.replace(blocks[i], block)
+		end = b.CloseBraceRange.End.Byte
 	}
 	return nil
 }
 
+func blockText(src []byte, b *hclsyntax.Block) string {
+	return string(src[b.Range().Start.Byte:b.CloseBraceRange.End.Byte])
+}
+
 // replace puts other text in the place of a block.
 func (m *configMerge) replace(b *hclsyntax.Block, text string) {
-	from, to := b.Range().Start.Byte, b.CloseBraceRange.End.Byte
-	before := string(m.out[from:to])
+	before := blockText(m.out, b)
 	if before == text {
 		return
 	}
 	m.addChanges("- ", before)
 	m.addChanges("+ ", text)
 	m.installation = m.installation || b.Type == installation
-	m.out = []byte(string(m.out[:from]) + text + string(m.out[to:]))
+	m.out = slices.Concat(m.out[:b.Range().Start.Byte], []byte(text), m.out[b.CloseBraceRange.End.Byte:])
 }
 
 // addChanges adds the lines of a block to the difference, tokens hidden.
