@@ -70,7 +70,7 @@ func (m *configMerge) merge(name, text, server string) error {
 	for _, b := range slices.Backward(old.Blocks) {
 		if i := indexBlock(added.Blocks, b); i >= 0 {
 			m.replace(b, blockText([]byte(text), added.Blocks[i]))
-		} else if (b.Type == "host" || b.Type == installation) && strings.Contains(blockText(m.out, b), server) {
+		} else if (b.Type == "host" || b.Type == installation) && strings.Contains(blockText(m.out, b), `"`+server+"/") {
 			m.replace(b, "")
 		}
 	}
@@ -101,13 +101,12 @@ func (m *configMerge) replace(b *hclsyntax.Block, text string) {
 	m.out = slices.Concat(m.out[:b.Range().Start.Byte], []byte(text), m.out[b.CloseBraceRange.End.Byte:])
 }
 
-// addChanges adds the lines of a block to the difference, tokens hidden.
+// addChanges adds the lines of a block to the difference, of one with a token only what it is for.
 func (m *configMerge) addChanges(sign, block string) {
-	secret := strings.HasPrefix(block, "credentials")
+	if head, _, _ := strings.Cut(block, "{"); strings.HasPrefix(block, "credentials") {
+		block = head + "{ token = (hidden) }"
+	}
 	for line := range strings.Lines(block) {
-		if key, _, ok := strings.Cut(line, "="); ok && secret {
-			line = key + "= (hidden)"
-		}
 		m.changes = append(m.changes, sign+strings.TrimRight(line, "\r\n"))
 	}
 }

@@ -225,8 +225,8 @@ func TestCLIConfigWrite(t *testing.T) {
 // TestCLIConfigMerges: what people have in the file stays byte for byte; okara's blocks take the
 // place of those with the same name, and what changes is shown without tokens.
 func TestCLIConfigMerges(t *testing.T) {
-	const own = "# mine\r\nplugin_cache_dir = \"$HOME/.cache\"\n\ncredentials \"app.example.net\" { token = \"mine\" }\n" +
-		"credentials \"okara.example.com\" {\n  token = \"old-secret\"\n}\nprovider_installation {\n  filesystem_mirror {\n    path = \"/srv\"\n  }\n}\n# end"
+	const own = "# mine\r\nhost \"other.example\" { services = { \"modules.v1\" = \"https://okara.example.com.other.example/\" } }\nplugin_cache_dir = \"$HOME/.cache\"\n\ncredentials \"app.example.net\" { token = \"mine\" }\n" +
+		"credentials \"okara.example.com\" {\n  token = <<E\nold-secret\nE\n}\nprovider_installation {\n  filesystem_mirror {\n    path = \"/srv\"\n  }\n}\n# end"
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "dotfiles"), filepath.Join(dir, "tofurc")
 	must.Succeed(t, os.WriteFile(file, []byte(own), 0o600))
@@ -237,12 +237,12 @@ func TestCLIConfigMerges(t *testing.T) {
 	}
 	o := write()
 	got := string(must.Get(os.ReadFile(file))(t))
-	want := strings.Replace(own, "old-secret", "new-secret", 1)
+	want := strings.Replace(own, "<<E\nold-secret\nE", `"new-secret"`, 1)
 	want = strings.Replace(want, "  filesystem_mirror {\n    path = \"/srv\"\n  }\n", "  network_mirror {\n    url     = \"https://okara.example.com/mirror/\"\n    exclude = [\"okara.example.com/*/*\"]\n  }\n  direct {}\n", 1)
 	if o.code != cli.ExitOK || got != want {
 		t.Errorf("exit %d: %s\ngot %q\nwant %q", o.code, o.err, got, want)
 	}
-	if strings.Contains(o.err, "secret") || !strings.Contains(o.err, "-   filesystem_mirror {") || !strings.Contains(o.err, "+   token = (hidden)") {
+	if strings.Contains(o.err, "secret") || !strings.Contains(o.err, "-   filesystem_mirror {") || !strings.Contains(o.err, "+ credentials \"okara.example.com\" { token = (hidden) }") {
 		t.Errorf("the difference: %s", o.err)
 	}
 	if o := write(); o.code != cli.ExitOK || string(must.Get(os.ReadFile(file))(t)) != want || strings.Contains(o.err, "+ ") {
