@@ -153,31 +153,33 @@ func TestRequire(t *testing.T) {
 // not answer about it, and is served again after that.
 func TestRequireClosed(t *testing.T) {
 	key := newCosign()
-	for status, want := range map[int]int{503: 502, 429: 429, 403: 502, 401: 502, 507: 507} {
-		clock := newClock()
-		var silent atomic.Bool
-		silent.Store(true)
-		f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), roundTripper(func(r *http.Request) (*http.Response, error) {
-			if silent.Load() && strings.HasSuffix(r.URL.Path, ".sig") {
-				return ocitest.Status(status, 0)(r, nil)
+	for _, part := range []string{".sig", "/manifests/sha256:"} { // of a signature, and of the version
+		for status, want := range map[int]int{503: 502, 429: 429, 403: 502, 401: 502, 507: 507} {
+			clock := newClock()
+			var silent atomic.Bool
+			f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), roundTripper(func(r *http.Request) (*http.Response, error) {
+				if silent.Load() && strings.Contains(r.URL.Path, part) {
+					return ocitest.Status(status, 0)(r, nil)
+				}
+				return http.DefaultTransport.RoundTrip(r)
+			}), func(o *server.Options) {
+				o.Now = clock.now
+				o.Require = map[string]trust.Policy{"module": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+			})
+			f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+			f.sign(t, "acme/modules/net/vpc/aws", "1.0.0", key)
+			silent.Store(true)
+			paths := []string{"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download"}
+			for _, path := range paths {
+				if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode != want {
+					t.Errorf("the registry says %d to %s, %s: %d %s, want %d", status, part, path, resp.StatusCode, body, want)
+				}
 			}
-			return http.DefaultTransport.RoundTrip(r)
-		}), func(o *server.Options) {
-			o.Now = clock.now
-			o.Require = map[string]trust.Policy{"module": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
-		})
-		f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-		f.sign(t, "acme/modules/net/vpc/aws", "1.0.0", key)
-		paths := []string{"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download"}
-		for _, path := range paths {
-			if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode != want {
-				t.Errorf("the registry says %d, %s: %d %s, want %d", status, path, resp.StatusCode, body, want)
-			}
-		}
-		silent.Store(false)
-		for _, path := range paths {
-			if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode/100 != 2 || strings.Contains(string(body), "[]") {
-				t.Errorf("after %d, %s: %d %s", status, path, resp.StatusCode, body)
+			silent.Store(false)
+			for _, path := range paths {
+				if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode/100 != 2 || strings.Contains(string(body), "[]") {
+					t.Errorf("after %d to %s, %s: %d %s", status, part, path, resp.StatusCode, body)
+				}
 			}
 		}
 	}

@@ -103,9 +103,6 @@ func TestAsks(t *testing.T) {
 		{"cli-config", "https://okara.example.com", "--write", config},
 	} {
 		name := strings.Join(args[:2], " ")
-		if args[1] == "restore" {
-			mustOkara(t, "state", "push", w.host+"/infra/state", state)
-		}
 		before := w.n.Load()
 		if code, shown := onTerminal(t, "n", nil, args...); code != cli.ExitFailure || !strings.Contains(shown, "? [y/N] ") || w.n.Load() != before {
 			t.Errorf("%s: exit %d, %d writes after a no: %q", name, code, w.n.Load()-before, shown)
