@@ -114,27 +114,36 @@ func (p *Process) wait(done func() bool) error {
 
 // AwaitOK waits until the program answers a request with 200.
 func (p *Process) AwaitOK(client *http.Client, url string) error {
-	return p.wait(func() bool {
-		resp, err := client.Get(url)
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
+	return p.wait(func() bool { return answersOK(client, url) })
 }
 
 // answersTLS waits until the program answers a path with 200. The program itself creates
-// the certificate that the configuration names.
+// the certificate that the configuration names, so each try reads it again: it may be half
+// written.
 func (p *Process) answersTLS(config *rest.Config, path string) error {
-	if err := p.wait(func() bool { _, err := os.Stat(config.CAFile); return err == nil }); err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(config)
+	return p.wait(func() bool {
+		if b, err := os.ReadFile(config.CAFile); err != nil || len(b) == 0 {
+			return false
+		}
+		client, err := rest.HTTPClientFor(config)
+		return err == nil && answersOK(client, config.Host+path)
+	})
+}
+
+// answersOK tells whether a GET of url is answered with 200 within ten seconds.
+func answersOK(client *http.Client, url string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return false
 	}
-	return p.AwaitOK(client, config.Host+path)
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
 // LogTail returns the end of the log.
