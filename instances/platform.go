@@ -97,7 +97,6 @@ func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, e
 	return l, l.notices()
 }
 
-// openLedger opens the ledger.
 func (l *platform) openLedger() (err error) {
 	options := ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return l.base.Client.Repo(l.base.Layout.Ledger(number)) },
@@ -154,7 +153,6 @@ func (l *platform) launchedBefore(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// notices makes the queue of notices to the receiver.
 func (l *platform) notices() error {
 	if l.o.Notify == nil {
 		return nil
@@ -229,7 +227,6 @@ func (l *platform) peers() (http.RoundTripper, error) {
 	return httpserve.Transport(out)
 }
 
-// knownNames returns what templates may name.
 func (l *platform) knownNames() template.Known {
 	var k template.Known
 	for _, c := range l.o.Credentials {
@@ -346,7 +343,6 @@ func (l *platform) childOrder(ctx context.Context, s run.Spec) (sandbox.Order, e
 	return o, err
 }
 
-// readScopes returns the rights of a run on this server.
 func (l *platform) readScopes(s run.Spec) []rights.Scope {
 	scopes := []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindProvider, Glob: rights.Everything}, {Action: rights.Read, Kind: addr.KindMirror, Glob: rights.Everything},
@@ -425,7 +421,6 @@ func (l *platform) registryAccess(ctx context.Context, s run.Spec) (sandbox.Regi
 	return out, nil
 }
 
-// localOptions returns the options of the local executor.
 func (l *platform) localOptions() localexec.LocalOptions {
 	e := l.o.Executor
 	o := localexec.LocalOptions{

@@ -49,7 +49,6 @@ func newRemoteRuns(l *platform) *remoteRuns {
 	return &remoteRuns{l, given}
 }
 
-// runID returns the ID of a run in tfe.v2.
 func runID(organization, workspace, record string, n int) string {
 	return "run-" + base64.RawURLEncoding.EncodeToString([]byte(organization+"\x00"+workspace)) + "." + record + "." + strconv.Itoa(n)
 }
@@ -58,7 +57,6 @@ func runID(organization, workspace, record string, n int) string {
 // parts of rights, where other characters would make patterns.
 var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
-// organizationTemplate returns what the runs of an organization have in common.
 func (r *remoteRuns) organizationTemplate(organization string) (*template.Template, string, error) {
 	t := &template.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
@@ -77,7 +75,6 @@ func (r *remoteRuns) Document(ctx context.Context) (*lifecycle.Document, error) 
 	return v.Document, runError(err)
 }
 
-// findRun returns a run of a workspace, with its record.
 func (r *remoteRuns) findRun(ctx context.Context, w tfe.Workspace, record string, n int) (*lifecycle.Record, *lifecycle.Run, error) {
 	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
@@ -90,7 +87,6 @@ func (r *remoteRuns) findRun(ctx context.Context, w tfe.Workspace, record string
 	return rec, u, nil
 }
 
-// findRecord returns the record of a workspace if it has the given ID.
 func (r *remoteRuns) findRecord(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
 	d, err := r.Document(ctx)
 	if err != nil {
@@ -144,7 +140,6 @@ func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, er
 	return v, nil
 }
 
-// remoteRun converts a run to one of tfe.v2.
 func remoteRun(u *lifecycle.Run) tfe.Run {
 	out := tfe.Run{
 		N: u.N, Status: remoteStatus(u), HasChanges: u.Changes, Plan: u.Plan, Created: u.CreatedAt,
@@ -258,7 +253,6 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 	return runOfAnswer(a, err)
 }
 
-// runOfAnswer returns the run that an answer is about.
 func runOfAnswer(a lifecycle.Answer, err error) (tfe.Run, error) {
 	if err != nil {
 		return tfe.Run{}, err

@@ -33,7 +33,6 @@ func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	doctor.AddCommand(newDoctorInstances(reg))
 }
 
-// newInstance is the parent of the commands on instances.
 func newInstance(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
@@ -73,7 +72,6 @@ func (f *portalFlags) addTo(reg *cli.Registries, cmd *cobra.Command, changes boo
 	}
 }
 
-// openPortal returns the client of the server.
 func (f *portalFlags) openPortal(reg *cli.Registries) (*portalclient.Client, error) {
 	front, err := cli.OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
@@ -145,12 +143,10 @@ func instanceError(err error, args []string) error {
 	return err
 }
 
-// printInstance prints an instance: its id and phase.
 func printInstance(a *cli.App, instance api.Instance) error {
 	return a.PrintResult(instance, text.Line(instance.ID+" "+instance.Phase))
 }
 
-// stateWords is the phase of an instance, or that it is stopped.
 func stateWords(i api.Instance) string {
 	switch {
 	case !i.Stopped || i.Phase != "ready":
@@ -161,7 +157,6 @@ func stateWords(i api.Instance) string {
 	return text.Line("stopped until " + i.StoppedUntil)
 }
 
-// ownerWords is an owner as shown in lists.
 func ownerWords(o *api.Owner) string {
 	switch {
 	case o == nil:
@@ -172,7 +167,6 @@ func ownerWords(o *api.Owner) string {
 	return text.Line(o.Kind + ":" + o.ID)
 }
 
-// timeLeft is the remaining lifetime of an instance.
 func timeLeft(i api.Instance, now time.Time) string {
 	switch {
 	case i.ExpiresAt.IsZero():
@@ -201,7 +195,6 @@ func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
 	})
 }
 
-// completeTemplates completes the name of a template.
 func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFunc {
 	return f.completeWord(reg, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 		all, err := c.Templates(ctx)
@@ -227,7 +220,6 @@ func (f *portalFlags) completeWord(reg *cli.Registries, words func(context.Conte
 	}
 }
 
-// runWords describes a run in a line.
 func runWords(u *api.Run) string {
 	if u == nil {
 		return "-"

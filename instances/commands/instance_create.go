@@ -79,7 +79,6 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	return cmd
 }
 
-// createRequest returns the body of the request that the flags describe.
 func (f *createFlags) createRequest(template string) (api.Create, error) {
 	body := f.body
 	body.Template = template
@@ -134,7 +133,6 @@ func quoteJSON(value string) json.RawMessage {
 	return b
 }
 
-// noteCreated reports the outcome of a launch.
 func noteCreated(a *cli.App, instance api.Instance, status int) {
 	switch {
 	case status == 200:

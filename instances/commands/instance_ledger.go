@@ -67,7 +67,6 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// openLedger opens a ledger, given its first repository.
 func openLedger(reg *cli.Registries, f *cli.KeyFlags, reference string) (*ledger.Ledger, error) {
 	o, err := f.StateOptions(reg.App)
 	if err != nil {

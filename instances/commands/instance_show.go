@@ -39,7 +39,6 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// instanceText describes an instance.
 func instanceText(instance api.Instance, now time.Time) string {
 	rows := [][]string{}
 	add := func(name, value string) {

@@ -127,7 +127,6 @@ func isSettled(instance api.Instance) bool {
 	return true
 }
 
-// waitLine describes what the command waits for.
 func waitLine(instance api.Instance) string {
 	var line strings.Builder
 	line.WriteString(instance.ID + " " + instance.Phase)
@@ -148,7 +147,6 @@ func waitLine(instance api.Instance) string {
 	return text.Line(line.String())
 }
 
-// printFinal prints the final state of an instance.
 func printFinal(a *cli.App, instance api.Instance) error {
 	if err := printInstance(a, instance); err != nil {
 		return err

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// newTemplate is the parent of the commands on templates.
 func newTemplate(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("template", "", "Write templates, and list what a server can launch")
 	cmd.Long = `A template defines what users may launch from a server (okara serve): a module,

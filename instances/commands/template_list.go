@@ -82,7 +82,6 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 	return cmd
 }
 
-// parameterWhen describes when a parameter applies.
 func parameterWhen(p api.Parameter) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.When)) {

@@ -64,7 +64,6 @@ version exists with another template, 5 denied.`,
 	return cmd
 }
 
-// readTemplate reads the only template in a file, or the one with a name.
 func readTemplate(file, name string) (*template.Template, error) {
 	read, files, err := readTemplates([]string{file})
 	if err != nil {

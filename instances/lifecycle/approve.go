@@ -179,8 +179,6 @@ func askRunApproval(tx *tx, r *Record, run *Run) (Answer, error) {
 	}})
 }
 
-// isApprovedForOwner reports whether an approval of a record was given for its present
-// owner.
 func isApprovedForOwner(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
 
 // changesNothing reports whether a run would change nothing of a record. An approved

@@ -125,7 +125,6 @@ func checkSize(path string, size, limit int) error {
 	return nil
 }
 
-// sizeOf returns the bytes of all names and values.
 func sizeOf[V ~string | ~[]byte](values map[string]V) int {
 	n := 0
 	for name, v := range values {
@@ -200,7 +199,6 @@ func claimMember(tx *tx, r *Record, e Create) Answer {
 	return Answer{Status: 201, Record: r}
 }
 
-// assignOwner records the caller's values for an instance.
 func assignOwner(tx *tx, r *Record, e Create) {
 	r.Name = e.Name
 	r.Owner = e.Owner
@@ -211,7 +209,6 @@ func assignOwner(tx *tx, r *Record, e Create) {
 	r.Key = tx.command.Key
 }
 
-// storedActor returns the actor as a record stores it.
 func (tx *tx) storedActor() Actor {
 	a := tx.command.Actor
 	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clipForeign(a.Label, 128)}

@@ -39,7 +39,6 @@ func (y deadline) waitsForClock() bool {
 	return !slices.Contains([]int{deadlineHoldOff, deadlineNotice, deadlineDestroyAgain, deadlineDrift, deadlineSwitchRequest}, y.what)
 }
 
-// deadlines returns all deadlines of a record.
 func (d *Document) deadlines(r *Record) []deadline {
 	all := d.phaseDeadlines(r)
 	if r.Offer != nil {
@@ -48,7 +47,6 @@ func (d *Document) deadlines(r *Record) []deadline {
 	return all
 }
 
-// phaseDeadlines returns the deadlines that depend on the phase of a record.
 func (d *Document) phaseDeadlines(r *Record) []deadline {
 	switch {
 	case !r.Phase.Live():
@@ -93,7 +91,6 @@ func (d *Document) liveDeadlines(r *Record) []deadline {
 	return all
 }
 
-// endDeadlines returns the deadlines that follow from the end of a record.
 func (d *Document) endDeadlines(r *Record) []deadline {
 	if r.ExpiresAt.IsZero() {
 		return nil
@@ -280,7 +277,6 @@ func (d *Document) updateEvents(t Templates) []Event {
 // maxDeadlines is how many deadlines one check handles: more than there are kinds.
 const maxDeadlines = 13
 
-// handleDeadlines handles the passed deadlines of a record.
 func handleDeadlines(tx *tx, id string) {
 	for range maxDeadlines {
 		r := tx.doc.Records[id]

@@ -83,7 +83,6 @@ func (r *Run) recordResult(res Result) {
 	}
 }
 
-// continueStopped continues with the reason for which a run was stopped.
 func continueStopped(tx *tx, r *Record, e Ended) {
 	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
 		recordApplied(tx, r)
@@ -136,7 +135,6 @@ func handleApplyEnd(tx *tx, r *Record, e Ended) {
 	}
 }
 
-// failureText returns the text for a failed attempt.
 func failureText(res Result) string {
 	if res.Error == "" && res.Outcome == Lost {
 		return "contact with the run was lost"
@@ -246,7 +244,6 @@ func finishApply(tx *tx, r *Record, e Ended) {
 	addNotice(tx, r, noticeReady)
 }
 
-// stateReached names the state that a successful run leads to.
 func (r *Run) stateReached() string {
 	switch {
 	case !r.Switch:

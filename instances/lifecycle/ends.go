@@ -213,7 +213,6 @@ func isEndUnapproved(tx *tx, r *Record, end time.Time) bool {
 	return end.After(from.Add(max(t.TTL.Default, template.MinTTL)))
 }
 
-// extendedEnd returns the end after an extension.
 func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Time, error) {
 	if by == 0 {
 		by = ttl.Extend

@@ -118,7 +118,6 @@ func (e Take) applyTo(tx *tx) (Answer, error) {
 	return answer, nil
 }
 
-// endOffer ends an offer that was not accepted.
 func endOffer(tx *tx, r *Record, action, why string) Answer {
 	r = tx.edit(r)
 	r.Offer = nil
@@ -131,7 +130,6 @@ func hasOfferLapsed(tx *tx, r *Record) bool {
 	return tx.doc.Clock.Held == "" && !r.Offer.Until().After(tx.now)
 }
 
-// canActFor reports whether an actor acts for an owner.
 func (a Actor) canActFor(o template.Owner) bool {
 	return a.isOwner(o) || o.Kind == template.OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
 }

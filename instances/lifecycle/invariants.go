@@ -145,7 +145,6 @@ func checkRunOfPhase(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// fitsPhase reports whether a run fits the phase of its record.
 func (r *Record) fitsPhase(run *Run) bool {
 	stopped := run.Active() && run.Cancel != ""
 	switch r.Phase {

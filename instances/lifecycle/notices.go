@@ -43,7 +43,6 @@ func addNotice(tx *tx, r *Record, kind string) {
 	}
 }
 
-// addSentNotice makes a notice count as sent.
 func addSentNotice(tx *tx, r *Record, kind string) {
 	r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + kind, Kind: kind, At: tx.now, Sent: true})
 }

@@ -169,7 +169,6 @@ func drainMember(tx *tx, r *Record, why string) {
 	startDestroy(tx, r, why)
 }
 
-// hasState reports whether a pool has a revision, a pause or failures to remember.
 func (p *Pool) hasState() bool { return p.Revision != "" || p.Paused != "" || p.Failures != 0 }
 
 // tidyPool deletes a pool that has nothing to remember.
@@ -207,7 +206,6 @@ func countMemberFailure(tx *tx, r *Record) {
 	}
 }
 
-// clearMemberFailures ends a series of failures.
 func clearMemberFailures(tx *tx, name string) {
 	if p := tx.doc.Pools[name]; p != nil && p.Failures > 0 {
 		mine := tx.editPool(name)

@@ -83,12 +83,10 @@ func nameOwner(o template.Owner, a Actor) string {
 	return "the owner"
 }
 
-// isOwner reports whether an actor is the owner.
 func (a Actor) isOwner(o template.Owner) bool {
 	return o.Kind == template.OwnerUser && a.Issuer == o.Issuer && a.Subject == o.ID && a.Subject != ""
 }
 
-// usageOf counts the instances of an owner.
 func (d *Document) usageOf(o template.Owner, of func(*Record) bool) QuotaError {
 	var q QuotaError
 	for _, r := range d.Records {
@@ -119,7 +117,6 @@ func (m *Machine) highestQuota(name string, o template.Owner, a Actor) (limit in
 	return limit, templates, ok
 }
 
-// appliesTo reports whether a quota applies to an owner.
 func (q Quota) appliesTo(o template.Owner, a Actor) bool {
 	switch {
 	case len(q.Groups) == 0:
@@ -144,7 +141,6 @@ func checkQuotas(tx *tx, t *template.Template, o template.Owner, except *Record)
 	return nil
 }
 
-// countOf counts the instances of a template.
 func (d *Document) countOf(template string) int {
 	n := 0
 	for _, r := range d.Records {

@@ -52,7 +52,6 @@ func findByKey(tx *tx, key string) *Record {
 	return nil
 }
 
-// rememberAnswer stores the answer to the command.
 func rememberAnswer(tx *tx, a Answer) {
 	q := &Request{Caller: tx.command.Caller, Digest: tx.command.Digest, Status: a.Status, At: tx.now}
 	if a.Record != nil {

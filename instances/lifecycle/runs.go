@@ -94,7 +94,6 @@ func (r *Run) PlanRef(id string) Ref {
 	return ref
 }
 
-// lastRunNumber returns the highest run number of a record.
 func (r *Record) lastRunNumber() int {
 	n := 0
 	if len(r.Runs) > 0 {
@@ -121,7 +120,6 @@ func newRun(tx *tx, r *Record, kind RunKind) *Run {
 	return run
 }
 
-// queueRun puts a run into the queue.
 func queueRun(tx *tx, r *Record, run *Run) {
 	r.Run = run
 	if run.Kind == RunApply && needsPlanFirst(tx, r, run) {
@@ -187,7 +185,6 @@ func endRun(tx *tx, r *Record, result, text string) {
 	addEnded(tx, r, run, result, text)
 }
 
-// addEnded adds a run that ended with a result to the ended ones of its record.
 func addEnded(tx *tx, r *Record, run Run, result, text string) {
 	run.Result = result
 	run.Error = clipForeign(text, maxText)
@@ -240,7 +237,6 @@ func (d *Document) nextToStart(now time.Time, concurrency int) *Record {
 	return nil
 }
 
-// beginAttempt starts an attempt.
 func beginAttempt(tx *tx, r *Record) {
 	run := r.Run
 	run.Attempt++
@@ -317,7 +313,6 @@ func (r *Record) queueOwner() template.Owner {
 	return ownerKey(r.Owner)
 }
 
-// lastServed returns when the last attempt of a record was begun.
 func (r *Record) lastServed() time.Time {
 	var at time.Time
 	if r.Run != nil {
@@ -352,7 +347,6 @@ func findRunning(tx *tx, ref Ref) *Record {
 	return r
 }
 
-// recordHandle records the executor's handle of an attempt.
 func recordHandle(tx *tx, e Started) {
 	r := findRunning(tx, e.Ref)
 	if r == nil || e.Handle == "" || len(e.Handle) > 256 || r.Run.Handle == e.Handle {

@@ -117,7 +117,6 @@ func (s *switching) isDue(now time.Time) bool {
 	return !s.nextTime().IsZero() && !s.nextTime().After(now)
 }
 
-// setSwitchTimes sets the next times of the schedule.
 func setSwitchTimes(tx *tx, r *Record) {
 	r.Switch.StopsAt, r.Switch.StartsAt = timetableOf(tx, r).Next(tx.now)
 }
@@ -133,7 +132,6 @@ func timetableOf(tx *tx, r *Record) *timetable.Table {
 	return &timetable.Table{}
 }
 
-// beginSchedule makes the schedule count from now on.
 func beginSchedule(tx *tx, r *Record, stopped bool) {
 	if tx.doc.template(r.Snapshot).Schedule == nil {
 		r.Switch = nil

@@ -40,7 +40,6 @@ type tx struct {
 	unusedTemplates bool               // a template may have lost its last record
 }
 
-// editDocument returns the document for changing.
 func (tx *tx) editDocument() *Document {
 	if tx.doc == tx.old {
 		d := *tx.old
@@ -87,7 +86,6 @@ func (tx *tx) putRecord(r *Record) *Record {
 	return r
 }
 
-// dropRecord deletes a record from the document.
 func (tx *tx) dropRecord(r *Record) {
 	delete(tx.editRecords(), r.ID)
 	delete(tx.edited, r.ID)
@@ -105,7 +103,6 @@ func (tx *tx) editPool(name string) *Pool {
 	return &p
 }
 
-// keepTemplate adds a template to the document.
 func (tx *tx) keepTemplate(digest string, t *template.Template) {
 	if tx.doc.Templates[digest] == nil {
 		copyOnce(&tx.editDocument().Templates, &tx.own.templates)[digest] = t
@@ -167,7 +164,6 @@ func (tx *tx) addEffect(kind string, ref Ref) {
 	tx.effects = append(tx.effects, Effect{Kind: kind, Ref: ref})
 }
 
-// recordEvent adds an event to the history of a record.
 func (tx *tx) recordEvent(r *Record, action, detail string) {
 	addHistory(tx, r, History{Actor: tx.actorName(), Action: action, Detail: detail})
 }
@@ -219,7 +215,6 @@ const (
 	letters  = 22
 )
 
-// newID makes an ID that no record has.
 func (tx *tx) newID() string {
 	for {
 		sum := tx.nextRandom()
@@ -243,7 +238,6 @@ func (tx *tx) newNonce() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// nextRandom returns the next value derived from the seed.
 func (tx *tx) nextRandom() [32]byte {
 	tx.randoms++
 	return deriveValue(tx.command.Seed, tx.randoms)
@@ -278,7 +272,6 @@ func (r *Record) clone() *Record {
 	return &c
 }
 
-// setCondition sets a condition of a record.
 func (r *Record) setCondition(kind, reason, message string) {
 	r.unsetCondition(kind)
 	r.Conditions = append(r.Conditions, Condition{Type: kind, Reason: reason, Message: clipForeign(message, maxText)})

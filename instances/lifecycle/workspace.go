@@ -131,7 +131,6 @@ func (e OpenWorkspace) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 201, Record: r}, nil
 }
 
-// findWorkspace returns the live record of a workspace.
 func findWorkspace(tx *tx, id string) (*Record, error) {
 	r := tx.doc.Records[id]
 	if r == nil || r.Workspace == "" || !r.Phase.Live() {
@@ -291,7 +290,6 @@ func (e Discard) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
 }
 
-// isSame reports whether both are the same person.
 func (a Actor) isSame(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
 
 // byActor names the actor for the end of a sentence.

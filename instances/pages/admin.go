@@ -38,7 +38,6 @@ type admins struct {
 	clock site.Clock
 }
 
-// approvalsPage lists what waits for approval.
 func (s *admins) approvalsPage(r *site.Request) (*site.Page, error) {
 	q := pageQuery(r)
 	q.Set("phase", "approval")
@@ -73,7 +72,6 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 	return row
 }
 
-// instances lists the instances of all owners.
 func (s *admins) instances(r *site.Request) (*site.Page, error) {
 	body := instancesBody{Admin: true}
 	doc, err := getFromAPI[api.AdminInstances](s.api, r, "admin/instances", body.listQuery(r))

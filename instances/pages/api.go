@@ -49,12 +49,10 @@ type backend struct {
 	api, mine http.Handler // mine: answers from this replica's own copy; nil: there is none
 }
 
-// getFromAPI reads the resource at a path of the API.
 func getFromAPI[T any](s *backend, r *site.Request, path string, query url.Values) (T, error) {
 	return callAPI[T](s, r, asked{method: http.MethodGet, path: path, query: query})
 }
 
-// callAPI calls the API and decodes its answer.
 func callAPI[T any](s *backend, r *site.Request, q asked) (T, error) {
 	var v T
 	to := &recorder{header: http.Header{}, left: maxAnswer}

@@ -222,7 +222,6 @@ func (c *collector) readField(p property, f field, at string, deep int) (field, 
 	return c.object(p, f, at, deep)
 }
 
-// readSingle handles a value in a single field.
 func (c *collector) readSingle(p property, f field) (field, json.RawMessage) {
 	written := plainLines(c.form.Get(f.Name))
 	switch {
@@ -274,7 +273,6 @@ func (c *collector) readArray(p property, f field, at string, deep int) (field, 
 	return f, joinArray(f, p, all)
 }
 
-// elementField returns the initial field of an element.
 func elementField(f field, name string, n int) field {
 	return field{Name: name, ID: name, Label: rowLabel(f, n), Quiet: true, within: true}
 }
@@ -342,7 +340,6 @@ func (c *collector) readPair(item property, f field, name string, n int, at stri
 	return formRow{Name: name, Label: label, Fields: []field{word, part}}, key, value
 }
 
-// object handles an object, with a field for each attribute.
 func (c *collector) object(p property, f field, at string, deep int) (field, json.RawMessage) {
 	values := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {

@@ -119,13 +119,11 @@ func (p parameters) chooseValues(given ...map[string]json.RawMessage) map[string
 	return chosen
 }
 
-// shownFields returns the fields of a form that shows the chosen values.
 func (p parameters) shownFields(chosen map[string]json.RawMessage) []field {
 	fields, _, _ := p.readForm(p.shownForm(chosen), chosen)
 	return fields
 }
 
-// shownForm returns the content of a form that shows the chosen values.
 func (p parameters) shownForm(chosen map[string]json.RawMessage) url.Values {
 	form := url.Values{}
 	for _, name := range p.Order {
@@ -134,7 +132,6 @@ func (p parameters) shownForm(chosen map[string]json.RawMessage) url.Values {
 	return form
 }
 
-// emptyField returns a field without content.
 func (p parameters) emptyField(name string, chosen json.RawMessage) field {
 	property := p.Properties[name]
 	f := field{
@@ -151,10 +148,8 @@ func (p parameters) emptyField(name string, chosen json.RawMessage) field {
 	return f
 }
 
-// isNull reports whether there is no value, or null.
 func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
-// isSame reports whether two values are the same JSON.
 func isSame(a, b json.RawMessage) bool { return reflect.DeepEqual(decodeJSON(a), decodeJSON(b)) }
 
 // indentJSON returns a whole value as JSON for an area of text.
@@ -198,7 +193,6 @@ func (p property) label(name string) string {
 	return name
 }
 
-// acceptsType reports whether the schema accepts a type.
 func (p property) acceptsType(name string) bool {
 	if list, ok := p.Type.([]any); ok {
 		return slices.Contains(list, any(name))
@@ -206,7 +200,6 @@ func (p property) acceptsType(name string) bool {
 	return p.Type == name
 }
 
-// fieldKind returns the kind of field for a value.
 func (p property) fieldKind() string {
 	null := len(p.Default) == 0 || string(p.Default) == "null"
 	switch {
@@ -264,7 +257,6 @@ func (p property) sampleValue() string {
 	return `["a", "b"]`
 }
 
-// isWholeJSON reports whether a value is written as JSON if it is in one field.
 func (p property) isWholeJSON() bool { return p.fieldKind() == kindJSON || p.partKind() != "" }
 
 // choiceOptions returns the choices; blank adds one for a value that is not chosen yet.
@@ -298,7 +290,6 @@ func (p property) formText(value json.RawMessage) string {
 	return string(value)
 }
 
-// setText fills a field.
 func (f *field) setText(text string) {
 	f.Value = text
 	for i := range f.Options {

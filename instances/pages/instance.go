@@ -250,7 +250,6 @@ type eventRow struct {
 	Detail string
 }
 
-// instanceOf reads the instance that a path names.
 func (s *instances) instanceOf(r *site.Request) (api.Instance, error) {
 	return getFromAPI[api.Instance](s.api, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
 }
@@ -369,7 +368,6 @@ func (s *instances) templateLink(r *site.Request, name string) site.Link {
 	return l
 }
 
-// commonBody returns what all pages of an instance show.
 func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
@@ -413,7 +411,6 @@ func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 	return b
 }
 
-// valuesOf returns values as text, sorted by name.
 func valuesOf(all map[string]json.RawMessage) []value {
 	var rows []value
 	for _, name := range slices.Sorted(maps.Keys(all)) {

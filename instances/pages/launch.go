@@ -73,7 +73,6 @@ func (b *formBody) fillErrors(fields []field, err error) (status int, ok bool) {
 	return no.status, true
 }
 
-// summary lists the errors of fields.
 func (b *formBody) summary(fields []field) {
 	for _, f := range fields {
 		if f.Error != "" {
@@ -100,7 +99,6 @@ type launchForm struct {
 	given  map[string]json.RawMessage // of them, those that the link gives
 }
 
-// formFor returns the form that a request leads to.
 func (s *launches) formFor(r *site.Request) (*launchForm, error) {
 	t, err := s.templates.templateOf(r)
 	if err != nil {
@@ -199,7 +197,6 @@ func launchPage(body launchBody, key string) *site.Page {
 	}
 }
 
-// launch sends the form to the API.
 func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	l, err := s.formFor(r)
 	if err != nil {
@@ -276,7 +273,6 @@ func (p parameters) nameIn(form url.Values) string {
 	return name
 }
 
-// describeLaunch describes the outcome of a launch.
 func describeLaunch(made api.Instance, now time.Time) string {
 	switch made.Phase {
 	case "requested":

@@ -75,10 +75,8 @@ var (
 // ansi matches the sequences by which programs color a terminal (ECMA-48, 5.4).
 var ansi = text.Pattern(`\x1b\[[0-?]*[ -/]*[@-~]`)
 
-// plainLog returns a log as a page shows it.
 func plainLog(b []byte) string { return text.Block(string(ansi().ReplaceAll(b, nil))) }
 
-// updateFromLine updates the progress from one line of a log.
 func (p *Progress) updateFromLine(line []byte) {
 	if m := planned().FindSubmatch(line); m != nil {
 		*p = Progress{}

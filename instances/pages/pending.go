@@ -48,7 +48,6 @@ type valueChange struct {
 	Changed  bool
 }
 
-// wantedWords describes what is requested.
 func wantedWords(what string) string {
 	switch what {
 	case api.PendingPlan:

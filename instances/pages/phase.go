@@ -66,7 +66,6 @@ func reasonOf(i api.Instance) string {
 	return "Failed while " + doing + ": " + reason
 }
 
-// conditionMarks returns marks of the conditions of an instance.
 func conditionMarks(i api.Instance) []site.Mark {
 	var all []site.Mark
 	for _, c := range i.Conditions {
@@ -255,7 +254,6 @@ func formatMoney(amount float64, currency string) string {
 	return fmt.Sprintf("%.2f %s", amount, text.Block(currency))
 }
 
-// personName is the name of a person on a page.
 func personName(p *api.Person) string {
 	switch {
 	case p == nil:
@@ -266,7 +264,6 @@ func personName(p *api.Person) string {
 	return text.Block(p.Subject)
 }
 
-// ownerName is the name of an owner on a page.
 func ownerName(o *api.Owner) string {
 	switch {
 	case o == nil:

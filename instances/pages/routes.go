@@ -108,13 +108,11 @@ func (s *backend) countAwaiting(r *site.Request) string {
 	return strconv.Itoa(doc.Count)
 }
 
-// hasInstanceRights reports whether the caller has any rights concerning instances.
 func hasInstanceRights(r *site.Request) bool {
 	return mayInstances(r, rights.Use) || mayInstances(r, rights.Read) ||
 		r.Grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere})
 }
 
-// mayInstances reports whether the caller has a right to instances of some template.
 func mayInstances(r *site.Request, action rights.Action) bool {
 	return r.Grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
 }

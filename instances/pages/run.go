@@ -29,7 +29,6 @@ type runRow struct {
 	Error     string
 }
 
-// facts lists what a run is.
 func (row runRow) facts() (all facts) {
 	all.addText("What", row.Kind)
 	all.addText("Requested by", row.By)
@@ -90,7 +89,6 @@ func kindOfRun(kind string) string {
 	return text.Block(kind)
 }
 
-// resultOf is how a run ended, or what it is doing.
 func resultOf(i api.Instance, u api.Run) site.Mark {
 	switch u.Result {
 	case lifecycle.Done:
@@ -158,7 +156,6 @@ type runs struct {
 	clock     site.Clock
 }
 
-// show is the page of one run.
 func (s *runs) show(r *site.Request) (*site.Page, error) {
 	i, err := s.instances.instanceOf(r)
 	if err != nil {

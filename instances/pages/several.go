@@ -159,7 +159,6 @@ func (p parameters) describeDepends(f *field, part property) {
 	}
 }
 
-// isAmong reports whether a value is one of several.
 func isAmong(value json.RawMessage, all []json.RawMessage) bool {
 	return slices.ContainsFunc(all, func(part json.RawMessage) bool { return isSame(part, value) })
 }
@@ -196,7 +195,6 @@ func (p parameters) dropUnasked(fields []field, values map[string]json.RawMessag
 	}
 }
 
-// clearErrors removes the errors of a field and its parts.
 func clearErrors(f *field) {
 	f.Error = ""
 	for i := range f.Fields {

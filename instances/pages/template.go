@@ -47,7 +47,6 @@ type templateCard struct {
 	Mine              string // list of the caller's instances of it
 }
 
-// pageQuery returns a query for one page of a list of the API.
 func pageQuery(r *site.Request) url.Values {
 	q := url.Values{"limit": {strconv.Itoa(site.RowsPerPage)}}
 	if after := r.URL.Query().Get("after"); after != "" {
@@ -188,7 +187,6 @@ type parameterRow struct {
 	Marks                      []site.Mark
 }
 
-// templateOf reads the template that a path names.
 func (s *templates) templateOf(r *site.Request) (api.Template, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
 	return getFromAPI[api.Template](s.api, r, "templates/"+name, nil)
@@ -247,7 +245,6 @@ func rowFor(p parameters, name string) parameterRow {
 	return row
 }
 
-// templateFacts lists the terms of a template.
 func templateFacts(t api.Template) (all facts) {
 	all.addText("Template", t.Name)
 	all.addText("Module", strings.TrimSpace(t.Module+" "+t.Version))
@@ -371,7 +368,6 @@ func kindCard(k api.Kind) templateCard {
 	return c
 }
 
-// kindPage shows a kind of the cluster.
 func (s *templates) kindPage(r *site.Request) (*site.Page, error) {
 	k, err := getFromAPI[api.Kind](s.api, r, "kinds/"+site.EscapePath(r.PathValue("name")), nil)
 	if err != nil {

@@ -316,7 +316,6 @@ func (c *verbCall) apiRequest(f *site.Form) (asked, bool) {
 	return q, ok
 }
 
-// do handles a submitted form.
 func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	c, err := s.verbForm(r)
 	if err != nil {

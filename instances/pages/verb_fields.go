@@ -166,7 +166,6 @@ func reasonField(approval string) []field {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindArea, Help: []string{"For the approver; may be empty."}}}
 }
 
-// reasonIn returns the reason or comment in a form.
 func reasonIn(f *site.Form) string { return strings.TrimSpace(plainLines(f.Get("reason"))) }
 
 // updateBody sends what differs from the values that the form showed at first.

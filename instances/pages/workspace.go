@@ -92,7 +92,6 @@ func (p workspaceRef) path(more ...string) string {
 	return strings.Join(all, "/")
 }
 
-// mayAct is the right to an action on the workspace that a path names.
 func (s *workspaces) mayAct(action rights.Action) site.Right {
 	return func(r *site.Request) (rights.Right, error) { return s.rightTo(action, workspaceOf(r)), nil }
 }
@@ -176,7 +175,6 @@ func actorName(a lifecycle.Actor) string {
 	return text.Block(cmp.Or(a.Label, a.Subject, "unknown"))
 }
 
-// workspaceMark is the state of a run of a workspace.
 func workspaceMark(u *lifecycle.Run) site.Mark {
 	apply := u.Kind == lifecycle.RunApply
 	switch {
@@ -230,7 +228,6 @@ func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []runRow {
 	return all[:min(len(all), site.RowsPerPage)]
 }
 
-// listNewest lists the newest runs.
 func (s *workspaces) listNewest(r *site.Request) (*site.Page, error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, err
@@ -244,7 +241,6 @@ func (s *workspaces) listNewest(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// list lists the runs of one workspace.
 func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 	d, err := s.knownDocument(r)
 	if err != nil {

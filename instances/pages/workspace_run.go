@@ -59,7 +59,6 @@ func (s *workspaces) runIn(r *site.Request) (w workspaceRun, err error) {
 	return w, nil
 }
 
-// id is the name of the run in the path of its page.
 func (w workspaceRun) id() string { return w.rec.ID + "." + strconv.Itoa(w.run.N) }
 
 // href is the page of the run, or a page below it, relative to Up.
@@ -67,7 +66,6 @@ func (w workspaceRun) href(more ...string) string {
 	return w.path(append([]string{w.id()}, more...)...)
 }
 
-// show is the page of one run.
 func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 	w, err := s.runIn(r)
 	if err != nil {
@@ -118,7 +116,6 @@ func (s *workspaces) showBefore(r *site.Request) (*site.Page, error) {
 	return s.show(r)
 }
 
-// describeNext describes what happens next with the run.
 func (w workspaceRun) describeNext() []string {
 	why := w.doc.WaitOf(w.rec, w.run)
 	switch {
@@ -252,7 +249,6 @@ func (s *workspaces) actOnRun(r *site.Request, f *site.Form) (*site.Answer, erro
 	return &site.Answer{To: w.href(), Text: act.done}, nil
 }
 
-// streamLog streams the log of a plan or an apply.
 func (s *workspaces) streamLog(r *site.Request, to http.ResponseWriter) error {
 	phase := r.PathValue("phase")
 	if phase != "plan" && phase != "apply" {
@@ -299,7 +295,6 @@ const (
 	wroteTypes    = 20
 )
 
-// findWritten finds the last version that a run wrote.
 func (s *workspaces) findWritten(r *site.Request, w workspaceRun) (*wroteBody, error) {
 	name, workspace, there := s.stateOf(r, w.workspaceRef)
 	if there == nil {

@@ -67,7 +67,6 @@ const (
 	issuerAnonymous = "okara:anonymous" // callers without a token, where they have rights
 )
 
-// identifyCaller identifies the caller of a request.
 func identifyCaller(s *server, r *http.Request) (caller, error) {
 	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: addr.KindInstance})
 	if err != nil {
@@ -90,17 +89,14 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	return c, nil
 }
 
-// mayInstance reports whether the caller has a right to instances of a template.
 func (c caller) mayInstance(action rights.Action, template string) bool {
 	return c.grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: template})
 }
 
-// mayAny reports whether the caller has a right to instances of some template.
 func (c caller) mayAny(action rights.Action) bool {
 	return c.grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
 }
 
-// mayRead reports whether the caller may see a template.
 func (c caller) mayRead(template string) bool {
 	return c.mayInstance(rights.Use, template) ||
 		c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: template})
@@ -109,7 +105,6 @@ func (c caller) mayRead(template string) bool {
 // isAnonymous reports whether the request came without credentials.
 func (c caller) isAnonymous() bool { return c.grant.Mode == "anonymous" }
 
-// role returns the caller's roles for an instance.
 func (c caller) role(d *lifecycle.Document, r *lifecycle.Record) role {
 	return c.judgeFor(d).role(r)
 }
@@ -182,7 +177,6 @@ func (c caller) isOwner(d *lifecycle.Document, r *lifecycle.Record) bool {
 	return ok && has && value == r.Owner.ID
 }
 
-// actsAs reports whether an owner is the caller, or one of the groups of the caller.
 func (c caller) actsAs(o template.Owner) bool {
 	switch {
 	case o.Issuer != c.actor.Issuer:
@@ -203,7 +197,6 @@ func (c caller) unsureOf(o template.Owner, name string) bool {
 	return c.stale != nil && group && slices.Contains(c.grant.Former(), o.ID) && c.mayInstance(rights.Use, name)
 }
 
-// owner returns the caller as an owner.
 func (c caller) owner() template.Owner {
 	return template.Owner{Kind: template.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
 }
@@ -260,7 +253,6 @@ func requireLauncher(s *server, r *http.Request, c caller, _ lifecycle.View) (st
 	return struct{}{}, c, err
 }
 
-// requireAdmin admits admins of all instances.
 func requireAdmin(s *server, r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything})
 	return struct{}{}, c, err
@@ -373,7 +365,6 @@ func checkAct(s *server, r *http.Request, c caller, record *lifecycle.Record, ha
 	return c, err
 }
 
-// words names the roles for an error text.
 func (r role) words() string {
 	var words []string
 	for _, check := range []struct {

@@ -28,7 +28,6 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Text }
 
-// fieldError refuses one value of a body.
 func fieldError(path, format string, args ...any) error {
 	return &template.FieldError{Path: path, Text: fmt.Sprintf(format, args...)}
 }

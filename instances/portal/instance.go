@@ -21,7 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// showInstance answers one instance.
 func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	doc := s.wholeInstance(r.caller, r.view, r.at)
 	if p := doc.Pending; p != nil && p.Was != nil && p.Was.Digest != p.Source.Digest {
@@ -32,7 +31,6 @@ func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) e
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// destroyInstance ends an instance.
 func destroyInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return handleChange(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
 }
@@ -123,7 +121,6 @@ func eventDoc(e lifecycle.History, have role) api.Event {
 	return doc
 }
 
-// addScheduleState adds the position of an instance in its schedule.
 func addScheduleState(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
 	s := r.Switch
 	doc.Stopped = s.Stopped
@@ -326,7 +323,6 @@ func (t *target) setTarget(s template.Source, snapshot string, parameters map[st
 	}
 }
 
-// valueChanges lists all values by name, before and after the change.
 func valueChanges(before, after map[string]json.RawMessage, sensitive []string) []api.ValueChange {
 	all := maps.Clone(before)
 	if all == nil {

@@ -120,7 +120,6 @@ func (j joined) Error() string { return fmt.Sprint([]error(j)) }
 
 func (j joined) Unwrap() []error { return j }
 
-// claimsFor returns the claims of the caller that a template names.
 func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	var claims map[string]string
 	for _, name := range t.Claims() {
@@ -160,7 +159,6 @@ func (c caller) ownerFor(t *template.Template, named string) (template.Owner, er
 	return template.Owner{}, fieldError("/owner", "want one of %s", strings.Join(texts, ", "))
 }
 
-// owners returns the owners for which the caller may launch a template.
 func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	claim, ok := strings.CutPrefix(t.Owner, "claim:")
 	switch {
@@ -182,7 +180,6 @@ func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	return own, nil
 }
 
-// groups returns the caller's groups that a template admits.
 func (c caller) groups(t *template.Template) []template.Owner {
 	var own []template.Owner
 	for _, g := range c.actor.Groups {
@@ -237,7 +234,6 @@ func (a Adopter) Find(ctx context.Context, repository, id string, owner template
 	return a.adoptInstance(ctx, in, id, it.Template, owner)
 }
 
-// refuseEnded refuses an instance that was ended regularly.
 func refuseEnded(ctx context.Context, in records.InstanceRepo, id string) error {
 	b, err := in.Final(ctx, id)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {

@@ -65,8 +65,6 @@ func listInstances(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// selectInstances returns the requested page of the instances for which the caller has
-// one of the needed roles.
 func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, error) {
 	p, err := pageOf(r.request)
 	if err != nil {

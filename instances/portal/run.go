@@ -29,7 +29,6 @@ type runOf struct {
 	run    *lifecycle.Run
 }
 
-// findRunOf finds a run of an instance for which the caller has one of the needed roles.
 func findRunOf(needed role) finder[runOf] {
 	find := findInstance(needed)
 	return func(s *server, r *http.Request, c caller, v lifecycle.View) (runOf, caller, error) {
@@ -86,7 +85,6 @@ func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 	return doc
 }
 
-// showPlan answers the plan of a run as text.
 func showPlan(s *server, w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("plans")
@@ -236,7 +234,6 @@ func (t *tail) sendTail(ctx context.Context, out *service.Stream) (bool, error) 
 	return false, nil
 }
 
-// hasEnded reports whether a run has ended.
 func hasEnded(u *lifecycle.Run) bool { return u.Result != "" }
 
 // copy sends the log from the offset on.

@@ -210,5 +210,4 @@ func unknownRoute(http.ResponseWriter, *http.Request) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no such route"}
 }
 
-// wrap makes an http.Handler of h.
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

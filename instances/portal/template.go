@@ -284,7 +284,6 @@ func listAdminTemplates(s *server, w http.ResponseWriter, r call[struct{}]) erro
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// listAdminInstances answers all instances, with what an admin has to know of them.
 func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	list, err := selectInstances(s, r, administers)
 	if err != nil {
@@ -299,7 +298,6 @@ func listAdminInstances(s *server, w http.ResponseWriter, r call[struct{}]) erro
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// showUser answers how the server identified the caller.
 func showUser(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	used, shared := r.countInstances(r.view.Document)
 	doc := api.Me{

@@ -81,7 +81,6 @@ func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.E
 	return e, nil
 }
 
-// sensitiveNames names the parameters whose values are hidden.
 func sensitiveNames(e *template.Entry, parameters map[string]json.RawMessage) []string {
 	names := []string{}
 	for name := range parameters {

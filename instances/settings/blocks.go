@@ -122,7 +122,6 @@ type Notify struct {
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// checkRuns checks the executor and the credentials of runs.
 func (b *Block) checkRuns(o *Options, _ Beside) error {
 	for i, e := range b.Executors {
 		switch {

@@ -126,7 +126,6 @@ func (b *Block) uncheckedOptions() *Options {
 	}
 }
 
-// withoutInstances refuses blocks that need a block instances.
 func (b *Block) withoutInstances() error {
 	at := hcl.Range{}
 	what := ""
@@ -213,7 +212,6 @@ func (b *Block) checkNumbers(o *Options, _ Beside) error {
 	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
 
-// checkDefaults checks the defaults for templates.
 func (b *Block) checkDefaults(o *Options, _ Beside) (err error) {
 	in := b.Instances
 	for name := range in.Config {
@@ -347,7 +345,6 @@ func (b *Block) peers(o *Options, _ Beside) error {
 	return nil
 }
 
-// notices reads the receiver of notices.
 func (b *Block) notices(o *Options, beside Beside) error {
 	if b.Notify == nil {
 		return nil
@@ -367,7 +364,6 @@ func (b *Block) notices(o *Options, beside Beside) error {
 	return nil
 }
 
-// readPrices reads the prices of resources.
 func (b *Block) readPrices(o *Options, _ Beside) error {
 	in := b.Instances.Prices
 	if in == nil {

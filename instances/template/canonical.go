@@ -269,7 +269,6 @@ func (t *Template) Claims() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// stringsIn returns the strings in decoded JSON.
 func stringsIn(v any) []string {
 	switch v := v.(type) {
 	case string:

@@ -90,7 +90,6 @@ func (r *templateReader) checkBlock(t *Template, b templateBlock) {
 	r.checkSchedule(t, b.Schedule)
 }
 
-// checkRun checks what is run, and by which executor.
 func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	executors := r.known.Executors
 	if executors == nil {

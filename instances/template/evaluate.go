@@ -132,7 +132,6 @@ func numberSize(v cty.Value) int {
 	return 32 + max(exponent, -exponent)/3
 }
 
-// variables returns the values that expressions can name.
 func (s Scope) variables(t *Template) (map[string]cty.Value, error) {
 	parameters, err := valuesObject(s.Parameters)
 	if err != nil {
@@ -194,7 +193,6 @@ func (r *templateReader) readExpressions(t *Template, b templateBlock) {
 	t.Connection.Type = valueOr(c.Type, t.Connection.Type)
 }
 
-// readText reads an attribute that is one template.
 func (r *templateReader) readText(a *hcl.Attribute) string {
 	s, ok := r.convertExpression(a.Expr).(string)
 	if !ok || s == "" {

@@ -69,7 +69,6 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	return list, nil
 }
 
-// positionErrors converts parser diagnostics to errors with positions.
 func positionErrors(template string, diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {

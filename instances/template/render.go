@@ -72,7 +72,6 @@ func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// parametersIn returns the parameters to which inputs refer.
 func parametersIn(inputs map[string]any) []string {
 	var all []string
 	for _, s := range stringsIn(inputs) {
@@ -83,7 +82,6 @@ func parametersIn(inputs map[string]any) []string {
 	return all
 }
 
-// decodedInputs returns the decoded inputs of the template.
 func (t *Template) decodedInputs() (map[string]any, error) {
 	inputs := map[string]any{}
 	if len(t.Inputs) == 0 {
@@ -124,7 +122,6 @@ func RenderConnection(t *Template, s Scope) (*Connection, error) {
 	return out, nil
 }
 
-// evaluator returns an evaluator for a scope.
 func (s Scope) evaluator(t *Template) (*evaluator, error) {
 	variables, err := s.variables(t)
 	if err != nil {
@@ -228,7 +225,6 @@ func (v *evaluator) renderURL(source string) (string, error) {
 	return address, checkURL(address)
 }
 
-// urlParts returns the parts of a template, or its only part.
 func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
 	switch tree := tree.(type) {
 	case *hclsyntax.TemplateExpr:
@@ -288,7 +284,6 @@ func checkURL(address string) error {
 	return nil
 }
 
-// valuesObject returns an object for use in expressions.
 func valuesObject(m map[string]json.RawMessage) (cty.Value, error) {
 	out := map[string]cty.Value{}
 	for _, name := range slices.Sorted(maps.Keys(m)) {

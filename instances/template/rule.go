@@ -115,7 +115,6 @@ func (s *Schema) readRule(condition, message string) (r rule, ok bool) {
 	return r, known
 }
 
-// checkRules returns an error for each parameter that a rule refuses.
 func (s *Schema) checkRules(values map[string]json.RawMessage) error {
 	var problems []error
 	for _, r := range s.rules {

@@ -280,7 +280,6 @@ func compileSchema(document any) (*schema.Schema, error) {
 	return s, nil
 }
 
-// checkAllowed returns what is wrong with a value for an input of the module.
 func (b *schemaBuilder) checkAllowed(input string, value json.RawMessage) error {
 	s, err := compileSchema(b.properties[input])
 	if err != nil {

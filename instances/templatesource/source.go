@@ -173,7 +173,6 @@ func isWithdrawn(err error) bool {
 	return refused || errors.Is(err, oci.ErrNotFound)
 }
 
-// sourceOf returns the first source that admits a template.
 func (t *Templates) sourceOf(name string) (Source, bool) {
 	i := slices.IndexFunc(t.o.Sources, func(s Source) bool { return addr.Match(s.Templates, name) })
 	if i < 0 {
@@ -332,7 +331,6 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 	return versions, nil
 }
 
-// allowsVersion reports whether a template allows a caller to choose version v.
 func allowsVersion(ref template.ModuleRef, v addr.Version) bool {
 	if ref.Pinned() {
 		return false

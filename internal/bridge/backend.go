@@ -207,7 +207,6 @@ func (e *positionError) Error() string {
 
 func (e *positionError) Unwrap() error { return e.err }
 
-// diagnosticsError returns the first error among HCL diagnostics.
 func diagnosticsError(diags hcl.Diagnostics) error {
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {

@@ -407,7 +407,6 @@ func attributeName(t hcl.Traversal) (string, bool) {
 	return a.Name, ok
 }
 
-// writeConfig writes a configuration with the needed definitions.
 func (d *definitions) writeConfig(dir string) error {
 	var main, override strings.Builder
 	for _, b := range d.blocks {

@@ -75,7 +75,6 @@ func parseCommandLine(args []string) commandLine {
 	return c
 }
 
-// parentCommands returns the commands of the tools that have subcommands.
 func parentCommands() []string { return []string{"state", "workspace", "providers", "metadata"} }
 
 // needsNoState reports whether the command reads only the configuration, so that a

@@ -41,7 +41,6 @@ func (c Config) Override() []byte {
 // argument is an argument's name and expression.
 type argument struct{ name, value string }
 
-// alignArguments returns a line for each argument, with the values aligned.
 func alignArguments(indent string, arguments []argument) string {
 	width := 0
 	for _, a := range arguments {
@@ -70,7 +69,6 @@ func clientArguments(key string) []argument {
 	}
 }
 
-// dataBlock returns the data block that reads the remote state from okara.
 func (r RemoteState) dataBlock() string {
 	config := alignArguments("    ", append(clientArguments(exprTemplate(r.Repository, s3facade.RemoteKeySuffix)),
 		argument{"workspace_key_prefix", `"` + s3facade.RemotePrefix + `${` + r.Repository + `}"`}))

@@ -100,7 +100,6 @@ func extendAsking(before, path string) string {
 	return askingVariable + "=" + strings.TrimPrefix(before+string(os.PathListSeparator)+path, string(os.PathListSeparator))
 }
 
-// askVersion asks a program for its version.
 func (t Tool) askVersion(ctx context.Context) (answer, error) {
 	cmd := exec.CommandContext(ctx, t.Path, "version", "-json")
 	cmd.Dir = os.TempDir() // a directory without configuration files

@@ -169,7 +169,6 @@ func OpenDepot(src []byte) (entries []Entry, interval int, err error) {
 // openGroup is the API group of OpenDepot's resources.
 const openGroup = "opendepot.defdev.io"
 
-// readOpenDepot reads OpenDepot's resources of any kind.
 func readOpenDepot(src []byte) (all []openDepot, err error) {
 	if len(src) > maxManifests {
 		return nil, fmt.Errorf("%d bytes of YAML: %w", len(src), oci.ErrTooLarge)

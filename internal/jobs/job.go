@@ -146,7 +146,6 @@ func endTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) er
 	return nil
 }
 
-// readTry returns when a try began and whether it returned.
 func readTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Time, back bool, err error) {
 	if _, began, err = jobAnnotations(ctx, r, tryTag(tryTagPrefix, id, n)); err != nil {
 		return began, false, err
@@ -226,7 +225,6 @@ func ReadEnd(ctx context.Context, r *oci.Repo, id string) (End, error) {
 	return readEndAt(ctx, r, DoneTag(JobTag(id)))
 }
 
-// readEndAt reads the end of a job by the tag of the end.
 func readEndAt(ctx context.Context, r *oci.Repo, tag string) (End, error) {
 	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {

@@ -223,7 +223,6 @@ func (q *Queue) countStates() {
 	q.counted(q.counts)
 }
 
-// countEnd increments n, a field of counts.
 func (q *Queue) countEnd(n *int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -223,7 +223,6 @@ func (c *child) runLocked(ctx context.Context) error {
 	return c.runAttempt(ctx)
 }
 
-// runAttempt runs the steps of the attempt.
 func (c *child) runAttempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
 	if c.isRemote() {
@@ -285,7 +284,6 @@ func (c *child) wasStored(v statebackend.Version, state []byte) {
 	}
 }
 
-// lastState returns the current state.
 func (c *child) lastState(ctx context.Context) (written, error) {
 	c.mu.Lock()
 	w := c.head

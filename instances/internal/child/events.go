@@ -180,7 +180,6 @@ func (d *diagnostic) text() string {
 	return b.String()
 }
 
-// isStalePlan reports whether the tool refused a stale plan.
 func (e *events) isStalePlan() bool {
 	for _, message := range e.errs {
 		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {

@@ -144,7 +144,6 @@ func isEqualState(ctx context.Context, c *child, a, b statebackend.Version) (boo
 	return err == nil && bytes.Equal(version, other), unlessPruned(err)
 }
 
-// isAncestor reports whether version n is an ancestor of v.
 func isAncestor(ctx context.Context, c *child, n int64, v statebackend.Version) (bool, error) {
 	for range maxForks {
 		if v.Parent == n {

@@ -44,7 +44,6 @@ func newRunLog(m *masks, limit int, file *os.File) *runLog {
 // growTail is the size of the kept end of a log that grows, in bytes.
 const growTail = 64 << 10
 
-// hide adds values to the masks.
 func (l *runLog) hide(m *masks, values []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +104,6 @@ func (l *runLog) Write(p []byte) (int, error) {
 	return l.mask.Write(p)
 }
 
-// logLine adds a line by okara.
 func (l *runLog) logLine(format string, args ...any) {
 	_, _ = fmt.Fprintf(l, format+"\n", args...) // it is kept in memory
 }

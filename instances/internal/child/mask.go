@@ -97,7 +97,6 @@ func formsOf(text string) []string {
 	return forms
 }
 
-// maskText returns s with masked values replaced.
 func (m *masks) maskText(s string) string {
 	var b strings.Builder
 	w := m.writer(&b)

@@ -132,7 +132,6 @@ func secretsOf(o *sandbox.Order) []string {
 	return list
 }
 
-// jsonTexts returns the strings and numbers in a JSON value.
 func jsonTexts(raw json.RawMessage) []string {
 	var list []string
 	d := json.NewDecoder(strings.NewReader(string(raw)))

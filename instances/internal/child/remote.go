@@ -28,7 +28,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// isRemote reports whether this is a run of a workspace.
 func (c *child) isRemote() bool { return c.Order.Spec.State == run.StateTFE }
 
 // toolError is a failure of the tool whose output is in the log.

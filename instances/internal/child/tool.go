@@ -29,7 +29,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// runSteps runs the commands of the tool.
 func runSteps(ctx context.Context, c *child, p prepared) error {
 	spec := c.Order.Spec
 	if err := initTool(ctx, c, p); err != nil {
@@ -155,7 +154,6 @@ func findDrift(ctx context.Context, c *child, p prepared) error {
 	return nil
 }
 
-// readPlan reads the plan file that the tool made.
 func readPlan(c *child) ([]byte, error) {
 	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
@@ -164,7 +162,6 @@ func readPlan(c *child) ([]byte, error) {
 	return b, nil
 }
 
-// keepPlan keeps a plan for approval.
 func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	b, err := readPlan(c)
 	if err != nil {
@@ -218,7 +215,6 @@ func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) 
 	return nil
 }
 
-// fetchApprovedPlan fetches exactly the approved plan.
 func fetchApprovedPlan(ctx context.Context, c *child) error {
 	spec := c.Order.Spec
 	b, err := retryValue(ctx, c, func() ([]byte, error) { return c.repo.PlanAt(ctx, spec.PlanTag) })

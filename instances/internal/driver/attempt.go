@@ -254,7 +254,6 @@ func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) e
 	return a.reportEnd(ctx, res)
 }
 
-// reportEnd reports to the machine how the attempt ended.
 func (a *attempt) reportEnd(ctx context.Context, res lifecycle.Result) error {
 	o := &a.driver.o
 	if err := a.driver.report(ctx, lifecycle.Ended{Ref: a.ref, Result: res, Connection: run.ConnectionOf(a.record, a.template, o.Config, res)}); err != nil {

@@ -231,7 +231,6 @@ func (r *Driver) tidyHost(ctx context.Context, v lifecycle.View) {
 	}
 }
 
-// newCommand makes a command of the server from an event.
 func newCommand(e lifecycle.Event) lifecycle.Command {
 	c := lifecycle.Command{Event: e}
 	_, _ = rand.Read(c.Seed[:]) // never fails

@@ -23,7 +23,6 @@ import (
 // clockNotices is the id of notices that concern no instance.
 const clockNotices = "clock"
 
-// queueNotice adds a notice to the queue and reports that to the machine.
 func (r *Driver) queueNotice(ctx context.Context, e lifecycle.Effect) error {
 	if r.o.Queue != nil {
 		// for a pool the id is the template

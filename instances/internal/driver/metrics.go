@@ -43,7 +43,6 @@ func NewMetrics(to prometheus.Registerer, view func(context.Context) (lifecycle.
 // Committed counts a commit of the ledger.
 func (m *Metrics) Committed(took time.Duration) { m.commits.Observe(took.Seconds()) }
 
-// countAttempt counts an attempt that ended.
 func (m *Metrics) countAttempt(kind lifecycle.RunKind, outcome string, took time.Duration) {
 	if m == nil {
 		return
@@ -130,7 +129,6 @@ func (m documentMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.late, late.Seconds())
 }
 
-// isToExpire reports whether a record is destroyed or orphaned when it expires.
 func isToExpire(rec *lifecycle.Record) bool {
 	switch rec.Phase {
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Planned, lifecycle.Ready, lifecycle.Failed:

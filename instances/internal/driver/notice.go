@@ -98,7 +98,6 @@ type NoticeBody struct {
 	Left      []string          `json:"left,omitempty"` // addresses that destroying it left behind
 }
 
-// noticeJob returns the job that sends n.
 func noticeJob(id, template string, n lifecycle.Notice) jobs.Job {
 	return jobs.Job{Kind: KindNotice, Data: map[string]string{
 		"event": n.ID, "kind": n.Kind, "at": n.At.UTC().Format(time.RFC3339), "id": id, "template": template,
@@ -171,7 +170,6 @@ func (n *Notifier) noticeBody(ctx context.Context, j jobs.Job) (NoticeBody, erro
 	return b, nil
 }
 
-// signNotice returns the value of [SignatureHeader].
 func signNotice(secret []byte, now time.Time, body []byte) string {
 	t := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)

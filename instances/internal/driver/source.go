@@ -38,7 +38,6 @@ func repoOf(o *Options, template, id string) (records.InstanceRepo, string, erro
 	return records.InstanceRepo{Repo: repo, Sealer: o.Sealer}, workspace, err
 }
 
-// specOf returns the specification of the attempt that a record names.
 func specOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *template.Template, error) {
 	n := rec.Run
 	snapshot := cmp.Or(n.Snapshot, rec.Snapshot)

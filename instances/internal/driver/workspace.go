@@ -147,7 +147,6 @@ func (r *Driver) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.R
 	return []byte(report.PlanText), nil
 }
 
-// readState returns the last state of an instance.
 func readState(ctx context.Context, o *Options, rec *lifecycle.Record) ([]byte, error) {
 	repo, workspace, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil {

@@ -67,7 +67,6 @@ func newClock(o *Options, first statebackend.Heartbeat, committed, heartbeat tim
 	return c
 }
 
-// observe checks the clocks at a heartbeat.
 func (c *clock) observe(b statebackend.Heartbeat) {
 	if b == c.last {
 		return

@@ -59,7 +59,6 @@ type waiter struct {
 	err    error
 }
 
-// newTenure makes this replica the leader.
 func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s snapshot) *tenure {
 	p := s.page
 	if p.doc == nil {
@@ -155,7 +154,6 @@ func (t *tenure) takeCommand(c lifecycle.Command) (*waiter, error) {
 	return t.applyCommand(c)
 }
 
-// addsRecords reports whether an event makes records.
 func addsRecords(e lifecycle.Event) bool {
 	switch e.(type) {
 	case lifecycle.Create, lifecycle.Adopt, lifecycle.Fill, lifecycle.OpenWorkspace:

@@ -209,7 +209,6 @@ func canReach(name string, uid int) (string, bool) {
 	return "", true
 }
 
-// certificateFiles returns the files that the certificate variables of the tool name.
 func certificateFiles(env []string) []string {
 	var names []string
 	for _, e := range env {

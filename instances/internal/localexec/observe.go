@@ -55,7 +55,6 @@ type observation struct {
 	interrupted time.Time
 }
 
-// observationOf returns the observation of an attempt.
 func (l *Local) observationOf(r lifecycle.Ref) *observation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +157,6 @@ func (g *observation) observe(ctx context.Context, s run.Spec, at workDir) (run.
 	return reportLost(l, at, why)
 }
 
-// startWaiting starts an attempt that is waiting for a credential.
 func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status, error) {
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil

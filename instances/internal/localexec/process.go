@@ -17,7 +17,6 @@ type machine struct {
 	Namespace string `json:"namespace"` // of process ids
 }
 
-// attemptProcesses returns by what the processes of an attempt are found.
 func (l *Local) attemptProcesses(folder string, m marker) sandbox.Processes {
 	a := sandbox.Processes{Scratch: folder, Child: m.Process, Cgroup: m.Cgroup}
 	if l.isolation.Mode == sandbox.ModeUser {
@@ -31,7 +30,6 @@ func (l *Local) isRunning(folder string, m marker) bool {
 	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attemptProcesses(folder, m).Alive()
 }
 
-// kill kills all processes of an attempt.
 func (l *Local) kill(at workDir) error { return l.attemptProcesses(at.folder, at.marker).Kill() }
 
 // reaper waits for children that end while this process lives.

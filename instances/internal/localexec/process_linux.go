@@ -31,7 +31,6 @@ func thisMachine() (machine, error) {
 // ownSession lets a command outlive this process, and signals to its group.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// ownedBy reports whether a file belongs to a user.
 func ownedBy(info fs.FileInfo, uid int) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == uid

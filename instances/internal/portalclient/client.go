@@ -34,14 +34,12 @@ const (
 	maxListed = 100_000
 )
 
-// getResource reads the resource at a path.
 func getResource[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
 	var v T
 	_, err := c.Front.Call(ctx, http.MethodGet, root+path, q, nil, nil, &v)
 	return v, err
 }
 
-// requestChange requests a change, and returns its result.
 func requestChange[T any](ctx context.Context, c *Client, method, path string, body any) (T, int, error) {
 	var v T
 	key := c.Key

@@ -86,7 +86,6 @@ func wantDelim(d *json.Decoder, delim json.Delim) error {
 	return err
 }
 
-// skipValue skips one value.
 func skipValue(d *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := d.Token()

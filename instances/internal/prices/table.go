@@ -155,7 +155,6 @@ func (c *Cost) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// describeChange describes the difference in price.
 func (c *Cost) describeChange() string {
 	by := c.After - c.Before
 	word := "more"

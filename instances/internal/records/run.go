@@ -264,7 +264,6 @@ func (i InstanceRepo) Run(ctx context.Context, a lifecycle.Ref) (RunResult, erro
 	return r, nil
 }
 
-// result reads the result of any attempt.
 func (i InstanceRepo) result(ctx context.Context, tag InstanceTag) (RunResult, error) {
 	r := RunResult{layer: map[string]oci.Descriptor{}, tag: tag.String(), i: i}
 	image, err := i.image(ctx, tag, artifactRun)

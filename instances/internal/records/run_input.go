@@ -32,7 +32,6 @@ const (
 
 var inputTagRE = text.Pattern(`^input-([a-z0-9]{1,40})-([0-9a-f]{16})$`)
 
-// inputTag returns the tag of an input by its digest.
 func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 	if err := d.Validate(); err != nil || d.Algorithm() != digest.SHA256 {
 		return InstanceTag{}, fmt.Errorf("%q is no digest of the input of a run: %w", d, oci.ErrCorrupt)

@@ -130,7 +130,6 @@ func bindMount(f *os.File, name string) error {
 	return unix.Mount("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), name, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// isFull reports whether a file system is full.
 func isFull(dir string) (bool, error) {
 	var s unix.Statfs_t
 	err := unix.Statfs(dir, &s)

@@ -109,7 +109,6 @@ func (o *Order) bubblewrapArgs(work *Workdir, infoFD int) []string {
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--")
 }
 
-// isCovered reports whether a name is in one of the folders.
 func isCovered(name string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return isWithin(name, f) })
 }

@@ -343,7 +343,6 @@ func (t *Running) killRest() error {
 	}
 }
 
-// killProcesses kills processes.
 func killProcesses(list []Process) error {
 	var errs []error
 	for _, p := range list {

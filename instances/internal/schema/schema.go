@@ -106,7 +106,6 @@ func (c *compiler) schema(document any) (*Schema, error) {
 	return s, err
 }
 
-// compileKeyword compiles one keyword.
 func (c *compiler) compileKeyword(s *Schema, keyword string, v any) (err error) {
 	switch keyword {
 	case "type":

@@ -251,7 +251,6 @@ func typeOf(v any) string {
 	return "number"
 }
 
-// exactNumber converts a number exactly.
 func exactNumber(v any) (*big.Rat, bool) {
 	switch v := v.(type) {
 	case json.Number:
