@@ -90,7 +90,7 @@ type Front struct {
 	mounted *Mounted               // served by the extension
 	states  *httpbackend.Server    // of /state/; nil: off
 	tfe     http.Handler           // of /api/v2/; nil: off
-	mover   *mover                 // of what decides about runs; nil: this server executes none
+	mover   *mover                 // of what decides about runs; nil: without tfe.v2
 	exports *service.ClientLimiter // limits downloads of the audit log
 	adding  []serviceRoute         // services that add to the discovery document
 	ready   atomic.Bool            // the registry has answered once

@@ -21,9 +21,10 @@ import (
 )
 
 // mover calls [tfe.Move] once in the life of a registry, at the first start of a server
-// that executes runs. What is pushed in the old form afterwards is never read: the move is
-// remembered in the queue, which writers of states cannot push to, and in the storage
-// folder, which writers of the registry cannot reach.
+// with tfe.v2, whether it executes runs or not: what is pushed in the old form afterwards
+// is never read, also if runs are turned on later. The move is remembered in the queue,
+// which writers of states cannot push to, and in the storage folder, which writers of the
+// registry cannot reach.
 type mover struct {
 	f    *Front
 	o    tfe.Options
@@ -58,14 +59,16 @@ func (m *mover) run(ctx context.Context) {
 	default:
 		level, how = slog.LevelWarn, "in clear: whoever may push there decides what runs execute; set state keys, or let only this server push there"
 	}
-	m.f.o.Logger.Log(ctx, level, "variables and settings of runs are in the repositories of the states with the ending "+addr.RunsSuffix, "protection", how)
+	if m.o.Runs != nil {
+		m.f.o.Logger.Log(ctx, level, "variables and settings of runs are in the repositories of the states with the ending "+addr.RunsSuffix, "protection", how)
+	}
 	for ctx.Err() == nil {
 		err := m.move(ctx)
 		if err == nil {
 			close(m.done)
 			return
 		}
-		m.f.o.Logger.Warn("variables and settings of runs are not moved yet, and runs wait", "error", err)
+		m.f.o.Logger.Warn("variables and settings of runs are not moved yet, and wait", "error", err)
 		_ = text.Wait(ctx, moveRetry) // ctx has ended
 	}
 }

@@ -87,10 +87,8 @@ func (f *Front) newTFE() http.Handler {
 	if own.Now == nil {
 		own.Now = time.Now
 	}
-	if own.Runs != nil {
-		f.mover = &mover{f, own, make(chan struct{})}
-		own.Moved = f.mover.wait
-	}
+	f.mover = &mover{f, own, make(chan struct{})}
+	own.Moved = f.mover.wait
 	h := tfe.New(own)
 	if f.mounted.Forward != nil {
 		h = f.mounted.Forward(h)
