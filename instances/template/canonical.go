@@ -23,7 +23,11 @@ const (
 // Canonical returns the template in the JSON syntax of HCL, with sorted keys and no white
 // space: the content of an artifact, and the input of the digest.
 func (t *Template) Canonical() ([]byte, error) {
-	b, err := encodeJSON(map[string]any{"template": map[string]any{t.Name: t.body()}})
+	block, err := t.block()
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	b, err := encodeJSON(map[string]any{"template": map[string]any{t.Name: block}})
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", t.Name, err)
 	}
@@ -58,136 +62,59 @@ func ParseCanonical(b []byte, known Known) (*Template, error) {
 	return list[0], nil
 }
 
-// object is a body without zero values.
-type object map[string]any
-
-func (o object) setNonEmpty(name, value string) {
-	if value != "" {
-		o[name] = value
+// block returns the body of the template's block: its own JSON with durations as texts, and
+// with parameters as blocks in their order.
+func (t *Template) block() (map[string]any, error) {
+	b, err := encodeJSON(t)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (o object) setNumber(name string, n int) {
-	if n != 0 {
-		o[name] = n
+	var o map[string]any
+	if err := decodeData(b, 2*maxDepth, &o); err != nil {
+		return nil, err
 	}
-}
-
-func (o object) setTrue(name string, b bool) {
-	if b {
-		o[name] = true
-	}
-}
-
-func (o object) setDuration(name string, d time.Duration) {
-	if d != 0 {
-		o[name] = d.String()
-	}
-}
-
-func (o object) setList(name string, list []string) {
-	if len(list) > 0 {
-		o[name] = list
-	}
-}
-
-func (t *Template) body() object {
-	o := object{
-		"enabled": t.Enabled, "visible": t.Visible, "executor": t.Executor, "owner": t.Owner,
-		"approval": t.Approval, "retries": t.Retries, "update": t.Update, "timeout": t.Timeout.String(),
-	}
+	delete(o, "name")
+	delete(o, "endless")
 	if t.Chart != nil {
-		o["chart"] = t.Chart
-	} else {
-		module := object{"address": t.Module.Address}
-		module.setNonEmpty("version", t.Module.Version)
-		module.setNonEmpty("path", t.Module.Path)
-		o["module"] = module
+		delete(o, "module")
 	}
-	o.setNonEmpty("title", t.Title)
-	o.setNonEmpty("description", t.Description)
-	o.setNonEmpty("icon", t.Icon)
-	o.setNonEmpty("category", t.Category)
-	o.setList("groups", t.Groups)
-	o.setNumber("per_owner", t.PerOwner)
-	o.setNumber("max", t.Max)
-	o.setList("outputs", t.Outputs)
-	o.setList("credentials", t.Credentials)
-	o.setTrue("protection", t.Protection)
-	if len(t.Inputs) > 0 {
-		o["inputs"] = t.Inputs
+	if !t.Protection {
+		delete(o, "protection")
 	}
-	for _, d := range t.Notices {
-		notices, _ := o["notices"].([]string)
-		o["notices"] = append(notices, d.String())
+	if t.Endless && t.TTL == nil {
+		o["ttl"] = map[string]any{"default": endless}
 	}
-	for _, p := range t.Parameters {
-		parameters, _ := o["parameter"].([]object)
-		o["parameter"] = append(parameters, object{p.Name: p.body()}) // a list keeps the order of the parameters
+	spellDurations(o, "timeout")
+	for name, durations := range map[string][]string{"ttl": {"default", "max", "extend", "failed"}, "pool": {"max_age"}, "drift": {"every"}} {
+		if part, ok := o[name].(map[string]any); ok {
+			spellDurations(part, durations...)
+		}
 	}
-	t.blocks(o)
-	return o
+	notices, _ := o["notices"].([]any)
+	for i, d := range t.Notices {
+		notices[i] = d.String()
+	}
+	parameters, _ := o["parameters"].([]any)
+	for i, p := range t.Parameters {
+		body, _ := parameters[i].(map[string]any)
+		delete(body, "name")
+		body["link"] = p.Link
+		parameters[i] = map[string]any{p.Name: body}
+	}
+	if delete(o, "parameters"); len(parameters) > 0 {
+		o["parameter"] = parameters
+	}
+	return o, nil
 }
 
-func (t *Template) blocks(o object) {
-	if t.Endless {
-		o["ttl"] = object{"default": endless}
+// spellDurations writes members of an object, in nanoseconds, as HCL writes durations.
+func spellDurations(o map[string]any, names ...string) {
+	for _, name := range names {
+		if n, ok := o[name].(json.Number); ok {
+			d, _ := n.Int64() // as encodeJSON wrote it
+			o[name] = time.Duration(d).String()
+		}
 	}
-	if l := t.TTL; l != nil {
-		ttl := object{"default": l.Default.String(), "on_expire": l.OnExpire}
-		ttl.setDuration("max", l.Max)
-		ttl.setDuration("extend", l.Extend)
-		ttl.setNumber("extends", l.Extends)
-		ttl.setDuration("failed", l.Failed)
-		o["ttl"] = ttl
-	}
-	if p := t.Pool; p != nil {
-		pool := object{"size": p.Size, "when_empty": p.WhenEmpty}
-		pool.setNumber("max", p.Max)
-		pool.setDuration("max_age", p.MaxAge)
-		o["pool"] = pool
-	}
-	if c := t.Connection; c != nil {
-		connection := object{"type": c.Type}
-		connection.setNonEmpty("url", c.URL)
-		connection.setNonEmpty("message", c.Message)
-		o["connection"] = connection
-	}
-	if d := t.Drift; d != nil {
-		drift := object{"every": d.Every.String()}
-		drift.setTrue("remediate", d.Remediate)
-		o["drift"] = drift
-	}
-	if c := t.Cost; c != nil {
-		o["cost"] = object{"hourly": c.Hourly, "currency": c.Currency}
-	}
-	if t.Schedule != nil {
-		o["schedule"] = scheduleBody(t.Schedule)
-	}
-}
-
-func (p Parameter) body() object {
-	o := object{"link": p.Link}
-	o.setNonEmpty("title", p.Title)
-	o.setNonEmpty("help", p.Help)
-	o.setNonEmpty("pattern", p.Pattern)
-	o.setTrue("update", p.Update)
-	if p.Default != nil {
-		o["default"] = p.Default
-	}
-	if p.Enum != nil {
-		o["enum"] = p.Enum
-	}
-	if p.When != nil {
-		o["when"] = p.When
-	}
-	if p.Minimum != nil {
-		o["minimum"] = *p.Minimum
-	}
-	if p.Maximum != nil {
-		o["maximum"] = *p.Maximum
-	}
-	return o
 }
 
 // Defaults are the server's values for what templates leave out.

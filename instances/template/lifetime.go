@@ -199,16 +199,10 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	if t.Executor != ExecutorLocal {
 		r.failAt(b.Body.MissingItemRange(), "schedule: executor %s does not stop and start instances, only %s does", t.Executor, ExecutorLocal)
 	}
-	checkTimes(r, s, here)
-}
-
-func checkTimes(r *templateReader, s *timetable.Schedule, here func(string) hcl.Range) {
 	table, err := s.Read()
 	if part, ok := errors.AsType[*timetable.Part](err); ok {
 		r.failAt(here(part.Name), "schedule: %v", err)
-		return
-	}
-	if err := table.Check(); err != nil {
+	} else if err := table.Check(); err != nil {
 		r.failAt(here("stop"), "schedule: %v", err)
 	}
 }
@@ -223,14 +217,6 @@ func switchKind(value []byte) string {
 		return "text"
 	}
 	return ""
-}
-
-// scheduleBody returns the block as [Template.Canonical] writes it.
-func scheduleBody(s *timetable.Schedule) object {
-	o := object{"variable": s.Variable, "stopped": s.Stopped, "started": s.Started, "timezone": s.Timezone}
-	o.setNonEmpty("stop", s.Stop)
-	o.setNonEmpty("start", s.Start)
-	return o
 }
 
 // checkSchedule requires the variable to be an input of the module that takes both

@@ -88,8 +88,6 @@ func (b *schemaBuilder) checkWhen(p Parameter) error {
 		case property["enum"] == nil && !slices.ContainsFunc([]string{"string", "number", "integer", "boolean"}, func(kind string) bool { return hasType(property, kind) }):
 			return fmt.Errorf("%s is no text, number or boolean, and has no list of values", name)
 		}
-		property = maps.Clone(property)
-		delete(property, "default")
 		compiled, err := compileSchema(property)
 		if err != nil {
 			return err
@@ -170,8 +168,6 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 	if p.Default == nil && string(value) == "null" && hasType(property, "null") && p.Enum == nil {
 		return nil
 	}
-	property = maps.Clone(property)
-	delete(property, "default")
 	s, err := compileSchema(property)
 	if err != nil {
 		return err
