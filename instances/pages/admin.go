@@ -32,13 +32,7 @@ type approvalRow struct {
 	Look    string // page on which it is approved
 }
 
-// admins are the pages of approvers and administrators.
-type admins struct {
-	api   *backend
-	clock site.Clock
-}
-
-func (s *admins) approvalsPage(r *site.Request) (*site.Page, error) {
+func (s *instances) approvalsPage(r *site.Request) (*site.Page, error) {
 	q := pageQuery(r)
 	q.Set("phase", "approval")
 	doc, err := getFromAPI[api.Instances](s.api, r, "instances", q)
@@ -72,7 +66,7 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 	return row
 }
 
-func (s *admins) instances(r *site.Request) (*site.Page, error) {
+func (s *instances) listAll(r *site.Request) (*site.Page, error) {
 	body := instancesBody{Admin: true}
 	doc, err := getFromAPI[api.AdminInstances](s.api, r, "admin/instances", body.listQuery(r))
 	if err != nil {
@@ -114,7 +108,7 @@ type adminTemplateRow struct {
 }
 
 // templates lists all templates, with what is wrong with them.
-func (s *admins) templates(r *site.Request) (*site.Page, error) {
+func (s *instances) listAllTemplates(r *site.Request) (*site.Page, error) {
 	doc, err := getFromAPI[api.AdminTemplates](s.api, r, "admin/templates", nil)
 	if err != nil {
 		return nil, err
@@ -126,7 +120,7 @@ func (s *admins) templates(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "admin_templates.html", Title: "All templates", Key: s.clock.NewKey(), Command: "okara instance template list", Body: body}, nil
 }
 
-func (s *admins) templateRow(r *site.Request, t api.AdminTemplate) adminTemplateRow {
+func (s *instances) templateRow(r *site.Request, t api.AdminTemplate) adminTemplateRow {
 	row := adminTemplateRow{
 		Link: site.Link{Text: titleOf(t.Template), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: text.Block(t.Invalid), PausedBy: text.Block(t.PausedBy),
 		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,

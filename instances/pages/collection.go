@@ -3,7 +3,6 @@
 package pages
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -270,7 +269,7 @@ func (c *collector) readArray(p property, f field, at string, deep int) (field, 
 	blank, _ := (&collector{form: url.Values{}}).readField(item, elementField(f, f.Blank.Name, -1), "", deep+1)
 	f.Blank.Label = blank.Label
 	f.Blank.Fields = []field{blank}
-	return f, joinArray(f, p, all)
+	return f, encodeParts(all, len(all) == 0 && !f.Required && p.noDefault())
 }
 
 func elementField(f field, name string, n int) field {
@@ -284,21 +283,6 @@ func rowLabel(f field, n int) string {
 		return label + blankRow
 	}
 	return label + strconv.Itoa(n+1)
-}
-
-// joinArray builds an array; nil if it is empty and not required.
-func joinArray(f field, p property, all []json.RawMessage) json.RawMessage {
-	if len(all) == 0 && !f.Required && (len(p.Default) == 0 || string(p.Default) == "null") {
-		return nil
-	}
-	return slices.Concat([]byte("["), bytes.Join(toBytes(all), []byte(",")), []byte("]"))
-}
-
-func toBytes(all []json.RawMessage) (out [][]byte) {
-	for _, part := range all {
-		out = append(out, part)
-	}
-	return out
 }
 
 // readMap handles a map, with a row for each key.
@@ -318,7 +302,7 @@ func (c *collector) readMap(p property, f field, at string, deep int) (field, js
 	}
 	blank, _, _ := (&collector{form: url.Values{}}).readPair(item, f, f.Name+"."+blankRow, -1, "", deep)
 	f.Blank = &blank
-	return f, joinObject(f, p, values)
+	return f, encodeParts(values, len(values) == 0 && (f.within || !f.Required && p.noDefault()))
 }
 
 // readPair handles a row of a map. A key without a value gets the empty text if that is allowed.
@@ -352,20 +336,17 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 			values[name] = value
 		}
 	}
-	return f, joinObject(f, p, values)
+	return f, encodeParts(values, len(values) == 0 && (f.within || !f.Required && p.noDefault()))
 }
 
 // noDefault reports whether a property has no default, or the default null.
 func (p property) noDefault() bool { return len(p.Default) == 0 || string(p.Default) == "null" }
 
-// joinObject builds an object; nil if it is empty and not required.
-func joinObject(f field, p property, values map[string]json.RawMessage) json.RawMessage {
-	if len(values) == 0 && (f.within || !f.Required && p.noDefault()) {
+// encodeParts joins the parts of a value; nil: they are left out.
+func encodeParts(parts any, left bool) json.RawMessage {
+	b, err := json.Marshal(parts)
+	if left || err != nil { // each part is valid JSON
 		return nil
-	}
-	b, err := json.Marshal(values)
-	if err != nil {
-		return nil // cannot happen: each value is valid JSON
 	}
 	return b
 }

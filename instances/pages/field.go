@@ -201,11 +201,10 @@ func (p property) acceptsType(name string) bool {
 }
 
 func (p property) fieldKind() string {
-	null := len(p.Default) == 0 || string(p.Default) == "null"
 	switch {
 	case p.Sensitive && p.acceptsType("string"):
 		return kindSecret
-	case len(p.Enum) > 0, p.acceptsType("boolean") && null:
+	case len(p.Enum) > 0, p.acceptsType("boolean") && p.noDefault():
 		return kindChoose
 	case p.acceptsType("boolean"):
 		return kindCheck

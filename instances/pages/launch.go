@@ -85,12 +85,6 @@ func (b *formBody) summary(fields []field) {
 	}
 }
 
-// launches serves the forms that launch templates.
-type launches struct {
-	templates *templates
-	clock     site.Clock
-}
-
 // launchForm is the form of a request.
 type launchForm struct {
 	parameters
@@ -99,8 +93,8 @@ type launchForm struct {
 	given  map[string]json.RawMessage // of them, those that the link gives
 }
 
-func (s *launches) formFor(r *site.Request) (*launchForm, error) {
-	t, err := s.templates.templateOf(r)
+func (s *templates) formFor(r *site.Request) (*launchForm, error) {
+	t, err := s.templateOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +155,7 @@ func (l *launchForm) addFields(fields []field, values map[string]json.RawMessage
 	l.body.Asks = fields
 }
 
-func (s *launches) show(r *site.Request) (*site.Page, error) {
+func (s *templates) showLaunch(r *site.Request) (*site.Page, error) {
 	l, err := s.formFor(r)
 	if err != nil {
 		return nil, err
@@ -175,12 +169,12 @@ const likeField = "like"
 
 // valuesLike returns the values of the instance that a link names, as far as the caller may see
 // them, so without secrets. An instance of another template, or a hidden one, gives none.
-func (s *launches) valuesLike(r *site.Request, template string) map[string]json.RawMessage {
+func (s *templates) valuesLike(r *site.Request, template string) map[string]json.RawMessage {
 	id := r.URL.Query().Get(likeField)
 	if id == "" {
 		return nil
 	}
-	i, err := getFromAPI[api.Instance](s.templates.api, r, "instances/"+url.PathEscape(id), nil)
+	i, err := getFromAPI[api.Instance](s.api, r, "instances/"+url.PathEscape(id), nil)
 	if err != nil || i.Template != template {
 		return nil
 	}
@@ -197,7 +191,7 @@ func launchPage(body launchBody, key string) *site.Page {
 	}
 }
 
-func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
+func (s *templates) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	l, err := s.formFor(r)
 	if err != nil {
 		return nil, err
@@ -232,7 +226,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		body.summary(all)
 		return &site.Answer{Page: notDonePage(launchPage(*body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	made, err := callAPI[api.Instance](s.templates.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
+	made, err := callAPI[api.Instance](s.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
 	if err != nil {
 		status, ok := body.fillErrors(all, err)
 		if !ok {

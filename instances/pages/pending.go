@@ -164,15 +164,10 @@ type ownBody struct {
 // ownShown is the maximum length of each list on the first page.
 const ownShown = 6
 
-// firstPage renders the part of the first page that is about instances.
-type firstPage struct {
-	api   *backend
-	clock site.Clock
-}
-
-// show uses only what this replica knows, so that the first page does not wait for a leader.
-// Refused parts are left out; their own pages give the reason.
-func (s *firstPage) show(r *site.Request) (template.HTML, error) {
+// firstPage renders the part of the first page that is about instances. It uses only what
+// this replica knows, so that the first page does not wait for a leader. Refused parts are
+// left out; their own pages give the reason.
+func (s *instances) firstPage(r *site.Request) (template.HTML, error) {
 	if s.api.mine == nil || !hasInstanceRights(r) {
 		return "", nil
 	}

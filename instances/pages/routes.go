@@ -34,31 +34,25 @@ func New(o Options) site.Set {
 	}
 	api := &backend{o.API, o.Mine}
 	i := &instances{api: api, clock: o.Now}
-	t := &templates{api: api}
-	l := &launches{templates: t, clock: o.Now}
-	v := &verbs{instances: i, clock: o.Now}
-	re := &sensitiveOutputs{instances: i, clock: o.Now}
-	ru := &runs{instances: i, clock: o.Now}
-	a := &admins{api: api, clock: o.Now}
-	se := &several{api: api, clock: o.Now}
-	return site.Set{Templates: files, Menu: api.menu, Home: (&firstPage{api: api, clock: o.Now}).show, Related: t.relatedTemplates, Routes: func(r *site.Routes) {
+	t := &templates{api: api, clock: o.Now}
+	return site.Set{Templates: files, Menu: api.menu, Home: i.firstPage, Related: t.relatedTemplates, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listRight, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listRight, t.show)
 		r.Show("GET /ui/kinds/{name}", listRight, t.kindPage)
-		r.Show("GET /ui/run/{namespace}/{name}", listRight, l.show)
-		r.Post("POST /ui/run/{namespace}/{name}", checkSees(t.templateOf), l.launch)
+		r.Show("GET /ui/run/{namespace}/{name}", listRight, t.showLaunch)
+		r.Post("POST /ui/run/{namespace}/{name}", checkSees(t.templateOf), t.launch)
 		r.Show("GET /ui/instances", listRight, i.list)
-		r.Show("GET /ui/instances/several", listRight, se.show)
-		r.Post("POST /ui/instances/several", site.Holds(listRight), se.destroy)
+		r.Show("GET /ui/instances/several", listRight, i.showSeveral)
+		r.Post("POST /ui/instances/several", site.Holds(listRight), i.destroySeveral)
 		r.Show("GET /ui/instances/{id}", listRight, i.show)
-		r.Show("GET /ui/instances/{id}/runs/{n}", listRight, ru.show)
-		r.Show("GET /ui/instances/{id}/reveal", listRight, re.show)
-		r.Post("POST /ui/instances/{id}/reveal", checkSees(i.instanceOf), re.showValue)
-		r.Show("GET /ui/instances/{id}/{verb}", listRight, v.show)
-		r.Post("POST /ui/instances/{id}/{verb}", checkSees(v.verbCallOf), v.do)
-		r.Show("GET /ui/approvals", listRight, a.approvalsPage)
-		r.Show("GET /ui/admin/instances", listRight, a.instances)
-		r.Show("GET /ui/admin/templates", listRight, a.templates)
+		r.Show("GET /ui/instances/{id}/runs/{n}", listRight, i.showRun)
+		r.Show("GET /ui/instances/{id}/reveal", listRight, i.askSensitive)
+		r.Post("POST /ui/instances/{id}/reveal", checkSees(i.instanceOf), i.showSensitive)
+		r.Show("GET /ui/instances/{id}/{verb}", listRight, i.showVerb)
+		r.Post("POST /ui/instances/{id}/{verb}", checkSees(i.verbCallOf), i.doVerb)
+		r.Show("GET /ui/approvals", listRight, i.approvalsPage)
+		r.Show("GET /ui/admin/instances", listRight, i.listAll)
+		r.Show("GET /ui/admin/templates", listRight, i.listAllTemplates)
 		r.Post("POST /ui/templates/{namespace}/{name}/pause", checkSees(t.templateOf), t.setPaused("pause", "It is paused: nothing new is launched from it."))
 		r.Post("POST /ui/templates/{namespace}/{name}/resume", checkSees(t.templateOf), t.setPaused("resume", "It can be launched again."))
 	}}

@@ -150,18 +150,12 @@ type runBody struct {
 	Wrote   *wroteBody // nil: not known
 }
 
-// runs serves the pages of runs.
-type runs struct {
-	instances *instances
-	clock     site.Clock
-}
-
-func (s *runs) show(r *site.Request) (*site.Page, error) {
-	i, err := s.instances.instanceOf(r)
+func (s *instances) showRun(r *site.Request) (*site.Page, error) {
+	i, err := s.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
-	u, err := getFromAPI[api.Run](s.instances.api, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
+	u, err := getFromAPI[api.Run](s.api, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -182,12 +176,12 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 		body.Facts.addText("Attempt", fmt.Sprint(u.Attempt))
 	}
 	if readsLogs(i) {
-		if body.Log, err = s.instances.api.readRunLog(r, i.ID, u); err != nil {
+		if body.Log, err = s.api.readRunLog(r, i.ID, u); err != nil {
 			return nil, err
 		}
 	}
 	if u.Plan != "" && i.Role != "reader" {
-		if body.Plan, err = s.instances.api.readRunPlan(r, i.ID, u.N); err != nil {
+		if body.Plan, err = s.api.readRunPlan(r, i.ID, u.N); err != nil {
 			return nil, err
 		}
 	}

@@ -32,14 +32,8 @@ type severalBody struct {
 	TypedBad string        // why the confirmation does not match
 }
 
-// several destroys instances that were chosen on a list.
-type several struct {
-	api   *backend
-	clock site.Clock
-}
-
 // readChosen reads the chosen instances, as far as the caller may see them.
-func (s *several) readChosen(r *site.Request, ids []string) (severalBody, error) {
+func (s *instances) readChosen(r *site.Request, ids []string) (severalBody, error) {
 	var b severalBody
 	if _, err := getFromAPI[api.Me](s.api, r, "me", nil); err != nil { // a login is needed in any case
 		return b, err
@@ -67,7 +61,7 @@ func (s *several) readChosen(r *site.Request, ids []string) (severalBody, error)
 	return b, nil
 }
 
-func (s *several) show(r *site.Request) (*site.Page, error) {
+func (s *instances) showSeveral(r *site.Request) (*site.Page, error) {
 	b, err := s.readChosen(r, r.URL.Query()["id"])
 	if err != nil {
 		return nil, err
@@ -82,8 +76,8 @@ func severalPage(b severalBody, key string) *site.Page {
 	}
 }
 
-// destroy destroys one instance after the other: a failure does not stop the rest.
-func (s *several) destroy(r *site.Request, f *site.Form) (*site.Answer, error) {
+// destroySeveral destroys one instance after the other: a failure does not stop the rest.
+func (s *instances) destroySeveral(r *site.Request, f *site.Form) (*site.Answer, error) {
 	b, err := s.readChosen(r, f.Values["id"])
 	if err != nil {
 		return nil, err
@@ -216,13 +210,7 @@ type sensitiveBody struct {
 	Shown    bool
 }
 
-// sensitiveOutputs serves the pages that show a sensitive output on request.
-type sensitiveOutputs struct {
-	instances *instances
-	clock     site.Clock
-}
-
-func (s *sensitiveOutputs) sensitivePage(i api.Instance, name string) *site.Page {
+func (s *instances) sensitivePage(i api.Instance, name string) *site.Page {
 	b := sensitiveBody{Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Name: text.Block(name)}
 	return &site.Page{
 		Template: "instance_show_sensitive.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
@@ -230,8 +218,8 @@ func (s *sensitiveOutputs) sensitivePage(i api.Instance, name string) *site.Page
 	}
 }
 
-func (s *sensitiveOutputs) show(r *site.Request) (*site.Page, error) {
-	i, err := s.instances.instanceOf(r)
+func (s *instances) askSensitive(r *site.Request) (*site.Page, error) {
+	i, err := s.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -242,13 +230,13 @@ func (s *sensitiveOutputs) show(r *site.Request) (*site.Page, error) {
 	return s.sensitivePage(i, name), nil
 }
 
-// showValue shows one value, once; the API records it.
-func (s *sensitiveOutputs) showValue(r *site.Request, f *site.Form) (*site.Answer, error) {
-	i, err := s.instances.instanceOf(r)
+// showSensitive shows one value, once; the API records it.
+func (s *instances) showSensitive(r *site.Request, f *site.Form) (*site.Answer, error) {
+	i, err := s.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
-	output, err := callAPI[api.ShownOutput](s.instances.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.ShowSensitive{Name: f.Get("name")}})
+	output, err := callAPI[api.ShownOutput](s.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.ShowSensitive{Name: f.Get("name")}})
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,10 @@ func pageQuery(r *site.Request) url.Values {
 }
 
 // templates serves the pages of templates.
-type templates struct{ api *backend }
+type templates struct {
+	api   *backend
+	clock site.Clock
+}
 
 // list lists the templates that the caller may see.
 func (s *templates) list(r *site.Request) (*site.Page, error) {

@@ -191,7 +191,7 @@ type verbBody struct {
 
 // verbCall is a request for the page of a verb, or of its form.
 type verbCall struct {
-	s *verbs
+	s *instances
 	r *site.Request
 	i api.Instance
 	verb
@@ -202,15 +202,9 @@ type verbCall struct {
 	chosen     map[string]json.RawMessage // values that a change shows at first
 }
 
-// verbs serves the actions on instances.
-type verbs struct {
-	instances *instances
-	clock     site.Clock
-}
-
 // verbCallOf reads the instance and the verb that a path names.
-func (s *verbs) verbCallOf(r *site.Request) (*verbCall, error) {
-	i, err := s.instances.instanceOf(r)
+func (s *instances) verbCallOf(r *site.Request) (*verbCall, error) {
+	i, err := s.instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +217,7 @@ func (s *verbs) verbCallOf(r *site.Request) (*verbCall, error) {
 }
 
 // verbForm returns the initial state of the page.
-func (s *verbs) verbForm(r *site.Request) (*verbCall, error) {
+func (s *instances) verbForm(r *site.Request) (*verbCall, error) {
 	c, err := s.verbCallOf(r)
 	if err != nil {
 		return nil, err
@@ -260,7 +254,7 @@ func (c *verbCall) addPending(p *api.Pending) (err error) {
 		return nil
 	}
 	c.body.Changes = changesOf(c.i.Run)
-	if c.body.Plan, err = c.s.instances.api.readRunPlan(c.r, c.i.ID, p.Run); err != nil {
+	if c.body.Plan, err = c.s.api.readRunPlan(c.r, c.i.ID, p.Run); err != nil {
 		return err
 	}
 	if c.body.Plan == nil {
@@ -270,7 +264,7 @@ func (c *verbCall) addPending(p *api.Pending) (err error) {
 	return nil
 }
 
-func (s *verbs) show(r *site.Request) (*site.Page, error) {
+func (s *instances) showVerb(r *site.Request) (*site.Page, error) {
 	c, err := s.verbForm(r)
 	if err != nil {
 		return nil, err
@@ -316,7 +310,7 @@ func (c *verbCall) apiRequest(f *site.Form) (asked, bool) {
 	return q, ok
 }
 
-func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
+func (s *instances) doVerb(r *site.Request, f *site.Form) (*site.Answer, error) {
 	c, err := s.verbForm(r)
 	if err != nil {
 		return nil, err
@@ -330,7 +324,7 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if !ok || c.body.Closed {
 		return &site.Answer{Page: notDonePage(c.verbPage(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	after, err := callAPI[api.Instance](s.instances.api, r, q)
+	after, err := callAPI[api.Instance](s.api, r, q)
 	if err == nil {
 		to := instancePath(c.i.ID)
 		if after.Role == "" { // the caller may no longer see it

@@ -98,7 +98,7 @@ func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
 		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
 	}
-	me, err := getFromAPI[api.Me](c.s.instances.api, c.r, "me", nil)
+	me, err := getFromAPI[api.Me](c.s.api, c.r, "me", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func transferBody(_ *verbCall, f *site.Form) (any, bool) {
 
 // updateFields returns the parameters that may change, and the version.
 func updateFields(c *verbCall) ([]field, error) {
-	t, err := getFromAPI[api.Template](c.s.instances.api, c.r, "templates/"+c.i.Template, nil)
+	t, err := getFromAPI[api.Template](c.s.api, c.r, "templates/"+c.i.Template, nil)
 	if err != nil {
 		return nil, err
 	}
