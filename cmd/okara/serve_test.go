@@ -204,9 +204,23 @@ require "mirror" {
   checks = ["scan"]
   block  = "critical"
 }
+issuer "https://127.0.0.1:1" {
+  audiences = ["okara"]
+}
+rule "everybody" {
+  allow = ["read:module:acme/**"]
+}
 `, filepath.Join(dir, "s"), key, filepath.Join(dir, "blobs"))
 	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
-	url, _, stop := newServer(t, "--config", file)
+	tokens := filepath.Join(dir, "tokens")
+	must.Succeed(t, os.WriteFile(tokens, []byte(serveToken+" read:module:acme/**\n"), 0o600))
+	must.Succeed(t, os.Chmod(tokens, 0o644)) // despite any umask
+	url, notes, stop := newServer(t, "--config", file, "--token-file", tokens)
+	for _, want := range []string{`every token that is accepted" rules=[everybody]`, "everybody on this machine may read", tokens} {
+		if !strings.Contains(notes(), want) {
+			t.Errorf("the log does not say %q: %s", want, notes())
+		}
+	}
 	for namespace, want := range map[string]int{"public": 404, "acme": 401} {
 		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/"+namespace+"/x/aws/versions", ""); got != want {
 			t.Errorf("%s: %d, want %d", namespace, got, want)

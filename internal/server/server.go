@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -128,6 +129,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	}
 	if names := o.Access.Unconditional(); len(names) > 0 {
 		env.Log.Warn("rules without issuer, groups and claims apply to every token that is accepted", "rules", names)
+	}
+	if err := statictoken.CheckMode(s.TokenFile, o.Access.Tokens); s.TokenFile != "" && err != nil {
+		env.Log.Warn("the token file holds whole tokens, which everybody on this machine may read: change its mode, or keep hashes in it", "error", err)
 	}
 	front, err := New(o)
 	if err != nil {

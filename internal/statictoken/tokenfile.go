@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type Token struct {
 	Hash    [sha256.Size]byte // SHA-256 of the whole token, "oks_<id>_<secret>"
 	Scopes  []rights.Scope
 	Expires time.Time // zero: never
+	Whole   bool      // its file holds the token itself
 }
 
 // Prefix begins each static token; the form of a token selects the one way in which it
@@ -103,6 +105,17 @@ func Read(file string) ([]Token, error) {
 	return tokens, err
 }
 
+// CheckMode returns a [*files.ModeError] for a file with whole tokens that everybody may
+// read. The group may: Kubernetes mounts files so.
+func CheckMode(file string, tokens []Token) error {
+	info, err := os.Stat(file)
+	isWhole := slices.ContainsFunc(tokens, func(t Token) bool { return t.Whole })
+	if err != nil || !isWhole || info.Mode().Perm()&0o007 == 0 || runtime.GOOS == "windows" {
+		return err
+	}
+	return &files.ModeError{Name: file, Mode: info.Mode().Perm()}
+}
+
 func parseTokens(file string, b []byte) ([]Token, error) {
 	var tokens []Token
 	lines := bufio.NewScanner(bytes.NewReader(b))
@@ -139,6 +152,8 @@ func parseToken(field []string) (Token, error) {
 		rest = rest[1:]
 	} else if t.ID, t.Hash, err = Hash(field[0]); err != nil {
 		return t, err
+	} else {
+		t.Whole = true
 	}
 	if end, ok := strings.CutPrefix(firstString(rest), expiresField); ok {
 		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
