@@ -78,10 +78,12 @@ func (e Create) checkSame(r *Record) error {
 		other = "name"
 	case e.Version != "" && e.Version != r.Source.Version:
 		other = "version"
+	case e.TTL > 0 && e.TTL != r.TTL:
+		other = "lifetime"
 	default:
 		return nil
 	}
-	return newRefusal(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update or destroy it", r.ID, e.Template.Name, other)
+	return newRefusal(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update, extend or destroy it", r.ID, e.Template.Name, other)
 }
 
 func checkCreate(tx *tx, e Create) error {

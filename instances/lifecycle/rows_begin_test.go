@@ -39,7 +39,10 @@ func rowsOfBegin() map[string]func(*world) {
 				}
 			}
 			same.Given = []string{"size"}
-			w.refused(anna, same, lifecycle.ErrExists, id+" is the one instance of sandbox/vpc that its owner may have, and has another parameter size: update or destroy it")
+			w.refused(anna, same, lifecycle.ErrExists, id+" is the one instance of sandbox/vpc that its owner may have, and has another parameter size: update, extend or destroy it")
+			longer := e
+			longer.TTL = 3 * time.Hour
+			w.refused(anna, longer, lifecycle.ErrExists, id+" is the one instance of sandbox/vpc that its owner may have, and has another lifetime: update, extend or destroy it")
 			e.Name = "yours"
 			w.refused(anna, e, lifecycle.ErrExists, "")
 		},
