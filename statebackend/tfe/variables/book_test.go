@@ -51,6 +51,19 @@ func variable(id, key, value string) variables.Variable {
 	return variables.Variable{ID: strings.Repeat(id, variables.IDLength), Workspace: "prod", Key: key, Value: value, Category: variables.Terraform}
 }
 
+// TestUnsealed: a variable that somebody without the keys pushed is refused, and says why.
+func TestUnsealed(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	b := openBook(t, host, "a", nil)
+	mustPut(t, b, variable("A", "a", "1"))
+	forger := b
+	forger.Sealer = nil
+	mustPut(t, forger, variable("B", "b", "FORGED"))
+	if all, err := list(t, b).Variables(t.Context(), "prod"); !errors.Is(err, oci.ErrCorrupt) || !strings.Contains(err.Error(), "is not sealed with the state keys") {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
 // TestReseal seals all records again with another key, once.
 func TestReseal(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
