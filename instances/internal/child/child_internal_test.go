@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -92,6 +93,12 @@ func TestChildEnvironment(t *testing.T) {
 	}
 	if !strings.Contains(log, "TF_CLI_CONFIG_FILE="+given+"/tofu.rc") {
 		t.Errorf("log %s", log)
+	}
+	for name, want := range map[string]string{"BASH_ENV": "cannot set the variable BASH_ENV: it ", "TF_INPUT": "set by the run itself"} { // stored by another server
+		c := child{Options: Options{Order: tr.order, Getenv: os.Getenv}, dir: &sandbox.Workdir{}, input: run.RemoteInput{Environment: map[string]string{name: "x"}}}
+		if _, err := toolEnvironment(&c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s of a workspace: %v", name, err)
+		}
 	}
 	tr.order.Environment = map[string]string{"TF_CLI_ARGS_apply": "-lock=false"}
 	if r, _ := tr.run(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "TF_CLI_ARGS_apply") {

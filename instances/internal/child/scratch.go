@@ -343,7 +343,10 @@ func toolEnvironment(c *child) ([]string, error) {
 	for name, value := range c.input.Environment {
 		_, own := env[name]
 		_, given := o.Environment[name]
-		if err := sandbox.CheckWorkspaceVariable(name); err != nil || own && !given && name != "AWS_EC2_METADATA_DISABLED" {
+		if err := sandbox.CheckWorkspaceVariable(name); err != nil {
+			return nil, err
+		}
+		if own && !given && name != "AWS_EC2_METADATA_DISABLED" {
 			return nil, fmt.Errorf("the workspace has a variable %s, which no workspace can set\nhint: delete it", name)
 		}
 		env[name] = value
