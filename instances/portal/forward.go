@@ -158,7 +158,7 @@ func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string
 	if err != nil {
 		return err
 	}
-	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body, stream: make(chan struct{})}
+	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body}
 	var ok bool
 	if x.release, ok = f.limiter.Acquire(x.client, 1); !ok {
 		return service.TooMany("requests")
@@ -174,28 +174,17 @@ type exchange struct {
 	to      *url.URL
 	body    []byte
 	release func() // releases the limiter slot that it holds now
+	cancel  context.CancelFunc
 	begin   *time.Timer
 	failed  error
-	stream  chan struct{} // closed when the answer is an event stream
 }
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	x.cancel = cancel
 	x.begin = time.AfterFunc(forwardHeader, cancel)
 	defer x.begin.Stop()
-	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.stream:
-		}
-		select {
-		case <-ctx.Done():
-		case <-x.f.o.Kit.Closing():
-			cancel()
-		}
-	}()
 	proxy := httputil.ReverseProxy{
 		Transport: x.f.o.Transport, Rewrite: x.rewrite, ModifyResponse: x.checkAnswer,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { x.failed = err },
@@ -227,7 +216,13 @@ func (x *exchange) checkAnswer(resp *http.Response) error {
 	}
 	x.release()
 	x.release = release
-	close(x.stream)
+	go func() {
+		select {
+		case <-resp.Request.Context().Done():
+		case <-x.f.o.Kit.Closing():
+			x.cancel()
+		}
+	}()
 	return nil
 }
 

@@ -123,7 +123,7 @@ func TestChildLease(t *testing.T) {
 	go func() { ended <- c.run(t.Context()) }()
 	runtest.MustAppear(t, mark)
 	o.down.Store(true)
-	<-c.stop.killed
+	<-c.stop.killed.Done()
 	o.down.Store(false)
 	must.Succeed(t, <-ended)
 	if r, log := tr.Result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "no sign of life") || r.Resources != 1 {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -181,12 +182,9 @@ func (d *diagnostic) text() string {
 }
 
 func (e *events) isStalePlan() bool {
-	for _, message := range e.errs {
-		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.errs, func(message string) bool {
+		return strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match")
+	})
 }
 
 // isDestroyed reports whether the only error is that a destroy, which succeeded, left resources

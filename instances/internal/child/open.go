@@ -28,19 +28,13 @@ import (
 func openRepo(o *sandbox.Order, name, userAgent string) (*oci.Repo, error) {
 	r := o.Registry
 	t := httpserve.TransportOptions{ClientCert: r.ClientCert, ClientKey: r.ClientKey, CertDirs: r.CertDirs, Insecure: r.Insecure}
-	if len(r.CA) > 0 {
-		t.CAFile = filepath.Join(o.Scratch, "registry-ca.pem")
-		if err := os.WriteFile(t.CAFile, r.CA, 0o600); err != nil {
-			return nil, err
-		}
-	}
 	if r.Socket != "" {
 		t.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", r.Socket)
 		}
 	}
-	transport, err := httpserve.Transport(t)
+	transport, err := openTransport(o, t, "registry-ca.pem", r.CA)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +46,17 @@ func openRepo(o *sandbox.Order, name, userAgent string) (*oci.Repo, error) {
 		Transport: transport, PlainHTTP: r.PlainHTTP, SinglePost: r.BuiltIn, UserAgent: userAgent, Actions: []string{"pull", "push", "delete"},
 		Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil },
 	})
+}
+
+// openTransport returns a transport that trusts a CA, if there is one; it is kept in a file.
+func openTransport(o *sandbox.Order, t httpserve.TransportOptions, file string, ca []byte) (http.RoundTripper, error) {
+	if len(ca) > 0 {
+		t.CAFile = filepath.Join(o.Scratch, file)
+		if err := os.WriteFile(t.CAFile, ca, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return httpserve.Transport(t)
 }
 
 // openPackages opens the package cache that runs share, and the source that decides what
@@ -67,14 +72,7 @@ func openPackages(c *child) (plugincache.Cache, plugincache.Source, error) {
 	if err != nil {
 		return cache, nil, err
 	}
-	var t httpserve.TransportOptions
-	if len(o.Server.CA) > 0 {
-		t.CAFile = filepath.Join(o.Scratch, "server-ca.pem")
-		if err := os.WriteFile(t.CAFile, o.Server.CA, 0o600); err != nil {
-			return cache, nil, err
-		}
-	}
-	transport, err := httpserve.Transport(t)
+	transport, err := openTransport(o, httpserve.TransportOptions{}, "server-ca.pem", o.Server.CA)
 	if err != nil {
 		return cache, nil, err
 	}

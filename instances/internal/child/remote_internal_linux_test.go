@@ -237,7 +237,7 @@ func TestRemoteKilled(t *testing.T) {
 		return err == nil
 	})
 	tr.names(true, "cancelled by anna")
-	<-c.stop.asked
+	<-c.stop.asked.Done()
 	if err := syscall.Kill(os.Getpid(), sandbox.ForceSignal); err != nil { // this process is the child
 		t.Fatal(err)
 	}

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
-	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
@@ -26,71 +24,46 @@ func (e *stopError) Error() string { return e.text }
 
 // stopper ends a run early: it first asks, then kills.
 type stopper struct {
-	mu     sync.Mutex // guards why
-	why    *stopError
-	asked  chan struct{} // closed by the first ask
-	killed chan struct{} // closed by kill
-	ask1   func()
-	kill   func()
+	asked  context.Context // its cause is the first reason
+	ask    context.CancelCauseFunc
+	killed context.Context
+	kill   context.CancelFunc
 }
 
 func newStopper() *stopper {
-	s := &stopper{asked: make(chan struct{}), killed: make(chan struct{})}
-	s.ask1 = sync.OnceFunc(func() { close(s.asked) })
-	s.kill = sync.OnceFunc(func() { close(s.killed) })
+	s := &stopper{}
+	s.asked, s.ask = context.WithCancelCause(context.Background())
+	s.killed, s.kill = context.WithCancel(context.Background())
 	return s
 }
 
 // askToStop ends the run in order. Only the first reason counts.
-func (s *stopper) askToStop(outcome, why string) {
-	s.mu.Lock()
-	if s.why == nil {
-		s.why = &stopError{outcome, why}
-	}
-	s.mu.Unlock()
-	s.ask1()
-}
+func (s *stopper) askToStop(outcome, why string) { s.ask(&stopError{outcome, why}) }
 
 // context returns a context that ends when the run should end.
 func (s *stopper) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-s.asked:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	forget := context.AfterFunc(s.asked, cancel)
+	return ctx, func() {
+		forget()
+		cancel()
+	}
 }
 
 // err returns why the run should end; nil if it should not.
-func (s *stopper) err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.why == nil {
-		return nil
-	}
-	return s.why
-}
+func (s *stopper) err() error { return context.Cause(s.asked) }
 
 // stopOnSignal ends the run at once when a signal requests that, until the returned function is
 // called.
 func (s *stopper) stopOnSignal() (forget func()) {
-	forced := make(chan os.Signal, 1)
-	signal.Notify(forced, sandbox.ForceSignal)
-	over := make(chan struct{})
-	go func() {
-		select {
-		case <-over:
-		case <-forced:
-			s.askToStop(lifecycle.Cancelled, "the run was asked to stop at once")
-			s.kill()
-		}
-	}()
+	forced, stop := signal.NotifyContext(context.Background(), sandbox.ForceSignal)
+	end := context.AfterFunc(forced, func() {
+		s.askToStop(lifecycle.Cancelled, "the run was asked to stop at once")
+		s.kill()
+	})
 	return func() {
-		signal.Stop(forced)
-		close(over)
+		end()
+		stop()
 	}
 }
 

@@ -294,7 +294,7 @@ func runCommand(ctx context.Context, c *child, p prepared, args []string, out, e
 	go func() { ended <- t.Wait() }()
 	select {
 	case err = <-ended:
-	case <-c.stop.asked:
+	case <-c.stop.asked.Done():
 		c.log.logLine("okara: the tool is interrupted: %s", c.stop.err())
 		_ = t.Interrupt() // if that fails, it is killed
 		grace := time.NewTimer(c.pace.grace)
@@ -303,7 +303,7 @@ func runCommand(ctx context.Context, c *child, p prepared, args []string, out, e
 		case err = <-ended:
 		case <-grace.C:
 			err = endTool(c, t, ended)
-		case <-c.stop.killed:
+		case <-c.stop.killed.Done():
 			err = endTool(c, t, ended)
 		}
 	}
