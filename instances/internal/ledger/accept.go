@@ -66,52 +66,34 @@ func (l *Ledger) acceptCurrent(ctx context.Context, by string) (Accepted, error)
 // queue holds effects in order until they are delivered, so that commits do not wait for
 // them.
 type queue struct {
-	mu   sync.Mutex // guards the fields below
+	mu   sync.Mutex // guards list
 	list []lifecycle.Effect
-	some chan struct{} // nil: no waiter
+	some chan struct{} // capacity 1: signals that the list grew
 }
 
 func (q *queue) addEffects(effects []lifecycle.Effect) {
-	if len(effects) == 0 {
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.list = append(q.list, effects...)
-	if q.some != nil {
-		close(q.some)
-		q.some = nil
+	select {
+	case q.some <- struct{}{}:
+	default:
 	}
-}
-
-// takeEffects returns the queued effects; if there are none, a channel that is closed when there
-// are.
-func (q *queue) takeEffects() ([]lifecycle.Effect, <-chan struct{}) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.list
-	q.list = nil
-	if len(list) > 0 {
-		return list, nil
-	}
-	if q.some == nil {
-		q.some = make(chan struct{})
-	}
-	return nil, q.some
 }
 
 // deliver calls begin with all queued effects, in batches, until ctx ends.
 func (q *queue) deliver(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
-	for ctx.Err() == nil {
-		list, some := q.takeEffects()
-		if some != nil {
-			select {
-			case <-ctx.Done():
-			case <-some:
-			}
-			continue
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.some:
 		}
-		if begin != nil {
+		q.mu.Lock()
+		list := q.list
+		q.list = nil
+		q.mu.Unlock()
+		if len(list) > 0 && begin != nil && ctx.Err() == nil {
 			begin(ctx, list)
 		}
 	}

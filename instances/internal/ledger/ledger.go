@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,15 +92,10 @@ type Limits struct {
 }
 
 func (n Limits) withDefaults() Limits {
-	for _, f := range [...]struct {
-		field *int
-		value int
-	}{{&n.Keep, 50}, {&n.Prune, 1000}, {&n.Renew, 50_000}, {&n.Roll, 5000}} {
-		if *f.field <= 0 {
-			*f.field = f.value
-		}
+	return Limits{
+		Keep: cmp.Or(max(n.Keep, 0), 50), Prune: cmp.Or(max(n.Prune, 0), 1000),
+		Renew: cmp.Or(max(n.Renew, 0), 50_000), Roll: cmp.Or(max(n.Roll, 0), 5000),
 	}
-	return n
 }
 
 // Ledger stores the document of all instances. It is safe for concurrent use.

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
@@ -138,27 +137,6 @@ func (m *serials) seePage(p page) {
 	}
 }
 
-// recordHeartbeat records that a replica led at this time.
-func (m *serials) recordHeartbeat(at time.Time) {
-	if at.After(m.known.At) {
-		m.known.At = at
-	}
-}
-
-// unsavedSerials returns what is to be written to the file; false if the file is up to date.
-func (m *serials) unsavedSerials() (known, bool) {
-	return m.known, m.file != "" && m.known != m.written
-}
-
-// save writes what unsavedSerials returned. m.saving is held.
-func (m *serials) save(k known) error {
-	b, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	return files.Replace(m.file, b, 0o600)
-}
-
 // save writes what is known of the ledger to the file. Followers do so too, since the
 // last leader may have lost its folder.
 func (l *Ledger) save(ctx context.Context) {
@@ -166,12 +144,17 @@ func (l *Ledger) save(ctx context.Context) {
 	m.saving.Lock()
 	defer m.saving.Unlock()
 	l.mu.Lock()
-	k, ok := m.unsavedSerials()
+	k := m.known
+	saved := m.file == "" || k == m.written
 	l.mu.Unlock()
-	if !ok {
+	if saved {
 		return
 	}
-	if err := m.save(k); err != nil {
+	b, err := json.Marshal(k)
+	if err == nil {
+		err = files.Replace(m.file, b, 0o600)
+	}
+	if err != nil {
 		l.o.Logger.WarnContext(ctx, "the serial of the ledger could not be noted", "error", err)
 		return
 	}

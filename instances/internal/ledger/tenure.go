@@ -65,7 +65,7 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 		p.Lineage = l.o.NewID()
 		p.doc = &lifecycle.Document{Version: 1}
 	}
-	t := &tenure{l: l, store: store, lock: lock, number: s.number, version: s.version, committed: p, size: s.page.size, wake: make(chan struct{}, 1)}
+	t := &tenure{l: l, store: store, lock: lock, number: s.number, version: s.version, committed: p, size: s.page.size, wake: make(chan struct{}, 1), effects: queue{some: make(chan struct{}, 1)}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := p.doc.Clock
@@ -254,7 +254,7 @@ func (t *tenure) commit(ctx context.Context) error {
 	p.doc = b.doc
 	p.Serial++
 	begun := l.o.Now()
-	n, size, err := writePage(ctx, t.lock, p)
+	n, written, err := writePage(ctx, t.lock, p)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (t *tenure) commit(ctx context.Context) error {
 	t.committed = p
 	t.version = n
 	t.flying = nil
-	t.size = size
+	t.size = len(written)
 	t.showCommitted()
 	for _, w := range b.waiting {
 		close(w.done)
@@ -288,22 +288,18 @@ func (t *tenure) showCommitted() {
 }
 
 // writePage writes a page as the next version.
-func writePage(ctx context.Context, lock *statebackend.Lock, p page) (version int64, size int, err error) {
+func writePage(ctx context.Context, lock *statebackend.Lock, p page) (version int64, written []byte, err error) {
 	b, err := p.encode()
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
-	return putBytes(ctx, lock, b)
-}
-
-func putBytes(ctx context.Context, lock *statebackend.Lock, b []byte) (version int64, size int, err error) {
 	if len(b) > maxDocument {
-		return 0, 0, fmt.Errorf("the ledger would have %d bytes: %w", len(b), oci.ErrTooLarge)
+		return 0, nil, fmt.Errorf("the ledger would have %d bytes: %w", len(b), oci.ErrTooLarge)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	v, err := lock.Put(ctx, b)
-	return v.N, len(b), err
+	return v.N, b, err
 }
 
 // watch ends the leader's term when the last confirmed heartbeat is as old as the lease,
@@ -325,7 +321,9 @@ func (t *tenure) watch(ctx context.Context) {
 		}
 		t.l.mu.Lock()
 		err := t.renew()
-		t.l.serials.recordHeartbeat(t.clock.clockTime())
+		if at := t.clock.clockTime(); at.After(t.l.serials.known.At) {
+			t.l.serials.known.At = at
+		}
 		t.l.mu.Unlock()
 		if err != nil {
 			t.stop(err)

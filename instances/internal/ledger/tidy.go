@@ -68,10 +68,10 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	p := t.committed
 	last := t.committed
 	p.Serial++
-	m, err := t.writeFirst(ctx, lock, p, number)
+	first, written, err := writePage(ctx, lock, p)
 	if err == nil {
 		last.Serial = p.Serial
-		last.Moved = m
+		last.Moved = &moved{Number: number, Version: first, Digest: digestOf(written)}
 		last.doc = &lifecycle.Document{Version: p.doc.Version}
 		_, _, err = writePage(ctx, t.lock, last)
 	}
@@ -86,7 +86,7 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	t.store = store
 	t.lock = lock
 	t.number = number
-	t.version = m.Version
+	t.version = first
 	t.committed = p
 	t.commits = 0
 	t.prune = 0
@@ -94,19 +94,6 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	l.mu.Unlock()
 	t.leaveHint(ctx, number)
 	return nil
-}
-
-// writeFirst writes the first valid version of the next repository.
-func (t *tenure) writeFirst(ctx context.Context, lock *statebackend.Lock, p page, number int) (*moved, error) {
-	b, err := p.encode()
-	if err != nil {
-		return nil, err
-	}
-	n, _, err := putBytes(ctx, lock, b)
-	if err != nil {
-		return nil, err
-	}
-	return &moved{Number: number, Version: n, Digest: digestOf(b)}, nil
 }
 
 // leaveHint writes into the first repository which one is current, so that a start need
