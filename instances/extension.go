@@ -34,10 +34,8 @@ var _ server.Extension = (*Extension)(nil)
 // New returns an extension whose settings have not been read yet.
 func New() *Extension { return &Extension{} }
 
-// Blocks implements [server.Extension].
 func (e *Extension) Blocks() []any { return []any{&e.blocks} }
 
-// Check implements [server.Extension].
 func (e *Extension) Check(s *server.Settings) (server.Claim, error) {
 	var c server.Claim
 	if in := e.blocks.Instances; in != nil {
@@ -75,7 +73,6 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 	return nil
 }
 
-// Prepare implements [server.Extension].
 func (e *Extension) Prepare(s *server.Settings, env server.Env) (err error) {
 	if err := e.checkCredentials(s.Cloud.Organizations); err != nil {
 		return err
@@ -100,7 +97,6 @@ func (e *Extension) checkCredentials(all []server.Organization) error {
 	return nil
 }
 
-// Open implements [server.Extension].
 func (e *Extension) Open(ctx context.Context, b server.Base) (hooks server.Hooks, err error) {
 	if e.platform, err = newPlatform(ctx, e, b); err != nil {
 		return hooks, err
@@ -108,7 +104,6 @@ func (e *Extension) Open(ctx context.Context, b server.Base) (hooks server.Hooks
 	return server.Hooks{Kept: e.platform.keptIdentity, RunEnded: e.platform.isRunOver}, nil
 }
 
-// Start implements [server.Extension].
 func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.Mounted, error) {
 	l := e.platform
 	all, own, err := l.handler(kit, modules)

@@ -123,7 +123,6 @@ func runError(err error) error {
 	return err
 }
 
-// View implements [tfe.Runs].
 func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, error) {
 	d, err := r.Document(ctx)
 	if err != nil {
@@ -186,7 +185,6 @@ func remoteStatus(u *lifecycle.Run) tfe.RunStatus {
 	return tfe.RunPending
 }
 
-// Open implements [tfe.Runs].
 func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller) (string, error) {
 	if !remoteName().MatchString(w.Name) {
 		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has characters other than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
@@ -209,16 +207,13 @@ func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller
 	return a.Record.ID, nil
 }
 
-// Repository implements [tfe.Runs].
 func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, error) {
 	i, err := r.l.driver.WorkspaceRepo(w.Organization, record)
 	return i.Repo, err
 }
 
-// CheckEnvironment implements [tfe.Runs].
 func (r *remoteRuns) CheckEnvironment(name string) error { return sandbox.CheckWorkspaceVariable(name) }
 
-// Create implements [tfe.Runs].
 func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {
 	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
@@ -264,7 +259,6 @@ func runOfAnswer(a lifecycle.Answer, err error) (tfe.Run, error) {
 	return remoteRun(u), nil
 }
 
-// Act implements [tfe.Runs].
 func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n int, d tfe.Decision) (tfe.Run, error) {
 	rec, err := r.findRecord(ctx, w, record)
 	if err != nil {
@@ -286,7 +280,6 @@ func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n 
 	return runOfAnswer(r.Do(ctx, d.By, e))
 }
 
-// Queue implements [tfe.Runs].
 func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQueue, error) {
 	d, err := r.Document(ctx)
 	if err != nil {
@@ -325,7 +318,6 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 	return q, nil
 }
 
-// End implements [tfe.Runs].
 func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller) error {
 	d, err := r.Document(ctx)
 	if err != nil {
@@ -357,7 +349,6 @@ func remoteScopes(s run.Spec) []rights.Scope {
 
 var _ pages.Runs = (*remoteRuns)(nil)
 
-// PhaseLog implements [pages.Runs].
 func (r *remoteRuns) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
 	return r.l.driver.PhaseLog(ctx, rec, u, apply, offset)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// Log implements [tfe.Runs].
 func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
 	return followLog(ctx, r.l.ledger.Changed, func() ([]byte, bool, error) { return r.readLog(ctx, w, record, n, p, offset, limit) })
 }
@@ -71,7 +70,6 @@ func (r *remoteRuns) readLog(ctx context.Context, w tfe.Workspace, record string
 	return part, over, err
 }
 
-// PlanJSON implements [tfe.Runs].
 func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
 	rec, u, err := r.findRun(ctx, w, record, n)
 	if err != nil {

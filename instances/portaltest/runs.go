@@ -19,7 +19,6 @@ import (
 
 var _ pages.Runs = (*Server)(nil)
 
-// Document implements [pages.Runs].
 func (r *Server) Document(ctx context.Context) (*lifecycle.Document, error) {
 	v, err := r.Store.View(ctx)
 	return v.Document, err
@@ -38,7 +37,6 @@ func (r *Server) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	return from, over, err
 }
 
-// Do implements [pages.Runs].
 func (r *Server) Do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error) {
 	c := lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
 	rand.Read(c.Seed[:]) // never fails
