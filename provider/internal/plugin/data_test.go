@@ -37,6 +37,8 @@ const manyOutputs = `{"version":4,"terraform_version":"1.12.6","serial":3,"linea
 	"tags":{"value":{"a":"b"},"type":["map","string"]},
 	"pair":{"value":["a",1],"type":["tuple",["string","number"]]},
 	"net":{"value":{"id":"n1","ports":[80]},"type":["object",{"id":"string","ports":["list","number"]}]},
+	"nets":{"value":[{"id":"n1","ports":[80]}],"type":["list",["object",{"id":"string","ports":["list","number"]}]]},
+	"empty":{"value":{"dynamic":[],"none":null},"type":["object",{"dynamic":["list","dynamic"],"none":["map","dynamic"]}]},
 	"password":{"value":"planted","type":"string","sensitive":true}
 },"resources":[]}`
 
@@ -78,6 +80,8 @@ func TestStateData(t *testing.T) {
 	a1 := tftypes.NewValue(tftypes.String, "a")
 	id := tftypes.NewValue(tftypes.String, "n1")
 	netType := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"id": tftypes.String, "ports": tftypes.List{ElementType: tftypes.Number}}}
+	net := tftypes.NewValue(netType, map[string]tftypes.Value{"id": id, "ports": list(number(80))})
+	noStrings, noMap := tftypes.List{ElementType: tftypes.String}, tftypes.Map{ElementType: tftypes.String}
 	want := map[string]tftypes.Value{
 		"text":  tftypes.NewValue(tftypes.String, "hello"),
 		"count": number(3),
@@ -87,7 +91,11 @@ func TestStateData(t *testing.T) {
 		"set":   tftypes.NewValue(tftypes.Set{ElementType: tftypes.String}, []tftypes.Value{tftypes.NewValue(tftypes.String, "x")}),
 		"tags":  tftypes.NewValue(tftypes.Map{ElementType: tftypes.String}, map[string]tftypes.Value{"a": text}),
 		"pair":  tftypes.NewValue(tftypes.Tuple{ElementTypes: []tftypes.Type{tftypes.String, tftypes.Number}}, []tftypes.Value{a1, number(1)}),
-		"net":   tftypes.NewValue(netType, map[string]tftypes.Value{"id": id, "ports": list(number(80))}),
+		"net":   net,
+		"nets":  list(net),
+		"empty": tftypes.NewValue(tftypes.Object{AttributeTypes: map[string]tftypes.Type{"dynamic": noStrings, "none": noMap}}, map[string]tftypes.Value{
+			"dynamic": tftypes.NewValue(noStrings, []tftypes.Value{}), "none": tftypes.NewValue(noMap, nil),
+		}),
 	}
 	outputs := map[string]tftypes.Value{}
 	must.Succeed(t, all["outputs"].As(&outputs))

@@ -10,13 +10,14 @@ import (
 	"maps"
 	"os"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -53,7 +54,7 @@ func (d *stateData) Read(ctx context.Context, req datasource.ReadRequest, resp *
 		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
 	}
-	open, sensitive, err := splitOutputs(state)
+	open, sensitive, err := splitOutputs(ctx, state)
 	if err != nil {
 		resp.Diagnostics.Append(errorDiagnostic(err))
 		return
@@ -98,26 +99,26 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 }
 
 // splitOutputs returns the outputs of a state, separated by sensitivity.
-func splitOutputs(state []byte) (open, sensitive types.Dynamic, err error) {
+func splitOutputs(ctx context.Context, state []byte) (open, sensitive attr.Value, err error) {
 	all, err := states.Outputs(state)
 	if errors.Is(err, states.ErrEncrypted) {
-		return open, sensitive, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or seal states by `encryption` of the backend instead")
+		return nil, nil, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or seal states by `encryption` of the backend instead")
 	}
 	if err != nil {
-		return open, sensitive, fmt.Errorf("reading the outputs of a state: %w", statebackend.ErrNotState)
+		return nil, nil, fmt.Errorf("reading the outputs of a state: %w", statebackend.ErrNotState)
 	}
-	parts := map[bool]map[string]cty.Value{false: {}, true: {}}
+	parts := map[bool]map[string]tftypes.Value{false: {}, true: {}}
 	for name, o := range all {
 		value, err := decodeOutput(o.Value, o.Type)
 		if err != nil {
-			return open, sensitive, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool rewrites its outputs", name, err)
+			return nil, nil, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool rewrites its outputs", name, err)
 		}
 		parts[o.Sensitive][name] = value
 	}
-	if open, err = dynamicObject(parts[false]); err != nil {
-		return open, sensitive, err
+	if open, err = dynamicObject(ctx, parts[false]); err != nil {
+		return nil, nil, err
 	}
-	sensitive, err = dynamicObject(parts[true])
+	sensitive, err = dynamicObject(ctx, parts[true])
 	return open, sensitive, err
 }
 
@@ -125,23 +126,51 @@ func splitOutputs(state []byte) (open, sensitive types.Dynamic, err error) {
 // takes time proportional to its length and its depth.
 const maxLevels = 100
 
-// decodeOutput decodes an output from its value and its type.
-func decodeOutput(value, typ json.RawMessage) (cty.Value, error) {
+// decodeOutput decodes an output from its value and its type. A state has both in the
+// encoding of a dynamic value in the protocol of providers.
+func decodeOutput(value, typ json.RawMessage) (tftypes.Value, error) {
 	if len(typ) == 0 {
-		return cty.NilVal, errors.New("it has no type")
+		return tftypes.Value{}, errors.New("it has no type")
 	}
 	if states.Levels(typ) > maxLevels || states.Levels(value) > maxLevels {
-		return cty.NilVal, fmt.Errorf("it is nested more than %d levels deep", maxLevels)
+		return tftypes.Value{}, fmt.Errorf("it is nested more than %d levels deep", maxLevels)
 	}
-	t, err := ctyjson.UnmarshalType(typ)
+	var t any
+	if err := json.Unmarshal(typ, &t); err != nil {
+		return tftypes.Value{}, err
+	}
+	output, err := json.Marshal(map[string]any{"type": staticType(t), "value": value})
 	if err != nil {
-		return cty.NilVal, err
+		return tftypes.Value{}, err
 	}
-	return ctyjson.Unmarshal(value, t)
+	return tfprotov6.DynamicValue{JSON: output}.Unmarshal(tftypes.DynamicPseudoType)
+}
+
+// staticType returns a type in JSON with string instead of dynamic, which is the type of
+// a null and of the elements of an empty list.
+func staticType(t any) any {
+	switch t := t.(type) {
+	case string:
+		if t == "dynamic" {
+			return "string"
+		}
+	case []any:
+		for i := 1; i < len(t); i++ {
+			t[i] = staticType(t[i])
+		}
+	case map[string]any:
+		for name := range t {
+			t[name] = staticType(t[name])
+		}
+	}
+	return t
 }
 
 // dynamicObject returns an object as the value of a dynamic attribute.
-func dynamicObject(values map[string]cty.Value) (types.Dynamic, error) {
-	o, err := attrOf(cty.ObjectVal(values))
-	return types.DynamicValue(o), err
+func dynamicObject(ctx context.Context, values map[string]tftypes.Value) (attr.Value, error) {
+	of := make(map[string]tftypes.Type, len(values))
+	for name, v := range values {
+		of[name] = v.Type()
+	}
+	return types.DynamicType.ValueFromTerraform(ctx, tftypes.NewValue(tftypes.Object{AttributeTypes: of}, values))
 }
