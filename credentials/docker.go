@@ -119,7 +119,7 @@ func jsonError(err error) error {
 		return fmt.Errorf("not valid JSON at byte %d", e.Offset)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("not valid JSON: it ends too early")
+		return errors.New("not valid JSON: unexpected end")
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
 		return fmt.Errorf("field %s has the wrong type, at byte %d", e.Field, e.Offset)

@@ -76,7 +76,7 @@ func (f finding) reason() string {
 	case f.chosen && f.err != nil:
 		return f.err.Error() + ", and there is no other credential"
 	case f.chosen:
-		return "the most specific match, from the first source that has one"
+		return "the most specific match, from the first source with one"
 	case errors.Is(f.err, errNoEntry):
 		return "the helper has no entry for this registry"
 	case f.err != nil:
@@ -88,7 +88,7 @@ func (f finding) reason() string {
 	case f.match == matchNone:
 		return "is for another registry or repository"
 	case f.entry.helper != "":
-		return "not asked: a better match exists"
+		return "not queried: a better match exists"
 	}
 	return "a better match exists"
 }

@@ -36,13 +36,13 @@ func TestExplain(t *testing.T) {
 	list := explain("acme")
 	top := []credentials.Candidate{
 		{Source: "docker configuration", Location: "home/.docker/config.json", Key: "registry.example.com/acme", Match: "repository",
-			Kind: "password", Username: "exact", Secret: "********", Chosen: true, Reason: "the most specific match, from the first source that has one"},
+			Kind: "password", Username: "exact", Secret: "********", Chosen: true, Reason: "the most specific match, from the first source with one"},
 		{Source: "CLI configuration", Location: "home/.tofurc", Key: "oci_credentials registry.example.com", Match: "host",
 			Kind: "password", Username: secret + "-user", Secret: "********", Reason: "a better match exists"},
 		{Source: "docker configuration", Location: "home/.docker/config.json", Key: "registry.example.com", Match: "host",
-			Helper: "keys", Reason: "not asked: a better match exists"},
+			Helper: "keys", Reason: "not queried: a better match exists"},
 		{Source: "docker configuration", Location: "home/.docker/config.json", Key: "credsStore", Match: "default",
-			Helper: "more", Reason: "not asked: a better match exists"},
+			Helper: "more", Reason: "not queried: a better match exists"},
 	}
 	if d := cmp.Diff(top, list[:len(top)]); d != "" {
 		t.Error(d)

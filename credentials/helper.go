@@ -139,7 +139,7 @@ func (h helperProgram) runHelper(ctx context.Context, verb string, in []byte) ([
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("credential helper %s: no answer to %q within %s, cut off", h.name, verb, h.timeout)
 	case out.IsCut():
-		return nil, fmt.Errorf("credential helper %s: the answer is longer than %d bytes", h.name, maxHelperAnswer)
+		return nil, fmt.Errorf("credential helper %s: the response exceeds %d bytes", h.name, maxHelperAnswer)
 	case err == nil:
 		return out.Bytes(), nil
 	}
@@ -155,7 +155,7 @@ func (h helperProgram) runHelper(ctx context.Context, verb string, in []byte) ([
 // in os/exec, so that a working directory cannot supply a helper.
 func (h helperProgram) findProgram() (string, error) {
 	if !validHelper().MatchString(h.name) {
-		return "", fmt.Errorf("credential helper %q: the name may have letters, digits, dots, dashes and underscores only", h.name)
+		return "", fmt.Errorf("credential helper %q: only letters, digits, dots, dashes and underscores are allowed in the name", h.name)
 	}
 	file := helperPrefix + h.name
 	if h.goos == "windows" {

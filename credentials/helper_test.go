@@ -81,7 +81,7 @@ func TestHelperFailuresFallThrough(t *testing.T) {
 		{"fails", helperScript{Raw: "keychain is locked\n", Fail: true, Stderr: secret}, `(\"keychain is locked\")`},
 		{"fails with its answer", helperScript{Raw: `{"Secret": "` + secret + `"}`, Fail: true}, "exit status 1"},
 		{"no JSON", helperScript{Raw: secret}, "not the JSON of the helper protocol"},
-		{"too long", helperScript{Raw: strings.Repeat("x", 65<<10)}, "longer than 65536 bytes"},
+		{"too long", helperScript{Raw: strings.Repeat("x", 65<<10)}, "exceeds 65536 bytes"},
 		{"empty answer", helperScript{Raw: `{"ServerURL": "", "Username": "", "Secret": ""}`, Stderr: secret}, ""},
 	}
 	for _, tt := range tests {

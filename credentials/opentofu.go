@@ -108,7 +108,7 @@ func (b *ociBlock) blockEntry(label string) (entry, error) {
 	case b.Helper != "" && (basic || tokens), basic && tokens:
 		return e, errors.New("set only one of username and password, access_token and refresh_token, docker_credentials_helper")
 	case b.Helper != "" && k.path != "":
-		return e, errors.New("docker_credentials_helper serves whole registries, the label has a path")
+		return e, errors.New("docker_credentials_helper is for whole registries, but the label has a path")
 	case b.Helper != "":
 		e.helper = b.Helper
 	case b.Username != "" && b.Password != "":

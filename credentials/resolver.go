@@ -226,7 +226,7 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 		}
 		f.chosen = true
 		if first >= 0 { // a different identity sees different content, so warn
-			r.warn(found[first].source.location, fmt.Errorf("%s does not know it, and that of %s is used", t.host, f.source.location))
+			r.warn(found[first].source.location, fmt.Errorf("%s rejected it, using that of %s", t.host, f.source.location))
 		}
 		return found, nil
 	}

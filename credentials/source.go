@@ -117,7 +117,7 @@ func loadDockerStyle(p locations, around ambient) (helpers, files []source) {
 		for _, file := range around.files {
 			b, err := readFile(file)
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("%s is named in docker_style_config_files and does not exist", file)
+				err = fmt.Errorf("%s in docker_style_config_files does not exist", file)
 			}
 			add("docker_style_config_files", file, b, false, err)
 		}

@@ -104,7 +104,7 @@ type dockerDocument struct {
 func (r *Resolver) openDockerFile() (*dockerDocument, error) {
 	f := &dockerDocument{name: r.locations.dockerConfig()}
 	if f.name == "" {
-		return nil, errors.New("credentials cannot be stored: there is no home directory and DOCKER_CONFIG is not set")
+		return nil, errors.New("cannot store credentials: no home directory, and DOCKER_CONFIG is not set")
 	}
 	b, err := readFile(f.name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -222,7 +222,7 @@ func TestLoginThroughHelper(t *testing.T) {
 
 func TestLoginRefusals(t *testing.T) {
 	tests := []struct{ name, content, want string }{
-		{"broken", `{"auths": `, "config.json: not valid JSON: it ends too early"},
+		{"broken", `{"auths": `, "config.json: not valid JSON: unexpected end"},
 		{"auths of the wrong type", `{"auths": []}`, "config.json: field auths has the wrong type"},
 		{"null", `null`, "null is not a configuration"},
 		{"helper missing", `{"credsStore": "nothere"}`, "docker-credential-nothere is not on PATH"},

@@ -58,16 +58,16 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 	case t.Runs != settings.LocalExecutor:
 		return refused("runs = %q: this server has only the executor local", t.Runs)
 	case in == nil:
-		return refused("runs of the tools are kept with those of instances, and there is no block instances\nhint: add instances {} and executor \"local\" {}")
+		return refused("runs of the tools require a block instances\nhint: add instances {} and executor \"local\" {}")
 	case in.Role == settings.RolePortal:
-		return refused("a portal runs nothing\nhint: leave out runs here; it belongs to the servers of role all")
+		return refused("a portal does not execute runs\nhint: remove runs here; it belongs to the servers of role all")
 	case in.Role == settings.RoleRunner:
-		return refused("a server of role runner has no tfe.v2\nhint: leave out runs here; it belongs to the servers of role all")
+		return refused("a server of role runner has no tfe.v2\nhint: remove runs here; it belongs to the servers of role all")
 	}
 	for _, x := range e.blocks.Executors {
 		if x.Name == settings.LocalExecutor && x.Isolation == sandbox.ModeNone {
 			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" any user who may run plans here could read the keys of this server and the data of other runs\n"+
-				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
+				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or omit runs in the block tfe"))
 		}
 	}
 	return nil
@@ -90,7 +90,7 @@ func (e *Extension) checkCredentials(all []server.Organization) error {
 	for _, o := range all {
 		for _, name := range o.Credentials {
 			if !slices.ContainsFunc(e.blocks.Credentials, func(c settings.Credential) bool { return c.Name == name }) {
-				return syntax.WrongAt(o.Range, fmt.Errorf("there is no block credential %q", name))
+				return syntax.WrongAt(o.Range, fmt.Errorf("no block credential %q", name))
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 
 // ledgerFindings reports the leader of the instances, and what keeps them from expiring.
 func ledgerFindings(s ledger.Status) []web.Finding {
-	f := web.Finding{About: "Instances", Meaning: "What is launched is written down, and ends in time."}
+	f := web.Finding{About: "Instances", Meaning: "Instances are recorded, and expire on time."}
 	switch {
 	case s.Leading:
 		f.State = "this replica is the leader"
@@ -137,18 +137,18 @@ func ledgerFindings(s ledger.Status) []web.Finding {
 		f.Verdict = web.Act
 		f.State = "no leader: " + s.Refused.Error()
 		f.Meaning = "Nothing is launched, changed or ended."
-		f.Do = "Fix what the state names."
+		f.Do = "Fix the cause shown."
 	default:
 		f.Verdict = web.Look
 		f.State = "no leader is known"
 		f.Meaning = "A leader should be elected within 30 seconds."
-		f.Do = "Check again then. If there is still none, look at the logs of the replicas."
+		f.Do = "Check again then. If there is still none, check the logs of the replicas."
 	}
 	all := []web.Finding{f}
 	if s.Held != "" {
 		all = append(all, web.Finding{
-			Verdict: web.Act, About: "Clock of instances", State: s.Held, Meaning: "No instance ends because of its age until the clock is trusted.",
-			Do: "Set the clock of the registry right.",
+			Verdict: web.Act, About: "Clock of instances", State: s.Held, Meaning: "No instance expires until the clock is trusted.",
+			Do: "Correct the clock of the registry.",
 		})
 	}
 	if n := len(s.Aside); n > 0 {

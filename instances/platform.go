@@ -325,7 +325,7 @@ func (l *platform) serveBackground(ctx context.Context) {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		defer cancel()
 		if err := localexec.KillAll(ending, l.executor); err != nil {
-			l.log.Error("runs have not ended with the server", "error", err)
+			l.log.Error("runs did not stop with the server", "error", err)
 		}
 	}
 }
@@ -413,7 +413,7 @@ func (l *platform) registryAccess(ctx context.Context, s run.Spec) (sandbox.Regi
 		return out, err
 	}
 	if c.IdentityToken != "" {
-		return out, fmt.Errorf("the credential for %s is an identity token, which runs cannot use\nhint: give a user and a password", host)
+		return out, fmt.Errorf("the credential for %s is an identity token, which runs cannot use\nhint: set a user and a password", host)
 	}
 	out.Username = c.Username
 	out.Password = c.Password

@@ -187,7 +187,7 @@ func remoteStatus(u *lifecycle.Run) tfe.RunStatus {
 
 func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller) (string, error) {
 	if !remoteName().MatchString(w.Name) {
-		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has characters other than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
+		return "", fmt.Errorf("workspace %q cannot run on the server: its name may contain only letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
 	}
 	d, err := r.Document(ctx)
 	if err != nil {

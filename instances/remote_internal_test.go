@@ -57,13 +57,13 @@ func TestRunsRefused(t *testing.T) {
 		{"another executor", "tfe {\n  runs = \"flux\"\n}", `okara.hcl:1: runs = "flux": this server has only the executor local`},
 		{"off", "tfe {\n  enabled = false\n  runs = \"local\"\n}", "means nothing with enabled = false"},
 		{"no instances", "tfe {\n  runs = \"local\"\n}", "hint: add instances {} and executor \"local\" {}"},
-		{"a portal", "instances {\n  role = \"portal\"\n}\ntfe {\n  runs = \"local\"\n}", "a portal runs nothing"},
+		{"a portal", "instances {\n  role = \"portal\"\n}\ntfe {\n  runs = \"local\"\n}", "a portal does not execute runs"},
 		{"a runner", "instances {\n  role = \"runner\"\n}\ntfe {\n  runs = \"local\"\n}", "of role runner has no tfe.v2"},
 		{"no isolation", runsText + "executor \"local\" {\n  isolation = \"none\"\n}", "okara.hcl:6: with isolation = \"none\" any user who may run plans here could read the keys"},
 		{"a time that is none", "anonymous = []\ninstances {}\n" + local + "tfe {\n  runs = \"local\"\n  run_timeout = \"soon\"\n}", `run_timeout "soon"`},
-		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "every caller may read:module:** here without a token"},
-		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `there is no block credential "aws"`},
-		{"encryption without runs", "tfe {\n  allow_encryption = true\n}", "allow_encryption is of runs on the server, and there are none"},
+		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "which could read:module:** here without a token, as every caller can"},
+		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `no block credential "aws"`},
+		{"encryption without runs", "tfe {\n  allow_encryption = true\n}", "allow_encryption requires runs on the server"},
 		{"credentials without runs", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "this server runs no plans for the tools"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -46,11 +46,11 @@ func (s *runRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var t socketToken
 	if !strings.EqualFold(scheme, "Bearer") || s.keys.Open(socketPurpose, sealed, &t) != nil || s.now().Unix() >= t.Expires {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+httpserve.OwnRegistry+`/token",service="okara"`)
-		service.WriteError(w, r, http.StatusUnauthorized, "a token of a run is needed")
+		service.WriteError(w, r, http.StatusUnauthorized, "run token required")
 		return
 	}
 	if !s.isAllowed(r, t.Repository) {
-		service.WriteError(w, r, http.StatusForbidden, "this run may not do that")
+		service.WriteError(w, r, http.StatusForbidden, "not allowed for this run")
 		return
 	}
 	s.registry.ServeHTTP(w, r)

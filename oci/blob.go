@@ -112,7 +112,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	v.n += int64(n)
 	switch {
 	case v.n > v.d.Size:
-		v.err = v.corruptBlob("has more than its %d bytes", v.d.Size)
+		v.err = v.corruptBlob("exceeds its size of %d bytes", v.d.Size)
 		return 0, v.err
 	case err == io.EOF && v.n == v.d.Size:
 		v.err = v.verdict()
@@ -178,7 +178,7 @@ func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (
 
 func (r *Repo) openBlob(ctx context.Context, d Descriptor, offset int64, stay bool) (io.ReadCloser, *url.URL, error) {
 	if offset < 0 || d.Size > 0 && offset > d.Size {
-		return nil, nil, fmt.Errorf("blob %s of %s: offset %d is outside of its %d bytes", d.Digest, r, offset, d.Size)
+		return nil, nil, fmt.Errorf("blob %s of %s: offset %d is outside its %d bytes", d.Digest, r, offset, d.Size)
 	}
 	if offset == d.Size && offset > 0 {
 		return http.NoBody, nil, nil
@@ -222,7 +222,7 @@ func checkPosition(r *Repo, resp *http.Response, d Descriptor, offset int64) (io
 	}
 	if n := resp.ContentLength; n >= 0 && n != want && d.Size > 0 {
 		resp.Body.Close()
-		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes announced instead of %d", d.Digest, r, ErrCorrupt, n, want)
+		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes announced, expected %d", d.Digest, r, ErrCorrupt, n, want)
 	}
 	if offset > 0 {
 		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
@@ -243,7 +243,7 @@ func notRegistry(resp *http.Response) error {
 // descriptor saves the request.
 func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte, error) {
 	if d.Size > limit {
-		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes, at most %d", d.Digest, r, ErrTooLarge, d.Size, limit)
+		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes, the limit is %d", d.Digest, r, ErrTooLarge, d.Size, limit)
 	}
 	if d.Size < 0 {
 		return nil, fmt.Errorf("blob %s of %s: %w: size %d", d.Digest, r, ErrCorrupt, d.Size)

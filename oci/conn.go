@@ -69,7 +69,7 @@ func (k *conn) sendAndDiscard(ctx context.Context, q request) (*http.Response, e
 }
 
 // errCut marks a small body that was cut off, which is read again.
-var errCut = errors.New("the answer broke off")
+var errCut = errors.New("response ended early")
 
 // readAnswer returns the answer to a quick request with its whole body, which has at
 // most limit bytes. An answer that breaks off is requested again.

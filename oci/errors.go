@@ -27,7 +27,7 @@ import (
 // without parsing text.
 var (
 	ErrNotFound        = errors.New("not found")
-	ErrExists          = errors.New("exists already")
+	ErrExists          = errors.New("already exists")
 	ErrUnauthenticated = errors.New("authentication required")
 	ErrDenied          = errors.New("access denied")
 	ErrTooLarge        = errors.New("too large")

@@ -127,7 +127,7 @@ func (m Manifest) decode(v any, types ...string) error {
 
 func (m Manifest) checkType(mediaType string, schema int) error {
 	if mediaType != "" && mediaType != m.MediaType {
-		return m.corruptManifest("says it is %q but was served as %q", text.Excerpt(mediaType), m.MediaType)
+		return m.corruptManifest("declared as %q but served as %q", text.Excerpt(mediaType), m.MediaType)
 	}
 	if schema != 2 {
 		return m.corruptManifest("schema version %d", schema)
@@ -179,7 +179,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 		return m.Descriptor, err
 	}
 	if isDigest(ref) && d.Digest != digest.Digest(ref) && d.Digest.Algorithm() == digest.Digest(ref).Algorithm() {
-		return Descriptor{}, fmt.Errorf("manifest %s of %s: %w: the registry answered for %s", ref, r, ErrCorrupt, d.Digest)
+		return Descriptor{}, fmt.Errorf("manifest %s of %s: %w: the registry returned %s", ref, r, ErrCorrupt, d.Digest)
 	}
 	return d, nil
 }
@@ -191,7 +191,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 func (r *Repo) CheckHandedOut(ctx context.Context, d digest.Digest) error {
 	_, err := r.Resolve(ctx, d.String())
 	if WithheldByPolicy(err) {
-		return fmt.Errorf("the registry accepts this and does not serve it: %w", err)
+		return fmt.Errorf("the registry accepts this but does not serve it: %w", err)
 	}
 	return nil // any other error is reported by later reads
 }
@@ -205,7 +205,7 @@ func (r *Repo) checkRef(ref string) error {
 		return nil
 	}
 	if !isTag(ref) {
-		return fmt.Errorf("reference %q of %s: %w: no tag can have this name", ref, r, ErrNotFound)
+		return fmt.Errorf("reference %q of %s: %w: not a valid tag name", ref, r, ErrNotFound)
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (r *Repo) PutManifest(ctx context.Context, m Manifest) error {
 
 func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.Header, error) {
 	if len(m.Bytes) > MaxManifest {
-		return nil, fmt.Errorf("manifest %s of %s: %w: %d bytes, at most %d", ref, r, ErrTooLarge, len(m.Bytes), MaxManifest)
+		return nil, fmt.Errorf("manifest %s of %s: %w: %d bytes, the limit is %d", ref, r, ErrTooLarge, len(m.Bytes), MaxManifest)
 	}
 	q := request{
 		method: http.MethodPut, path: "manifests/" + ref, header: http.Header{"Content-Type": {m.MediaType}},

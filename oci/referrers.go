@@ -106,7 +106,7 @@ func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) 
 			return fmt.Errorf("referrers of %s: %w", subject.Digest, err)
 		}
 	}
-	return fmt.Errorf("referrers of %s: %w: the index does not keep the entry", subject.Digest, ErrUnavailable)
+	return fmt.Errorf("referrers of %s: %w: the entry was lost from the index", subject.Digest, ErrUnavailable)
 }
 
 // fallbackTries is one more than the number of expected concurrent writers.

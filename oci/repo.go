@@ -26,7 +26,7 @@ func (r *Repo) String() string { return r.conn.c.host + "/" + r.conn.name }
 func (r *Repo) Beside(suffix string) (*Repo, error) {
 	name := r.conn.name + suffix
 	if !isName(name) || len(name) > maxName {
-		return nil, fmt.Errorf("repository name %q: %s, %d characters at most", name, nameRule, maxName)
+		return nil, fmt.Errorf("repository name %q: %s, at most %d characters", name, nameRule, maxName)
 	}
 	return &Repo{conn{c: r.conn.c, name: name, s: r.conn.c.session(name)}}, nil
 }

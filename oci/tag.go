@@ -64,7 +64,7 @@ func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 			size += len(t)
 		}
 		if len(l.Tags) > maxSnapshotTags || size > maxSnapshotSize {
-			return fmt.Errorf("list tags of %s: more than %d, or %d MiB of them: %w", r, maxSnapshotTags, maxSnapshotSize>>20, ErrTooLarge)
+			return fmt.Errorf("list tags of %s: more than %d tags or %d MiB: %w", r, maxSnapshotTags, maxSnapshotSize>>20, ErrTooLarge)
 		}
 		return nil
 	})
@@ -112,7 +112,7 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 // ErrUncertain.
 func (r *Repo) Untag(ctx context.Context, tag string) error {
 	if !isTag(tag) { // a digest does not match either: deleting it would remove the manifest
-		return fmt.Errorf("tag %q of %s: %w: no tag can have this name", tag, r, ErrNotFound)
+		return fmt.Errorf("tag %q of %s: %w: not a valid tag name", tag, r, ErrNotFound)
 	}
 	return r.delete(ctx, tag)
 }

@@ -101,9 +101,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if cerr := text.Wait(req.Context(), wait); cerr != nil {
 			if err == nil {
-				err = fmt.Errorf("last answer %s", resp.Status)
+				err = fmt.Errorf("last response %s", resp.Status)
 			}
-			return nil, fmt.Errorf("%w while waiting to repeat: %w", cerr, err)
+			return nil, fmt.Errorf("%w while waiting to retry: %w", cerr, err)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (t *transport) sendAttempt(req *http.Request, attempt int) (resp *http.Resp
 	r := req.Clone(ctx)
 	if attempt > 1 && req.GetBody != nil {
 		if r.Body, err = req.GetBody(); err != nil {
-			return nil, false, fmt.Errorf("open the body again: %w", err)
+			return nil, false, fmt.Errorf("reopen the body: %w", err)
 		}
 	}
 	start := time.Now()

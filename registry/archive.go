@@ -50,7 +50,7 @@ func (a Archives) validate() error {
 	case "", "auto", "never":
 		return nil
 	}
-	return fmt.Errorf("archives: redirect %q is not auto or never", a.Redirect)
+	return fmt.Errorf("archives: invalid redirect %q: must be auto or never", a.Redirect)
 }
 
 // archives delivers blobs: module and provider archives as well as checksums
@@ -85,7 +85,7 @@ type delivery struct {
 func (a *archives) serveBlob(w http.ResponseWriter, r *http.Request) error {
 	b, ok := parseBlobName(r.PathValue("rest"))
 	if !ok {
-		return notFound("an archive link is /archives/TOKEN/REPOSITORY/SHA256/FILE")
+		return notFound("not an archive link: expected /archives/TOKEN/REPOSITORY/SHA256/FILE")
 	}
 	d, cacheControl, err := a.admitLink(r, b)
 	if err != nil {
@@ -393,7 +393,7 @@ func (a *archives) dropLost(r delivery) {
 	if !ok || !r.catalog.Lose(r.Context(), item, v, r.blob.Hex) {
 		return
 	}
-	a.log.Error("the registry has no archive of a version that it lists; the version is not listed any more",
+	a.log.Error("the archive of a listed version was not found in the registry; the version is no longer listed",
 		"repository", r.blob.Repository, "tag", v.Tag(), "digest", "sha256:"+r.blob.Hex, "file", r.blob.File)
 }
 

@@ -113,7 +113,7 @@ func TestWebPages(t *testing.T) {
 						r.Header.Set("Sec-Fetch-Site", p.site)
 					}
 				})
-				refused := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "web page")
+				refused := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "cross-site request")
 				reads := strings.HasPrefix(route, "GET ") // browsers hide the answer from the page
 				if refused != (!p.want && !reads) {
 					t.Errorf("%s by %s: %d %s", route, p.name, w.Code, w.Body)

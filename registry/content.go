@@ -173,7 +173,7 @@ func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	case p.of != nil && reference == r.at.version.Tag():
 		reference = p.root.String()
 	case p.of != nil && d == "" && !p.of.HasTag(reference):
-		return notFound("the tag %s is not about %s %s %s", reference, r.at.Kind, r.at, r.at.version)
+		return notFound("tag %s does not belong to %s %s %s", reference, r.at.Kind, r.at, r.at.version)
 	}
 	m, err := p.repo.Fetch(r.Context(), reference)
 	if err != nil {

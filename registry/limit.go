@@ -47,7 +47,7 @@ func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answ
 func readJSON(r *http.Request, limit int64, to any) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
-		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request broke off after %d bytes", len(body))}
+		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request ended early after %d bytes", len(body))}
 	}
 	if int64(len(body)) > limit {
 		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", limit)}

@@ -84,7 +84,7 @@ func TestLostArchive(t *testing.T) {
 			}
 			now = now.Add(10 * time.Minute) // the list is read again
 		}
-		if resp, body := ask(t, http.MethodGet, f.url(t, tt.one)); resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "lost its archive") {
+		if resp, body := ask(t, http.MethodGet, f.url(t, tt.one)); resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "missing from the registry") {
 			t.Errorf("%s: %d %s", tt.one, resp.StatusCode, body)
 		}
 		lost = ""

@@ -38,10 +38,10 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		cache:     counter("okara_cache_total", "Look-ups by kind of value and result: hit, miss, stale, coalesced.", "kind", "result"),
-		coalesced: counter("okara_coalesced_total", "Look-ups that shared the fetch of another one.").WithLabelValues(),
+		coalesced: counter("okara_coalesced_total", "Lookups that shared the fetch of another one.").WithLabelValues(),
 		bytes:     counter("okara_archive_bytes_total", "Bytes of archives sent, by mode: stream, file for those kept on this machine, redirect for those sent elsewhere.", "mode"),
-		streams:   auto.NewGauge(prometheus.GaugeOpts{Name: "okara_archive_streams", Help: "Downloads that run now."}),
-		downloads: counter("okara_downloads_total", "Archives delivered from their first byte on.", "kind", "address", "version"),
+		streams:   auto.NewGauge(prometheus.GaugeOpts{Name: "okara_archive_streams", Help: "Downloads in progress."}),
+		downloads: counter("okara_downloads_total", "Archives delivered from the first byte.", "kind", "address", "version"),
 		publish:   counter("okara_publish_total", "Publications over HTTP.", "kind", "result"),
 		verdicts:  counter("okara_policy_checks_total", "Checks of versions against the policy of this server.", "kind", "result"),
 		jobs: auto.NewGaugeVec(prometheus.GaugeOpts{
@@ -50,7 +50,7 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 		keyExpiry: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "okara_key_expiry_seconds", Help: "Unix time at which a served signing key expires.",
 		}, []string{"address", "key"}),
-		tagMoved: counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues(),
+		tagMoved: counter("okara_tag_moved_total", "Provider version tags that were found moved.").WithLabelValues(),
 		mismatch: counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues(),
 	}
 	m.setQueueGauges(jobs.Counts{})

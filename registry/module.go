@@ -90,11 +90,11 @@ func (m Modules) validate() error {
 		return nil
 	case "oci":
 		if m.Registry == "" {
-			return errors.New("modules: the answer oci needs the host name of the registry")
+			return errors.New("modules: the answer oci requires the host name of the registry")
 		}
 		return nil
 	}
-	return fmt.Errorf("modules: the answer %q is not portable, oci or direct", m.Answer)
+	return fmt.Errorf("modules: invalid answer %q: must be portable, oci or direct", m.Answer)
 }
 
 // download returns the location of the archive in a header, without a body. All

@@ -158,7 +158,7 @@ func (p *providers) serveBuild(w http.ResponseWriter, r call[build]) error {
 	}
 	pkg, ok := pv.Platform(r.at.platform)
 	if slices.Contains(pv.Lost, r.at.platform) {
-		return notFound("provider %s %s: the registry has lost its archive for %s", r.at.Provider, r.at.version, r.at.platform)
+		return notFound("provider %s %s: archive for %s missing from the registry", r.at.Provider, r.at.version, r.at.platform)
 	}
 	if !ok {
 		return notFound("provider %s %s has no package for %s; it has %s", r.at.Provider, r.at.version, r.at.platform, platformList(pv))

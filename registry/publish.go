@@ -110,7 +110,7 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 		return o, false, err
 	}
 	if o.Dir = q.Get("dir"); o.Dir != "" && !fs.ValidPath(o.Dir) {
-		return o, false, fmt.Errorf("dir %q is not a directory of the archive", o.Dir)
+		return o, false, fmt.Errorf("dir %q is not a directory in the archive", o.Dir)
 	}
 	for name, value := range map[string]*bool{"dry_run": &dry, "packed": &o.Packed, "no_latest": &o.NoLatest, "allow_invalid": &o.AllowInvalid} {
 		if q.Get(name) == "" {
@@ -130,7 +130,7 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 // sent, so a failure is only logged.
 func (p *publishing) removeUnpacked(remove func() error) {
 	if err := remove(); err != nil {
-		p.log.Error("temporary files fill the disk", "error", err)
+		p.log.Error("temporary files could not be removed", "error", err)
 	}
 }
 
@@ -163,10 +163,10 @@ func receiveBody(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Siz
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(to, h), io.LimitReader(r.Body, limit+1))
 	if _, disk := errors.AsType[*fs.PathError](err); disk {
-		return n, [sha256.Size]byte{}, fmt.Errorf("keep the upload: %w", err)
+		return n, [sha256.Size]byte{}, fmt.Errorf("store the upload: %w", err)
 	}
 	if err != nil {
-		return n, [sha256.Size]byte{}, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the upload broke off after %d bytes", n)}
+		return n, [sha256.Size]byte{}, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the upload ended early after %d bytes", n)}
 	}
 	if n > limit {
 		return n, [sha256.Size]byte{}, tooLarge
@@ -179,7 +179,7 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	for item := range strings.SplitSeq(header, ",") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(item), "sha-256=")
 		if ok && value != ":"+base64.StdEncoding.EncodeToString(sum[:])+":" {
-			return &service.Error{Status: http.StatusBadRequest, Text: "the body does not have the announced Content-Digest"}
+			return &service.Error{Status: http.StatusBadRequest, Text: "the body does not match its Content-Digest"}
 		}
 	}
 	return nil
@@ -320,7 +320,7 @@ func (p *publishing) changeStatus(w http.ResponseWriter, r call[stored]) error {
 		return unprocessableError(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
 	}
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
-		return unprocessableError(fmt.Errorf("a message or replacement of more than %d bytes", maxMessage))
+		return unprocessableError(fmt.Errorf("message or replacement exceeds %d bytes", maxMessage))
 	}
 	v := r.at.version
 	e, warnings, err := r.depot.Announce(r.Context(), r.at.Item, depot.Announcement{

@@ -104,7 +104,7 @@ func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) e
 		return orNotFound(err, "file %s", u.File)
 	}
 	if u.Digest, u.Size = d.Digest, d.Size; u.Size > maxProviderFile {
-		return unprocessableError(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxProviderFile))
+		return unprocessableError(fmt.Errorf("%s is %d bytes, the limit is %d", u.File, u.Size, maxProviderFile))
 	}
 	if u.isPackage() {
 		file, done, err := files.TempFile("")
@@ -137,7 +137,7 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName().MatchString(u.File) {
-		return upload{}, nil, unprocessableError(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
+		return upload{}, nil, unprocessableError(fmt.Errorf("%q is not a file name of a provider release", u.File))
 	}
 	if u.isPackage() {
 		var err error
@@ -177,7 +177,7 @@ func (p *publishing) publishProvider(w http.ResponseWriter, r call[providerVersi
 		return err
 	}
 	if len(in.Receipts) == 0 || len(in.Receipts) > maxReceipts {
-		return unprocessableError(fmt.Errorf("%d receipts, want 1 to %d", len(in.Receipts), maxReceipts))
+		return unprocessableError(fmt.Errorf("%d receipts, expected 1 to %d", len(in.Receipts), maxReceipts))
 	}
 	annotations, err := originAnnotations(r.Request, r.grant)
 	if err != nil {
@@ -245,11 +245,11 @@ func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error 
 		limit = artifact.MaxProviderDocs
 	}
 	if u.Size > limit {
-		return unprocessableError(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, limit))
+		return unprocessableError(fmt.Errorf("%s is %d bytes, the limit is %d", u.File, u.Size, limit))
 	}
 	out, err := os.OpenFile(filepath.Join(dir, u.File), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return unprocessableError(fmt.Errorf("two receipts for %s", u.File))
+		return unprocessableError(fmt.Errorf("duplicate receipt for %s", u.File))
 	}
 	return errors.Join(fetchBlob(ctx, repo, u, out), out.Close())
 }

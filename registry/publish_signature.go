@@ -102,7 +102,7 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 		return writeDocument(w, http.StatusOK, answer)
 	}
 	if len(have) >= maxSignatures {
-		return unprocessableError(fmt.Errorf("%s %s has %d signatures, which is the most", r.at, r.at.version, len(have)))
+		return unprocessableError(fmt.Errorf("%s %s already has %d signatures, the maximum", r.at, r.at.version, len(have)))
 	}
 	m, err := evidence.AddCosignSignature(r.Context(), repo, subject, sig)
 	p.recordPublished(r.view, r.grant, r.at.String(), access.Change{Action: "sign", Version: r.at.version.String()}, depot.Published{Digest: m.Digest.String()}, err)

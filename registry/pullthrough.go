@@ -176,7 +176,7 @@ func originError(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &service.Error{Status: http.StatusGatewayTimeout, Text: "the origin did not answer in time"}
 	}
-	return &service.Error{Status: http.StatusBadGateway, Text: "the origin does not answer as it should: " + visibleReason(err)}
+	return &service.Error{Status: http.StatusBadGateway, Text: "invalid response from the origin: " + visibleReason(err)}
 }
 
 // visibleReason returns the part of a failure that a client may see. Clients that only
@@ -186,7 +186,7 @@ func visibleReason(err error) string {
 		return err.Error()
 	}
 	if errors.Is(err, oci.ErrDenied) {
-		return "it is not at a public address, and not listed as private"
+		return "its address is not public, and not listed as private"
 	}
 	return "it cannot be reached"
 }
@@ -198,7 +198,7 @@ func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Prov
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
 		have, err := rule.Origin.Versions(ctx, a)
 		if err != nil {
-			p.log.Warn("pull-through: the origin has no list of versions", "provider", key, "error", err)
+			p.log.Warn("pull-through: listing the versions of the origin failed", "provider", key, "error", err)
 			return rememberFailure(err, has && old.err == nil, &originVersions{err: err})
 		}
 		have = slices.DeleteFunc(have, func(v addr.Version) bool { return !rule.Versions.Allows(v) })

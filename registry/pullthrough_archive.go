@@ -210,7 +210,7 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	}
 	err = cache.Pump(sp, body, func(n int) error {
 		if !p.packages.disk.TryAcquire(int64(n)) {
-			return &service.Error{Status: http.StatusServiceUnavailable, Text: "too many bytes of packages come from origins at this moment"}
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: "too many bytes of packages are being fetched from origins"}
 		}
 		if f.reserved += int64(n); f.reserved/minPulled > (f.reserved-int64(n))/minPulled {
 			watch.Reset(p.stall)

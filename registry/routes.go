@@ -143,12 +143,12 @@ func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	case strings.HasSuffix(path, "/index.json") && !strings.HasPrefix(path, "/mirror/"):
 		return notFound("no network mirror here: its base URL ends with /mirror/")
 	case strings.HasSuffix(path, "/versions"), strings.Contains(path, "/download"):
-		return notFound("no registry service here: modules are below /v1/modules/, providers below /v1/providers/, mirrored providers below /origin/HOSTNAME/v1/providers/")
+		return notFound("not a registry service: modules are under /v1/modules/, providers under /v1/providers/, mirrored providers under /origin/HOSTNAME/v1/providers/")
 	}
 	if strings.HasPrefix(path, "/state/") {
-		return notFound("no state here: a state's address is /state/NAME/WORKSPACE, and its lock's /state/NAME/WORKSPACE/lock")
+		return notFound("not a state: the address of a state is /state/NAME/WORKSPACE, that of its lock /state/NAME/WORKSPACE/lock")
 	}
-	return notFound("no such route")
+	return notFound("unknown path")
 }
 
 // originDiscovery returns the service URLs for the providers of an origin.

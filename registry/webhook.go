@@ -92,7 +92,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	}
 	delivery := r.Header.Get("X-GitHub-Delivery")
 	if !deliveryRE().MatchString(delivery) {
-		return &service.Error{Status: http.StatusBadRequest, Text: "X-GitHub-Delivery is missing or not a delivery's id"}
+		return &service.Error{Status: http.StatusBadRequest, Text: "X-GitHub-Delivery is missing or invalid"}
 	}
 	if r.Header.Get("X-GitHub-Event") == "ping" {
 		return writeDocument(w, http.StatusOK, hookDoc{Result: "pong"})
@@ -140,7 +140,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 func (h *hooks) readSigned(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
 		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: rights.Right{Action: rights.Publish, Kind: addr.KindModule}})
-		return nil, nil, &service.Error{Status: http.StatusUnauthorized, Text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
+		return nil, nil, &service.Error{Status: http.StatusUnauthorized, Text: "X-Hub-Signature-256 is missing or does not match a secret of this server"}
 	}
 	sum, ok := hookSignature(r.Header.Get("X-Hub-Signature-256"))
 	if !ok {
@@ -158,7 +158,7 @@ func (h *hooks) readSigned(r *http.Request) ([]byte, []*GitHub, error) {
 	service.OpenBody(r) // its signature proves the right
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {
-		return nil, nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}
+		return nil, nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the delivery ended early after %d bytes", len(body))}
 	}
 	if len(body) > maxHook {
 		return nil, nil, &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", maxHook)}
@@ -222,7 +222,7 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	switch event {
 	case "create":
 		if b.RefType != "tag" {
-			return e, newIgnored("created is a %.20q, not a tag", b.RefType)
+			return e, newIgnored("created a %.20q, not a tag", b.RefType)
 		}
 		e.tag = b.Ref
 	case "push":
@@ -246,7 +246,7 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	var ok bool
 	e.owner, e.repository, ok = strings.Cut(b.Repository.FullName, "/")
 	if !ok || !e.hasValidNames() {
-		return hookEvent{}, &service.Error{Status: http.StatusBadRequest, Text: "the event does not name a repository, a tag and its commit as GitHub does"}
+		return hookEvent{}, &service.Error{Status: http.StatusBadRequest, Text: "the event lacks a valid repository, tag or commit"}
 	}
 	if u, err := url.Parse(b.Repository.URL); err == nil && u.Host != "" && len(b.Repository.URL) <= maxHookName {
 		e.url = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()

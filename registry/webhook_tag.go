@@ -72,14 +72,14 @@ func validateGitHub(all []GitHub) error {
 // Validate checks everything that New would refuse.
 func (g GitHub) Validate() error {
 	if g.Owner == "" || strings.Contains(g.Owner, "/") {
-		return errors.New("want the name of an organisation or user")
+		return errors.New("must be the name of an organization or user")
 	}
 	if len(g.Secrets) == 0 || g.Origins == nil {
-		return errors.New("needs the secret of its webhook, and a way to read its repositories")
+		return errors.New("requires a webhook secret, and a way to read its repositories")
 	}
 	for _, secret := range g.Secrets {
 		if len(secret) < minHookSecret {
-			return fmt.Errorf("a webhook secret has at least %d characters", minHookSecret)
+			return fmt.Errorf("a webhook secret must have at least %d characters", minHookSecret)
 		}
 	}
 	if err := (addr.Module{Namespace: g.namespace(), Name: "name", System: "system"}).Validate(); err != nil {
@@ -118,9 +118,9 @@ func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string
 	part := strings.SplitN(strings.ToLower(repository), "-", 3)
 	switch {
 	case len(part) != 3 || part[0] != "terraform":
-		return m, "", newIgnored("repository %s is not called terraform-SYSTEM-NAME, and the configuration does not say which module it is", repository)
+		return m, "", newIgnored("repository %s is not named terraform-SYSTEM-NAME, and the configuration has no module for it", repository)
 	case dir != "":
-		return m, "", newIgnored("the tag is for the folder %s, and the configuration does not say which module that is", dir)
+		return m, "", newIgnored("the tag is for folder %s, and the configuration has no module for it", dir)
 	}
 	m = addr.ModuleVersion{Module: addr.Module{Namespace: g.namespace(), Name: part[2], System: part[1]}, Version: v}
 	if err := m.Validate(); err != nil {
@@ -136,10 +136,10 @@ const (
 
 func (m GitHubModule) validate() error {
 	if m.Repository == "" || strings.Contains(m.Repository, "/") {
-		return errors.New("want the name of a repository")
+		return errors.New("must be the name of a repository")
 	}
 	if many := strings.Contains(m.Address, nameHole); many && m.Dir != "" {
-		return errors.New("the tag names the folder; leave out dir")
+		return errors.New("the tag names the folder; remove dir")
 	} else if !many && strings.Contains(m.Address, systemHole) {
 		return fmt.Errorf("address %q has %s without %s", m.Address, systemHole, nameHole)
 	}
@@ -157,7 +157,7 @@ func (m GitHubModule) target(dir string) (addr.Module, string, error) {
 	switch {
 	case !strings.Contains(address, nameHole):
 		if dir != "" && dir != m.Dir {
-			return addr.Module{}, "", newIgnored("the tag is for the folder %s, the module is in %q", dir, m.Dir)
+			return addr.Module{}, "", newIgnored("the tag is for folder %s, the module is in %q", dir, m.Dir)
 		}
 		dir = m.Dir
 	case dir == "":
@@ -177,7 +177,7 @@ func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	e := hookEventOf(j)
 	i := slices.IndexFunc(h.owners, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
 	if i < 0 {
-		return "", jobs.Permanent(fmt.Errorf("%s is not configured any more", e.owner))
+		return "", jobs.Permanent(fmt.Errorf("%s is no longer configured", e.owner))
 	}
 	m, dir, err := h.owners[i].target(e.repository, e.tag)
 	if err != nil {

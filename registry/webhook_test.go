@@ -218,7 +218,7 @@ func TestHookOptions(t *testing.T) {
 		want   string // "": accepted
 	}{
 		{"good", func(*registry.GitHub) {}, ""},
-		{"no owner", func(g *registry.GitHub) { g.Owner = "" }, "organisation"},
+		{"no owner", func(g *registry.GitHub) { g.Owner = "" }, "organization or user"},
 		{"no secret", func(g *registry.GitHub) { g.Secrets = nil }, "secret"},
 		{"empty secret", func(g *registry.GitHub) { g.Secrets = append(g.Secrets, nil) }, "16 characters"},
 		{"no namespace", func(g *registry.GitHub) { g.Owner = "acme_-x" }, "namespace"},

@@ -17,7 +17,7 @@ func (x *session) describeMissing(ctx context.Context, e *LockedError, c protoco
 	e.Held = abandonedInfo(x.names.claimTag(c), c.X)
 	g := x.s.observations.noteClaim(x.names.workspace, c, format.LockManifest{}, x.date)
 	if g.Answers == protocol.AbandonedAnswers {
-		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
+		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it returns 404; if this persists for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
 	}
 	e.Unreadable = true
@@ -27,7 +27,7 @@ func (x *session) describeMissing(ctx context.Context, e *LockedError, c protoco
 // abandonedInfo stands in for the content of a claim that cannot be read. Its ID is
 // the last part of the tag, which ForceUnlock accepts for such a claim.
 func abandonedInfo(tag, x string) LockInfo {
-	return LockInfo{ID: x, Info: "unknown: listed, but reading it answers 404: " + tag}
+	return LockInfo{ID: x, Info: "unknown: listed, but reading it returns 404: " + tag}
 }
 
 // maxDanglingVersions bounds how many versions a takeover goes back.
@@ -57,7 +57,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 		}
 	}
 	if err == nil {
-		x.s.o.Logger.WarnContext(ctx, "the newest version is listed, but reading it answers 404; an older one is current now",
+		x.s.o.Logger.WarnContext(ctx, "the newest version is listed, but reading it returns 404; an older one is now current",
 			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.numberedTag(head), "current", old.N)
 	}
 	return old, err

@@ -135,7 +135,7 @@ func (c copier) checkDistinct(ctx context.Context) error {
 		return err
 	}
 	if mark, _ := c.src.manifests.readMark(ctx); mark.Source == c.src.repo.String() {
-		err = fmt.Errorf("both are one repository: %w", ErrReplica)
+		err = fmt.Errorf("both are the same repository: %w", ErrReplica)
 	}
 	return errors.Join(err, c.dst.manifests.promote(ctx))
 }
@@ -196,7 +196,7 @@ func (c copier) riseAbove(ctx context.Context, n int64) error {
 	}
 	end := protocol.Request{Op: protocol.OpPutTombstone, Claim: protocol.ClaimID{Fence: n, X: format.ClaimX(info.ID, rand.Uint32())}, Forced: true, Reason: format.ReasonForced}
 	if r := x.perform(ctx, end, nil); r.Err != nil {
-		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.Err)
+		return fmt.Errorf("continuing above version %d in %s: %w", n, s.repo, r.Err)
 	}
 	return s.Hold(ctx, c.workspace, info, func(*Lock) error { return nil })
 }

@@ -64,7 +64,7 @@ type terms struct {
 
 func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockInfo) (*Lock, error) {
 	if workspace == "" {
-		return nil, errors.New("workspace without a name")
+		return nil, errors.New("workspace name is empty")
 	}
 	if info.ID == "" {
 		info.ID = s.o.NewID()
@@ -91,7 +91,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		s.locks.dropHeld(l)
 	}
 	if s.locks.wasEnded(workspace, info.ID, s.o.Now()) {
-		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, format.ShownID(info.ID), ErrLockEnded)
+		return nil, fmt.Errorf("workspace %q in %s: lock %s was already released: %w", workspace, s.repo, format.ShownID(info.ID), ErrLockEnded)
 	}
 	on.locks = true
 	over := protocol.Overdue{}
@@ -122,7 +122,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		case e.orphan:
 			over[a.Result.By] = format.ReasonOrphan
 		case e.abandoned:
-			x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
+			x.s.o.Logger.WarnContext(ctx, "ending a lock that was never acknowledged: its tag is listed, but reading it has returned 404 for a minute, as after a crash of the registry during the write",
 				"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(a.Result.By))
 			over[a.Result.By] = format.ReasonAbandoned
 		case !e.Unreadable && !e.gone || sleepFor(ctx, protocol.Again()) != nil:

@@ -10,7 +10,7 @@ import (
 
 // ErrAnother says that the lock of an id was taken for another caller, or that the lock
 // that is held has another id of the same hash. The wrapping error names the holder.
-var ErrAnother = errors.New("that lock is not yours")
+var ErrAnother = errors.New("lock held by another caller")
 
 type callerKey struct{}
 

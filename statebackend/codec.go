@@ -89,7 +89,7 @@ func compressState(state []byte, how string) (encoded, error) {
 		limit := make([]byte, 0, w.MaxEncodedSize(len(state)))
 		return encoded{bytes: w.EncodeAll(state, limit), encoding: suffixZstd}, nil
 	}
-	return encoded{}, fmt.Errorf("unknown compression %q, want zstd, gzip or none", how)
+	return encoded{}, fmt.Errorf("unknown compression %q, expected zstd, gzip or none", how)
 }
 
 // decode undoes encode. A state that announces more than limit bytes is an
@@ -122,7 +122,7 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 	n, err := size(stored)
 	switch {
 	case err == nil && n > s.o.MaxState:
-		err = fmt.Errorf("state of more than %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
+		err = fmt.Errorf("state larger than %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
 	case err == nil && n > limit:
 		err = expandError(n)
 	}
@@ -159,7 +159,7 @@ func gunzip(stored []byte, n int64) ([]byte, error) {
 	}
 	// Read the end of the member, where its checksum is compared, and of the bytes.
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF || in.Len() > 0 {
-		return nil, fmt.Errorf("gzip: more than the %d bytes that it announces, or damaged (%v): %w", n, err, oci.ErrCorrupt)
+		return nil, fmt.Errorf("gzip: more than the announced %d bytes, or corrupt (%v): %w", n, err, oci.ErrCorrupt)
 	}
 	return state, nil
 }

@@ -19,14 +19,14 @@ var (
 	ErrLockLost = errors.New("lock lost")
 	// ErrStale says that a state does not continue the stored one: another
 	// lineage, or a serial that does not grow.
-	ErrStale = errors.New("state does not continue the stored one")
+	ErrStale = errors.New("state does not follow the stored one")
 	// ErrUnsafe says that locking is refused on this registry.
 	ErrUnsafe = errors.New("locking refused")
 	// ErrReplica says that a repository is a read-only copy of another one.
 	ErrReplica = errors.New("repository is a replica")
 	// ErrUnsealed says that a version is not accepted because keys are configured
 	// and it is stored in clear, or was sealed for another place.
-	ErrUnsealed = errors.New("not sealed for this place")
+	ErrUnsealed = errors.New("not encrypted for this place")
 
 	errNoKey = errors.New("it is encrypted and no key is configured")
 )

@@ -72,7 +72,7 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
 		return m, err
 	case err == nil && m.N > l.hold.Newest:
-		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
+		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d, but the tag list showed %d, lock again: %w",
 			l.x.names.workspace, l.s.repo, l.x.names.fragment, m.N, l.hold.Newest, ErrLockLost)
 	case err != nil || m.N < l.hold.Newest:
 		m, err = l.s.manifests.readNewest(ctx, l.x.names, protocol.Snapshot{Newest: l.hold.Newest})
@@ -140,7 +140,7 @@ func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res proto
 	case res.Lost:
 		return Version{}, overtakenError(ctx, l, kept, res)
 	case !res.Stored && res.Written:
-		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it counts: %w", l.x.names.workspace, l.s.repo, kept, res.Err)
+		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it is current: %w", l.x.names.workspace, l.s.repo, kept, res.Err)
 	case !res.Stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.names.workspace, l.s.repo, res.Err)
 	case res.Behind:
@@ -215,9 +215,9 @@ func overtakenError(ctx context.Context, l *Lock, kept int64, res protocol.Saved
 // version is never removed while the lock is held, so its absence shows a rollback.
 func explainMissing(l *Lock) string {
 	if l.hold.Newest > 0 && !slices.Contains(l.x.numbers, l.hold.Newest) {
-		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.Newest)
+		return fmt.Sprintf("the registry no longer has the lock and version %d: it was rolled back, for example restored from a backup", l.hold.Newest)
 	}
-	return "the registry has no trace of the lock any more: it was released by another process of this run, its tag was removed, or the registry was rolled back, as by a restore from a backup"
+	return "the registry no longer has the lock: it was released by another process of this run, its tag was removed, or the registry was rolled back, for example restored from a backup"
 }
 
 // Unlock releases the lock, with the claims that other processes of the client made
@@ -270,7 +270,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	l.released = true
 	l.s.locks.forgetHeld(l)
 	if n := len(l.x.snapshot.Claims); n >= manyClaims {
-		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts anew",
+		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts without it",
 			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "locks", n)
 	}
 	return nil
@@ -381,7 +381,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	defer cancel()
 	done, err := s.locks.beginAttempt(ctx, workspace, id)
 	if err != nil {
-		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, err)
+		return nil, fmt.Errorf("reading the lock of workspace %q in %s: %w", workspace, s.repo, err)
 	}
 	defer done()
 	if l, ok := s.Holding(workspace, id); ok {
@@ -402,7 +402,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 		how, c := x.snapshot.Over(id).Standing(id, protocol.ClaimID{}, 0)
 		return nil, x.refusal(ctx, id, how, c)
 	default:
-		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, res.Err)
+		return nil, fmt.Errorf("reading the lock of workspace %q in %s: %w", workspace, s.repo, res.Err)
 	}
 }
 

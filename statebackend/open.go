@@ -87,9 +87,9 @@ func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	case !isSealed(m):
 		return nil // checkContent decides
 	case m.Origin.Workspace != m.Workspace:
-		return s.misplacedError(m, RemedyDecrypt, "if the workspace was not renamed by hand, somebody put one state in the place of another")
+		return s.misplacedError(m, RemedyDecrypt, "unless the workspace was renamed manually, one state was put in the place of another")
 	case m.Origin.Version != m.N:
-		return s.misplacedError(m, RemedyDecrypt, "an older okara copied a version when a lock was taken over; else somebody put an old version in the place of a new one")
+		return s.misplacedError(m, RemedyDecrypt, "an older okara copied a version when a lock was taken over; otherwise an old version was put in the place of a new one")
 	case m.Origin.Repository == s.repo.Name() || m.Origin.Repository == s.repo.String():
 		return nil // with the host: written by an older okara
 	case m.Origin.Repository == s.o.Primary && s.o.Primary != "":
@@ -119,7 +119,7 @@ func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 				return nil // it proves nothing
 			}
 			if err == nil && isSealed(below) && below.Origin.Repository == s.repo.Name() {
-				err = s.misplacedError(m, 0, fmt.Sprintf("version %d was written here, so the repository was taken over and later versions of the original do not belong in it", n))
+				err = s.misplacedError(m, 0, fmt.Sprintf("version %d was written here, so the repository was taken over and must not get later versions of the original", n))
 			}
 			return err
 		})
@@ -138,7 +138,7 @@ func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 	case !isSealed(m):
 		return s.unsealedError(m, "is stored in clear, and keys are configured", Remedy{Kind: RemedySeal})
 	case m.Empty != (len(state) == 0):
-		return s.unsealedError(m, "does not hold what its manifest says", Remedy{Kind: RemedyDecrypt})
+		return s.unsealedError(m, "does not match its manifest", Remedy{Kind: RemedyDecrypt})
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (s *vault) unsealedError(m format.StateManifest, what string, r Remedy) err
 
 func (s *vault) misplacedError(m format.StateManifest, kind RemedyKind, cause string) error {
 	o := m.Origin
-	return s.unsealedError(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
+	return s.unsealedError(m, fmt.Sprintf("was encrypted for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
 // noKeyError is the error for a version that is sealed while no key is configured.
@@ -175,7 +175,7 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 		return nil, newVersion(sm), nil
 	}
 	if sm.Layer.Digest != sm.Layer.Digest.Algorithm().FromBytes(stored) {
-		return nil, Version{}, fmt.Errorf("stored bytes are not those of the manifest: %w", oci.ErrCorrupt)
+		return nil, Version{}, fmt.Errorf("stored bytes do not match the manifest: %w", oci.ErrCorrupt)
 	}
 	state, err := s.vault.decode(ctx, sm, stored, s.o.MaxState)
 	return state, newVersion(sm), err
@@ -218,7 +218,7 @@ func (x *session) sealTakeover(ctx context.Context, req protocol.Request, c *con
 		head, err = x.s.manifests.fetchState(ctx, x.names.pointerTag(), x.names.workspace)
 	}
 	if err != nil {
-		return fmt.Errorf("reading version %d to seal it: %w", req.Head, definiteRead(err))
+		return fmt.Errorf("reading version %d to encrypt it: %w", req.Head, definiteRead(err))
 	}
 	m := head
 	m.Parent = head.Manifest.Digest.String()
@@ -231,7 +231,7 @@ func (x *session) sealTakeover(ctx context.Context, req protocol.Request, c *con
 	m.Who = x.info.Who
 	m.Operation = format.OperationTakeover
 	if err := x.renew(ctx, head, &m, c); err != nil {
-		return fmt.Errorf("sealing version %d under another number: %w", req.Head, definiteRead(err))
+		return fmt.Errorf("encrypting version %d under another number: %w", req.Head, definiteRead(err))
 	}
 	c.manifest, err = format.NewStateManifest(m)
 	return err

@@ -14,7 +14,7 @@ import (
 
 // movable names the tags that an immutability rule of a registry must exempt, and
 // those that it may cover.
-const movable = "the rule that keeps tags from moving must exempt state-*, locked-* and unlocked-*, and need not exempt state-*-v*"
+const movable = "the tag immutability rule must exempt state-*, locked-* and unlocked-*, but need not exempt state-*-v*"
 
 // pointers reads and moves the tags state-W.
 type pointers struct {
@@ -42,7 +42,7 @@ func (s *pointers) readPointed(ctx context.Context, l tagNames) (format.StateMan
 	}
 	n := m.N
 	if m, err = s.manifests.readListed(ctx, l); err == nil && !s.findings.isStuck() {
-		s.manifests.o.Logger.WarnContext(ctx, l.pointerTag()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
+		s.manifests.o.Logger.WarnContext(ctx, l.pointerTag()+" is older than the newest version, which was read instead: the registry may not allow moving it; "+movable,
 			"repository", s.manifests.repo.String(), "workspace", l.workspace, "tag", n, "version", m.N)
 	}
 	return m, err
@@ -85,10 +85,10 @@ func (s *pointers) reportBehind(ctx context.Context, l tagNames, n int64, cause 
 	if !s.findings.learnPointer(format.PointerStuck) {
 		return // already reported
 	}
-	s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointerTag()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
+	s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not allow moving "+l.pointerTag()+": okara lists the versions to find the newest, and other tools read an old state; "+movable,
 		"repository", s.manifests.repo.String(), "version", n, "error", cause)
 	if err := s.recordStuck(ctx); err != nil {
-		s.manifests.o.Logger.WarnContext(ctx, "that tags do not move could not be recorded", "repository", s.manifests.repo.String(), "error", err)
+		s.manifests.o.Logger.WarnContext(ctx, "could not record that tags do not move", "repository", s.manifests.repo.String(), "error", err)
 	}
 }
 

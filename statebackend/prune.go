@@ -161,7 +161,7 @@ func (r *manifests) dropTag(ctx context.Context, tag string, shared func(oci.Des
 	case err != nil && !unsupported:
 		return err
 	case shared(d) && unsupported:
-		return fmt.Errorf("another tag is on the same manifest: %w", err)
+		return fmt.Errorf("another tag refers to the same manifest: %w", err)
 	case shared(d):
 		return nil
 	}

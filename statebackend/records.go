@@ -54,7 +54,7 @@ func (r *manifests) fetchState(ctx context.Context, tag, workspace string) (form
 		return sm, fmt.Errorf("tag %s of %s: %w", tag, r.repo, err)
 	}
 	if t, ok := format.ParseStateTag(tag); ok && t.Kind == format.StateNumbered && sm.N != t.N {
-		return sm, fmt.Errorf("tag %s of %s holds version %d: %w", tag, r.repo, sm.N, oci.ErrCorrupt)
+		return sm, fmt.Errorf("tag %s of %s contains version %d: %w", tag, r.repo, sm.N, oci.ErrCorrupt)
 	}
 	if sm.Workspace != "" && sm.Workspace != workspace {
 		return sm, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, r.repo, sm.Workspace, workspace, oci.ErrCorrupt)

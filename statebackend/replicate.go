@@ -152,7 +152,7 @@ func (c copier) missingVersions(ctx context.Context, list, there, kept []int64) 
 	if same, err := c.isSameVersion(ctx, common); err != nil {
 		return nil, err
 	} else if !same {
-		return nil, c.adoptError(fmt.Errorf("version %d is another one than the source's: %w", common, ErrReplica))
+		return nil, c.adoptError(fmt.Errorf("version %d differs from the source's: %w", common, ErrReplica))
 	}
 	missing := slices.DeleteFunc(slices.Clone(list), func(n int64) bool { return n <= common })
 	if limit := c.dst.o.MaxVersions; limit > 0 && len(missing) > limit {
@@ -256,7 +256,7 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	}
 	m, err := c.dst.manifests.fetchState(ctx, c.numberedTag(there[0]), c.workspace)
 	if err == nil && isSealed(m) && m.Origin.Repository == c.dst.repo.Name() {
-		err = &RemediedError{Remedy{Kind: RemedyReseal}, fmt.Errorf("its versions were sealed for it: %w", ErrReplica)}
+		err = &RemediedError{Remedy{Kind: RemedyReseal}, fmt.Errorf("its versions were encrypted for it: %w", ErrReplica)}
 	}
 	return err
 }
@@ -315,7 +315,7 @@ func (c copier) copyVersion(ctx context.Context, n int64) error {
 // resealVersion seals the content of a version for dst.
 func (c copier) resealVersion(ctx context.Context, n int64) error {
 	if c.dst.o.Sealer == nil {
-		return errors.New("sealing anew needs a key")
+		return errors.New("encrypting again requires a key")
 	}
 	m, err := c.src.manifests.fetchState(ctx, c.numberedTag(n), c.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -361,7 +361,7 @@ func (c copier) checkMark(ctx context.Context, tags []string) (format.ReplicaMar
 		case err != nil:
 			return mark, err
 		case mark.Promoted:
-			return mark, c.adoptError(fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica))
+			return mark, c.adoptError(fmt.Errorf("it was taken over and is no longer a copy: %w", ErrReplica))
 		case mark.Source != c.src.repo.String():
 			return mark, c.elsewhereError(mark)
 		}
@@ -418,7 +418,7 @@ func (r *manifests) promote(ctx context.Context) error {
 	mark.Promoted = true
 	mark.Updated = r.o.Now().UTC()
 	if err := r.putReplicaMark(ctx, *mark); err != nil {
-		return fmt.Errorf("making %s a repository of its own: %w", r.repo, err)
+		return fmt.Errorf("making %s an independent repository: %w", r.repo, err)
 	}
 	return nil
 }
@@ -444,7 +444,7 @@ func (l *Lock) Rekey(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := rekeyVersion(ctx, l, n); err != nil {
-		return fmt.Errorf("sealing version %d of workspace %q in %s with other keys: %w", n, l.x.names.workspace, l.s.repo, err)
+		return fmt.Errorf("encrypting version %d of workspace %q in %s with other keys: %w", n, l.x.names.workspace, l.s.repo, err)
 	}
 	return nil
 }
@@ -468,7 +468,7 @@ func rekeyVersion(ctx context.Context, l *Lock, n int64) error {
 	case !isSealed(m):
 		return nil
 	case m.Origin.Repository != l.s.repo.Name():
-		return fmt.Errorf("it was sealed for %s: %w", m.Origin.Repository, ErrReplica)
+		return fmt.Errorf("it was encrypted for %s: %w", m.Origin.Repository, ErrReplica)
 	}
 	old := m.Manifest
 	blob, _, err := l.s.vault.storeState(ctx, state, &m)

@@ -184,7 +184,7 @@ const maxNumber = 1_000_000_000_000 - 2*protocol.Jump
 func (x *session) checkNumbers(tags []string) error {
 	for _, tag := range tags {
 		if t, ok := format.ParseStateTag(tag); ok && t.Fragment == x.names.fragment && t.N >= maxNumber {
-			return fmt.Errorf("tag %s of %s has a number that okara did not write, and that leaves no room for the next: %w\nhint: find out who wrote it, and remove the tag", tag, x.s.repo, oci.ErrCorrupt)
+			return fmt.Errorf("tag %s of %s has a number that okara did not write and that leaves no room for the next: %w\nhint: find out who wrote it, and remove the tag", tag, x.s.repo, oci.ErrCorrupt)
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 		head.Lineage, head.Serial, _ = Meta(state)
 	}
 	if head.Lineage != "" && head.Lineage != lineage {
-		return head, false, fmt.Errorf("lineage %q is not %q of the current state, it belongs to another configuration: %w", lineage, head.Lineage, ErrStale)
+		return head, false, fmt.Errorf("lineage %q does not match %q of the current state, it belongs to another configuration: %w", lineage, head.Lineage, ErrStale)
 	}
 	if serial <= head.Serial {
 		return head, false, fmt.Errorf("serial %d does not follow the current %d: %w", serial, head.Serial, ErrStale)

@@ -129,7 +129,7 @@ func TestRegistryRolledBack(t *testing.T) {
 	registry.stop()
 	startRegistry(t, host, backup)
 	_, err := l.Put(t.Context(), testState(3, 100))
-	if !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "lacks the lock and version 2, which it had: it was rolled back") ||
+	if !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "no longer has the lock and version 2: it was rolled back") ||
 		!strings.Contains(err.Error(), "your state was saved as version 3") || strings.Contains(err.Error(), "taken over") {
 		t.Errorf("after the rollback: %v", err)
 	}

@@ -256,8 +256,8 @@ const settleTime = 2 * time.Second
 // assumed to show their own writes; each lock checks that.
 func HostVerdict(host string) format.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
-		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
-		{"*.docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
+		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and limits pulls"},
+		{"*.docker.io", LockingRefused, "Docker Hub serves tag lists from caches and limits pulls"},
 		{"mirror.gcr.io", LockingRefused, "it is a mirror"},
 		{"*.azurecr.io", LockingRefused, "a registry of this service may be replicated to other regions, whose lists lag behind"},
 		{"quay.io", LockingSettle, ""},
@@ -281,7 +281,7 @@ func HostVerdict(host string) format.Verdict {
 func (s *Store) Check(ctx context.Context, workspace, id string) error {
 	l, err := s.List(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, err)
+		return fmt.Errorf("reading the lock of workspace %q in %s: %w", workspace, s.repo, err)
 	}
 	return l.Check(ctx, workspace, id)
 }
@@ -331,7 +331,7 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	}
 	list, err := l.s.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.names.workspace, l.s.repo, err)
+		return nil, fmt.Errorf("reading the lock of workspace %q in %s: %w", l.x.names.workspace, l.s.repo, err)
 	}
 	if !l.hold.Lost && l.hold.Stands(protocol.NewSnapshot(list.tags, l.x.names.fragment)) {
 		return list, nil

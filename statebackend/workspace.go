@@ -108,7 +108,7 @@ func (l *Listing) newestVersion(ctx context.Context, workspace string) (*Version
 			return nil, fmt.Errorf("the state of workspace %q in %s: %w", workspace, l.s.repo, err)
 		}
 		if head.Workspace == "" && head.Digest != "" { // reporting it as absent would let it be created again
-			return nil, fmt.Errorf("the state of workspace %q in %s: %s is no version of a state: %w", workspace, l.s.repo, t, oci.ErrCorrupt)
+			return nil, fmt.Errorf("the state of workspace %q in %s: %s is not a version of a state: %w", workspace, l.s.repo, t, oci.ErrCorrupt)
 		}
 		if head.Workspace == workspace {
 			return &head.Version, nil
@@ -238,7 +238,7 @@ const maxBadRecords = 100
 
 // errNoRecord says that a tag does not hold a record, as opposed to a record that the
 // registry did not send completely.
-var errNoRecord = errors.New("no workspace record")
+var errNoRecord = errors.New("not a workspace record")
 
 // newestRecord reads the first of these tags that holds a record; nil if none does. It
 // skips what okara did not write, and a tag that is listed but not found if a second
@@ -266,7 +266,7 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 		relisted = true
 	}
 	if len(tags) > maxBadRecords {
-		return nil, fmt.Errorf("%d tags like %s hold no record: %w", maxBadRecords, tags[0], oci.ErrCorrupt)
+		return nil, fmt.Errorf("%d tags like %s contain no record: %w", maxBadRecords, tags[0], oci.ErrCorrupt)
 	}
 	return nil, nil
 }

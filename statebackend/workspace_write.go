@@ -98,7 +98,7 @@ func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) err
 	}
 	maps.DeleteFunc(found, func(_ string, w *Workspace) bool { return !w.Exists() })
 	if found[workspace] == nil && len(found) >= l.s.maxWorkspaces {
-		return fmt.Errorf("%s has %d workspaces, which is the limit: %w", l.s.repo, len(found), ErrRecord)
+		return fmt.Errorf("%s has %d workspaces, the limit: %w", l.s.repo, len(found), ErrRecord)
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (o Owned) Check(ctx context.Context, workspace, id string) error {
 	}
 	l, err := o.s.List(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the owner of workspace %q in %s: %w", workspace, o.s.repo, err)
+		return fmt.Errorf("reading the owner of workspace %q in %s: %w", workspace, o.s.repo, err)
 	}
 	if err := l.Owned(ctx, workspace, o.owner); err != nil {
 		return err

@@ -24,10 +24,10 @@ type announced struct {
 
 func newDeprecate(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionDeprecate, evidence.ActionUndeprecate, "Warn the users of a version",
-		`Warn the users of a version, or with @* of all there are now. The version stays
-listed and installable. tofu and terraform show the message for providers; their
-module protocol has no place for one, so for modules okara show and okara list do.
---undo takes the warning back.`)
+		`Warn the users of a version, or of all current versions with @*. The version stays
+listed and installable. tofu and terraform show the message for providers; their module
+protocol has no field for it, so for modules okara show and okara list do. --undo
+removes the warning.`)
 }
 
 func newYank(reg *cli.Registries) *cobra.Command {
@@ -56,16 +56,16 @@ func newAnnounce(reg *cli.Registries, action, opposite, short, long string) *cob
 		Short: short,
 		Long: long + `
 
-The change is recorded as an entry of its own under a new tag; nothing moves and
-nothing is deleted. With --server it goes through a front-end (okara serve), which
-needs a token there as okara publish does.
+The change is recorded as a separate entry under a new tag; nothing is moved or deleted.
+With --server it goes through a front-end (okara serve), which requires a token, as for
+okara publish.
 
-Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
+Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action) + "\n  okara " + action + " net/vpc/aws@1.4.0 --undo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.undo && (f.an.Replacement != "" || f.an.DeleteTag) {
-				return cli.UsageError("--undo takes it back; --replacement and --delete-tag are for okara %s alone", action)
+				return cli.UsageError("--replacement and --delete-tag cannot be used with okara %s --undo", action)
 			}
 			if f.undo {
 				f.an.Action = opposite
@@ -80,9 +80,9 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 func (f *announceFlags) addTo(cmd *cobra.Command, action string) {
 	fl := cmd.Flags()
 	f.server.Add(fl)
-	fl.BoolVar(&f.undo, "undo", false, "take it back")
-	fl.StringVarP(&f.an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
-	fl.StringVar(&f.an.Actor, "actor", "", "`WHO` makes the change, for the record")
+	fl.BoolVar(&f.undo, "undo", false, "undo the change")
+	fl.StringVarP(&f.an.Message, "message", "m", "", "`TEXT` shown to users, up to 300 bytes")
+	fl.StringVar(&f.an.Actor, "actor", "", "record `WHO` as the author of the change")
 	fl.StringVar(&f.an.Replacement, "replacement", "", "`VERSION` or address to use instead")
 	if action == evidence.ActionYank {
 		cli.AddYes(fl, &f.yes)
@@ -142,7 +142,7 @@ func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, i
 		case err != nil:
 			return "", err
 		case an.Version == evidence.AllVersions, an.Actor != "", an.DeleteTag:
-			return "", cli.UsageError("through --server it is one version, the actor is who the token is for, and tags stay")
+			return "", cli.UsageError("--server changes one version at a time, and cannot be used with --actor or --delete-tag")
 		}
 		tag, err := front.Announce(ctx, path, an)
 		return tag, cli.ServerHint(err)

@@ -30,12 +30,12 @@ func newAttach(reg *cli.Registries) *cobra.Command {
 		SuggestFor: []string{"attach"},
 		Short:      "Attach an SBOM or a provenance statement to a version",
 		Long: `Attach an SBOM or a provenance statement to a version of a module or provider, as a
-referrer of its manifest. FILE is SPDX, CycloneDX or an in-toto statement, in JSON.
-The version itself does not change. Scan reports are made by okara admin scan.
+referrer of its manifest. FILE is SPDX, CycloneDX or an in-toto statement, in JSON. The
+version itself does not change. Use okara admin scan to create scan reports.
 
 Prints the digest of the attached manifest.
 
-Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
+Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara publish attachment net/vpc/aws@1.4.0 sbom.spdx.json`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ func readAttachment(file string) (document []byte, mediaType string, err error) 
 		return nil, "", cli.UsageError("%w", err)
 	}
 	if info.Size() > maxAttachment {
-		return nil, "", fmt.Errorf("%s has %d bytes, at most %d: %w", file, info.Size(), maxAttachment, oci.ErrTooLarge)
+		return nil, "", fmt.Errorf("%s is %d bytes, the limit is %d: %w", file, info.Size(), maxAttachment, oci.ErrTooLarge)
 	}
 	if document, err = os.ReadFile(file); err != nil {
 		return nil, "", err

@@ -36,15 +36,15 @@ func newAudit(reg *cli.Registries) *cobra.Command {
 		Use:   "audit",
 		Short: "Show who changed what through the servers of a registry",
 		Long: `Show who changed what through the servers (okara serve) of a registry in the last 90
-days, the newest first. Each server writes its changes into the queue repository once
-a minute, sealed with the state keys where it has any.
+days, newest first. Each server writes its changes to the queue repository once a
+minute, encrypted with the state keys if it has any.
 
-They are read from the registry, with the keys of OKARA_STATE_KEYS. With --server a
-server is asked instead, which needs a token with admin:*:**; it also knows its
-last 5,000 --decisions about requests.
+They are read from the registry, with the keys in OKARA_STATE_KEYS. With --server, they
+are read from a server, which requires a token with admin:*:**; it also has its last
+5,000 --decisions about requests.
 
-A time is written as 2026-11-22T12:00:00Z or as a day, which --until includes.
-The complete record is the file that audit_log names at each server.
+A time is 2026-11-22T12:00:00Z, for example, or a day, which --until includes. The
+complete record is in the audit_log file of each server.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
 		Example: `  okara admin audit --registry registry.example.com/acme --since 2026-11-01
@@ -80,7 +80,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 	for name, usage := range auditFilters() {
 		fl.String(name, "", usage)
 	}
-	fl.BoolVar(&decisions, "decisions", false, "decisions about requests instead of changes; for --server")
+	fl.BoolVar(&decisions, "decisions", false, "show decisions about requests instead of changes (with --server)")
 	fl.BoolVar(&asCSV, "csv", false, "print all records as comma-separated values")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{access.Done, access.Refused, access.Failed}, cobra.ShellCompDirectiveNoFileComp)) // as below
 	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp))                       // fails only for an unknown flag
@@ -92,7 +92,7 @@ func auditFilters() map[string]string {
 	return map[string]string{
 		"actor": "only records of actors with `TEXT` in name, issuer, mode or address", "action": "only records with this `ACTION`, such as publish",
 		"kind": "only records of this `KIND`, such as module", "address": "only records of addresses that contain `TEXT`",
-		"decision": "only records with this `DECISION`: allowed or denied", "outcome": "only records with this `OUTCOME`: done, refused or failed", "since": "only records from this `TIME` on", "until": "only records before this `TIME`",
+		"decision": "only records with this `DECISION`: allowed or denied", "outcome": "only records with this `OUTCOME`: done, refused or failed", "since": "only records since `TIME`", "until": "only records before this `TIME`",
 	}
 }
 
@@ -116,7 +116,7 @@ func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, want
 		a, err := auditOfServer(ctx, front, q)
 		return a, listHint(err)
 	case wanted.Decisions:
-		return nil, cli.WithHint(cli.UsageError("the registry has no decisions: a server keeps them in memory, and in the file of audit_log"), "name the server with --server URL")
+		return nil, cli.WithHint(cli.UsageError("decisions are not in the registry: a server keeps them in memory and in its audit_log file"), "specify the server with --server URL")
 	}
 	client, layout, err := reg.Client()
 	if err != nil {
@@ -199,7 +199,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	}{from, []*auditlog.Entry{}}
 	err := from.each(func(e *auditlog.Entry) error {
 		if len(doc.Records) == maxAudited {
-			return cli.WithHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
+			return cli.WithHint(fmt.Errorf("more than %d records found", maxAudited), "narrow the range with --since and --until, or use --csv")
 		}
 		doc.Records = append(doc.Records, e)
 		return nil
@@ -207,7 +207,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"TIME", "WHO", "DID", "TO WHAT", "RESULT"}}
+	rows := [][]string{{"TIME", "WHO", "ACTION", "OBJECT", "RESULT"}}
 	for _, e := range doc.Records {
 		rows = append(rows, auditRow(e))
 	}
@@ -239,6 +239,6 @@ func noteAudit(a *cli.App, from *audited) {
 		a.Note("not protected: without state keys, any account with write access to the queue repository can write any record")
 	}
 	if from.Unreadable > 0 {
-		a.Note("not complete: %s of the audit log cannot be read with the keys of OKARA_STATE_KEYS", cli.Plural(from.Unreadable, "part"))
+		a.Note("incomplete: %s of the audit log cannot be read with the keys in OKARA_STATE_KEYS", cli.Plural(from.Unreadable, "part"))
 	}
 }

@@ -49,7 +49,7 @@ func TestAudit(t *testing.T) {
 	if code, _, errOut := run(mine, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--server", url); code != cli.ExitOK {
 		t.Fatal(code, errOut)
 	}
-	const line = `^TIME +WHO +DID +TO WHAT +RESULT\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +done$`
+	const line = `^TIME +WHO +ACTION +OBJECT +RESULT\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +done$`
 	says := func(name string, env map[string]string, code int, out, errOut string, args ...string) {
 		t.Helper()
 		got, gotOut, gotErr := run(env, append([]string{"admin", "audit"}, args...)...)
@@ -69,8 +69,8 @@ func TestAudit(t *testing.T) {
 	}
 	registry := []string{"--registry", host + "/acme"}
 	says("from the registry", keys, cli.ExitOK, line, "^$", registry...)
-	says("without keys", nil, cli.ExitOK, `^TIME.*RESULT$`, "not protected.*\nnot complete: 1 part ", registry...)
-	says("decisions of the registry", keys, cli.ExitUsage, "^$", "the registry has no decisions.*\nhint: name the server", append(registry, "--decisions")...)
+	says("without keys", nil, cli.ExitOK, `^TIME.*RESULT$`, "not protected.*\nincomplete: 1 part ", registry...)
+	says("decisions of the registry", keys, cli.ExitUsage, "^$", "decisions are not in the registry.*\nhint: specify the server", append(registry, "--decisions")...)
 	code, out, errOut := run(keys, append([]string{"admin", "audit", "--json"}, registry...)...)
 	var doc struct {
 		Protected bool

@@ -25,7 +25,7 @@ type target struct{ host, repository, ref string }
 func parseTarget(s string) (target, error) {
 	rest := cli.TrimScheme(s)
 	if strings.Contains(rest, "://") {
-		return target{}, cli.UsageError("reference %q: write HOST[:PORT]/PATH without a scheme", s)
+		return target{}, cli.UsageError("invalid reference %q: expected HOST[:PORT]/PATH without a scheme", s)
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	path, digest, _ := strings.Cut(path, "@")
@@ -59,7 +59,7 @@ func parseHost(s string) (string, error) {
 		return "", err
 	}
 	if t.repository != "" || t.ref != "" {
-		return "", cli.WithHint(cli.UsageError("%q is not the name of a registry", s), "write HOST[:PORT] without a path")
+		return "", cli.WithHint(cli.UsageError("%q is not the name of a registry", s), "use HOST[:PORT] without a path")
 	}
 	return t.host, nil
 }

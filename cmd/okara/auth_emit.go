@@ -18,9 +18,9 @@ func newAuthEmit(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "emit REFERENCE",
 		Short: "Print the oci_credentials block that gives OpenTofu the same credentials",
-		Long: `Print the block for OpenTofu's CLI configuration that makes it use the
-credentials which okara has chosen. A credential helper is named in the block;
-any other secret is printed as it is, so keep the output out of logs.`,
+		Long: `Print the block for OpenTofu's CLI configuration that selects the credentials used by
+okara. A credential helper is only named in the block; any other secret is printed in
+plain text, so keep the output out of logs.`,
 		Example: `  okara auth emit ghcr.io/acme >> ~/.tofurc`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,10 +72,10 @@ func newOCIBlock(t target, helper string, c oci.Credential) (ociBlock, error) {
 	case c.RegistryToken != "":
 		return ociBlock{Label: t.String(), AccessToken: c.RegistryToken, RefreshToken: c.IdentityToken}, nil
 	case c.IdentityToken != "":
-		return ociBlock{}, cli.WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
-			"OpenTofu can read it from a credential helper: keep it in one, and name that in docker_credentials_helper")
+		return ociBlock{}, cli.WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials does not accept alone", t),
+			"store it in a credential helper, and set docker_credentials_helper to the name of the helper")
 	case c.Username != "" && c.Password == "":
-		return ociBlock{}, fmt.Errorf("the credential for %s has an empty password, which oci_credentials cannot hold", t)
+		return ociBlock{}, fmt.Errorf("the credential for %s has an empty password, which oci_credentials does not accept", t)
 	case c.Password != "":
 		return ociBlock{Label: t.String(), Username: c.Username, Password: c.Password}, nil
 	}

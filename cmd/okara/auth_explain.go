@@ -54,7 +54,7 @@ exit code.`,
 			return reg.PrintResult(e, e.text())
 		},
 	}
-	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask the registry")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact the registry")
 	return cmd
 }
 

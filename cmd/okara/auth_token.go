@@ -14,10 +14,10 @@ func newAuthToken(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token HOST",
 		Short: "Print a registry credential as one token for TF_TOKEN_... variables",
-		Long: `Print the credential for a registry in the one-word form that a front-end in
-pass-through mode hands on to that registry: basic.<base64url of USER:PASSWORD>,
-identity.<base64url of an identity token>, or a registry token as it is. The
-output is a secret.`,
+		Long: `Print the credential for a registry in the single-token form that a front-end in
+pass-through mode forwards to that registry: basic.<base64url of USER:PASSWORD>,
+identity.<base64url of an identity token>, or a registry token unchanged. The output is
+a secret.`,
 		Example: `  export TF_TOKEN_okara_example_com="$(okara auth token ghcr.io)"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

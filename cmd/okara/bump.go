@@ -77,7 +77,7 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	}
 	for _, m := range all {
 		if m.isUnannounced() {
-			reg.Note("warning: %s %s breaks callers of %s, and is not a major version", m.Address, m.To, m.From)
+			reg.Note("warning: %s %s breaks callers of %s but is not a major version", m.Address, m.To, m.From)
 		}
 	}
 	var changed []moduleFolder
@@ -217,8 +217,8 @@ func (c changedModules) readCommits(ctx context.Context, m *changedModule, since
 	m.part = c.part
 	if since == "" {
 		if c.part == bumpCommits {
-			return cli.WithHint(cli.UsageError("%s does not name the commit it was built from, so the commits since then are unknown", m.From),
-				"name the commit with --since, or give --bump major, minor or patch")
+			return cli.WithHint(cli.UsageError("%s does not record its commit, so the commits since then are unknown", m.From),
+				"specify the commit with --since, or use --bump major, minor or patch")
 		}
 		return nil
 	}
@@ -245,9 +245,9 @@ func (c changedModules) readCommits(ctx context.Context, m *changedModule, since
 func commitsHint(err error, since string) error {
 	switch {
 	case errors.Is(err, checkout.ErrNoCommit):
-		return cli.WithHint(cli.UsageError("%w", err), "fetch the whole history, with fetch-depth: 0 on GitHub or GIT_DEPTH: 0 on GitLab, or give --bump major, minor or patch")
+		return cli.WithHint(cli.UsageError("%w", err), "fetch the full history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab), or use --bump major, minor or patch")
 	case errors.Is(err, checkout.ErrManyCommits):
-		return cli.WithHint(cli.UsageError("%w since %s, so that not all messages were read", err, text.Excerpt(since)), "give --bump major, minor or patch")
+		return cli.WithHint(cli.UsageError("%w since %s, so not all messages were read", err, text.Excerpt(since)), "use --bump major, minor or patch")
 	}
 	return err
 }
@@ -326,7 +326,7 @@ func changedMarkdown(all []changedModule) string {
 		c.addLine("\nUnchanged: %d.", rest)
 	}
 	if c.left > 0 {
-		fmt.Fprintf(&c.text, "\nLeft out, for want of room: %d lines.\n", c.left)
+		fmt.Fprintf(&c.text, "\nLines omitted: %d.\n", c.left)
 	}
 	return c.text.String()
 }
@@ -338,7 +338,7 @@ func (c *comment) addChanges(m changedModule) {
 	}
 	c.addLine("\n**%s %s**\n", m.Address, m.To)
 	if m.isUnannounced() {
-		c.addLine("⚠ breaks callers, and %s is not a major version.\n", m.To)
+		c.addLine("⚠ Breaks callers, but %s is not a major version.\n", m.To)
 	}
 	for _, d := range m.Differences {
 		line := fmt.Sprintf("- %s %s %s", d.Change, d.What, markdownCode(d.Name))
@@ -379,7 +379,7 @@ func bumpArgs(cmd *cobra.Command, args []string) error {
 	}
 	if len(args) != 2 {
 		return cli.WithHint(cli.UsageError("--bump takes the place of the version, and %d arguments are given beside it", len(args)),
-			"write %s DIR NAMESPACE/NAME/SYSTEM --bump minor", cmd.CommandPath())
+			"use %s DIR NAMESPACE/NAME/SYSTEM --bump minor", cmd.CommandPath())
 	}
 	return nil
 }
@@ -394,7 +394,7 @@ func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string
 	case b.part == "":
 		m.Version, err = publishVersion(ctx, reg.App, args[2], args[0])
 	case !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch}, b.part):
-		err = cli.UsageError("--bump %s is not major, minor or patch", b.part)
+		err = cli.UsageError("invalid --bump %s: must be major, minor or patch", b.part)
 	}
 	return m, err
 }
@@ -451,9 +451,9 @@ func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, er
 	tags, err := checkout.Versions(ctx, dir, a.Getenv)
 	switch _, none := errors.AsType[*checkout.NoVersionError](err); {
 	case none:
-		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, for example v1.2.3 or modules/vpc/v1.2.3, or specify the version")
 	case err != nil:
-		err = cli.WithHint(err, "the version comes from a git tag: run this in a checkout, or give the version")
+		err = cli.WithHint(err, "run this in a git checkout with a version tag, or specify the version")
 	}
 	return tags, err
 }
@@ -473,7 +473,7 @@ func publishVersion(ctx context.Context, a *cli.App, s, dir string) (addr.Versio
 	}
 	v, ok := tags.For(dir)
 	if !ok {
-		return addr.Version{}, cli.UsageError("the git tags at HEAD name other directories than %s", dir)
+		return addr.Version{}, cli.UsageError("no git tag at HEAD is for directory %s", dir)
 	}
 	return v, nil
 }

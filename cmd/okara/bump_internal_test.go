@@ -18,7 +18,7 @@ func TestChangedMarkdown(t *testing.T) {
 		m.Changes = append(m.Changes, strings.Repeat("x", 200))
 	}
 	got := changedMarkdown([]changedModule{m, m})
-	if len(got) > 65536 || !strings.Contains(got, "Left out, for want of room: ") {
+	if len(got) > 65536 || !strings.Contains(got, "Lines omitted: ") {
 		t.Errorf("%d bytes, which end in %q", len(got), got[len(got)-100:])
 	}
 }

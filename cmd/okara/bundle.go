@@ -24,14 +24,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-const bundleLong = `Carry modules, providers and their signatures over an air gap in one file.
+const bundleLong = `Transfer modules, providers and their signatures across an air gap in one file.
 
-A bundle is a tar of an OCI image layout, which any OCI tool can read. The same
-content gives the same file. Creating and loading can be interrupted at any
-time; the next run continues where the last one stopped.`
+A bundle is a tar of an OCI image layout, which any OCI tool can read. The same content
+produces the same file. Creating and loading can be interrupted at any time; the next
+run continues where the last one stopped.`
 
 func newBundle(reg *cli.Registries) *cobra.Command {
-	cmd := cli.Parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
+	cmd := cli.Parent("bundle", "artifacts", "Transfer artifacts to a registry without a network")
 	cmd.Long = bundleLong
 	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.App), newBundleVerify(reg.App), newBundleLoad(reg))
 	return cmd
@@ -42,15 +42,15 @@ func newBundleCreate(reg *cli.Registries) *cobra.Command {
 	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "create FILE ADDRESS[@CONSTRAINT]...",
-		Short: "Write a bundle",
+		Short: "Create a bundle",
 		Long: `Write a bundle of modules (net/vpc/aws), own providers (acme/dns) and mirrored
 providers (registry.opentofu.org/hashicorp/time). Without a constraint all
 versions are taken. --sign-key writes the signature FILE.sig over the index of
 the bundle, which holds the digests of its content.
 
-` + policyHelp + ` No bundle is written then.
+` + policyHelp + ` In that case no bundle is written.
 
-Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such version.`,
+Exit codes: 0 written, 1 a version was refused, 2 usage, 3 version not found.`,
 		Example: `  okara bundle create week.tar net/vpc/aws 'registry.opentofu.org/hashicorp/time@~> 0.14'
   okara bundle create next.tar net/vpc/aws --since week.tar`,
 		Args: cobra.MinimumNArgs(2),
@@ -69,7 +69,7 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&since, "since", "", "leave out what this earlier bundle `FILE` has")
+	f.StringVar(&since, "since", "", "omit the content of this earlier bundle `FILE`")
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs the bundle")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	policy.addTo(cmd)
@@ -113,7 +113,7 @@ func bundleCreate(ctx context.Context, reg *cli.Registries, file string, address
 		return err
 	}
 	if report.Resumed > 0 {
-		reg.Note("continued an earlier run: %d blobs were there", report.Resumed)
+		reg.Note("resumed an earlier run: %d blobs already written", report.Resumed)
 	}
 	return reg.PrintResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, text.Size(report.Bytes)))
 }
@@ -162,7 +162,7 @@ func checkBundle(a *cli.App, b *bundle.File, keys []signing.PublicKey) (bundleSi
 	case err != nil:
 		return bundleSignature{}, err
 	case len(keys) == 0 && file != "":
-		a.Note("warning: the signature %s was not checked: --key names the keys to trust", file)
+		a.Note("warning: signature %s was not verified: specify the trusted keys with --key", file)
 		return bundleSignature{File: file}, nil
 	case len(keys) == 0:
 		return bundleSignature{}, nil
@@ -211,11 +211,10 @@ func newBundleVerify(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check a bundle without a registry",
-		Long: `Check that every blob of a bundle has the content its name says, and that
-everything its tags need is in it or in the bundle it builds on. With --key, the
-signature FILE.sig must be there and made by one of the keys; without it, an
-existing signature is not checked, and okara says so. The signatures of the
-versions are checked by okara bundle load.
+		Long: `Check that every blob of a bundle matches its digest, and that everything its tags refer
+to is in it or in the bundle it builds on. With --key, the signature FILE.sig must exist
+and be made by one of the keys; without it, an existing signature is not verified, and a
+warning is printed. The signatures of the versions are verified by okara bundle load.
 
 Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 		Example: "  okara bundle verify week.tar --key release.pub.asc",
@@ -248,24 +247,25 @@ func newBundleLoad(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Push a bundle to the registry",
-		Long: `Push what the registry does not have yet, version tags last. A version that
-exists with other content, or whose number was withdrawn, is left as it is and
-reported with exit code 4. With --key, nothing is pushed unless one of the keys made the signature FILE.sig.
+		Long: `Push what the registry does not have yet, version tags last. A version that exists with
+different content, or whose number was withdrawn, stays unchanged and is reported with
+exit code 4. With --key, nothing is pushed unless FILE.sig is a signature by one of the
+keys.
 
-Only modules and providers below the prefix are written, with their signatures,
-status and reports. Without --key a bundle changes only the versions that it
-adds, and withdraws numbers that were never used: a yank, a deprecation or a scan
-report of a version that the registry has already is refused, unless --force is given.
+Only modules and providers under the prefix are written, with their signatures, status
+and reports. Without --key a bundle changes only the versions that it adds, and can
+withdraw numbers that were never used: a yank, a deprecation or a scan report of a
+version that the registry already has is refused, unless --force is given.
 
---images loads container images too, as make image packs those of okara: they go
-to images/NAME below the prefix, under tags that are not in use. No policy
-applies to them.
+--images loads container images too, such as those of okara built by make image: they go
+to images/NAME under the prefix, under tags that are not in use. No policy applies to
+them.
 
-` + policyHelp + ` It gets no tag then, and the others
+` + policyHelp + ` It is not tagged, and the others
 are loaded.
 
-Exit codes: 0 loaded, 1 something is refused, 2 usage, 4 a number is taken: it names
-other content, or was withdrawn, 5 denied.`,
+Exit codes: 0 loaded, 1 something was refused, 2 usage, 4 a version exists with
+different content, or was withdrawn, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -273,8 +273,8 @@ other content, or was withdrawn, 5 denied.`,
 		},
 	}
 	bundleKeys(cmd, &keys)
-	cmd.Flags().BoolVar(&status, "force", false, "load status and reports of versions that the registry has already, also without --key")
-	cmd.Flags().BoolVar(&images, "images", false, "load container images too")
+	cmd.Flags().BoolVar(&status, "force", false, "also load status and reports of existing versions without --key")
+	cmd.Flags().BoolVar(&images, "images", false, "also load container images")
 	policy.addTo(cmd)
 	return cmd
 }
@@ -296,7 +296,7 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 	defer b.Close()
 	report, err := bundle.Load(ctx, d, b, o)
 	if errors.Is(err, bundle.ErrImage) {
-		return cli.WithHint(err, "--images takes container images too")
+		return cli.WithHint(err, "use --images to load container images too")
 	}
 	if err != nil {
 		return err
@@ -310,12 +310,12 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 		return err
 	}
 	if n := len(report.Refused); n > 0 {
-		return fmt.Errorf("%d entries are refused: %w\n%s", n, trust.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
+		return fmt.Errorf("%d entries were refused: %w\n%s", n, trust.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
 	}
 	if len(report.Conflict) == 0 {
 		return nil
 	}
-	err = fmt.Errorf("%d versions are not loaded: %w", len(report.Conflict), oci.ErrExists)
+	err = fmt.Errorf("%d versions were not loaded: %w", len(report.Conflict), oci.ErrExists)
 	return cli.WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
-		"a published version never changes, and a number is not used twice: publish what the bundle has under another version")
+		"published versions never change, and numbers are not reused: publish the content of the bundle as another version")
 }

@@ -72,9 +72,9 @@ func newCLIConfig(reg *cli.Registries) *cobra.Command {
 	fl.StringVar(&c.hostname, "hostname", "", "`HOST` that source addresses name, where it is not the URL's")
 	fl.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token for the server, - for standard input")
 	fl.StringArrayVar(&c.origins, "origin", nil, "`HOST` whose mirrored providers are installed with their author's signature (repeatable)")
-	fl.StringVar(&c.ociMirror, "oci-mirror", "", "`HOST[/PREFIX]` of the registry, to let OpenTofu fetch providers straight from it")
-	fl.BoolVar(&c.noMirror, "no-mirror", false, "leave out the network mirror")
-	fl.BoolVar(&c.noDirect, "no-direct", false, "take providers of other hosts from this server alone, as on machines without internet access")
+	fl.StringVar(&c.ociMirror, "oci-mirror", "", "`HOST[/PREFIX]` of the registry, to let OpenTofu fetch providers directly from it")
+	fl.BoolVar(&c.noMirror, "no-mirror", false, "omit the network mirror")
+	fl.BoolVar(&c.noDirect, "no-direct", false, "install providers of other hosts only from this server, for machines without internet access")
 	fl.StringVar(&c.write, "write", "", "write to `FILE`, readable by the owner only, instead of printing; its other blocks are kept")
 	cli.AddYes(fl, &c.yes)
 	return cmd
@@ -169,7 +169,7 @@ func parseServer(s string) (*url.URL, error) {
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
 	if strings.Trim(u.Host+u.Path, plainURL) != "" {
-		return nil, cli.UsageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
+		return nil, cli.UsageError("invalid server URL %q: only letters, digits and ./:-_~[] are allowed", s)
 	}
 	return u, nil
 }
@@ -181,7 +181,7 @@ func checkHostname(host string) error {
 	}
 	if !strings.Contains(host, ".") {
 		return cli.WithHint(cli.UsageError("%s: tofu and terraform refuse modules from a host name without a dot", host),
-			"give --hostname a name with a dot, or use 127.0.0.1 instead of localhost")
+			"set --hostname to a name with a dot, or use 127.0.0.1 instead of localhost")
 	}
 	return nil
 }
@@ -206,8 +206,8 @@ func (c cliConfig) render(token string) (string, error) {
 	}
 	credentials(c.hostname)
 	if token == "" && netaddr.IsLoopback(c.server.Hostname()) {
-		fmt.Fprintf(&b, "\n# A server on this machine takes any token, unless it has rules of access. The tools\n"+
-			"# want one before they ask for workspaces.\ncredentials %q {\n  token = %q\n}\n", c.hostname, anyToken)
+		fmt.Fprintf(&b, "\n# A server on this machine accepts any token, unless it has access rules. The tools\n"+
+			"# require one before they list workspaces.\ncredentials %q {\n  token = %q\n}\n", c.hostname, anyToken)
 	}
 	if c.mirrors() && c.hostname != c.server.Host { // for the mirror the name in its URL counts
 		credentials(c.server.Host)
@@ -220,7 +220,7 @@ func (c cliConfig) render(token string) (string, error) {
 		modules := modulesOf(p.Hostname)
 		if token != "" && modules != "" {
 			return "", cli.WithHint(cli.UsageError("--origin %s: the tools would send the token to %s too, with requests for modules", p.Hostname, p.Hostname),
-				"leave out --origin: the network mirror then serves these providers")
+				"remove --origin: the network mirror then serves these providers")
 		}
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n%s    \"providers.v1\" = %q\n  }\n}\n",
 			p.Hostname, modules, c.server.String()+"/origin/"+p.Hostname+"/v1/providers/")

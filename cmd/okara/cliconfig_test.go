@@ -41,8 +41,8 @@ host "127.0.0.1:8080" {
   }
 }
 
-# A server on this machine takes any token, unless it has rules of access. The tools
-# want one before they ask for workspaces.
+# A server on this machine accepts any token, unless it has access rules. The tools
+# require one before they list workspaces.
 credentials "127.0.0.1:8080" {
   token = "anonymous"
 }

@@ -21,15 +21,15 @@ func newConvert(reg *cli.Registries) *cobra.Command {
 		Use:        "package REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
 		SuggestFor: []string{"convert"},
 		Short:      "Publish a module package of another tool with all of okara's layers",
-		Long: `Publish a module package that another tool made, such as oras push, with all
-layers: OpenTofu needs the zip only, Flux needs a tar.gz, and okara's front-end and
-okara show read a description. The package stays as it is; its files become a
-version of their own.
+		Long: `Publish a module package created by another tool, such as oras push, with all layers:
+OpenTofu needs the zip only, Flux needs a tar.gz, and okara's front-end and okara show
+read a description. The package does not change; its files are published as a separate
+version.
 
 Prints repository:tag@digest.
 
-Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
-4 the version exists with other content.`,
+Exit codes: 0 published or already there, 2 usage, 3 package not found, 4 the version
+exists with different content.`,
 		Example: `  okara publish package ghcr.io/acme/terraform-vpc:1.0.0 net/vpc/aws 1.0.0`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {

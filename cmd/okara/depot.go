@@ -19,12 +19,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-const depotLong = `Keep a registry filled from a depot file: which modules and providers it must
-hold, from which origins, in which versions.
+const depotLong = `Fill a registry from a depot file, which lists the modules and providers it must
+contain, with their origins and versions.
 
-A run publishes what is missing and removes what retention does not keep. What
-is published never changes: an origin that moved a tag is reported as drift. The
-same file can be run by okara serve --depot on an interval.`
+A run publishes what is missing and removes what retention does not keep. Published
+versions never change: a tag that an origin moved is reported as drift. The same file
+can be run by okara serve --depot on an interval.`
 
 // depotFlags are the flags common to the depot commands.
 type depotFlags struct {
@@ -35,7 +35,7 @@ type depotFlags struct {
 }
 
 func newDepot(up *upstreams) *cobra.Command {
-	cmd := cli.Parent("depot", "artifacts", "Keep a registry filled from a depot file")
+	cmd := cli.Parent("depot", "artifacts", "Fill a registry from a depot file")
 	cmd.Long = depotLong
 	cmd.AddCommand(newDepotValidate(up), newDepotPlan(up), newDepotApply(up), newDepotStatus(up), newDepotImport(up))
 	return cmd
@@ -43,9 +43,9 @@ func newDepot(up *upstreams) *cobra.Command {
 
 func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	addAllowInternal(cmd.Flags(), &up.allowed)
-	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON, if no argument names it")
-	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
-	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON, if not given as argument")
+	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE` or folder of lock files whose versions retention keeps (repeatable)")
+	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries processed at a time")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return cobra.NoArgs(cmd, args)
@@ -189,6 +189,6 @@ func stepCounter(a *cli.App, p *supply.Plan) func(supply.Result) {
 // noteLeftOut warns about what origins list and a plan does not take.
 func noteLeftOut(a *cli.App, p *supply.Plan) {
 	for _, d := range p.LeftOut {
-		a.Note("warning: %s: %s of the origin is left out: %s", d.Entry, d.Version, d.Reason)
+		a.Note("warning: %s: version %s of the origin is left out: %s", d.Entry, d.Version, d.Reason)
 	}
 }

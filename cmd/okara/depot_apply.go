@@ -76,9 +76,9 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		up.reg.Note("drift: %s", d)
 	}
 	noteLeftOut(up.reg.App, p)
-	up.reg.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
+	up.reg.Note("%d changed, %d drifted, %d failed, %d checked", count["changed"], len(drift), count["failed"], len(results))
 	if len(drift) > 0 {
-		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
+		return cli.PartlyError("versions: %d failed, %d drifted from what was published", count["failed"], len(drift))
 	}
 	return unfinishedError(failures, "versions failed")
 }

@@ -24,23 +24,23 @@ func newDepotImport(up *upstreams) *cobra.Command {
 	var registry, namespace, as string
 	cmd := &cobra.Command{
 		Use:   "import [FILE|DIR]...",
-		Short: "Write a depot file from lock files, OpenDepot resources or another registry",
-		Long: `Print a depot file made from what a team already uses:
-  lock files        .terraform.lock.hcl, or folders that hold some: the providers
+		Short: "Generate a depot file from lock files, OpenDepot resources or another registry",
+		Long: `Print a depot file generated from what a team already uses:
+  lock files        .terraform.lock.hcl, or folders with lock files: the providers
                     and versions in use
   YAML files        OpenDepot's Depot, Module and Provider resources
   --from-registry   the modules that another registry lists
 
 With --as kubernetes YAML files become resources of okara's operator instead: Depot,
-Module, Provider and AccessRule. What these cannot say is a comment with the reason. Where a
-cluster has both groups, a name without its group means okara's.`,
+Module, Provider and AccessRule. What they cannot express becomes a comment with the
+reason. In a cluster with both groups, a name without its group means okara's.`,
 		Example: `  okara depot import live/ > depot.hcl
   kubectl get depots.opendepot.defdev.io,modules.opendepot.defdev.io,providers.opendepot.defdev.io -o yaml | okara depot import - > depot.hcl
   kubectl get depots.opendepot.defdev.io,modules.opendepot.defdev.io,providers.opendepot.defdev.io,versions.opendepot.defdev.io,groupbindings.opendepot.defdev.io -A -o yaml | okara depot import --as kubernetes -
   okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && registry == "" {
-				return cli.UsageError("name lock files, folders or YAML files, or --from-registry HOST")
+				return cli.UsageError("specify lock files, folders or YAML files, or --from-registry HOST")
 			}
 			switch as {
 			case "depot":
@@ -53,15 +53,15 @@ cluster has both groups, a name without its group means okara's.`,
 	}
 	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
-	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
-	cmd.Flags().StringVar(&as, "as", "depot", "`FORM` of the output: depot, or kubernetes")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "import only this `NAMESPACE` of the registry")
+	cmd.Flags().StringVar(&as, "as", "depot", "output `FORM`: depot or kubernetes")
 	return cmd
 }
 
 // importKubernetes prints resources for the operator.
 func importKubernetes(a *cli.App, args []string, registry string) error {
 	if registry != "" {
-		return cli.UsageError("--as kubernetes reads OpenDepot's resources, not --from-registry")
+		return cli.UsageError("--as kubernetes cannot be used with --from-registry")
 	}
 	var manifests [][]byte
 	for _, arg := range args {
@@ -105,7 +105,7 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 	text := importer.Render(entries, interval)
 	if _, err := supply.ParseSet("the imported depot file", []byte(text)); err != nil {
 		up.reg.Note("%s", text)
-		return cli.WithHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
+		return cli.WithHint(fmt.Errorf("the generated file is invalid: %w", err), "save the file printed above, correct it and run `okara depot validate`")
 	}
 	return up.reg.PrintResult(entries, strings.TrimSuffix(text, "\n"))
 }
@@ -189,7 +189,7 @@ func readInput(a *cli.App, name string) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(a.In, maxInput+1))
 	if err == nil && len(b) > maxInput {
-		err = fmt.Errorf("standard input has more than %d bytes", maxInput)
+		err = fmt.Errorf("standard input exceeds %d bytes", maxInput)
 	}
 	return b, err
 }

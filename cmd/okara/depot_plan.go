@@ -20,17 +20,16 @@ func newDepotPlan(up *upstreams) *cobra.Command {
 		Short: "Show what a run would publish, approve, scan and prune, and why",
 		Long: `Show what a run would publish, approve, scan and prune, and why.
 
-It names every difference between the depot file and the registry: what is missing,
-platforms that a version lacks included, what differs, as "kept" what the registry
-has and the file does not ask for, and as "left out" what the origin lists and
-cannot be taken.`,
+It lists every difference between the depot file and the registry: what is missing,
+including platforms of a version, what differs, as "kept" what only the registry has,
+and as "left out" what the origin lists but cannot be used.`,
 		Example: `  okara depot plan -f depot.hcl
   okara depot plan --used-by live/ --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
 	}
 	f.addTo(up, cmd)
 	cmd.Flags().BoolVar(&f.repair, "repair", false, repairUsage)
-	cmd.Flags().BoolVar(&all, "all", false, "show what is present as well")
+	cmd.Flags().BoolVar(&all, "all", false, "also show what is present")
 	return cmd
 }
 

@@ -19,14 +19,14 @@ func newDepotStatus(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
 		Use:   "status [FILE]",
-		Short: "Show what earlier runs published, what waits, and what is blocked or drifted",
-		Long: `Show what earlier runs published, what waits, and what is blocked or drifted.
+		Short: "Show what earlier runs published, and what is waiting, blocked or drifted",
+		Long: `Show what earlier runs published, and what is waiting, blocked or drifted.
 
 A depot file has one common record in the registry. A Kubernetes operator keeps a
-record of its own for each module and provider; RECORD says which one a line is from.
+separate record for each module and provider; RECORD shows which one a line is from.
 
-Where there is a depot file, every difference between it and its record is named:
-entries and versions that only one of them has, and platforms that versions lack.`,
+With a depot file, every difference between it and its record is listed: entries and
+versions that only one of them has, and missing platforms.`,
 		Example: "  okara depot status --registry registry.example.com/platform --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.reg, f) },
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
 
-const doctorLong = `Test whether a registry can keep locks, and what it can delete, by writing and
+const doctorLong = `Test whether locks are safe in a registry, and what it can delete, by writing and
 removing a few hundred small tags in REPOSITORY.
 
-The litmus test: two connections each push a tag and then list the tags, at the
-same time, 200 times (1000 times with --thorough). A round in which neither sees
-the other's tag means that two runs could hold one lock. --peer runs the second
-connection against another host of the same registry.
+The litmus test: two connections each push a tag and then list the tags, at the same
+time, 200 times (1000 times with --thorough). If neither sees the other's tag in a
+round, two runs could hold one lock. --peer runs the second connection against another
+host of the same registry.
 
-One tag is pushed twice: where tags of a registry are immutable, reads list the
-versions, since the tag of the current state names the first one forever.
+One tag is pushed twice: if the tags of a registry are immutable, reads list the
+versions, since the tag of the current state always refers to the first one.
 
 The verdict is recorded in the repository under the tag okara-doctor, and locks and
-reads in it follow the verdict. A registry on which locking is refused exits 1.
+reads in it follow the verdict. If locking is refused, the exit code is 1.
 
-Where the registry refuses to delete, the litmus test uses the repository
+If the registry refuses to delete, the litmus test uses the repository
 REPOSITORY/okara-doctor, which can be removed afterwards.`
 
 func newDoctor(reg *cli.Registries) *cobra.Command {
@@ -56,7 +56,7 @@ func newDoctor(reg *cli.Registries) *cobra.Command {
 				return err
 			}
 			if r.Verdict.Locking == statebackend.LockingRefused {
-				return fmt.Errorf("locking is refused on %s: %s: %w", args[0], r.Verdict.Reason, statebackend.ErrUnsafe)
+				return fmt.Errorf("locking is unsafe on %s: %s: %w", args[0], r.Verdict.Reason, statebackend.ErrUnsafe)
 			}
 			return nil
 		},
@@ -68,14 +68,14 @@ func newDoctor(reg *cli.Registries) *cobra.Command {
 }
 
 func doctorText(r doctor.Report) string {
-	rows := [][]string{{"CHECK", "SEEN", "WHAT FOLLOWS"}}
+	rows := [][]string{{"CHECK", "RESULT", "EFFECT"}}
 	for _, f := range r.Findings {
 		rows = append(rows, []string{f.Check, f.Seen, f.Follows})
 	}
 	v := r.Verdict
 	verdict := map[string]string{
 		statebackend.LockingExact:   "locking is exact",
-		statebackend.LockingSettle:  "locks, and waits 2 s for the tag list to settle",
+		statebackend.LockingSettle:  "locking waits 2 s for the tag list to settle",
 		statebackend.LockingRefused: "locking is refused",
 	}[v.Locking]
 	return cli.Table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")

@@ -16,29 +16,27 @@ func newDoctorArtifacts(reg *cli.Registries) *cobra.Command {
 	var deep, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
-		Short: "Look for defects in modules and providers that make clients fail",
-		Long: `Look for defects in modules and providers that make clients fail: tags that
-OpenTofu mistakes for versions, tags that do not name the artifact, packages
-that are not the signed ones, and platforms that the newest version lacks.
-Without an argument everything in the catalog is examined. Nothing is changed,
-except with --rebuild-catalog.
+		Short: "Find defects in modules and providers that make clients fail",
+		Long: `Find defects in modules and providers that make clients fail: tags that OpenTofu
+mistakes for versions, tags that do not match the artifact, packages that are not the
+signed ones, and platforms missing from the newest version. Without an argument
+everything in the catalog is checked. Nothing is changed, except with --rebuild-catalog.
 
 Only manifests are read, which is enough to find a package that was zipped
 again: its hash differs. --deep reads every package as well and computes its
 hashes again, which finds packages that the registry damaged and a wrong h1:.
 
---rebuild-catalog first adds missing entries to the catalog, which okara list
-reads: the named modules and providers, or all that the registry has below the
-prefix. Most hosted registries cannot list all.
+--rebuild-catalog first adds missing entries to the catalog, which okara list reads: the
+named modules and providers, or all that the registry has under the prefix. Most hosted
+registries cannot list all.
 
-Without an argument the parked jobs of okara serve are findings as well: the
-server stopped during each of three attempts. A caller who may not read the
-queue gets a warning instead.
+Without an argument, parked jobs of okara serve are reported as well: the server stopped
+during each of three attempts. A caller who may not read the queue gets a warning
+instead.
 
 Prints one line per finding.
 
-Exit codes: 0 nothing found, 1 something found, 2 usage, 3 there is no such
-module or provider.`,
+Exit codes: 0 nothing found, 1 something found, 2 usage, 3 module or provider not found.`,
 		Example: `  okara admin doctor artifacts
   okara admin doctor artifacts acme/dns --deep --json
   okara admin doctor artifacts --rebuild-catalog`,
@@ -88,7 +86,7 @@ func parseItems(args []string) ([]addr.Item, error) {
 func rebuildCatalog(ctx context.Context, a *cli.App, d *depot.Depot, items []addr.Item) error {
 	n, err := d.RebuildCatalog(ctx, items)
 	if err != nil && len(items) == 0 {
-		return cli.WithHint(err, "name the modules and providers: okara admin doctor artifacts ADDRESS... --rebuild-catalog")
+		return cli.WithHint(err, "specify the modules and providers: okara admin doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {
 		a.Note("%d repositories in the catalog", n)

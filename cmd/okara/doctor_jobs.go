@@ -20,7 +20,7 @@ import (
 func parkedJobs(ctx context.Context, a *cli.App, client *oci.Client, layout addr.Layout) []depot.Finding {
 	findings, err := parkedFindings(ctx, client, layout)
 	if err != nil {
-		a.Note("warning: the queue of okara serve was not examined: %v", err)
+		a.Note("warning: the queue of okara serve was not checked: %v", err)
 	}
 	return findings
 }
@@ -37,7 +37,7 @@ func parkedFindings(ctx context.Context, client *oci.Client, layout addr.Layout)
 	var findings []depot.Finding
 	for _, j := range parked {
 		what := j.Kind + " " + j.ID
-		remedy := "find out what ended the server"
+		remedy := "find out why the server stopped"
 		switch j.Kind {
 		case jobs.KindPull:
 			done, err := storedSince(ctx, client, layout, j)
@@ -49,10 +49,10 @@ func parkedFindings(ctx context.Context, client *oci.Client, layout addr.Layout)
 			}
 			address := j.Data["provider"] + "@" + j.Data["version"]
 			what = j.Kind + " of " + address
-			remedy += ", then okara mirror " + address + ", or ask the server for it again on another day (UTC)"
+			remedy += ", then okara mirror " + address + ", or request it from the server again on another day (UTC)"
 		case jobs.KindGitHub:
 			what = "publication of " + j.Data["owner"] + "/" + j.Data["repository"] + " " + j.Data["tag"]
-			remedy += ", then deliver the event again (Redeliver at GitHub), or okara publish module"
+			remedy += ", then redeliver the event (Redeliver at GitHub), or okara publish module"
 		}
 		findings = append(findings, depot.Finding{
 			Repository: r.String(), Tag: j.Tag,

@@ -107,7 +107,7 @@ func TestDoctorArtifactsGone(t *testing.T) {
 	gone := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
 	must.Succeed(t, artifact.AddCatalogEntry(t.Context(), r, gone))
 	o := okara(t, "admin", "doctor", "artifacts", "--registry", host)
-	if o.code != cli.ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
+	if o.code != cli.ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no versions") || !strings.Contains(o.err, "2 repositories examined") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
 	if o := okara(t, "admin", "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != cli.ExitNotFound {

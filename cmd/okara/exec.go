@@ -20,12 +20,12 @@ import (
 const execLong = `Run any command that calls tofu or terraform in root modules whose state is in an
 OCI registry: a makefile, a script, a wrapper.
 
-The command finds okara under the names tofu and terraform first on PATH, so each
-call of a tool is one of "okara tofu", with its arguments and in the folder that it
-works in. A tool that is called by its path is the tool itself.
+okara is first on PATH under the names tofu and terraform, so each call of a tool runs
+"okara tofu" or "okara terraform" with the same arguments in the same folder. A tool
+that is called by its path runs without okara.
 
-Exit codes: those of the command; 125 when okara itself fails; 127 when there is
-no such command.`
+Exit codes: those of the command; 125 if okara itself fails; 127 if the command is not
+found.`
 
 func newExec(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
@@ -66,14 +66,14 @@ func toolShims() (dir string, remove func() error, err error) {
 		return "", nil, err
 	}
 	if strings.ContainsRune(parent, os.PathListSeparator) {
-		return "", nil, fmt.Errorf("the folder for temporary files, %s, cannot be on PATH; set TMPDIR to another", parent)
+		return "", nil, fmt.Errorf("the temporary folder %s cannot be on PATH; set TMPDIR to another folder", parent)
 	}
 	if dir, remove, err = files.TempDir(parent); err != nil {
 		return "", nil, err
 	}
 	for _, name := range []string{"tofu", "terraform"} {
 		if err := os.Symlink(self, filepath.Join(dir, name+filepath.Ext(self))); err != nil {
-			return "", nil, errors.Join(fmt.Errorf("giving okara the name %s: %w", name, err), remove())
+			return "", nil, errors.Join(fmt.Errorf("link okara as %s: %w", name, err), remove())
 		}
 	}
 	return dir, remove, nil

@@ -33,7 +33,7 @@ func newGC(a *cli.App) *cobra.Command {
 	var o embedded.Collection
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Free the space of deleted content in the embedded registry",
+		Short: "Free the space of deleted content in the built-in registry",
 		Long: `Remove from the embedded registry what no tag leads to: manifests, blobs and
 remains of interrupted uploads. What refers to something that stays, such as a
 signature, stays too. A server does this by itself, see gc_interval of okara
@@ -46,8 +46,8 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 		},
 	}
 	cmd.Flags().StringVar(&storage, "storage", "", "`DIR` of okara serve (default $XDG_DATA_HOME/okara)")
-	cmd.Flags().DurationVar(&o.MinAge, "min-age", 0, "leave alone what was written in the last `DURATION`")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be freed")
+	cmd.Flags().DurationVar(&o.MinAge, "min-age", 0, "keep what was written in the last `DURATION`")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only show what would be freed")
 	return cmd
 }
 
@@ -58,9 +58,9 @@ func collectGarbage(ctx context.Context, a *cli.App, storage string, o embedded.
 	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), o)
 	switch {
 	case errors.Is(err, embedded.ErrInUse):
-		return cli.WithHint(err, "a running okara serve frees the space itself, see --gc-interval; to do it now, stop the server first")
+		return cli.WithHint(err, "a running okara serve frees the space automatically, see --gc-interval; to do it now, stop the server first")
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: err}, "name the directory of okara serve with --storage")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: err}, "specify the directory of okara serve with --storage")
 	case errors.Is(err, embedded.ErrDamaged):
 		return cli.WithHint(err, "nothing was removed; restore that manifest from a backup or push it again, or delete its tag")
 	case err != nil:

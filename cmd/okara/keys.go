@@ -17,12 +17,12 @@ import (
 )
 
 func newKeys(a *cli.App) *cobra.Command {
-	keys := cli.Parent("keys", "artifacts", "Make and list the keys that sign providers")
-	keys.Long = `Make and list the OpenPGP keys that sign providers.
+	keys := cli.Parent("keys", "artifacts", "Create and list the keys that sign providers")
+	keys.Long = `Create and list the OpenPGP keys that sign providers.
 
-A private key is a file that only its owner may read, by default in
-$XDG_CONFIG_HOME/okara/keys or ~/.config/okara/keys. Beside it lies the public
-key, with the extension .pub.asc. Private keys never go to a server or a registry.`
+A private key is a file readable only by its owner, by default in
+$XDG_CONFIG_HOME/okara/keys or ~/.config/okara/keys. The public key is next to it, with
+the extension .pub.asc. Private keys are never sent to a server or a registry.`
 	keys.AddCommand(newKeysNew(a), newKeysList(a), newKeysExport(a), newKeysImport(a), newKeysRotate(a), newKeysRevoke(a))
 	return keys
 }
@@ -36,7 +36,7 @@ func keysDir(a *cli.App, dir string) (signing.KeyDir, error) {
 	if config == "" {
 		home := a.Getenv("HOME")
 		if home == "" {
-			return "", cli.UsageError("neither XDG_CONFIG_HOME nor HOME is set; name a folder with --dir")
+			return "", cli.UsageError("neither XDG_CONFIG_HOME nor HOME is set; specify a folder with --dir")
 		}
 		config = filepath.Join(home, ".config")
 	}
@@ -50,17 +50,17 @@ func newKeysNew(a *cli.App) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "new",
-		Short: "Make a key that signs providers",
-		Long: `Make an OpenPGP key that signs providers: RSA with 4096 bits, valid for two years.
+		Short: "Create a key that signs providers",
+		Long: `Create an OpenPGP key that signs providers: RSA with 4096 bits, valid for two years.
 
 The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
---passphrase-file, if there is one. Prints the key ID and the private key's file.`,
+--passphrase-file, if set. Prints the key ID and the file of the private key.`,
 		Example: `  okara keys new --name "Acme releases" --email release@example.com
   okara keys new --name CI --dir ./secrets --passphrase-file pass.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if days < 1 {
-				return cli.UsageError("--days %d: a key is valid for at least one day", days)
+				return cli.UsageError("--days %d: must be at least 1", days)
 			}
 			folder, err := keysDir(a, dir)
 			if err != nil {
@@ -77,8 +77,8 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 	f.StringVar(&dir, "dir", "", "`FOLDER` for the key files")
 	f.StringVar(&o.Name, "name", "okara", "name in the key's user ID")
 	f.StringVar(&o.Email, "email", "", "address in the key's user ID")
-	f.BoolVar(&cosign, "cosign", false, "make an ECDSA key for okara sign --cosign-key instead, in okara-cosign.key and okara-cosign.pub")
-	f.BoolVar(&o.ECC, "ed25519", false, "make an Ed25519 key, which older Terraform releases refuse")
+	f.BoolVar(&cosign, "cosign", false, "create an ECDSA key for okara sign --cosign-key instead, in okara-cosign.key and okara-cosign.pub")
+	f.BoolVar(&o.ECC, "ed25519", false, "create an Ed25519 key, which older Terraform releases do not accept")
 	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the key expires")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the key (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
@@ -193,7 +193,7 @@ func newKeysExport(a *cli.App) *cobra.Command {
 func findKey(dir signing.KeyDir, id string) (signing.StoredKey, error) {
 	k, ok, err := dir.Find(id)
 	if err == nil && !ok {
-		err = cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows those that are there")
+		err = cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows the keys")
 	}
 	return k, err
 }

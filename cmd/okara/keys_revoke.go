@@ -49,11 +49,10 @@ func newKeysRevoke(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Mark a key as revoked",
-		Long: `Mark a key as revoked: it signs nothing any more, and the public key says so to
-everyone who gets it. Publish that file where your users find the key. Versions
-that were published keep their signature; sign them again with another key and
-okara sign --replace. A front-end serves nothing with the key any more once its
-configuration names the ID in revoked_keys.`,
+		Long: `Mark a key as revoked: it signs nothing any more, and its public key shows that it is
+revoked. Publish that file where your users find the key. Published versions keep their
+signature; sign them again with another key and okara sign --replace. A front-end serves
+nothing with the key any more once revoked_keys in its configuration contains the ID.`,
 		Example: `  okara keys revoke 6F3C0A1B2C3D4E5F --reason "laptop stolen"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -77,7 +76,7 @@ configuration names the ID in revoked_keys.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`FOLDER` with the key files")
-	f.StringVar(&reason, "reason", "", "`TEXT` that the public key shows")
+	f.StringVar(&reason, "reason", "", "`TEXT` shown in the public key")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
 }

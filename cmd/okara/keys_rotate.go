@@ -23,25 +23,25 @@ func newKeysRotate(a *cli.App) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
-		Short: "Make a key that takes over from another",
-		Long: `Make a key of the same user and kind that takes over from key ID. The old key stays:
-its signatures hold, and both sign new versions until everyone trusts the new one.
+		Short: "Create a key that replaces another",
+		Long: `Create a key of the same user and type to replace key ID. The old key stays: its
+signatures remain valid, and both sign new versions until everyone trusts the new one.
 
   okara publish provider ... --sign-key OLD --sign-key NEW
   okara sign NAMESPACE/TYPE --sign-key NEW     adds its signature to every version
 
-Publish the new public key where your users find the old one. When all of them have
-it, stop signing with the old key, or let it expire; a key that was lost or stolen
-is for okara keys revoke.
+Publish the new public key where your users find the old one. When all of them have it,
+stop signing with the old key, or let it expire; revoke a lost or stolen key with okara
+keys revoke.
 
 Prints the new key's ID and the private key's file.
 
-Exit codes: 0 done, 2 usage, 3 there is no such key.`,
+Exit codes: 0 done, 2 usage, 3 key not found.`,
 		Example: `  okara keys rotate 6F3C0A1B2C3D4E5F`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if days < 1 {
-				return cli.UsageError("--days %d: a key is valid for at least one day", days)
+				return cli.UsageError("--days %d: must be at least 1", days)
 			}
 			folder, err := keysDir(a, dir)
 			if err != nil {

@@ -156,9 +156,9 @@ func listHint(err error) error {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "give a token with --token-file FILE or OKARA_TOKEN, or log in with `tofu login HOST`")
 	case errors.Is(err, oci.ErrDenied):
-		return cli.WithHint(err, "the token is valid, but none of the server's scopes and rules lets it read this")
+		return cli.WithHint(err, "the token is valid, but has no right to read this")
 	case errors.Is(err, oci.ErrNotFound):
-		return cli.WithHint(err, "okara list --server URL without an address shows what there is; an okara serve older than this command has no such list")
+		return cli.WithHint(err, "`okara list --server URL` without an address shows what is available; okara serve may be too old to support it")
 	}
 	return cli.ServerHint(err)
 }

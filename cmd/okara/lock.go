@@ -28,28 +28,27 @@ import (
 const lockLong = `Complete the dependency lock file of a root module.
 
 Each provider gets the hashes of all its platforms, zh: and h1:, as far as the
-registry's manifests contain them, and those in the signed SHA256SUMS. No
-package is downloaded. Versions come from the lock file; a provider without an
-entry is resolved from the required_providers blocks in DIR and in the local
-modules it calls, to the highest version that fits and is not yanked. Other
-entries, comments and constraints stay as they are.
+registry's manifests contain them, and those in the signed SHA256SUMS. No package is
+downloaded. Versions come from the lock file; a provider without an entry is resolved
+from the required_providers blocks in DIR and in the local modules it calls, to the
+highest version that matches and is not withdrawn. Other entries, comments and
+constraints do not change.
 
-A hash in the file that the registry does not know is a conflict, and so is a
-version that the configuration does not allow: nothing is written then, and the
-exit code is 4. --check lists what is missing, hash by hash, with the same code.
+A hash that is unknown to the registry is a conflict, and so is a version that the
+configuration does not allow: in that case nothing is written, and the exit code is 4.
+--check lists what is missing, hash by hash, with the same code.
 
-A provider that is published in the registry, not mirrored, is one of its own
-providers. The host under which users address them is found that way; --own-host
-names it.
+Providers published in the registry, as opposed to mirrored ones, are its own providers.
+Their host is detected from the addresses; --own-host sets it.
 
-` + policyHelp + ` Nothing is written then. These flags need the
-registry of --registry.
+` + policyHelp + ` In that case nothing is written. These flags
+require the registry of --registry.
 
 ` + sourceHelp + `
 
 Without --from, the registry of --registry is read.
 
-Exit codes: 0 complete, 2 usage, 3 no version fits, 4 not complete (--check), or a
+Exit codes: 0 complete, 2 usage, 3 no matching version, 4 not complete (--check), or a
 conflict.`
 
 // lockOptions are the flags of okara lock.
@@ -79,8 +78,8 @@ func newLock(up *upstreams) *cobra.Command {
 	f := cmd.Flags()
 	addAllowInternal(f, &up.allowed)
 	f.StringVar(&o.from, "from", "", "`SOURCE` of the hashes instead of the registry")
-	f.StringVar(&o.own, "own-host", "", "`HOST` under which the registry's own providers are addressed; found from the addresses if not given")
-	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
+	f.StringVar(&o.own, "own-host", "", "`HOST` of the registry's own providers; detected from the addresses by default")
+	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses without one")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source lacks")
 	o.policy.addTo(cmd)
@@ -112,7 +111,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 		return err
 	}
 	if len(results) == 0 {
-		up.reg.Note("%s requires no provider, and nothing is locked", dir)
+		up.reg.Note("%s requires no providers, nothing to lock", dir)
 	}
 	if err := printLocked(up.reg.App, name, results, o.check); err != nil {
 		return err
@@ -171,14 +170,14 @@ func printLocked(a *cli.App, name string, results []lockfile.Result, check bool)
 	var lines, conflicts, outdated []string
 	for _, r := range results {
 		if len(r.Missing) > 0 {
-			a.Note("%s %s: the source publishes no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
+			a.Note("%s %s: the source has no h1: for %s; use --compute to download and compute it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
 		}
 		lines = append(lines, lockedText(r, check))
 		for _, c := range r.Conflicts {
 			conflicts = append(conflicts, fmt.Sprintf("%s %s: %s", r.Provider, r.Version, c))
 		}
 		if r.Wants != "" {
-			outdated = append(outdated, fmt.Sprintf("%s %s: the configuration wants %s", r.Provider, r.Version, r.Wants))
+			outdated = append(outdated, fmt.Sprintf("%s %s: the configuration requires %s", r.Provider, r.Version, r.Wants))
 		}
 	}
 	if err := a.PrintResult(results, strings.Join(lines, "\n")); err != nil {
@@ -186,11 +185,11 @@ func printLocked(a *cli.App, name string, results []lockfile.Result, check bool)
 	}
 	switch {
 	case len(conflicts) > 0:
-		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
+		err := fmt.Errorf("%s has hashes that are unknown to the source:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
 		return cli.WithHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
 	case len(outdated) > 0:
 		err := fmt.Errorf("%s has versions that the configuration does not allow:\n%s\n%w", name, strings.Join(outdated, "\n"), oci.ErrExists)
-		return cli.WithHint(err, "okara lock keeps the versions of the file; tofu init -upgrade, or removing the block, lets a new one be chosen")
+		return cli.WithHint(err, "okara lock keeps the versions in the file; run `tofu init -upgrade`, or remove the block, to select a new one")
 	}
 	return nil
 }
@@ -205,7 +204,7 @@ func lockedText(r lockfile.Result, check bool) string {
 	case r.State == "added":
 		return at + "not in the file"
 	case len(r.Added) > 0:
-		return at + "lacks\n  " + strings.Join(r.Added, "\n  ")
+		return at + "missing\n  " + strings.Join(r.Added, "\n  ")
 	}
 	return at + r.State
 }
@@ -236,10 +235,10 @@ func findOwnHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []ad
 	case 0:
 		return "", nil
 	case 1:
-		a.Note("%s is taken for the host of the registry's own providers", hosts[0])
+		a.Note("using %s as the host of the registry's own providers", hosts[0])
 		return hosts[0], nil
 	}
-	return "", cli.WithHint(fmt.Errorf("the registry has own providers for addresses of several hosts: %s", strings.Join(hosts, ", ")), "name the one of this registry with --own-host")
+	return "", cli.WithHint(fmt.Errorf("own providers of the registry are addressed under several hosts: %s", strings.Join(hosts, ", ")), "specify the host of this registry with --own-host")
 }
 
 // isPublished reports whether the registry has a version. Some registries answer

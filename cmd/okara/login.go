@@ -33,15 +33,15 @@ func newLogin(reg *cli.Registries) *cobra.Command {
 	var stdin, check, unchecked bool
 	cmd := &cobra.Command{
 		Use:   "login HOST",
-		Short: "Store credentials for a registry where Docker stores them",
-		Long: `Store a user name and password, or a token, for a registry. They go into the
-credential helper that the Docker configuration names (credHelpers, credsStore),
-else into the Docker configuration file itself, readable by you only. Docker and
-the tools that read its configuration then use them as well.
+		Short: "Log in to a registry and store the credentials as Docker does",
+		Long: `Store a user name and password, or a token, for a registry. They are stored in the
+credential helper of the Docker configuration (credHelpers, credsStore), else in the
+Docker configuration file itself, readable only by you. Docker and other tools that read
+its configuration then use them as well.
 
-On a terminal okara asks for what is missing. The credentials are tried at the
-registry first, and are not stored if it refuses them or does not answer;
---no-check stores them without this test.`,
+On a terminal okara asks for what is missing. The credentials are checked with the
+registry first, and not stored if it refuses them or does not answer; --no-check skips
+this check.`,
 		Example: `  okara login ghcr.io --username octocat
   echo "$CR_PAT" | okara login ghcr.io --username octocat --password-stdin`,
 		Args: cobra.ExactArgs(1),
@@ -67,7 +67,7 @@ registry first, and are not stored if it refuses them or does not answer;
 				return err
 			}
 			return reg.PrintResult(login{host, c.Username, where, !unchecked},
-				fmt.Sprintf("logged in to %s as %s, kept in %s", host, c.Username, where))
+				fmt.Sprintf("logged in to %s as %s, stored in %s", host, c.Username, where))
 		},
 	}
 	f := cmd.Flags()
@@ -84,7 +84,7 @@ registry first, and are not stored if it refuses them or does not answer;
 func readLogin(a *cli.App, username string, stdin bool) (oci.Credential, error) {
 	if stdin {
 		if username == "" {
-			return oci.Credential{}, cli.UsageError("--password-stdin needs --username")
+			return oci.Credential{}, cli.UsageError("--password-stdin requires --username")
 		}
 		b, err := io.ReadAll(io.LimitReader(a.In, maxPassword+1))
 		if err != nil {
@@ -122,7 +122,7 @@ func checkedLogin(username, password string) (oci.Credential, error) {
 	case username == "":
 		return oci.Credential{}, cli.UsageError("the user name is empty")
 	case strings.Contains(username, ":"):
-		return oci.Credential{}, cli.UsageError("the user name contains a colon, which registries cannot tell from the password")
+		return oci.Credential{}, cli.UsageError("the user name must not contain a colon")
 	case password == "":
 		return oci.Credential{}, cli.UsageError("the password is empty")
 	}
@@ -145,9 +145,9 @@ func checkLogin(ctx context.Context, reg *cli.Registries, host string, c oci.Cre
 	err = client.Ping(ctx)
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
-		return cli.WithHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
+		return cli.WithHint(fmt.Errorf("credentials not stored: %w", err), "check the user name and the password; some registries require a token as the password")
 	case err != nil:
-		return cli.WithHint(fmt.Errorf("nothing was kept: %w", err), "check the name of the registry; --no-check keeps the password unasked")
+		return cli.WithHint(fmt.Errorf("credentials not stored: %w", err), "check the registry name, or store the password unchecked with --no-check")
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func noteOther(ctx context.Context, reg *cli.Registries, host string, c oci.Cred
 		return err
 	}
 	if got != c {
-		reg.Note("note: other credentials for %s come first, see `okara auth explain %s`", host, host)
+		reg.Note("note: other credentials for %s take precedence, see `okara auth explain %s`", host, host)
 	}
 	return nil
 }

@@ -20,10 +20,10 @@ type logout struct {
 func newLogout(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout HOST",
-		Short: "Remove the credentials that login has stored",
+		Short: "Remove the credentials stored by login",
 		Long: `Remove the credentials for a registry from the credential helper or the Docker
-configuration file. Credentials that other tools keep elsewhere stay; a note says
-so if there are any.`,
+configuration file. Credentials stored elsewhere by other tools stay, and a note
+lists them.`,
 		Example: `  okara logout ghcr.io`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

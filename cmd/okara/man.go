@@ -16,7 +16,7 @@ func newMan(a *cli.App) *cobra.Command {
 		Hidden: true, // for package maintainers
 		Short:  "Write the manual pages, one for each command",
 		Long: `Write the manual pages into a folder, one for each command: okara.1,
-okara-publish-module.1 and so on. The folder is made if it is missing.`,
+okara-publish-module.1 and so on. The folder is created if missing.`,
 		Example: `  okara man ~/.local/share/man/man1
   man okara-publish-module`,
 		Args: cobra.ExactArgs(1),

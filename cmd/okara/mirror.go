@@ -92,14 +92,14 @@ func newMirror(up *upstreams) *cobra.Command {
 	f := cmd.Flags()
 	addAllowInternal(f, &up.allowed)
 	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from, or registry host of modules")
-	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses that name none")
-	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or separated by commas; all without this flag")
+	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses without one")
+	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or comma-separated (default all)")
 	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses")
 	f.IntVar(&o.jobs, "jobs", o.jobs, "versions copied at a time")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be copied")
-	f.BoolVar(&o.provider.AllowUnsigned, "allow-unsigned", false, "take providers whose origin publishes no signature")
+	f.BoolVar(&o.provider.AllowUnsigned, "allow-unsigned", false, "accept providers whose origin publishes no signature")
 	f.BoolVar(&o.provider.AllowExpired, "allow-expired-key", false, "accept a key that has expired since it signed")
-	f.StringArrayVar(&o.trusted, "openpgp-key", nil, "armored OpenPGP public key `FILE` that must have signed the providers, whatever keys the origin names (repeatable)")
+	f.StringArrayVar(&o.trusted, "openpgp-key", nil, "armored OpenPGP public key `FILE` that must have signed the providers, regardless of the keys of the origin (repeatable)")
 	return cmd
 }
 
@@ -254,10 +254,10 @@ func (m *mirrorer) addArgument(arg string) error {
 		parts--
 	}
 	if parts == 3 && len(m.o.provider.Trusted) > 0 {
-		return fmt.Errorf("%w: a module has no OpenPGP signature", trust.ErrUntrusted)
+		return fmt.Errorf("%w: modules have no OpenPGP signature", trust.ErrUntrusted)
 	}
 	if parts == 3 && !isHost && strings.Contains(m.o.from, "/") {
-		return cli.WithHint(cli.UsageError("%q is not an origin of modules", m.o.from), "for modules --from is the host of a registry, such as registry.terraform.io")
+		return cli.WithHint(cli.UsageError("%q is not a module registry", m.o.from), "for modules, set --from to the host of a registry, such as registry.terraform.io")
 	}
 	if parts == 3 {
 		host := m.o.defaultHost
@@ -362,8 +362,8 @@ func unfinishedError(failures []error, what string) error {
 		return nil
 	}
 	if !slices.ContainsFunc(failures, func(err error) bool { return !hasType[*depot.ConflictError](err) }) {
-		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: their numbers name other content, or were withdrawn", len(failures), what)},
-			"a published version never changes, and a number is not used twice: ask the origin which of the two is right; the other one needs another number")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they exist with different content, or were withdrawn", len(failures), what)},
+			"published versions never change, and numbers are not reused: ask the origin which content is right, and publish the other under a new number")
 	}
 	for _, err := range failures {
 		if errors.Is(err, oci.ErrUnavailable) { // likely the cause of all failures

@@ -32,7 +32,7 @@ func TestMirrorOtherContent(t *testing.T) {
 		t.Fatal(o.err)
 	}
 	both := regexp.MustCompile(`stored sha256:[0-9a-f]{64}, yours sha256:[0-9a-f]{64}`)
-	if o := mirror(2 << 10); o.code != cli.ExitConflict || !both.MatchString(o.out) || !strings.Contains(o.err, "hint: a published version never changes") {
+	if o := mirror(2 << 10); o.code != cli.ExitConflict || !both.MatchString(o.out) || !strings.Contains(o.err, "hint: published versions never change") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
 

@@ -22,7 +22,7 @@ func (p *policyFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&p.OpenPGP, "openpgp-key", nil, "armored OpenPGP public key `FILE` to trust (repeatable)")
 	f.StringArrayVar(&p.Cosign, "cosign-key", nil, "ECDSA public key `FILE` to trust for cosign signatures (repeatable)")
-	f.StringSliceVar(&p.Require, "require", nil, "what must be there: `openpgp|cosign|scan` (repeatable)")
+	f.StringSliceVar(&p.Require, "require", nil, "what is required: `openpgp|cosign|scan` (repeatable)")
 	f.StringVar(&p.Block, "block", "", "fail on scan findings of this level and above: `critical|high|medium|low`")
 	f.BoolVar(&p.Expired, "allow-expired-key", false, "accept a key that has expired")
 }

@@ -86,7 +86,7 @@ func TestPolicy(t *testing.T) {
 		{"unknown cosign key", "net/vpc/aws", []string{"--cosign-key", cosignStranger}, cli.ExitFailure, "net/vpc/aws:1.0.0: cosign: not verified: signed by an unknown key"},
 		{"no cosign signature", "net/bare/aws", signed, cli.ExitFailure, "net/bare/aws:1.0.0: cosign: not verified: no signature"},
 		{"no such requirement", "net/vpc/aws", []string{"--require", "magic"}, cli.ExitUsage, `"magic" is not openpgp, cosign or scan`},
-		{"no such level", "net/vpc/aws", []string{"--block", "worst"}, cli.ExitUsage, `"worst" is not critical, high, medium or low`},
+		{"no such level", "net/vpc/aws", []string{"--block", "worst"}, cli.ExitUsage, `"worst": must be critical, high, medium or low`},
 		{"no such file", "net/vpc/aws", []string{"--cosign-key", "nowhere.pub"}, cli.ExitUsage, "nowhere.pub"},
 	}
 	for _, tt := range tests {

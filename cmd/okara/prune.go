@@ -56,7 +56,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
-				return cli.UsageError("--keep %d: at least one version stays", keep)
+				return cli.UsageError("--keep %d: must be at least 1", keep)
 			}
 			require, err := policy.readPolicy()
 			if err != nil {
@@ -79,8 +79,8 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&keep, "keep", 0, "number of versions that stay")
-	f.StringArrayVar(&pins, "pin", nil, "`VERSION` that stays (repeatable)")
+	f.IntVar(&keep, "keep", 0, "number of versions to keep")
+	f.StringArrayVar(&pins, "pin", nil, "`VERSION` to keep (repeatable)")
 	removal.Add(f)
 	policy.addTo(cmd)
 	return cmd
@@ -105,7 +105,7 @@ func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions,
 	for _, v := range versions {
 		rows = append(rows, []string{v.String(), statusText(l.Listing.Status(v))})
 	}
-	question := fmt.Sprintf("remove %s of %s (%d stay)", cli.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
+	question := fmt.Sprintf("remove %s of %s (%d remain)", cli.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
 	remove, err := a.Removes(removal, cli.Table(rows), question)
 	if err != nil {
 		return err

@@ -32,33 +32,33 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 		Short: "Publish a folder as a version of a module",
 		Long: `Publish a folder as a version of a module.
 
-The folder is packed the same way on every machine, so that the same files give
-the same digest. Files named in .terraformignore and .tfignore stay behind, like
-.git, .terraform and state files. Files of values (*.tfvars, .env), plans,
-private keys and what .gitignore files name, those above the folder in the same
-checkout too, are held back with a warning; --include ships them. What git tracks
-ships although .gitignore names it, and below examples also *.tfvars. --dry-run
-shows what would ship and what would not, and why, and whether the version is
-new, the same or in conflict in the registry or at the server, if one is given.
-A configuration that does not parse, declares something twice or uses undeclared
-variables is refused with file, line and column.
+The folder is packed the same way on every machine, so the same files always have the
+same digest. Files in .terraformignore and .tfignore are excluded, like .git, .terraform
+and state files. Files of values (*.tfvars, .env), plans, private keys and files in
+.gitignore, including those above the folder in the same checkout, are held back with a
+warning; --include adds them. Files that git tracks are included even if they are in
+.gitignore, and under examples also *.tfvars. --dry-run shows which files would be
+included and excluded, and why, and whether the version is new, unchanged or in conflict
+in the registry, or on the server if one is given. A configuration that does not parse,
+declares something twice or uses undeclared variables is refused with file, line and
+column.
 
-VERSION is a semantic version, or "auto" for the one in the git tag. With --bump in
-its place it is the one after the highest release, withdrawn ones included: the
-first is 0.1.0, or 1.0.0 with --bump major. If the highest release has the same
-content, that is the version.
+VERSION is a semantic version, or "auto" for the one in the git tag. With --bump
+instead, it is the one after the highest release, including withdrawn ones: the first is
+0.1.0, or 1.0.0 with --bump major. If the highest release has the same content, its
+version is used.
 
-A version is written once: publishing the same content again succeeds without a
-push, other content is refused. With --policy editions other content becomes the
-version, and the old one stays selectable by its exact edition. The number of a
-version that was withdrawn is not used again.
+A version is written once: publishing the same content again succeeds without a push,
+different content is refused. With --policy editions, different content becomes the
+version, and the old one can still be selected by its exact edition. The number of a
+withdrawn version is not reused.
 
 ` + serverHelp + `
 
 Prints repository:tag@digest.
 
-Exit codes: 0 published or already there, 2 usage, 4 the version exists with
-other content, 5 denied.`,
+Exit codes: 0 published or already there, 2 usage, 4 the version exists with different
+content, 5 denied.`,
 		Example: `  okara publish module ./vpc net/vpc/aws 1.4.0 --registry registry.example.com/platform
   okara publish module . net/vpc/aws auto
   okara publish module ./vpc net/vpc/aws --bump minor
@@ -93,8 +93,8 @@ other content, 5 denied.`,
 	}
 	o.addTo(cmd.Flags())
 	server.Add(cmd.Flags())
-	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with a higher `major|minor|patch` number")
-	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
+	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with the next `major|minor|patch` number")
+	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this parent `DIR` of the module; users then address //SUBDIR")
 	return cmd
 }
 
@@ -105,7 +105,7 @@ func dirBelow(root, dir string) (string, error) {
 	}
 	below, err := filepath.Rel(root, dir)
 	if err != nil || strings.HasPrefix(below, "..") {
-		return "", cli.UsageError("%s is not inside of --package-root %s", dir, root)
+		return "", cli.UsageError("%s is not inside --package-root %s", dir, root)
 	}
 	return filepath.ToSlash(below), nil
 }
@@ -119,14 +119,14 @@ type moduleFlags struct {
 }
 
 func (m *moduleFlags) addTo(f *pflag.FlagSet) {
-	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, compare with the registry, and push nothing")
-	f.StringArrayVar(&m.include, "include", nil, "ship what `GLOB` names, as in .gitignore, although it would be held back; may be repeated")
+	f.BoolVar(&m.dryRun, "dry-run", false, "show which files would be included and excluded, compare with the registry, and push nothing")
+	f.StringArrayVar(&m.include, "include", nil, "include held-back files that match `GLOB`, as in .gitignore (repeatable)")
 	f.Bool("dereference", false, "")
-	_ = f.MarkDeprecated("dereference", "symbolic links inside the folder ship without it") // the flag is there
-	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
+	_ = f.MarkDeprecated("dereference", "symbolic links inside the folder are included without it") // the flag is there
+	f.BoolVar(&m.o.NoLatest, "no-latest", false, "do not move the tag latest")
 	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu validate refuses")
-	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "what other content under an existing version does: `immutable|editions`")
-	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
+	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "policy for different content under an existing version: `immutable|editions`")
+	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "maximum number of files in a module")
 }
 
 func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
@@ -141,7 +141,7 @@ func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
 	o.Policy = policy
 	for _, glob := range m.include {
 		if strings.Trim(glob, " /") == "" || strings.HasPrefix(glob, "!") {
-			return o, cli.UsageError("--include %q is not a glob of files to ship; exclude files with .terraformignore", glob)
+			return o, cli.UsageError("--include %q is not a glob of files to include; exclude files with .terraformignore", glob)
 		}
 	}
 	o.Hold = &archive.HoldBack{Include: m.include, Named: map[string]bool{}}
@@ -257,10 +257,10 @@ func outcomeOf(existing bool, err error) string {
 func planText(a *cli.App, p modulePlan) string {
 	var text strings.Builder
 	for _, f := range p.Files {
-		fmt.Fprintf(&text, "ship\t%s\t%d\n", f.Path, f.Size)
+		fmt.Fprintf(&text, "include\t%s\t%d\n", f.Path, f.Size)
 	}
 	for _, f := range p.Dropped {
-		fmt.Fprintf(&text, "drop\t%s\t%s\n", f.Path, f.Reason)
+		fmt.Fprintf(&text, "exclude\t%s\t%s\n", f.Path, f.Reason)
 	}
 	for _, w := range p.Warnings {
 		a.Note("warning: %s", w)

@@ -52,16 +52,17 @@ differs and whether it breaks callers.
 
 ` + serverHelp + `
 
-Modules that use each other by ../NAME need --package-root: each is then published with
-that whole folder, and its users address //SUBDIR.
+Modules that use each other by ../NAME require --package-root: each is then published
+with that whole folder, and its users address //SUBDIR.
 
-What a dry run prints is what the run does. If one module would be refused, nothing is
-published, unless --keep-going publishes the others.
+A dry run prints exactly what the run would do. If one module would be refused, nothing
+is published, unless --keep-going is set.
 
 Prints one line repository:tag@digest per module.
 
 Exit codes: 0 all published or already there, 2 usage, 4 all versions exist with
-other content, 6 some failed, or would be refused. A dry run has the code of the run.`,
+different content, 6 some failed, or would be refused. A dry run has the code of the
+run.`,
 		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
   okara publish modules ./modules acme/{name}/{system} --version auto
   okara publish modules ./modules net/{name}/aws --bump commits
@@ -110,8 +111,8 @@ type modulesFlags struct {
 func (m *modulesFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&m.version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
 	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch` number, or commits for what their messages ask for")
-	f.StringVar(&m.since, "since", "", "read the commits after this `REVISION`, not those after the release")
-	f.StringVar(&m.packageRoot, "package-root", "", "pack this `DIR` above the modules with each of them")
+	f.StringVar(&m.since, "since", "", "read the commits since this `REVISION` instead of since the release")
+	f.StringVar(&m.packageRoot, "package-root", "", "pack this parent `DIR` of the modules with each of them")
 	f.BoolVar(&m.keepGoing, "keep-going", false, "publish the others if some would be refused")
 	f.BoolVar(&m.markdown, "markdown", false, "with --bump and --dry-run: print the text of a comment on a merge request")
 }
@@ -119,15 +120,15 @@ func (m *modulesFlags) addTo(f *pflag.FlagSet) {
 func (m *modulesFlags) checkVersionFlags(dryRun bool) error {
 	switch {
 	case m.version == "" && m.bump == "":
-		return cli.WithHint(cli.UsageError("neither --version nor --bump says which version the modules get"), "give --version VERSION or --bump commits")
+		return cli.WithHint(cli.UsageError("neither --version nor --bump says which version the modules get"), "specify --version VERSION or --bump commits")
 	case m.version != "" && m.bump != "":
 		return cli.UsageError("--version and --bump exclude each other")
 	case m.bump != "" && !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch, bumpCommits}, m.bump):
-		return cli.UsageError("--bump %s is not major, minor, patch or commits", m.bump)
+		return cli.UsageError("invalid --bump %s: must be major, minor, patch or commits", m.bump)
 	case m.since != "" && m.bump == "":
-		return cli.UsageError("--since goes with --bump")
+		return cli.UsageError("--since requires --bump")
 	case m.markdown && (m.bump == "" || !dryRun):
-		return cli.UsageError("--markdown goes with --bump and --dry-run")
+		return cli.UsageError("--markdown requires --bump and --dry-run")
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		return fs.SkipDir
 	})
 	if err == nil && len(found) == 0 {
-		err = cli.UsageError("%s has no folder with a module", root)
+		err = cli.UsageError("no modules found in %s", root)
 	}
 	return found, err
 }
@@ -258,7 +259,7 @@ func withVersions(ctx context.Context, a *cli.App, root string, modules []module
 		}
 	}
 	if len(named) == 0 {
-		return nil, cli.UsageError("the git tags at HEAD name no folder of %s", root)
+		return nil, cli.UsageError("no git tag at HEAD is for a folder of %s", root)
 	}
 	return named, nil
 }
@@ -297,7 +298,7 @@ func refusedError(modules []moduleFolder, refused map[string]error, keepGoing bo
 	case keepGoing:
 		return cli.PartlyError("%d of %d modules failed: %w", len(refused), len(modules), all)
 	}
-	return cli.PartlyError("%w", cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, and without --keep-going nothing is published: %w", len(refused), len(modules), all)))
+	return cli.PartlyError("%w", cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, nothing published without --keep-going: %w", len(refused), len(modules), all)))
 }
 
 func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {

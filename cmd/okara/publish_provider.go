@@ -25,15 +25,15 @@ func newPublishProvider(reg *cli.Registries) *cobra.Command {
 		Short: "Publish a GoReleaser folder as a version of a provider",
 		Long: `Publish a folder as a version of a provider.
 
-DIST is a folder as GoReleaser leaves it: terraform-provider-TYPE_VERSION_OS_ARCH.zip
-for each platform, and if they are there SHA256SUMS, its signature and the registry
-manifest. The zips are stored byte for byte. All of it is checked before anything is
-pushed, and the version becomes visible when it is complete.
+DIST is a folder as written by GoReleaser: terraform-provider-TYPE_VERSION_OS_ARCH.zip
+for each platform, and optionally SHA256SUMS, its signature and the registry manifest.
+The zips are stored byte for byte. All of it is checked before anything is pushed, and
+the version becomes visible when it is complete.
 
-The registry manifest says which protocols the provider speaks, 5.0 without one. If
-SHA256SUMS lists PREFIX_manifest.json and DIST does not have it, it is
-terraform-registry-manifest.json in the folder above DIST. --protocols says what a
-manifest would that cannot be read.
+The registry manifest lists the protocols of the provider, 5.0 without one. If
+SHA256SUMS lists PREFIX_manifest.json and it is not in DIST,
+terraform-registry-manifest.json in the folder above DIST is used. --protocols replaces
+a manifest that cannot be read.
 
 A signature in the folder is verified with --key and kept. Without one, SHA256SUMS
 is signed with --sign-key; the private key stays on this machine.
@@ -42,7 +42,7 @@ The documentation in the folder docs of DIST, or in --docs, is stored with the v
 and shown on its page; it is Markdown in the form of the public registries.
 
 A published version never changes, with one exception: --extend adds platforms. DIST
-then holds the zips of all platforms, and those that are there stay byte for byte.
+then contains the zips of all platforms, and existing ones must be unchanged.
 
 ` + serverHelp + `
 Files that the server has are not sent again, so that running a publication that
@@ -82,8 +82,8 @@ other content, 5 denied.`,
 	}
 	f := cmd.Flags()
 	server.Add(f)
-	f.StringVar(&o.docs, "docs", "", "`FOLDER` with the documentation, which is docs in the source of a provider; else docs in DIST")
-	f.BoolVar(&o.extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
+	f.StringVar(&o.docs, "docs", "", "`FOLDER` with the documentation, usually docs in the source of a provider (default docs in DIST)")
+	f.BoolVar(&o.extend, "extend", false, "add platforms missing from an existing version; existing ones must be unchanged")
 	f.StringSliceVar(&o.protocols, "protocols", nil, "protocol `VERSIONS` of the provider, such as 5.0,6.0, instead of those in the registry manifest")
 	f.StringArrayVar(&o.signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
 	f.StringVar(&o.passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")

@@ -13,17 +13,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-const serverHelp = `With --server it goes through a front-end (okara serve), which needs a token and
-no credential for the registry: that of --token-file or OKARA_TOKEN, else the one
-that tofu and terraform send there (TF_TOKEN_..., a credentials block), else, in
-GitHub Actions with the permission id-token: write, the job's own.`
+const serverHelp = `With --server it goes through a front-end (okara serve), which requires a token but no
+credential for the registry: that of --token-file or OKARA_TOKEN, else the one that tofu
+and terraform send there (TF_TOKEN_..., a credentials block), else, in GitHub Actions
+with the permission id-token: write, the job's own.`
 
 // readServerHelp is serverHelp for commands that only read.
-const readServerHelp = `With --server a front-end (okara serve) passes on what is in the registry behind
-it, as far as the token may read it: that of --token-file or OKARA_TOKEN, else
-the one that tofu and terraform send there. A caller who may not publish gets
-only versions that the server serves, none that was yanked or is held back by
-its policy.`
+const readServerHelp = `With --server, a front-end (okara serve) returns what is in its registry, as far as the
+token may read it: that of --token-file or OKARA_TOKEN, else the one that tofu and
+terraform send there. A caller without the right to publish only gets versions that the
+server serves, not those withdrawn or blocked by its policy.`
 
 // publisher is a destination of versions: a registry or a front-end before it.
 type publisher interface {
@@ -93,5 +92,5 @@ func frontPath(it addr.Item) (string, error) {
 	case addr.KindProvider:
 		return client.ProviderPath(it.Provider), nil
 	}
-	return "", cli.UsageError("%s is mirrored; a front-end takes changes of what was published there only", it.Provider)
+	return "", cli.UsageError("%s is mirrored; a front-end only accepts changes to what was published there", it.Provider)
 }

@@ -99,10 +99,10 @@ func TestPublishServer(t *testing.T) {
 		out    string
 		errOut string
 	}{
-		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), cli.ExitOK, "ship\tmain.tf\t4", "new in the registry.*nothing was pushed"},
+		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "new in the registry.*nothing was pushed"},
 		{"dry run without a token", nil, append(module, "--dry-run"), cli.ExitDenied, "", "401 Unauthorized.*\nhint: give a token"},
-		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), cli.ExitOK, "ship\tmain.tf\t4", "1.0.0: 1 files"},
-		{"no token", nil, module, cli.ExitDenied, "", "401 Unauthorized: the server says: a token is needed.*\nhint: give a token"},
+		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "1.0.0: 1 files"},
+		{"no token", nil, module, cli.ExitDenied, "", "401 Unauthorized: the server says: token required.*\nhint: give a token"},
 		{"wrong token", nil, append(module, "--token-file", wrong), cli.ExitDenied, "", "the token is not valid here"},
 		{"no such file", nil, append(module, "--token-file", wrong+"x"), cli.ExitUsage, "", "no such file"},
 		{"elsewhere", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "other/vpc/aws", "1.0.0"}, cli.ExitDenied, "", "403 Forbidden.*\nhint: the token is valid"},
@@ -113,12 +113,12 @@ func TestPublishServer(t *testing.T) {
 		{"dry run of the same", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run", "--json"), cli.ExitOK, `"outcome": "same"`, "nothing was pushed"},
 		{"dry run of a conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0", "--dry-run", "--json"}, cli.ExitConflict,
 			`"outcome": "conflict"`, "already published with other content.*1.0.1"},
-		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, cli.ExitFailure, "", "no .tf.*\nhint: name the folder"},
+		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, cli.ExitFailure, "", "no .tf.*\nhint: specify the folder"},
 		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--version", "1.0.0"}, cli.ExitOK,
 			"/acme/one/aws" + version + "\n.*/acme/two/aws" + version, "^$"},
 		{"token of tofu login", map[string]string{"login": serveToken}, module, cli.ExitOK, version, "already published"},
 		{"deprecate", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@1.0.0", "-m", "old"}, cli.ExitOK, "deprecate acme/vpc/aws@1.0.0", "^$"},
-		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, cli.ExitNotFound, "", "404.*\nhint: is there such a version"},
+		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, cli.ExitNotFound, "", "404.*\nhint: check that the version exists"},
 		{"deprecate all", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@*"}, cli.ExitUsage, "", "one version"},
 		{"yank a mirrored one", nil, []string{"yank", "registry.example.com/acme/dns@1.0.0"}, cli.ExitUsage, "", "is mirrored"},
 		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, cli.ExitOK, `"cosign": "sha256:`, ""},
@@ -128,7 +128,7 @@ func TestPublishServer(t *testing.T) {
 		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, cli.ExitOK, `"source": "anonymous"`, ""},
 		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
 		{"what has changed", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--bump", "minor"}, cli.ExitOK, "^$", "acme/one/aws: unchanged since 1.0.0"},
-		{"since nobody knows when", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "changed"), "acme/{name}/aws", "--bump", "commits"}, cli.ExitUsage, "", "1.0.0 does not name the commit.*\nhint: .*--since"},
+		{"since nobody knows when", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "changed"), "acme/{name}/aws", "--bump", "commits"}, cli.ExitUsage, "", "1.0.0 does not record its commit.*\nhint: .*--since"},
 		{"exclude each other", nil, append(module, "--server", server, "--registry", host), cli.ExitUsage, "", "--server and --registry"},
 		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), cli.ExitUsage, "", "not sent without TLS"},
 		{"no URL", nil, append(module, "--server", "https://"), cli.ExitUsage, "", "not the URL of a server"},
@@ -241,7 +241,7 @@ rule "release tags" {
 		errOut string
 	}{
 		{"no permission", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}, nil, nil, cli.ExitDenied, "id-token: write"},
-		{"no such job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "wrong-secret"}, nil, nil, cli.ExitDenied, "ask GitHub Actions for a token: .*401"},
+		{"no such job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "wrong-secret"}, nil, nil, cli.ExitDenied, "request a token from GitHub Actions: .*401"},
 		{"not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com"}, nil, nil, cli.ExitUsage, "not an https URL"},
 		{"other audience", nil, []string{"--audience", "sts.example.com"}, nil, cli.ExitDenied, "401 Unauthorized.*\nhint: .*audience"},
 		{"other repository", nil, nil, map[string]any{"repository": "evil/terraform-aws-vpc"}, cli.ExitDenied, "403 Forbidden.*\nhint: "},

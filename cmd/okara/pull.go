@@ -48,14 +48,13 @@ func newPull(reg *cli.Registries) *cobra.Command {
 		Short: "Download a module or a provider into a folder",
 		Long: `Download a module or a provider into a folder.
 
-A module is unpacked into DIR, which must be empty. Of a provider the zips,
-SHA256SUMS and its signature are written, in the form that okara publish provider
-takes. Without a version the highest release is taken, or the highest pre-release
-if there is no release. Everything is verified
-against its digest. A yanked version is downloaded if it is named, with a note that
-it was yanked; --allow-yanked says that it is meant.
+A module is unpacked into DIR, which must be empty. For a provider, the zips, SHA256SUMS
+and its signature are written, in the layout that okara publish provider expects.
+Without a version the highest release is used, or the highest pre-release if there is no
+release. Everything is verified against its digest. A withdrawn version is downloaded if
+it is named, with a note; --allow-yanked omits the note.
 
-` + policyHelp + ` Nothing is written then.
+` + policyHelp + ` In that case nothing is written.
 
 ` + readServerHelp + `
 
@@ -93,7 +92,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
 	policy.addTo(cmd)
-	cmd.Flags().BoolVar(&allowYanked, "allow-yanked", false, "download a yanked version without a note, or under a policy")
+	cmd.Flags().BoolVar(&allowYanked, "allow-yanked", false, "download a withdrawn version without a note, or under a policy")
 	server.Add(cmd.Flags())
 	return cmd
 }
@@ -109,7 +108,7 @@ func (t selected) pull(ctx context.Context, reg *cli.Registries, dir string, o d
 		return nil, cli.UsageError("%w", err)
 	}
 	if y := t.status.Yanked; err == nil && y != nil && !allowYanked {
-		reg.Note("%s %s was yanked on %s%s\nhint: --allow-yanked says that it is meant", t.address, t.version, y.Time.UTC().Format(time.DateOnly), y.Because())
+		reg.Note("%s %s was withdrawn on %s%s\nhint: use --allow-yanked to download it without this note", t.address, t.version, y.Time.UTC().Format(time.DateOnly), y.Because())
 	}
 	return files, err
 }

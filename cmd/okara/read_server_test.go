@@ -196,8 +196,8 @@ func TestReadServerRights(t *testing.T) {
 		{"lists as JSON", readToken, []string{"list", "--json"}, cli.ExitOK, `"address": "net/vpc/aws"`, "^$"},
 		{"lists without a token", "", []string{"list"}, cli.ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
 		{"lists elsewhere", strayToken, []string{"list", "net/vpc/aws"}, cli.ExitDenied, "^$", "403 Forbidden.*\nhint: the token is valid"},
-		{"lists no such module", readToken, []string{"list", "net/none/aws"}, cli.ExitNotFound, "^$", "not found.*\nhint: okara list --server URL without"},
-		{"lists no such version", readToken, []string{"list", "net/vpc/aws@>= 9.0.0"}, cli.ExitNotFound, "^$", "net/vpc/aws has no version that >= 9.0.0 allows"},
+		{"lists no such module", readToken, []string{"list", "net/none/aws"}, cli.ExitNotFound, "^$", "not found.*\nhint: `okara list --server URL` without"},
+		{"lists no such version", readToken, []string{"list", "net/vpc/aws@>= 9.0.0"}, cli.ExitNotFound, "^$", "net/vpc/aws has no version that matches >= 9.0.0"},
 		{"lists no address", readToken, []string{"list", "vpc"}, cli.ExitUsage, "^$", "vpc"},
 		{"exclude each other", readToken, []string{"show", "net/vpc/aws", "--registry", r.registry}, cli.ExitUsage, "^$", "--server and --registry"},
 	} {

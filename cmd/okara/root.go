@@ -25,8 +25,8 @@ The first Ctrl-C or SIGTERM stops okara cleanly, a second one stops it at once:
 okara tofu, okara terraform and okara exec return the code of the program they
 run; 125 is their own failure, 127 means that the program was not found.
 
-On a terminal, errors and changes are coloured and bars show the progress;
-NO_COLOR=1 turns colours off, --quiet turns bars off.
+On a terminal, errors and changes are coloured and progress bars are shown; NO_COLOR=1
+turns off colours, --quiet turns off progress bars.
 
 "okara completion --help" explains how a shell completes commands and addresses.`
 
@@ -41,7 +41,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	root.SilenceUsage = true
 	reg.AddFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "artifacts", Title: "Modules and providers:"}, &cobra.Group{ID: "state", Title: "State:"})
-	publish := cli.Parent("publish", "artifacts", "Publish a module or a provider, and what belongs to it")
+	publish := cli.Parent("publish", "artifacts", "Publish modules, providers and related artifacts")
 	publish.SuggestFor = []string{"push", "upload"}
 	attach := newAttach(reg)
 	approve := newApprove(reg)
@@ -59,7 +59,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	doctor.AddCommand(newDoctorArtifacts(reg))
 	addInstances(root, doctor, reg)
 	root.AddGroup(&cobra.Group{ID: "server", Title: "Server and clients:"}, &cobra.Group{ID: "access", Title: "Access:"})
-	admin := cli.Parent("admin", "server", "Look after a registry and its servers")
+	admin := cli.Parent("admin", "server", "Manage a registry and its servers")
 	admin.AddCommand(newAudit(reg), doctor, newGC(a), prune, scan, newToken(a))
 	addCommands(root, "server", newServe(up), newCLIConfig(reg), admin)
 	addCommands(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))

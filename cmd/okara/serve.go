@@ -37,19 +37,18 @@ One port answers the module and provider registry protocols, the network
 mirror, the http state backend, and, unless --registry names another one, the
 OCI registry that everything is stored in.
 
-A flag may also be given as a variable: OKARA_SERVE_TOKEN_FILE is --token-file. A
-flag wins over its variable, and that over the configuration file.
+A flag may also be given as a variable: OKARA_SERVE_TOKEN_FILE is --token-file. A flag
+takes precedence over its variable, and that over the configuration file.
 
 On a loopback address anyone may do everything. On any other address okara
 requires --token-file, --anonymous-read, --anonymous-write or --pass-through.
 
-Tokens, rules and the keys of links are read again when their files change, and
-on SIGHUP. Everything else takes effect at the next start.
+Tokens, rules and the keys of links are reloaded when their files change, and on SIGHUP.
+Everything else takes effect at the next start.
 
-With --demo it is a server for trying okara out, on a loopback address: sample
-modules, a provider, states and templates, and two users with a token each. All
-of it is made up, and deleted when the server ends. With tofu or terraform on
-this machine the templates can be launched.
+--demo starts a server for trying out okara, on a loopback address: sample modules, a
+provider, states and templates, and two users with a token each. All of it is deleted
+when the server stops. If tofu or terraform is installed, the templates can be launched.
 
 The file of --config has these settings and more: rules for tokens of CI systems
 and users, the layout of the registry, and github blocks, which publish modules
@@ -94,7 +93,7 @@ func newServe(up *upstreams) *cobra.Command {
 			return runServer(cmd.Context(), s, env, read)
 		},
 	}
-	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
+	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the access rules")
 	cmd.Flags().BoolVar(&check, "check", false, "check the settings and the files that they name, and exit")
 	cmd.Flags().BoolVar(&demo, "demo", false, "serve samples on a loopback address, and keep nothing")
 	addServeFlags(cmd.Flags(), server.Defaults())
@@ -115,7 +114,7 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	for _, own := range []string{"config", "check", "storage", "registry", "token-file", "anonymous-read", "anonymous-write", "pass-through", "depot", "no-ui", "tls-cert", "tls-key", "tls-self-signed", "metrics-listen"} {
 		if given.Changed(own) {
-			return cli.UsageError("--demo has settings of its own: leave --%s out", own)
+			return cli.UsageError("--demo cannot be combined with --%s", own)
 		}
 	}
 	dir, done, err := files.TempDir("")
@@ -174,7 +173,7 @@ func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
 		o := sample.Options{Tool: path}
 		if exec.CommandContext(ctx, "bwrap", "--unshare-all", "--ro-bind", "/", "/", "true").Run() != nil {
 			o.Isolation = "none"
-			up.reg.Note("warning: bubblewrap does not work here, so what is launched runs as you do, without a sandbox")
+			up.reg.Note("warning: bubblewrap does not work here, so launches run as your user, without a sandbox")
 		}
 		return o
 	}
@@ -193,7 +192,7 @@ func announceDemo(a *cli.App, url, tool string, s *sample.Server) error {
 		People []person `json:"people"`
 	}{URL: url}
 	var b strings.Builder
-	fmt.Fprintf(&b, "A sample is at %s/ui/ until this command ends. Log in with a token:\n", url)
+	fmt.Fprintf(&b, "Demo at %s/ui/ until this command ends. Log in with a token:\n", url)
 	for _, p := range s.People {
 		result.People = append(result.People, person(p))
 		fmt.Fprintf(&b, "\n%s, %s\n  %s\n", p.Name, p.Role, p.Token)
@@ -236,33 +235,33 @@ func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config 
 func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.Listen, "listen", s.Listen, "`ADDRESS` to listen on")
 	fl.StringVar(&s.Metrics, "metrics-listen", "", "another `ADDRESS` for /metrics, which is then served only there")
-	fl.StringVar(&s.Storage, "storage", "", "`DIR` for the embedded registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
-	fl.StringVar(&s.Hostname, "hostname", "", "`HOST` by which clients call this server; /mirror/ has its own providers under it")
-	fl.StringVar(&s.BasePath, "base-path", "", "`PATH` below which a proxy serves okara")
+	fl.StringVar(&s.Storage, "storage", "", "`DIR` for the built-in registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
+	fl.StringVar(&s.Hostname, "hostname", "", "public `HOST` of this server; /mirror/ has its own providers under it")
+	fl.StringVar(&s.BasePath, "base-path", "", "`PATH` under which a proxy serves okara")
 	fl.StringVar(&s.TLS.Cert, "tls-cert", "", "PEM `FILE` of the server certificate")
 	fl.StringVar(&s.TLS.Key, "tls-key", "", "PEM `FILE` of its key")
-	fl.BoolVar(&s.TLS.SelfSigned, "tls-self-signed", false, "make a certificate with a local CA kept below --storage")
+	fl.BoolVar(&s.TLS.SelfSigned, "tls-self-signed", false, "create a certificate with a local CA kept in --storage")
 	fl.StringVar(&s.TokenFile, "token-file", "", "`FILE` of tokens and their scopes, one per line")
 	fl.BoolVar(&s.AnonymousRead, "anonymous-read", false, "let anonymous callers read modules and providers")
 	fl.BoolVar(&s.AnonymousWrite, "anonymous-write", false, "give anonymous callers all rights")
-	fl.BoolVar(&s.NoUI, "no-ui", false, "serve no pages for browsers under /ui/")
+	fl.BoolVar(&s.NoUI, "no-ui", false, "do not serve web pages under /ui/")
 	fl.BoolVar(&s.Pass, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
-	fl.StringVar(&s.AuditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")
+	fl.StringVar(&s.AuditLog, "audit-log", "", "write one JSON line per decision and change to `FILE`, - for stderr")
 	fl.StringVar(&s.LogFormat, "log-format", s.LogFormat, "`FORMAT` of the log on stderr: text or json")
 	fl.StringVar(&s.Depot, "depot", "", "depot `FILE` to run on its interval, one replica at a time")
 	addAllowInternal(fl, &s.AllowInternal)
-	fl.StringArrayVar(&s.UsedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions the depot's retention keeps (repeatable)")
+	fl.StringArrayVar(&s.UsedBy, "used-by", nil, "lock `FILE` or folder of lock files whose versions the depot's retention keeps (repeatable)")
 	fl.StringVar(&s.Archives.Redirect, "archive-redirect", s.Archives.Redirect, "send archive downloads to the registry's own storage: `auto` or never")
 	fl.Var(&s.Archives.TTL, "archive-ttl", "how long an archive link is valid")
-	fl.Var(&s.Cache.TagTTL, "tag-ttl", "how long a module version is trusted not to have moved")
+	fl.Var(&s.Cache.TagTTL, "tag-ttl", "how long the tag of a module version is assumed not to have moved")
 	fl.Var(&s.Cache.Blobs, "cache-blobs", "keep archives of --registry on disk, up to `SIZE` such as 20GiB; the least recently used go first")
-	fl.StringVar(&s.Cache.Dir, "cache-dir", "", "`DIR` for them (default blobs below --storage)")
-	fl.Var(&s.Grace, "grace", "how long to go on accepting requests after a signal, for load balancers to notice; on a loopback address only if given")
+	fl.StringVar(&s.Cache.Dir, "cache-dir", "", "`DIR` for cached archives (default blobs in --storage)")
+	fl.Var(&s.Grace, "grace", "how long to keep accepting requests after a signal, so load balancers notice; on a loopback address only if set")
 	fl.Lookup("grace").DefValue = "5s"
-	fl.Var(&s.Drain, "drain", "how long running downloads may go on after that")
-	fl.Var(&s.GC.Interval, "gc-interval", "how often the embedded registry frees the space of unreferenced content, 0: never")
-	fl.Var(&s.GC.MinAge, "gc-min-age", "what it then leaves alone: everything younger, at least 1h")
-	fl.Var(&s.GC.Reserve, "gc-reserve", "what the embedded registry keeps of the disk for locks and small states once it is full, 0: nothing")
+	fl.Var(&s.Drain, "drain", "how long running downloads may continue after --grace")
+	fl.Var(&s.GC.Interval, "gc-interval", "how often the built-in registry frees the space of unreferenced content, 0: never")
+	fl.Var(&s.GC.MinAge, "gc-min-age", "minimum age of the content it frees, at least 1h")
+	fl.Var(&s.GC.Reserve, "gc-reserve", "disk space that the built-in registry reserves for locks and small states when full, 0: none")
 }
 
 // readBelow reads the file of --config, if there is one. Flags given on the command line are
@@ -347,7 +346,7 @@ func checkServer(a *cli.App, config string, s *server.Settings, env server.Env) 
 		Config string `json:"config,omitempty"`
 		Valid  bool   `json:"valid"`
 	}{config, true}
-	return a.PrintResult(result, cmp.Or(config, "the settings")+": good")
+	return a.PrintResult(result, cmp.Or(config, "the configuration")+" is valid")
 }
 
 // announceServer prints the address of the server and, on a terminal, what to type next.
@@ -411,5 +410,5 @@ func serverLogger(a *cli.App, format string) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(a.Err, o)), nil
 	}
-	return nil, cli.UsageError("the log format %q is not text or json", format)
+	return nil, cli.UsageError("invalid log format %q: must be text or json", format)
 }

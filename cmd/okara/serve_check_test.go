@@ -66,26 +66,26 @@ func TestServeRefuses(t *testing.T) {
 		{"hash", "token \"ci\" {\n sha256 = \"abc\"\n scopes = []\n}\n", nil, "okara.hcl:1: sha256"},
 		{"network", "\n\nproxies = [\"10\"]\n", nil, "okara.hcl:3"},
 		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
-		{"log format", "log_format = \"xml\"\n", nil, "the log format \"xml\" is not text or json"},
+		{"log format", "log_format = \"xml\"\n", nil, "invalid log format \"xml\": must be text or json"},
 		{"login", "login {\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:1: login needs public_url"},
-		{"login mode", "\nlogin {\n mode = \"x\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:2: the login mode"},
-		{"direct login", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:1: a direct login needs a block issuer \"https://i\""},
-		{"direct login with a lifetime", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n token_ttl = \"1h\"\n}\n", nil, "okara.hcl:1: a direct login has no"},
+		{"login mode", "\nlogin {\n mode = \"x\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:2: invalid login mode"},
+		{"direct login", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:1: a direct login requires a block issuer \"https://i\""},
+		{"direct login with a lifetime", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n token_ttl = \"1h\"\n}\n", nil, "okara.hcl:1: a direct login must not set"},
 		{"requirement", "\nrequire \"module\" {\n checks = [\"openpgp\"]\n}\n", nil, "okara.hcl:2: require module: modules have no OpenPGP"},
-		{"requirement twice", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n", nil, "okara.hcl:4: a second block"},
+		{"requirement twice", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n", nil, "okara.hcl:4: duplicate block"},
 		{"requirement without its key", "require \"provider\" {\n checks = [\"openpgp\"]\n openpgp_keys = [\"none.asc\"]\n}\n", nil, "none.asc"},
-		{"requirement of nothing", "require \"mirror\" {}\n", nil, "okara.hcl:1: require mirror: nothing is required"},
-		{"revoked key", "\nrevoked_keys = [\"DEADBEEF\"]\n", nil, "okara.hcl:2: revoked key \"DEADBEEF\" is not"},
+		{"requirement of nothing", "require \"mirror\" {}\n", nil, "okara.hcl:1: require mirror: no requirement given"},
+		{"revoked key", "\nrevoked_keys = [\"DEADBEEF\"]\n", nil, "okara.hcl:2: revoked key \"DEADBEEF\" must be an ID of 16"},
 		{"layout", "layout {\n modules = \"x/{name}\"\n}\n", nil, "okara.hcl:1"},
 		{"broken rules", "rules_file = \"" + c.file("broken.json", `{"rules": [{}]}`) + "\"\n", nil, "okara.hcl:1.*broken.json"},
 		{"no rules", "rules_file = \"none.json\"\n", nil, "okara.hcl:1.*none.json"},
 
 		// The blocks github and hook.
-		{"no secret", "github \"acme\" {\n token_file = \"" + token + "\"\n}\n", nil, "okara.hcl:1: github \"acme\": needs the secret"},
+		{"no secret", "github \"acme\" {\n token_file = \"" + token + "\"\n}\n", nil, "okara.hcl:1: github \"acme\": requires a webhook secret"},
 		{"short secret", "github \"acme\" {\n token_file = \"" + token + "\"\n secret_env = \"SHORT\"\n}\n", nil, "okara.hcl:1: github \"acme\": a webhook secret"},
 		{"secret in the file", "github \"acme\" {\n token = \"x\"\n}\n", nil, "okara.hcl:2"},
-		{"no token", owner(), nil, "okara.hcl:2: github \"acme\": want one of"},
-		{"two tokens", owner("token_file = \""+token+"\"", "token_env = \"T\""), nil, "okara.hcl:2: github \"acme\": want one of"},
+		{"no token", owner(), nil, "okara.hcl:2: github \"acme\": one of token_env, token_file and app_id is required"},
+		{"two tokens", owner("token_file = \""+token+"\"", "token_env = \"T\""), nil, "okara.hcl:2: github \"acme\": one of token_env, token_file and app_id is required"},
 		{"no such variable", owner("token_env = \"NONE\""), nil, "okara.hcl:2: github \"acme\": the variable NONE is empty"},
 		{"no such file", owner("token_file = \"" + c.home + "/none\""), nil, "none"},
 		{"file for all", owner("token_file = \"" + open + "\""), nil, "hint: chmod 600"},
@@ -93,7 +93,7 @@ func TestServeRefuses(t *testing.T) {
 		{"no key", owner("app_id = 1", "installation_id = 2", "private_key_file = \""+token+"\""), nil, "not a PEM file"},
 		{"plain http", owner("token_file = \""+token+"\"", "api_url = \"http://github.example.com\""), nil, "api_url"},
 		{"twice", github + github, nil, "okara.hcl:7: github \"acme\" appears twice"},
-		{"hook of nobody", github + "hook \"other/x\" {\n module = \"a/b/c\"\n}\n", nil, "okara.hcl:6: hook \"other/x\": there is no github block"},
+		{"hook of nobody", github + "hook \"other/x\" {\n module = \"a/b/c\"\n}\n", nil, "okara.hcl:6: hook \"other/x\": no github block"},
 		{"hook without owner", github + "hook \"x\" {\n module = \"a/b/c\"\n}\n", nil, "okara.hcl:6: hook \"x\": want OWNER/REPOSITORY"},
 		{"hook address", github + "hook \"acme/x\" {\n module = \"a/b\"\n}\n", nil, "okara.hcl:6: repository x: "},
 
@@ -106,12 +106,12 @@ func TestServeRefuses(t *testing.T) {
 		{"no host name", pulling("registry_opentofu/hashicorp/*", ""), nil, "okara.hcl:3: .*provider host"},
 		{"versions", pulling("*/hashicorp/*", `versions = "new"`), nil, "okara.hcl:3: .*version constraint"},
 		{"platform", pulling("*/hashicorp/*", `platforms = ["linux"]`), nil, "okara.hcl:3: .*OS_ARCH"},
-		{"from a path", pulling("*/hashicorp/*", `from = "/srv/mirror"`), nil, "okara.hcl:3: .*neither the HOST"},
-		{"from http", pulling("*/hashicorp/*", `from = "http://mirror.example.com/"`), nil, "okara.hcl:3: .*neither the HOST"},
+		{"from a path", pulling("*/hashicorp/*", `from = "/srv/mirror"`), nil, "okara.hcl:3: .*must be the HOST"},
+		{"from http", pulling("*/hashicorp/*", `from = "http://mirror.example.com/"`), nil, "okara.hcl:3: .*must be the HOST"},
 		{"from nowhere", pulling("*/hashicorp/*", `from = "https:///x"`), nil, "okara.hcl:3: .*not the address of a network mirror"},
 		{"from with a password", pulling("*/hashicorp/*", `from = "https://a:b@example.com/"`), nil, "okara.hcl:3: .*not the address of a network mirror"},
-		{"private address", pulling("*/hashicorp/*", `private = ["https://10.0.0.1"]`), nil, "okara.hcl:3: .*not HOST or HOST:PORT"},
-		{"all private addresses", pulling("*/hashicorp/*", `private = ["*"]`), nil, "okara.hcl:3: .*not HOST or HOST:PORT"},
+		{"private address", pulling("*/hashicorp/*", `private = ["https://10.0.0.1"]`), nil, "okara.hcl:3: .*must be HOST or HOST:PORT"},
+		{"all private addresses", pulling("*/hashicorp/*", `private = ["*"]`), nil, "okara.hcl:3: .*must be HOST or HOST:PORT"},
 		{"a policy that comes too late", pulling("*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]"), nil, "before it can be"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestServeRefuses(t *testing.T) {
 			t.Errorf("exit %d, stdout %q, stderr %q; want %q", code, out, errOut, want)
 		}
 	}
-	for config, want := range map[string]string{"": "the settings: good", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n": "okara.hcl: good"} {
+	for config, want := range map[string]string{"": "the configuration is valid", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n": "okara.hcl is valid"} {
 		args := []string{"serve", "--check", "--storage", storage}
 		if config != "" {
 			args = append(args, "--config", c.file("okara.hcl", config))

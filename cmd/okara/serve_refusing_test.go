@@ -46,13 +46,13 @@ func TestServeOnRefusingRegistry(t *testing.T) {
 			}
 		}
 	}
-	denied := "the registry denies this to the account of this server: " + g.Host + ": "
+	denied := "the registry denied access to the account of this server: " + g.Host + ": "
 	says("/readyz", http.StatusServiceUnavailable, denied, "project infra not found")
 	says("/v1/modules/net/vpc/aws/versions", http.StatusBadGateway, denied, "project infra not found")
 	g.Refuse(ocitest.Refusals{Projects: map[string][]string{"infra": {"push"}}})
 	says("/readyz", http.StatusServiceUnavailable, denied, "action: pull")
 	says("/v1/modules/net/vpc/gcp/versions", http.StatusBadGateway, denied, "action: pull")
-	if n := strings.Count(notes(), "registry not reached"); n != 2 {
+	if n := strings.Count(notes(), "registry unreachable"); n != 2 {
 		t.Errorf("logged %d times, want once for each reason:\n%s", n, notes())
 	}
 	g.Refuse(ocitest.Refusals{Projects: map[string][]string{"infra": {"push", "pull"}}})
@@ -102,7 +102,7 @@ func TestServeStatesOnRefusingRegistry(t *testing.T) {
 			write()
 		}
 	}
-	if text := notes(); warned() != 1 || !strings.Contains(text, "does not let state-default move") {
+	if text := notes(); warned() != 1 || !strings.Contains(text, "does not allow moving state-default") {
 		t.Errorf("warned %d times, want once for the tags:\n%s", warned(), text)
 	}
 }

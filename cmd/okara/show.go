@@ -81,15 +81,15 @@ func newShow(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ADDRESS[@VERSION]",
 		Short: "Show a version of a module or provider",
-		Long: `Show a version of a module or provider: where it is, what it holds, who signed it
-and whether it has been deprecated or yanked. Without a version the highest
-release is shown, or the highest pre-release if there is no release. With
---require, --openpgp-key, --cosign-key or --block it says whether a server with
-this policy serves the version, and why not.
+		Long: `Show a version of a module or provider: where it is, what it contains, who signed it and
+whether it is deprecated or withdrawn. Without a version the highest release is shown,
+or the highest pre-release if there is no release. With --require, --openpgp-key,
+--cosign-key or --block it says whether a server with this policy serves the version,
+and why not.
 
 ` + readServerHelp + `
 
-Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
+Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara show net/vpc/aws
   okara show net/vpc/aws@1.4.0 --readme
   okara show acme/dns@1.2.3 --require openpgp --openpgp-key release.pub.asc
@@ -255,7 +255,7 @@ func (s *shown) text() string {
 	if !s.PublishedAt.IsZero() {
 		add("published", cli.Timestamp(s.PublishedAt))
 	}
-	add("kept back", s.Held)
+	add("held back", s.Held)
 	add("policy", s.Policy)
 	add("status", statusText(s.status))
 	add("scan", s.Scan)

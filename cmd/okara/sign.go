@@ -27,7 +27,7 @@ type signed struct {
 
 func (s signed) text() string {
 	if s.OpenPGP == "" && s.Cosign == "" {
-		return s.Address + "@" + s.Version + " is signed already"
+		return s.Address + "@" + s.Version + " is already signed"
 	}
 	return s.Address + "@" + s.Version + " signed"
 }
@@ -45,24 +45,23 @@ func newSign(reg *cli.Registries) *cobra.Command {
 	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "sign ADDRESS[@CONSTRAINT]",
-		Short: "Add a signature to versions that exist",
-		Long: `Add a signature to a version that exists, or to all that a constraint allows;
-without one to every version. What the key has signed already is left as it is,
-so an interrupted run can be repeated.
+		Short: "Add a signature to published versions",
+		Long: `Add a signature to a published version, or to all versions that match a constraint;
+without one to every version. Versions already signed with the key are skipped, so an
+interrupted run can be repeated.
 
 --cosign-key signs the digest of a module or provider in the form of cosign's
 signatures; it is an ECDSA P-256 key in PEM, also in cosign's encrypted form. There is
 no entry in a transparency log. okara verify checks it.
 
---sign-key adds an OpenPGP signature over SHA256SUMS of a provider, which tofu
-and terraform check. Old signatures stay, so that both keys are valid while one
-replaces the other; --replace drops them. The published version itself does not
-change.
+--sign-key adds an OpenPGP signature over SHA256SUMS of a provider, which tofu and
+terraform check. Old signatures stay, so both keys are valid while one replaces the
+other; --replace removes them. The published version itself does not change.
 
-With --server the signature goes through a front-end (okara serve), which needs a
-token there as okara publish does; the key stays here.
+With --server the signature goes through a front-end (okara serve), which requires a
+token, as for okara publish; the key stays on this machine.
 
-Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
+Exit codes: 0 signed, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key
   okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key --server https://okara.example.com
   okara sign acme/dns@1.2.3 --sign-key new-key.asc
@@ -70,7 +69,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if signKey == "" && cosignKey == "" {
-				return cli.UsageError("no key given: --sign-key or --cosign-key")
+				return cli.UsageError("no key given: use --sign-key or --cosign-key")
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
@@ -98,7 +97,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE`, for providers")
 	f.StringVar(&cosignKey, "cosign-key", "", "ECDSA private key `FILE`")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
-	f.BoolVar(&replace, "replace", false, "drop the OpenPGP signatures and keys that are there")
+	f.BoolVar(&replace, "replace", false, "remove the existing OpenPGP signatures and keys")
 	return cmd
 }
 
@@ -113,7 +112,7 @@ func (s *signers) readKeys(a *cli.App, signKey, cosignKey, passphraseFile string
 // signThrough signs one version through a front-end.
 func signThrough(ctx context.Context, a *cli.App, front *client.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
-		return cli.UsageError("--server takes signatures of --cosign-key only")
+		return cli.UsageError("--server only supports signatures of --cosign-key")
 	}
 	v, err := addr.ParseVersion(it.Versions)
 	if err != nil {

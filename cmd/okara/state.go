@@ -20,15 +20,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-const stateLong = `Read and repair the states of a backend "oci" block without OpenTofu or
-Terraform. REPOSITORY is the repository of the block, HOST[:PORT]/PATH. In the folder
-of a root module with such a block most commands do without it: repository, keys
-and workspace are then those that the tool uses there.
+const stateLong = `Read and repair the states of a backend "oci" block without OpenTofu or Terraform.
+REPOSITORY is the repository of the block, HOST[:PORT]/PATH. In the folder of a root
+module with such a block, most commands do not require it: repository, keys and
+workspace are then those that the tool uses there.
 
-States that okara encrypted need their keys: --key for each reference as in the
+States that okara encrypted require their keys: --key for each reference as in the
 encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
---identity or OKARA_STATE_IDENTITIES for age identity files. They open only in the
-repository that they were sealed for. In a copy, name the one it was copied from:
+--identity or OKARA_STATE_IDENTITIES for age identity files. They can only be decrypted
+in the repository they were encrypted for. For a copy, specify the original with
 --primary-repository or OKARA_STATE_PRIMARY.`
 
 // stateFlags are the flags common to all commands below "state".
@@ -45,9 +45,9 @@ func newState(reg *cli.Registries) *cobra.Command {
 	var f stateFlags
 	cmd := cli.Parent("state", "state", "List, read, compare, repair and move states")
 	cmd.Long = stateLong
-	cmd.PersistentFlags().StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` that opens and seals encrypted states; repeatable (OKARA_STATE_KEYS)")
-	cmd.PersistentFlags().StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
-	cmd.PersistentFlags().StringVar(&f.Primary, "primary-repository", "", "`REPOSITORY` that this one is a copy of, to open what was sealed there (OKARA_STATE_PRIMARY)")
+	cmd.PersistentFlags().StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` that decrypts and encrypts states; repeatable (OKARA_STATE_KEYS)")
+	cmd.PersistentFlags().StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` that decrypts states; repeatable (OKARA_STATE_IDENTITIES)")
+	cmd.PersistentFlags().StringVar(&f.Primary, "primary-repository", "", "original `REPOSITORY` of this copy, to decrypt states encrypted there (OKARA_STATE_PRIMARY)")
 	cmd.AddCommand(
 		newStateList(reg, &f),
 		newStateShow(reg, &f),

@@ -20,9 +20,9 @@ func newStateDecrypt(a *cli.App, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decrypt MANIFEST BLOB",
 		Short: "Decrypt a stored state without a registry, from its manifest and its blob",
-		Long: `Decrypt and unpack a stored state offline. MANIFEST is the file of the version's
-manifest and BLOB that of its only layer, as other tools fetch or as a backup of
-the registry holds them. The keys are given as for every other command.`,
+		Long: `Decrypt and unpack a stored state offline. MANIFEST is the manifest of the version
+and BLOB its only layer, as fetched by other tools or stored in a backup of the
+registry. The keys are specified as for every other command.`,
 		Example: `  oras manifest fetch registry.example.com/infrastructure/tofu-state:state-prod > manifest.json
   oras blob fetch registry.example.com/infrastructure/tofu-state@sha256:… -o state.blob
   okara state decrypt manifest.json state.blob --identity age.key -o terraform.tfstate`,
@@ -45,7 +45,7 @@ the registry holds them. The keys are given as for every other command.`,
 			}
 			state, v, err := statebackend.New(nil, o).Decode(cmd.Context(), m, stored)
 			if err == nil && v.Empty {
-				err = errors.New("the manifest is that of a version without state")
+				err = errors.New("this version has no state")
 			}
 			if err != nil {
 				return err

@@ -26,7 +26,7 @@ func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Use:   "delete [REPOSITORY] --workspace NAME",
 		Short: "Delete a workspace; its versions stay until they are pruned",
 		Long: `Delete a workspace, as "tofu workspace delete -force" does: the infrastructure
-stays as it is. The versions stay and "okara state restore" brings one back.`,
+does not change. The versions stay, and "okara state restore" restores one.`,
 		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
@@ -49,8 +49,8 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if err != nil {
 				return err
 			}
-			reg.Note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
-			return reg.PrintResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
+			reg.Note("restore it with: okara state restore %s %d -w %s", args[0], v.N, ws)
+			return reg.PrintResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("deleted workspace %s", ws))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)

@@ -21,17 +21,17 @@ func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [REPOSITORY] A [B]",
 		Short: "Compare two versions of a state, or files, by resource address",
-		Long: `Compare A with B, or with the current version, by resource address. Each is the
-number of a version or the file of a state; two files need no repository.
+		Long: `Compare A with B, or with the current version, by resource address. Each is a version
+number or a state file; two files require no repository.
 
-Compared are values, and in brackets what else the tools act on: that an instance is
-tainted (status), its provider, identity, dependencies, skip_destroy, whether an
-output is sensitive, results of checks. What differs beside that is named: private
-data of providers, versions of schemas, terraform_version, lineage. States of
-Terraform 0.11 (version 3) are read, too.
+Values are compared, and in brackets what else the tools act on: whether an instance is
+tainted (status), its provider, identity, dependencies, skip_destroy, whether an output
+is sensitive, results of checks. Other differences are only listed: private data of
+providers, schema versions, terraform_version, lineage. States of Terraform 0.11
+(version 3) are supported.
 
-Values are masked where the state marks them as sensitive, and where an
-attribute's name says so (password, secret, token, private_key and the like).`,
+Values are masked if the state marks them as sensitive, or if the attribute's name
+suggests it (password, secret, token, private_key and the like).`,
 		Example: `  okara state diff registry.example.com/infrastructure/tofu-state 41 42 -w prod
   okara state diff before.tfstate after.tfstate`,
 		Args: cobra.RangeArgs(1, 3),
@@ -139,13 +139,13 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
 		d.Changes = d.Changes[:limit]
 		d.More = true
-		a.Note("%d more changes are not shown, --limit 0 shows all", more)
+		a.Note("%d more changes not shown, use --limit 0 to show all", more)
 	}
 	if len(d.LeftOut) > 0 {
-		a.Note("differs and is not compared: %s", strings.Join(d.LeftOut, ", "))
+		a.Note("differences that are not compared: %s", strings.Join(d.LeftOut, ", "))
 	}
 	if len(d.Changes) == 0 {
-		a.Note("no difference between %s and %s", sideName(d.From, d.FromFile), sideName(d.To, d.ToFile))
+		a.Note("no differences between %s and %s", sideName(d.From, d.FromFile), sideName(d.To, d.ToFile))
 	}
 	var lines []string
 	for _, c := range d.Changes {

@@ -40,7 +40,7 @@ that run still writes stays below as a version and is never current.`,
 				return err
 			}
 			out := stateHistory{Repository: args[0], Workspace: ws, Versions: []statebackend.Version{}}
-			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WHO", "WHY", "RUN", "WRITTEN BY", ""}}
+			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WHO", "WHY", "RUN", "TOOL", ""}}
 			for v, err := range s.History(cmd.Context(), ws) {
 				if err != nil {
 					return noState(err, args[0], ws)
@@ -55,7 +55,7 @@ that run still writes stays below as a version and is never current.`,
 				return noState(oci.ErrNotFound, args[0], ws)
 			}
 			if out.More {
-				reg.Note("older versions are not shown, --limit 0 shows all")
+				reg.Note("older versions not shown, use --limit 0 to show all")
 			}
 			return reg.PrintResult(out, cli.Table(rows))
 		}),

@@ -28,12 +28,12 @@ func newStateKeys(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:   "keys [REPOSITORY]",
-		Short: "List which keys open which versions",
-		Long: `List which keys the versions of a state are sealed with, by the ids of the keys; any
-one of several keys opens a version. No key is needed for this, and one request is
-made for each version. Without --workspace all workspaces are listed.
+		Short: "List the keys that decrypt each version",
+		Long: `List the IDs of the keys that the versions of a state are encrypted with; any one of
+several keys decrypts a version. No key is required, and one request is made for each
+version. Without --workspace all workspaces are listed.
 
-A key may be thrown away once no version names it.`,
+A key can be discarded once no version uses it.`,
 		Example: `  okara state keys registry.example.com/infrastructure/tofu-state
   okara state keys -w prod --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -56,7 +56,7 @@ A key may be thrown away once no version names it.`,
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
+	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME` (default all)"
 	cmd.Flags().Lookup("workspace").DefValue = ""
 	return cmd
 }

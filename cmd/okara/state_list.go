@@ -25,9 +25,9 @@ func newStateList(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [REPOSITORY]",
 		Short: "List the workspaces that have a state",
-		Long: `List the workspaces that have a state. With --all REPOSITORY is the beginning of
-names, HOST[:PORT][/PATH]: every repository at and below it that has states is
-listed, where the registry lists its repositories.`,
+		Long: `List the workspaces that have a state. With --all, REPOSITORY is a prefix,
+HOST[:PORT][/PATH]: every repository at and under it that has states is listed, if the
+registry can list its repositories.`,
 		Example: `  okara state list registry.example.com/infrastructure/tofu-state
   okara state list registry.example.com/infrastructure --all`,
 		Args: cobra.MaximumNArgs(1),
@@ -40,12 +40,12 @@ listed, where the registry lists its repositories.`,
 				return reg.PrintResult(list, statesText(list, true))
 			}
 			if len(list[0].Workspaces) == 0 {
-				reg.Note("no state in %s", args[0])
+				reg.Note("no states in %s", args[0])
 			}
 			return reg.PrintResult(list[0], statesText(list, false))
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")
+	cmd.Flags().BoolVar(&all, "all", false, "all repositories at and under REPOSITORY")
 	return cmd
 }
 

@@ -25,14 +25,13 @@ func newStateLocks(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "locks [REPOSITORY]",
-		Short: "List the locks that are held: by whom, since when, and for what",
-		Long: `List the locks that are held in a repository, with the line that ends each.
-An age is by the clock of the holder and this machine, so it is approximate. A
-lock that is listed but cannot be read has the last part of its tag as its ID.
+		Short: "List held locks with their holder, age and operation",
+		Long: `List the locks held in a repository, with the command that ends each. Ages depend on the
+clocks of the holder and of this machine, so they are approximate. The ID of a lock that
+is listed but cannot be read is the last part of its tag.
 
-With --all REPOSITORY is the beginning of names, HOST[:PORT][/PATH]: the locks in
-every repository at and below it are listed, where the registry lists its
-repositories.`,
+With --all, REPOSITORY is a prefix, HOST[:PORT][/PATH]: the locks in every repository at
+and under it are listed, if the registry can list its repositories.`,
 		Example: `  okara state locks registry.example.com/infrastructure/tofu-state
   okara state locks registry.example.com --all`,
 		Args: cobra.MaximumNArgs(1),
@@ -43,7 +42,7 @@ repositories.`,
 			}
 			shown := locksText(list)
 			if shown == "" {
-				reg.Note("no lock is held in %s", args[0])
+				reg.Note("no locks held in %s", args[0])
 			} else {
 				noteUnlocks(reg.App, list)
 			}
@@ -53,7 +52,7 @@ repositories.`,
 			return reg.PrintResult(list[0], shown)
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")
+	cmd.Flags().BoolVar(&all, "all", false, "all repositories at and under REPOSITORY")
 	return cmd
 }
 
@@ -87,7 +86,7 @@ func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name str
 // noteUnlocks prints the command that ends each lock. The contents of a lock are untrusted:
 // words with a special meaning to a shell are quoted.
 func noteUnlocks(a *cli.App, list []heldLocks) {
-	a.Note("after making sure that the holder is gone:")
+	a.Note("once you are sure that the holder is gone, run:")
 	for _, held := range list {
 		for _, l := range held.Locks {
 			a.Note("  okara state unlock %s -w %s --id %s", held.Repository, shellWord(l.Workspace), shellWord(l.ID))
@@ -106,7 +105,7 @@ func shellWord(s string) string {
 
 // locksText is a table of all locks; "" if there are none.
 func locksText(list []heldLocks) string {
-	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
+	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "HOLDER", "OPERATION", "VERSION", "ID", "INFO"}}
 	for _, held := range list {
 		for _, l := range held.Locks {
 			rows = append(rows, []string{held.Repository, l.Workspace, cli.Age(l.age), cli.OrDash(l.Who), cli.OrDash(l.Operation),

@@ -30,12 +30,11 @@ func newStatePrune(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune [REPOSITORY] --keep N",
 		Short: "Remove old versions of a state",
-		Long: `Remove all versions but the newest N. The highest version number always stays,
-also that of a deleted workspace, and so do versions that lost against another
-one in the last 30 days. On a terminal okara shows what would be removed and
-asks; elsewhere --yes is required. The manifest of a version is removed with it
-unless another tag points to it. A registry that refuses DELETE keeps
-everything.`,
+		Long: `Remove all but the newest N versions. The highest version number always stays, even that
+of a deleted workspace, and so do versions that lost to another one in the last 30 days.
+On a terminal okara shows what would be removed and asks for confirmation; elsewhere
+--yes is required. The manifest of a version is removed with it unless another tag
+points to it. If the registry refuses DELETE, everything is kept.`,
 		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50 --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
@@ -73,7 +72,7 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 		if err != nil {
 			return err
 		}
-		a.Note("%s of workspace %s removed", cli.Plural(len(old), "version"), out.Workspace)
+		a.Note("removed %s of workspace %s", cli.Plural(len(old), "version"), out.Workspace)
 	}
 	out.Removed = append(out.Removed, old...)
 	return a.PrintResult(out, versionLines(old))

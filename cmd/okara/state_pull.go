@@ -20,7 +20,7 @@ func newStatePull(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Short: "Write a state to stdout or to a file",
 		Long: `Write the current state, or version N of it, exactly as the tool wrote it. With
 --min-version a current version below N is an error: anyone who may write to the
-registry can hide the newest versions of a state, sealed or not. With --json the
+registry can hide the newest versions of a state, encrypted or not. With --json the
 document describes what was read and --output is required.`,
 		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,

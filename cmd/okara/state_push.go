@@ -53,7 +53,7 @@ command accepts: check that the file is the state that you know.`,
 				return err
 			})
 			if errors.Is(err, statebackend.ErrStale) {
-				return cli.WithHint(err, "compare with `okara state show %s -w %s`; --force stores it all the same", args[0], ws)
+				return cli.WithHint(err, "compare with `okara state show %s -w %s`; use --force to store it anyway", args[0], ws)
 			}
 			if err != nil {
 				return err

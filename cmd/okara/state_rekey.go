@@ -45,14 +45,14 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "rekey [REPOSITORY] --new-key REFERENCE",
-		Short: "Seal versions with other keys",
+		Short: "Encrypt versions with other keys",
 		Long:  rekeyLong,
 		Example: `  okara state rekey registry.example.com/infrastructure/tofu-state -w prod --key old.key --new-key new.key
   okara state rekey --new-key awskms://alias/state --all-versions`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if len(keys) == 0 {
-				return cli.UsageError("--new-key is needed")
+				return cli.UsageError("--new-key is required")
 			}
 			next, err := envelope.New(envelope.Options{Keys: keys})
 			if err != nil {
@@ -73,11 +73,11 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s sealed with %s", ws, cli.Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
+			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s encrypted with %s", ws, cli.Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().StringArrayVar(&keys, "new-key", nil, "key `REFERENCE` that seals and opens from now on; repeatable")
+	cmd.Flags().StringArrayVar(&keys, "new-key", nil, "key `REFERENCE` that replaces the current keys; repeatable")
 	cmd.Flags().BoolVar(&all, "all-versions", false, "every version, not only the newest")
 	return cmd
 }
@@ -89,7 +89,7 @@ func rekeyState(ctx context.Context, a *cli.App, s *statebackend.Store, l *state
 			return err
 		}
 		if all && !v.Encrypted {
-			a.Note("version %d is not sealed by okara and stays as it is", v.N)
+			a.Note("version %d is not encrypted by okara, skipped", v.N)
 			continue
 		}
 		if !slices.Equal(envelope.KeyIDs(v.Envelope), out.Keys) {

@@ -19,24 +19,23 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-const replicateLong = `Copy the versions that DESTINATION lacks, in order, then move its current state.
-Locks are not copied. A run that was cut off is continued by the next one, so
-this is a command for a timer. Stored bytes are copied as they are: replicating
-encrypted states needs no key, but readers of DESTINATION then have to name
-REPOSITORY, with primary_repository in the backend block or
---primary-repository, unless both have the same path. --reseal seals each
-version anew for DESTINATION, which needs the keys. The variables that servers
-store beside the states are copied with all of them, and deleted ones are
-removed, but not with --workspace.
+const replicateLong = `Copy the versions that DESTINATION lacks, in order, then update its current state. Locks
+are not copied. An interrupted run is continued by the next one, so run this command on
+a schedule. Stored bytes are copied unchanged: replicating encrypted states requires no
+key, but readers of DESTINATION then have to specify REPOSITORY, with primary_repository
+in the backend block or --primary-repository, unless both have the same path. --reseal
+encrypts each version again for DESTINATION, which requires the keys. The variables that
+servers store with the states are copied too, and deleted ones are removed, but not with
+--workspace.
 
 The first run marks DESTINATION as a replica, and locks in it are refused. To
 fail over, make sure that nothing writes to REPOSITORY any more, then run
 "okara state unlock DESTINATION --take-over" for each workspace.
 
-To fail back, make the old primary the replica: --adopt takes a DESTINATION that
-has versions of its own. Those that REPOSITORY does not have stay under their
-numbers, as versions beside those of REPOSITORY, and are named each time. From
-then on DESTINATION is read-only, and runs without --adopt go on.`
+To fail back, make the old primary the replica: --adopt accepts a DESTINATION that has
+versions of its own. Those that REPOSITORY does not have keep their numbers, in addition
+to the versions of REPOSITORY, and are listed each time. From then on DESTINATION is
+read-only, and further runs do not need --adopt.`
 
 // replication holds the flags of state replicate.
 type replication struct {
@@ -80,11 +79,11 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		},
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVar(&how.reseal, "reseal", false, "seal each version anew for DESTINATION")
-	cmd.Flags().BoolVar(&how.adopt, "adopt", false, "take a DESTINATION with versions of its own, which stay beside")
-	cmd.Flags().BoolVarP(&how.yes, "yes", "y", false, "do not ask before --adopt makes DESTINATION read-only")
+	cmd.Flags().BoolVar(&how.reseal, "reseal", false, "encrypt each version again for DESTINATION")
+	cmd.Flags().BoolVar(&how.adopt, "adopt", false, "accept a DESTINATION with versions of its own, and keep these")
+	cmd.Flags().BoolVarP(&how.yes, "yes", "y", false, "skip the confirmation prompt before --adopt makes DESTINATION read-only")
 	cmd.Flags().IntVar(&how.keep, "max-versions", 0, "keep the newest `N` versions in DESTINATION; 0 keeps all")
-	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
+	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME` (default all)"
 	cmd.Flags().Lookup("workspace").DefValue = ""
 	return cmd
 }
@@ -165,7 +164,7 @@ func (how replication) variables(ctx context.Context, reg *cli.Registries, f *st
 		err = cli.PartlyError("copying the variables of workspaces: %w", err)
 	}
 	if n.Left > 0 {
-		reg.Note("%s beside the states are sealed for %s and not copied: with another path, --reseal copies them", cli.Plural(n.Left, "variable"), out.Repository)
+		reg.Note("%s of the states, encrypted for %s, not copied: with another path, use --reseal to copy them", cli.Plural(n.Left, "variable"), out.Repository)
 	}
 	return err
 }
@@ -206,7 +205,7 @@ func (out *replicatedStates) print(a *cli.App, errs []error) error {
 		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", r.Workspace, cli.Plural(len(r.Copied), "version"))+keptText(r.Kept, out.Repository))
 	}
 	if out.Variables > 0 {
-		lines = append(lines, fmt.Sprintf("%s copied or removed, with sets of them", cli.Plural(out.Variables, "variable")))
+		lines = append(lines, fmt.Sprintf("%s copied or removed, including variable sets", cli.Plural(out.Variables, "variable")))
 	}
 	if err := a.PrintResult(out, strings.Join(lines, "\n")); err != nil {
 		return err

@@ -20,7 +20,7 @@ func newStateRestore(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var lostKey, yes bool
 	cmd := &cobra.Command{
 		Use:   "restore [REPOSITORY] N",
-		Short: "Make the content of version N current again, as a new version",
+		Short: "Restore the content of version N as a new version",
 		Long: `Store the content of version N as a new version, under the lock. Nothing is
 removed: the versions in between stay, and restoring can be undone the same way.
 The serial becomes one more than the current one, except in states that OpenTofu
@@ -63,7 +63,7 @@ read it.`,
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVar(&lostKey, "force", false, "go on although no key opens the current version")
+	cmd.Flags().BoolVar(&lostKey, "force", false, "continue even if no key decrypts the current version")
 	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
@@ -74,14 +74,14 @@ func closedHead(err error, old []byte, lostKey bool) error {
 	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
 		return err
 	}
-	return cli.WithHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --force goes on without", states.KeyOptions)
+	return cli.WithHint(fmt.Errorf("cannot decrypt the current version: %w", err), "also specify one of its keys: %s; if all of them are lost, use --force", states.KeyOptions)
 }
 
 // versionArg reads a version number from the command line.
 func versionArg(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 {
-		return 0, cli.UsageError("version %q is not a number above 0", s)
+		return 0, cli.UsageError("version %q is not a positive number", s)
 	}
 	return n, nil
 }

@@ -95,13 +95,13 @@ func showText(out shownState, held *statebackend.Held) string {
 	}
 	lock := "free"
 	if held != nil {
-		lock = fmt.Sprintf("held by %s for %s (%s), id %s", cli.OrDash(held.Info.Who), cli.Age(held.Age), cli.OrDash(held.Info.Operation), held.Info.ID)
+		lock = fmt.Sprintf("held by %s for %s (%s), ID %s", cli.OrDash(held.Info.Who), cli.Age(held.Age), cli.OrDash(held.Info.Operation), held.Info.ID)
 	}
 	rows = append(rows, []string{"lock", lock})
 	if copied != nil {
 		rows = append(rows, []string{"replica of", copied.Source + ", " + copied.lag()})
 		if len(copied.Kept) > 0 {
-			rows = append(rows, []string{"kept beside", "version " + shortenRanges(copied.Kept)})
+			rows = append(rows, []string{"also kept", "version " + shortenRanges(copied.Kept)})
 		}
 	}
 	for _, row := range rows {
@@ -112,7 +112,7 @@ func showText(out shownState, held *statebackend.Held) string {
 
 func encryptedText(v statebackend.Version, byTool bool) string {
 	if byTool {
-		return "by OpenTofu, whose keys open it"
+		return "by OpenTofu, with its own keys"
 	}
 	if keys := envelope.KeyIDs(v.Envelope); v.Encrypted && len(keys) > 0 {
 		return "for " + strings.Join(keys, ", ")

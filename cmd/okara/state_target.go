@@ -35,7 +35,7 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 			return err
 		}
 		if !c.Declared {
-			return cli.WithHint(cli.UsageError("no repository is named"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
+			return cli.WithHint(cli.UsageError("no repository given"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
 		}
 		if !cmd.Flags().Changed("workspace") {
 			*ws = bridge.SelectedWorkspace(".", reg.Getenv)
@@ -93,7 +93,7 @@ func repositoriesBelow(ctx context.Context, reg *cli.Registries, prefix string) 
 	}
 	names, err := c.Repositories(ctx)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry has such a list; name the repositories one by one, without --all")
+		return nil, cli.WithHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry can list its repositories; specify them one by one, without --all")
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return path != "" && n != path && !strings.HasPrefix(n, path+"/") })
 	for i, n := range names {

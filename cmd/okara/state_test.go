@@ -321,7 +321,7 @@ func TestStatePruneRefused(t *testing.T) {
 func TestStateEncryptedByTool(t *testing.T) {
 	repository := ocitest.New(t, ocitest.Quirks{}) + "/state/app"
 	mustOkara(t, "state", "push", repository, newFile(t, "s", `{"serial":3,"lineage":"l","meta":{},"encrypted_data":"QQ==","encryption_version":"v0"}`))
-	if show := mustOkara(t, "state", "show", repository); !strings.Contains(show, "by OpenTofu, whose keys open it") {
+	if show := mustOkara(t, "state", "show", repository); !strings.Contains(show, "by OpenTofu, with its own keys") {
 		t.Errorf("show:\n%s", show)
 	}
 	if show := mustOkara(t, "state", "show", repository, "--json"); !strings.Contains(show, `"encrypted_by_tool": true`) {

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-const unlockLong = `End a lock whose holder is gone. If the holder still runs, two runs can change
+const unlockLong = `End a lock whose holder is gone. If the holder is still running, two runs can change
 infrastructure at once; its next state write is refused and kept as a version.
 
---id ends the lock with that id, as printed by "okara state locks". --take-over
-ends whatever holds the workspace, takes the lock and releases it again, so that
-the next versions get higher numbers than any of the old holder.`
+--id ends the lock with that ID, as printed by "okara state locks". --take-over ends any
+lock of the workspace, acquires the lock and releases it again, so the next versions get
+higher numbers than any of the old holder.`
 
 // unlockedState is the result of state unlock.
 type unlockedState struct {
@@ -39,7 +39,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if (id == "") == !takeOver {
-				return cli.UsageError("exactly one of --id and --take-over is needed")
+				return cli.UsageError("exactly one of --id and --take-over is required")
 			}
 			s, err := f.openStore(reg, args[0])
 			if err != nil {
@@ -56,12 +56,12 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
+			return reg.PrintResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("unlocked workspace %s", ws))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
-	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end whatever lock is held")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end any lock that is held")
 	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }

@@ -38,10 +38,10 @@ const toolLong = `Run %[1]s in a root module whose state is in an OCI registry:
 
 ` + blockSample + `
 
-Everything after "okara %[2]s" goes to %[1]s as it is: all its commands, flags
-and exit codes are its own, workspaces, saved plans, -lock-timeout and
-force-unlock included. While it runs, okara serves the state on loopback and
-replaces the block by an override file; both are gone when it ends.
+Everything after "okara %[2]s" is passed to %[1]s unchanged: all its commands, flags and
+exit codes work as usual, including workspaces, saved plans, -lock-timeout and
+force-unlock. While it runs, okara serves the state on loopback and replaces the block
+with an override file; both are removed when it ends.
 
 Each argument of the block can also be set as TF_BACKEND_OCI_<NAME>, and by
 -backend-config of init. Global flags of okara go before %[1]s's arguments.
@@ -50,8 +50,7 @@ The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
 With OKARA_PLUGIN_CACHE_DIR, an absolute path, the modules that are initialized share
 one copy of each provider there.
 
-Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
-%[1]s.`
+Exit codes: those of %[1]s; 125 if okara itself fails; 127 if there is no %[1]s.`
 
 // calledAsTool is the command line of okara for a process that was started as the tool: by
 // its name, as through a link tofu to okara, or with arguments that only the tool knows, as
@@ -170,7 +169,7 @@ func noProgram(program, variable string, err error) error {
 	if variable == "" {
 		return cli.WithHint(err, "install it, or check PATH")
 	}
-	return cli.WithHint(err, "install it, or name it with %s", variable)
+	return cli.WithHint(err, "install it, or specify it with %s", variable)
 }
 
 // bridgeOptions returns the options for running commands beside the state server.
@@ -207,7 +206,7 @@ func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err e
 	return func(code int) {
 		if code != 0 {
 			if linked > 0 {
-				a.Note("hint: %d providers came from the plugin cache; if it is they that are refused, remove %s", linked, folder)
+				a.Note("hint: %d providers came from the plugin cache; if they are refused, remove %s", linked, folder)
 			}
 			return
 		}
@@ -224,7 +223,7 @@ func noteStart(a *cli.App, s bridge.Start) {
 		a.Note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
 	}
 	if s.Errored != "" {
-		a.Note("okara: %s is a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is the newer one, `okara state push %s` stores it, then remove the file", s.Errored, s.Errored)
+		a.Note("okara: %s contains a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is newer, store it with `okara state push %s`, then remove the file", s.Errored, s.Errored)
 	}
 }
 
@@ -234,7 +233,7 @@ func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
 		return &cli.ExitError{Code: exitBridge, Err: err}
 	}
 	for _, h := range res.Held {
-		fmt.Fprintf(a.Err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
+		fmt.Fprintf(a.Err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run is still running: %s\n",
 			program, h.Workspace, h.Repository, states.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
 	}
 	for _, err := range res.Behind {

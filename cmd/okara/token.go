@@ -20,12 +20,11 @@ import (
 )
 
 func newToken(a *cli.App) *cobra.Command {
-	token := cli.Parent("token", "", "Make and list the static tokens of okara serve")
-	token.Long = `Make and list the static tokens of okara serve.
+	token := cli.Parent("token", "", "Create and list the static tokens of okara serve")
+	token.Long = `Create and list the static tokens of okara serve.
 
-They are in the file that okara serve --token-file reads, one to a line, each as
-a name, the hash of the secret and its rights. To take a token back, delete its
-line.`
+They are in the file of okara serve --token-file, one per line: a name, the hash of the
+secret and the rights. To revoke a token, delete its line.`
 	token.AddCommand(newTokenNew(a), newTokenList(a))
 	return token
 }
@@ -35,7 +34,7 @@ func newTokenNew(a *cli.App) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "new NAME RIGHT...",
-		Short: "Make a token for clients of okara serve",
+		Short: "Create a token for clients of okara serve",
 		Long: `Make a token for clients of okara serve and print it. It is shown only once: the
 server needs and keeps only its hash.
 
@@ -72,13 +71,13 @@ printed to stderr.`,
 				return err
 			}
 			if days == 0 {
-				a.Note("the token has no end; --days gives it one")
+				a.Note("the token never expires; set an expiry with --days")
 			}
 			return giveToken(a, write, text, token)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads, made if it is missing")
+	f.StringVar(&file, "token-file", "", "token `FILE` of okara serve, created if missing")
 	f.StringVar(&write, "write", "", "`FILE` that gets the token and nothing else, with mode 0600, instead of stdout")
 	f.IntVar(&days, "days", 0, "days until the token expires; 0: never")
 	return cmd
@@ -99,7 +98,7 @@ func parseScopes(args []string) ([]rights.Scope, error) {
 // inDays is the end of a validity of so many days; the zero time for 0.
 func inDays(days int) (time.Time, error) {
 	if days < 0 {
-		return time.Time{}, cli.UsageError("--days %d is in the past", days)
+		return time.Time{}, cli.UsageError("--days %d must not be negative", days)
 	}
 	if days == 0 {
 		return time.Time{}, nil
@@ -109,7 +108,7 @@ func inDays(days int) (time.Time, error) {
 
 func addToken(a *cli.App, file string, t statictoken.Token) error {
 	if file == "" {
-		a.Note("the line for the server's token file:\n%s", t.Line())
+		a.Note("add this line to the server's token file:\n%s", t.Line())
 		return nil
 	}
 	err := statictoken.Add(file, t)
@@ -161,7 +160,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
-				return cli.UsageError("name the file of tokens with --token-file")
+				return cli.UsageError("specify the token file with --token-file")
 			}
 			tokens, err := statictoken.Read(file)
 			if err != nil {
@@ -177,7 +176,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 			return a.PrintResult(docs, cli.Table(rows))
 		},
 	}
-	cmd.Flags().StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads")
+	cmd.Flags().StringVar(&file, "token-file", "", "token `FILE` of okara serve")
 	return cmd
 }
 

@@ -24,10 +24,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-const internalHelp = `An origin may name other hosts: in a redirect, as the address of a package, as the
-git repository of a module. Such a host is asked only if its address is public.
-Hosts that the command line or the depot file names are asked in any case, and
---allow-internal names more.`
+const internalHelp = `An origin may refer to other hosts: in a redirect, as the address of a package, as the
+git repository of a module. Such a host is contacted only if its address is public.
+Hosts in the command line or the depot file are always allowed, and --allow-internal
+allows more.`
 
 // upstreams adds access to third-party hosts to registries. An origin's answers must not
 // lead to hosts that only this machine or network can reach.
@@ -196,7 +196,7 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 	return func() string {
 		token, err := gh.Token(context.Background())
 		if err != nil {
-			up.reg.WarnLogger().Warn("depot: going on without a token", "error", err)
+			up.reg.WarnLogger().Warn("depot: continuing without a token", "error", err)
 		}
 		return token
 	}, nil
@@ -209,7 +209,7 @@ func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
 	if e, ok := errors.AsType[*supply.SourceError](err); ok {
 		err = cli.UsageError("%w", err)
 		if !e.URL {
-			err = cli.WithHint(err, "run the command with --help for the forms it takes")
+			err = cli.WithHint(err, "run the command with --help for the supported forms")
 		}
 	}
 	return src, err

@@ -29,9 +29,9 @@ func newVerify(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify ADDRESS[@VERSION]",
 		Short: "Check a version of a module or provider",
-		Long: `Check a version of a module or provider: its manifests and hashes, the OpenPGP
-signature over SHA256SUMS, a cosign signature, the newest scan report, and that it
-has not been yanked. The first failure ends the checks.
+		Long: `Check a version of a module or provider: its manifests and hashes, the OpenPGP signature
+over SHA256SUMS, a cosign signature, the newest scan report, and that it is not
+withdrawn. The checks stop at the first failure.
 
 --openpgp-key and --cosign-key name the trusted keys; keys in the artifact are
 never trusted. Without them a valid signature is "consistent", not "trusted".
@@ -39,11 +39,10 @@ never trusted. Without them a valid signature is "consistent", not "trusted".
 computes the hashes again.
 
 ` + readServerHelp + ` Everything
-is checked here, with these keys. What is not signed depends on the server:
-whether the version was yanked, its reports, and which version is the newest.
+is checked locally, with these keys. What is not signed depends on the server:
+whether the version is withdrawn, its reports, and which version is the newest.
 
-Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
-5 denied.`,
+Exit codes: 0 verified, 1 a check failed, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara verify acme/dns@1.2.3 --openpgp-key release.pub.asc --require openpgp
   okara verify net/vpc/aws@1.4.0 --cosign-key cosign.pub --require cosign --deep
   okara verify net/vpc/aws --cosign-key cosign.pub --server https://okara.example.com`,
@@ -78,7 +77,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
 	server.Add(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&digestFlag, "digest", "", "the version must have this `DIGEST`")
-	f.BoolVar(&allowYanked, "allow-yanked", false, "accept a yanked version")
+	f.BoolVar(&allowYanked, "allow-yanked", false, "accept a withdrawn version")
 	f.BoolVar(&deep, "deep", false, "read every blob and compute the hashes again")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 func newVersion(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version of okara and what it was built from",
+		Short:   "Print the version and build of okara",
 		Example: `  okara version --json | jq -r .version`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

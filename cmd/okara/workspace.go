@@ -20,19 +20,19 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such workspace, 4 it is there already, is
-locked or has resources, 5 denied.`
+const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 workspace not found, 4 it already exists, is locked or has
+resources, 5 denied.`
 
 // newWorkspace is the parent of the commands on workspaces of a cloud block.
 func newWorkspace(reg *cli.Registries) *cobra.Command {
-	cmd := cli.Parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
-	cmd.Long = `Make, list and delete the workspaces that a cloud block or backend "remote" uses on
-a server (okara serve).
+	cmd := cli.Parent("workspace", "state", "Create, list and delete the workspaces of a cloud block")
+	cmd.Long = `Create, list and delete the workspaces that a cloud block or backend "remote" uses on a
+server (okara serve).
 
-ORGANIZATION is the organization of that block, and the NAME of /state/NAME. The
-server is asked, since it knows who may do what: the one that --server or
-OKARA_SERVER names, with the token of --token-file or OKARA_TOKEN, else the one that
-` + "`tofu login`" + ` got there. "okara state" does without a server, and knows no tags.`
+ORGANIZATION is the organization of that block, and the NAME of /state/NAME. Requests go
+to the server, which checks the rights: the one of --server or OKARA_SERVER, with the
+token of --token-file or OKARA_TOKEN, else the one that
+` + "`tofu login`" + ` stored. "okara state" works without a server, but does not show tags.`
 	cmd.AddCommand(newWorkspaceList(reg), newWorkspaceCreate(reg), newWorkspaceDelete(reg))
 	return cmd
 }
@@ -44,7 +44,7 @@ type workspaceFlags struct{ server cli.ServerFlags }
 // whole a workspace in one.
 func (f *workspaceFlags) addTo(reg *cli.Registries, cmd *cobra.Command, whole bool) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
+	fl.StringVar(&f.server.URL, "server", "", "`URL` of the server (OKARA_SERVER)")
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
 	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -64,7 +64,7 @@ func (f *workspaceFlags) openWorkspaces(reg *cli.Registries) (*workspaceclient.C
 		return nil, err
 	}
 	if front == nil {
-		return nil, cli.WithHint(cli.UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+		return nil, cli.WithHint(cli.UsageError("no server given"), "set OKARA_SERVER, or add --server https://okara.example.com")
 	}
 	return &workspaceclient.Client{Front: front}, nil
 }
@@ -108,9 +108,9 @@ func workspaceError(err error) error {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrDenied):
-		return cli.WithHint(err, "the token is valid, and its rights do not include this: it takes write:state:ORGANIZATION/WORKSPACE, or read")
+		return cli.WithHint(err, "the token is valid, but lacks the right write:state:ORGANIZATION/WORKSPACE, or read")
 	case errors.Is(err, oci.ErrNotFound):
-		return cli.WithHint(err, "`okara workspace list ORGANIZATION` shows those that you may read; is this the address of `okara serve`?")
+		return cli.WithHint(err, "`okara workspace list ORGANIZATION` shows the workspaces that you may read; is this the address of `okara serve`?")
 	}
 	return err
 }
@@ -151,8 +151,8 @@ neither.
 	}
 	f.addTo(reg, cmd, false)
 	fl := cmd.Flags()
-	fl.StringArrayVar(&filter.Tags, "tag", nil, "only those with this tag, `KEY` or KEY=VALUE (repeatable: with all of them)")
-	fl.StringVar(&filter.Project, "project", "", "only those of the project `NAME`")
+	fl.StringArrayVar(&filter.Tags, "tag", nil, "only workspaces with the tag `KEY` or KEY=VALUE (repeatable; all must match)")
+	fl.StringVar(&filter.Project, "project", "", "only workspaces of the project `NAME`")
 	return cmd
 }
 
@@ -176,8 +176,8 @@ func newWorkspaceCreate(reg *cli.Registries) *cobra.Command {
 	var tags []string
 	cmd := &cobra.Command{
 		Use:   "create ORGANIZATION/WORKSPACE",
-		Short: "Make a workspace, with its tags",
-		Long: `Make a workspace, with its tags.
+		Short: "Create a workspace, with its tags",
+		Long: `Create a workspace, with its tags.
 
 ` + "`tofu init`" + ` makes the workspace that a cloud block names by itself. Where the block
 has tags and no terminal is available, as in CI, this command makes the first one.
@@ -210,14 +210,14 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 			if err != nil {
 				return workspaceError(err)
 			}
-			return reg.PrintResult(w, fmt.Sprintf("workspace %s is made", p))
+			return reg.PrintResult(w, fmt.Sprintf("created workspace %s", p))
 		},
 	}
 	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
-	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label that lists can ask for")
-	fl.StringVar(&n.Mode, "execution-mode", "", "where its runs are executed, `MODE` local or remote (default: what the organization has)")
+	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label for filtering lists")
+	fl.StringVar(&n.Mode, "execution-mode", "", "execution `MODE` of its runs, local or remote (default: that of the organization)")
 	fl.StringVar(&n.Description, "description", "", "`TEXT` for users")
 	return cmd
 }
@@ -228,7 +228,7 @@ func parseTags(list []string) (map[string]string, error) {
 	for _, tag := range list {
 		key, value, _ := strings.Cut(tag, "=")
 		if _, twice := tags[key]; twice || key == "" {
-			return nil, cli.WithHint(cli.UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
+			return nil, cli.WithHint(cli.UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "use --tag network, or --tag env=prod")
 		}
 		tags[key] = value
 	}
@@ -273,15 +273,15 @@ cannot be seen, so deleting it requires --force.
 			}
 			if err := c.Delete(cmd.Context(), p, force); err != nil {
 				if errors.Is(err, oci.ErrExists) && !force {
-					return cli.WithHint(workspaceError(err), "destroy what is in it with `tofu destroy`, or delete the workspace alone with --force; a lock ends with `tofu force-unlock`")
+					return cli.WithHint(workspaceError(err), "destroy its resources with `tofu destroy`, or delete only the workspace with --force; end a lock with `tofu force-unlock`")
 				}
 				return workspaceError(err)
 			}
-			return reg.PrintResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("workspace %s is deleted", p))
+			return reg.PrintResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("deleted workspace %s", p))
 		},
 	}
 	f.addTo(reg, cmd, true)
-	cmd.Flags().BoolVar(&force, "force", false, "delete it with resources in its state as well")
+	cmd.Flags().BoolVar(&force, "force", false, "delete it even if its state has resources")
 	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }

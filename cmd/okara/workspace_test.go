@@ -32,8 +32,8 @@ func TestWorkspaceCommands(t *testing.T) {
 		code        int
 		out, errOut string
 	}{
-		{"make one", serveToken, []string{"create", "acme/net-eu", "--tag", "network", "--tag", "env=prod", "--project", "retail", "--description", "the net"}, 0, "^workspace acme/net-eu is made\n$", ""},
-		{"again, with other tags", serveToken, []string{"create", "acme/net-eu", "--tag", "other"}, cli.ExitConflict, "^$", "workspace acme/net-eu: exists already"},
+		{"make one", serveToken, []string{"create", "acme/net-eu", "--tag", "network", "--tag", "env=prod", "--project", "retail", "--description", "the net"}, 0, "^created workspace acme/net-eu\n$", ""},
+		{"again, with other tags", serveToken, []string{"create", "acme/net-eu", "--tag", "other"}, cli.ExitConflict, "^$", "workspace acme/net-eu: already exists"},
 		{"as JSON", teamToken, []string{"create", "acme/dev-1", "--json"}, 0, `(?s)"organization": "acme",\s+"name": "dev-1"`, ""},
 		{"list", serveToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE +TAGS +PROJECT +LOCKED +CREATED\n.*\nfull +- +- +no .*\nnet-eu +env=prod,network +retail +no +\d{4}-`, ""},
 		{"list by tag", serveToken, []string{"list", "acme", "--tag", "env"}, 0, `(?s)^WORKSPACE[^\n]*\nnet-eu [^\n]*\n$`, ""},
@@ -49,12 +49,12 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"no name", serveToken, []string{"create", "acme"}, cli.ExitUsage, "^$", "want ORGANIZATION/WORKSPACE"},
 		{"no name that can be given", serveToken, []string{"create", "acme/a b"}, cli.ExitUsage, "^$", "(?i)name"},
 		{"a tag twice", serveToken, []string{"create", "acme/x", "--tag", "a", "--tag", "a=1"}, cli.ExitUsage, "^$", "each KEY once"},
-		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, cli.ExitUsage, "^$", "(?s)want KEY or KEY=VALUE.*hint: write --tag network"},
+		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, cli.ExitUsage, "^$", "(?s)want KEY or KEY=VALUE.*hint: use --tag network"},
 		{"no organization", serveToken, []string{"list", "acme/x"}, cli.ExitUsage, "^$", "name of an organization"},
 		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "404"},
 		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, cli.ExitUsage, "^$", "confirm with --yes"},
-		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""},
-		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""}, // the first answer may have been lost
+		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^deleted workspace acme/net-eu\n$", ""},
+		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^deleted workspace acme/net-eu\n$", ""}, // the first answer may have been lost
 		{"delete what is not there", serveToken, []string{"delete", "acme/none", "--yes"}, cli.ExitNotFound, "^$", "hint: .okara workspace list"},
 		{"delete with resources", serveToken, []string{"delete", "acme/full", "--yes"}, cli.ExitConflict, "^$", "hint: .*--force"},
 		{"delete what is locked", serveToken, []string{"delete", "acme/held", "--yes", "--force"}, cli.ExitNotFound, "^$", ""}, // a lock alone does not make a workspace

@@ -21,15 +21,15 @@ func newDoctorInstances(reg *cli.Registries) *cobra.Command {
 	f := portalFlags{server: cli.ServerFlags{Both: true}}
 	cmd := &cobra.Command{
 		Use:   "instances",
-		Short: "Look for states of instances that no record names",
-		Long: `Look for states of instances that no record names, after a ledger was lost or
-restored: their resources exist, and nothing destroys them. The entries in the
-registry of --registry are compared with those of the server that --server or
-OKARA_SERVER names; only its admins may do this. Nothing is changed.
+		Short: "Find states of instances without a record",
+		Long: `Find states of instances without a record, after a ledger was lost or
+restored: their resources exist, but nothing destroys them. The entries in the
+registry of --registry are compared with those of the server set by --server or
+OKARA_SERVER; this requires an admin of it. Nothing is changed.
 
 Prints one line per finding.
 
-Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
+Exit codes: 0 no findings, 1 findings, 2 usage, 5 denied.`,
 		Example: `  okara admin doctor instances --server https://okara.example.com --registry registry.example.com/platform`,
 		Args:    cobra.NoArgs,
 		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
@@ -114,7 +114,7 @@ func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id s
 	}
 	return &depot.Finding{
 		Repository: repo.String(), Tag: tag,
-		Problem: text.Excerpt("no record names instance " + id + " of template " + e.Address),
+		Problem: text.Excerpt("no record of instance " + id + " of template " + e.Address),
 		Remedy:  "okara instance adopt " + repo.String(),
 	}, nil
 }

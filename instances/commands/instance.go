@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-const instanceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such instance that you may see, 4 it
-cannot be done now or a quota is used up, 5 denied.`
+const instanceHelp = `Exit codes: 0 done, 2 usage, 3 instance not found or not visible to you, 4 not
+possible now or quota used up, 5 denied.`
 
 // Add adds the commands of instances to the tree of okara, and to its command "doctor". The
 // command groups that are listed before theirs must exist already.
@@ -34,14 +34,14 @@ func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 }
 
 func newInstance(reg *cli.Registries) *cobra.Command {
-	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
-	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
+	cmd := cli.Parent("instance", "instances", "Launch templates, and manage their instances")
+	cmd.Long = `Launch templates of a server (okara serve), and manage their instances.
 
-Every command but "ledger" uses the server that --server or OKARA_SERVER names,
-with the token of --token-file or OKARA_TOKEN, else the one that ` + "`tofu login`" + `
-got there.
+Every command except "ledger" uses the server set by --server or OKARA_SERVER,
+with the token of --token-file or OKARA_TOKEN, or else the token that ` + "`tofu login`" + `
+stored.
 
-An instance is named by its id, ten letters and digits.`
+An instance is identified by its ID, ten letters and digits.`
 	cmd.AddCommand(
 		newInstanceCreate(reg), newInstanceList(reg), newInstanceShow(reg), newInstanceWait(reg), newInstanceLogs(reg), newInstanceOutputs(reg),
 		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceTransfer(reg), newInstanceDestroy(reg),
@@ -62,10 +62,10 @@ type portalFlags struct {
 func (f *portalFlags) addTo(reg *cli.Registries, cmd *cobra.Command, changes bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
-	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
-	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (OKARA_TOKEN)")
+	fl.StringVar(&f.server.Audience, "audience", "", "audience `NAME` that the server expects in the token of a GitHub job; its URL by default")
 	if changes {
-		fl.StringVar(&f.key, "key", "", "repeat the change with this `KEY` after its answer was lost; it is applied only once")
+		fl.StringVar(&f.key, "key", "", "idempotency `KEY`, to repeat a change after its response was lost; it is applied only once")
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = f.completeIDs(reg)
@@ -78,7 +78,7 @@ func (f *portalFlags) openPortal(reg *cli.Registries) (*portalclient.Client, err
 		return nil, err
 	}
 	if front == nil {
-		return nil, cli.WithHint(cli.UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+		return nil, cli.WithHint(cli.UsageError("no server given"), "set OKARA_SERVER, or add --server https://okara.example.com")
 	}
 	return &portalclient.Client{Front: front, Key: f.key}, nil
 }
@@ -118,21 +118,21 @@ func instanceError(err error, args []string) error {
 	}
 	switch {
 	case e.Reason == api.ReasonQuota:
-		err = cli.WithHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
+		err = cli.WithHint(err, "destroy one that you no longer need: `okara instance list --owner me`, `okara instance destroy ID`")
 	case e.Reason == api.ReasonStalePlan:
-		err = cli.WithHint(err, "look at it again: `okara instance show %s`", id)
+		err = cli.WithHint(err, "review it again: `okara instance show %s`", id)
 	case e.Reason == api.ReasonProtected:
-		err = cli.WithHint(err, "take the protection away first: `okara instance unprotect %s`", id)
+		err = cli.WithHint(err, "remove the protection first: `okara instance unprotect %s`", id)
 	case e.Reason == api.ReasonPhase || e.Reason == api.ReasonExtends || e.Reason == api.ReasonNoEnd:
-		err = cli.WithHint(err, "`okara instance show %s` says how it is", id)
+		err = cli.WithHint(err, "`okara instance show %s` shows its status", id)
 	case e.Reason == api.ReasonPaused:
-		err = cli.WithHint(err, "nothing is launched from it for now: ask your administrator when")
+		err = cli.WithHint(err, "it cannot be launched at the moment; ask your administrator")
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):
-		return cli.WithHint(err, "`okara instance list` and `okara instance template list` show what you may see; is this the address of `okara serve`?")
+		return cli.WithHint(err, "`okara instance list` and `okara instance template list` show what you can access; check that this is the address of `okara serve`")
 	case errors.Is(err, oci.ErrDenied):
-		return cli.WithHint(err, "the token is valid, and its rights do not include this")
+		return cli.WithHint(err, "the token is valid, but lacks the right to do this")
 	}
 	switch {
 	case e.Status == http.StatusUnprocessableEntity:
@@ -229,7 +229,7 @@ func runWords(u *api.Run) string {
 		words += fmt.Sprintf(", attempt %d", u.Attempt)
 	}
 	if u.Position > 0 {
-		words += fmt.Sprintf(", number %d in the queue", u.Position)
+		words += fmt.Sprintf(", position %d in the queue", u.Position)
 	}
 	return text.Line(words)
 }

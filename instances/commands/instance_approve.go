@@ -26,14 +26,14 @@ func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve ID",
 		Short: "Approve someone else's request or plan",
-		Long: `Approve someone else's request or plan. The request is shown first: who asks and
-why, each value as it is and as it would be, version and digest of the module,
-what differs between two versions of it, and the whole plan where one was made,
-with what it costs if the server has prices. Then the command asks, unless --yes
-is given. Exactly what was shown is approved: if it has changed since, nothing
+		Long: `Approve someone else's request or plan. The request is shown first: who requested
+it and why, current and new values, version and digest of the module, the
+differences between its versions, and the whole plan if there is one, with its
+cost if the server has prices. Then the command asks for confirmation, unless
+--yes is given. Only what was shown is approved: if it has changed since, nothing
 is done.
 
-With --plan nothing is shown or asked: exactly the plan that it names is
+With --plan nothing is shown or asked: exactly the given plan is
 approved, as ` + "`okara instance show`" + ` prints it.
 
 ` + instanceHelp,
@@ -51,9 +51,9 @@ approved, as ` + "`okara instance show`" + ` prints it.
 		}),
 	}
 	f.addTo(reg, cmd, true)
-	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
-	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the requester and the owner")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "show it, and approve it without asking")
+	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you reviewed")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the requester and the owner")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "show it, and approve it without a confirmation prompt")
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func confirmApproval(ctx context.Context, a *cli.App, c *portalclient.Client, id
 	}
 	p := instance.Pending
 	if p == nil || instance.Plan == "" {
-		return "", &cli.ExitError{Code: cli.ExitConflict, Err: cli.WithHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
+		return "", &cli.ExitError{Code: cli.ExitConflict, Err: cli.WithHint(fmt.Errorf("instance %s has nothing for you to approve", id), "`okara instance list --phase approval` lists pending approvals")}
 	}
 	words := pendingText(instance, time.Now())
 	if p.Run != 0 {
@@ -76,7 +76,7 @@ func confirmApproval(ctx context.Context, a *cli.App, c *portalclient.Client, id
 		}
 		words += "\n" + plan
 	}
-	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colorPlan(words, cli.IsTerminal(a.Err)), text.Line(instance.Plan))
+	fmt.Fprintf(a.Err, "%s\nAbout to approve %s\n", colorPlan(words, cli.IsTerminal(a.Err)), text.Line(instance.Plan))
 	return instance.Plan, a.Confirm(yes, "Approve this")
 }
 
@@ -84,7 +84,7 @@ func confirmApproval(ctx context.Context, a *cli.App, c *portalclient.Client, id
 func readWholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (string, error) {
 	from, err := c.Plan(ctx, id, n)
 	if err != nil {
-		return "", fmt.Errorf("the plan of run %d cannot be shown, so nothing was approved: %w", n, err)
+		return "", fmt.Errorf("cannot show the plan of run %d, nothing was approved: %w", n, err)
 	}
 	defer from.Close()
 	var words strings.Builder
@@ -113,7 +113,7 @@ func pendingText(instance api.Instance, now time.Time) string {
 	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
 	add("asked by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
 	if p.First != nil {
-		add("first asked", personWords(p.First))
+		add("first requested", personWords(p.First))
 	}
 	add("reason", p.Reason)
 	if u := instance.Run; u != nil && u.N == p.Run {

@@ -50,7 +50,7 @@ func TestInstanceApproveShows(t *testing.T) {
 	for _, want := range []string{
 		`size = "small" -> "large"`, `secret = "(sensitive)"`, "net/vpc/aws 1.0.0 -> net/vpc/aws 1.1.0", "sha256:1 -> sha256:2", "more load",
 		"input region added: string, required (breaking)", "output host removed (breaking)", "input backup added: bool, default false\n",
-		"Name of use-anna (use-anna)", "Plan: 1 to add", "You approve sha256:plan2",
+		"Name of use-anna (use-anna)", "Plan: 1 to add", "About to approve sha256:plan2",
 		"costs     about 0.42 EUR an hour more (0.10 → 0.52); 3 resources have no price",
 	} {
 		if !strings.Contains(errOut, want) {
@@ -66,7 +66,7 @@ func TestInstanceApproveShows(t *testing.T) {
 	if _, out, _ := h.as(t, "use-anna", "instance", "show", id); !strings.Contains(out, "until Friday") {
 		t.Errorf("who asked does not read the comment:\n%s", out)
 	}
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitConflict || !strings.Contains(errOut, "nothing of instance "+id+" waits") {
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitConflict || !strings.Contains(errOut, "instance "+id+" has nothing for you to approve") {
 		t.Errorf("again: %d %s", code, errOut)
 	}
 }
@@ -123,7 +123,7 @@ func TestInstanceLedger(t *testing.T) {
 		}
 	}
 	repository := host + "/acme/ledger"
-	want("not said", cli.ExitUsage, "", "--accept is needed", repository)
+	want("not said", cli.ExitUsage, "", "--accept is required", repository)
 	want("not confirmed", cli.ExitUsage, "", "--yes", repository, "--accept")
 	want("a server leads", cli.ExitConflict, "", "a leader uses it", repository, "--accept", "--yes")
 	stop()
@@ -145,11 +145,11 @@ func TestInstanceClock(t *testing.T) {
 		out, errOut string
 		before      func()
 	}{
-		{name: "not said", who: "admin-a", code: cli.ExitUsage, errOut: "--accept is needed"},
+		{name: "not said", who: "admin-a", code: cli.ExitUsage, errOut: "--accept is required"},
 		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: cli.ExitDenied},
 		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; nothing waited for it\n"},
 		{
-			name: "held", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; expiry waited: they differ by an hour\n",
+			name: "held", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; expiry was held back: they differ by an hour\n",
 			before: func() { h.Store.Serve(t, lifecycle.ClockHeld{Reason: "they differ by an hour"}) },
 		},
 		{name: "as JSON", who: "admin-a", args: []string{"--accept", "--json"}, out: `"accepted": true`},

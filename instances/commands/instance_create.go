@@ -70,11 +70,11 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&f.body.Name, "name", "", "display `NAME`")
-	fl.StringVar(&f.body.Owner, "owner", "", "owner, `KIND:ID`, such as group:team-a; needed if several are possible")
+	fl.StringVar(&f.body.Owner, "owner", "", "owner, `KIND:ID`, such as group:team-a; required if several are possible")
 	fl.StringVar(&f.ttl, "ttl", "", "lifetime, such as 4h; the template's by default")
 	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; by default the newest that the template allows")
-	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for the approver")
-	fl.BoolVar(&f.body.Force, "force", false, "ignore quotas, for admins")
+	fl.StringVar(&f.body.Reason, "reason", "", "reason `TEXT` for the approver")
+	fl.BoolVar(&f.body.Force, "force", false, "ignore quotas (admins only)")
 	f.w.addTo(cmd, "it is ready")
 	return cmd
 }
@@ -105,7 +105,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 			return nil, cli.UsageError("--parameter %.40q: want NAME=VALUE", pair)
 		}
 		if _, twice := values[name]; twice {
-			return nil, cli.UsageError("--parameter %s is given twice", name)
+			return nil, cli.UsageError("duplicate --parameter %s", name)
 		}
 		if file, ok := strings.CutPrefix(value, "@"); ok && !typed {
 			b, err := cli.ReadLimited(file, maxParameterFile)
@@ -117,7 +117,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		}
 		valid := json.Valid([]byte(value))
 		if typed && !valid {
-			return nil, cli.UsageError("--parameter %s: the value is not valid JSON", name)
+			return nil, cli.UsageError("--parameter %s: value must be valid JSON", name)
 		}
 		if valid {
 			values[name] = json.RawMessage(value)
@@ -136,11 +136,11 @@ func quoteJSON(value string) json.RawMessage {
 func noteCreated(a *cli.App, instance api.Instance, status int) {
 	switch {
 	case status == 200:
-		a.Note("instance %s of %s is yours already", instance.ID, text.Line(instance.Template))
+		a.Note("instance %s of %s already exists", instance.ID, text.Line(instance.Template))
 	case status == 202:
-		a.Note("instance %s waits for approval", instance.ID)
+		a.Note("instance %s is waiting for approval", instance.ID)
 	case beginsLater(instance):
-		a.Note("instance %s lives %s from when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
+		a.Note("instance %s: lifetime %s, from when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
 	case !instance.ExpiresAt.IsZero():
 		a.Note("instance %s ends at %s", instance.ID, cli.Timestamp(instance.ExpiresAt))
 	}
@@ -151,13 +151,13 @@ func newInstanceAdopt(reg *cli.Registries) *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "adopt REPOSITORY",
-		Short: "Take back an instance that the ledger has lost",
-		Long: `Take back an instance that the ledger has lost, for admins: okara admin doctor
+		Short: "Recover an instance that the ledger lost",
+		Long: `Recover an instance that the ledger lost, for admins: okara admin doctor
 instances lists the repositories of such states. The server trusts the last
-result that it can open with its state keys, and makes a record of the source,
-the template and the parameters that it names. You own the record; okara
-instance transfer gives it to its owner. An instance that was destroyed normally
-is refused.
+result that it can open with its state keys, and creates a record of the source,
+the template and the parameters that it names. You own the record; use okara
+instance transfer to give it to its owner. Normally destroyed instances are
+refused.
 
 ` + instanceHelp,
 		Example: `  okara instance adopt registry.example.com/platform/instances/sandbox/vpc/abcdefgh23`,
@@ -172,6 +172,6 @@ is refused.
 	}
 	f.addTo(reg, cmd, true)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions // a repository is not an instance id
-	cmd.Flags().StringVar(&id, "id", "", "the `ID`, where instances share the repository")
+	cmd.Flags().StringVar(&id, "id", "", "instance `ID`, if instances share the repository")
 	return cmd
 }

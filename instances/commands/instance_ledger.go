@@ -21,12 +21,12 @@ const ledgerLong = `Make a server accept the ledger of its instances as it is. A
 lead with a ledger that is older than before, that was replaced, or that is
 empty although instances were created: it was restored from a backup, or
 versions of it were removed. If the newer one cannot be restored, this command
-makes the servers accept the existing one; they continue within seconds. The
-records that it lacks are lost: okara admin doctor instances lists the states
-that no record names.
+makes the servers accept the existing one; they continue within seconds. Records
+missing from it are lost: okara admin doctor instances lists the states
+without a record.
 
 REPOSITORY is that of the ledger, HOST[:PORT]/PATH, by default the prefix of the
-server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server.
+server and /ledger. --key or OKARA_STATE_KEYS set the state keys of the server.
 The ledger records who accepted it, and when.`
 
 func newInstanceLedger(reg *cli.Registries) *cobra.Command {
@@ -34,19 +34,19 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	var accept, yes bool
 	cmd := &cobra.Command{
 		Use:     "ledger REPOSITORY --accept",
-		Short:   "Accept a ledger that was restored or lost",
+		Short:   "Accept a restored or lost ledger",
 		Long:    ledgerLong,
 		Example: "  okara instance ledger registry.example.com/okara/ledger --accept",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !accept {
-				return cli.UsageError("--accept is needed")
+				return cli.UsageError("--accept is required")
 			}
 			l, err := openLedger(reg, &f, args[0])
 			if err != nil {
 				return err
 			}
-			if err := reg.Confirm(yes, "go on with the ledger in "+args[0]+" as it is"); err != nil {
+			if err := reg.Confirm(yes, "continue with the ledger in "+args[0]+" as it is"); err != nil {
 				return err
 			}
 			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
@@ -62,7 +62,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` of the states; repeatable (OKARA_STATE_KEYS)")
 	fl.StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` of the states; repeatable (OKARA_STATE_IDENTITIES)")
-	fl.BoolVar(&accept, "accept", false, "let it count")
+	fl.BoolVar(&accept, "accept", false, "accept the ledger")
 	cli.AddYes(fl, &yes)
 	return cmd
 }
@@ -98,7 +98,7 @@ func newInstanceClock(reg *cli.Registries) *cobra.Command {
 		Short: "Confirm that the clock of the server is right",
 		Long: `Confirm that the clock of the server is right. No instance expires while the
 clocks of server and registry are more than 5 minutes apart, after one of them
-jumped, or after the server was away for a week: a wrong clock would destroy
+jumped, or after the server was down for a week: a wrong clock would destroy
 everything. If the clocks are right nevertheless, an admin confirms it, and
 instances expire again.
 
@@ -107,7 +107,7 @@ instances expire again.
 		Args:    cobra.NoArgs,
 		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			if !accept {
-				return cli.UsageError("--accept is needed")
+				return cli.UsageError("--accept is required")
 			}
 			held, err := c.AcceptClock(ctx)
 			if err != nil {
@@ -115,7 +115,7 @@ instances expire again.
 			}
 			text := "the clock is accepted; nothing waited for it"
 			if held != "" {
-				text = "the clock is accepted; expiry waited: " + held
+				text = "clock accepted; expiry was held back: " + held
 			}
 			return reg.PrintResult(acceptedClock{true, held}, text)
 		}),

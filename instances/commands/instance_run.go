@@ -62,7 +62,7 @@ func newInstanceExec() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Base, "base", "", "`FOLDER` that --dir is in")
 	f.StringVar(&o.Dir, "dir", "", "`FOLDER` to work in")
-	f.IntVar(&o.UID, "uid", 0, "user `ID` to become; 0: stay who we are")
+	f.IntVar(&o.UID, "uid", 0, "user `ID` to switch to; 0: keep the current user")
 	f.IntVar(&o.GID, "gid", 0, "group `ID`, with --uid")
 	f.Int64Var(&o.Memory, "memory", 0, "`BYTES` of data of each process")
 	f.Int64Var(&o.FileSize, "file-size", 0, "`BYTES` of each file")
@@ -83,10 +83,10 @@ func newInstanceEnter() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Int64Var(&o.Size, "size", 0, "`BYTES` of the folder")
-	f.IntVar(&o.UID, "uid", 0, "user `ID` of the tool; 0: ours")
+	f.IntVar(&o.UID, "uid", 0, "user `ID` of the tool; 0: the current user")
 	f.IntVar(&o.GID, "gid", 0, "group `ID`, with --uid")
 	f.StringVar(&o.Errored, "errored", "", "`FILE` for a state that cannot be stored")
 	f.StringArrayVar(&o.Show, "show", nil, "`FILE` or folder that the tool sees")
-	f.BoolVar(&o.Inside, "inside", false, "the namespace is there")
+	f.BoolVar(&o.Inside, "inside", false, "the namespace exists")
 	return cmd
 }

@@ -24,7 +24,7 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show an instance",
-		Long:    "Show an instance: its state, what it waits for, how to reach it, and what happened\nto it last.\n\n" + instanceHelp,
+		Long:    "Show an instance: its status, what it is waiting for, how to reach it, and its\nlatest events.\n\n" + instanceHelp,
 		Example: "  okara instance show abcdefgh23",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
@@ -58,7 +58,7 @@ func instanceText(instance api.Instance, now time.Time) string {
 	add("run", runWords(instance.Run))
 	add("plan", instance.Plan)
 	if p := instance.Pending; p != nil {
-		add("", "waits for approval, requested by "+personWords(p.By))
+		add("", "waiting for approval, requested by "+personWords(p.By))
 	}
 	if o := instance.Offer; o != nil {
 		add("offered", "to "+ownerWords(o.To)+" by "+personWords(o.By)+", until "+cli.Timestamp(o.Until))
@@ -111,9 +111,9 @@ func newInstanceList(reg *cli.Registries) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List instances, the newest first",
-		Long: `List the instances that you may see, the newest first: your own, those of your
-groups, and others' as far as your rights go. Instances that have ended are
+		Short: "List instances, newest first",
+		Long: `List the instances that you may see, newest first: your own, those of your
+groups, and others' as far as your rights allow. Ended instances are
 listed only with --all.
 
 ` + instanceHelp,
@@ -144,10 +144,10 @@ listed only with --all.
 	}
 	f.addTo(reg, cmd, false)
 	fl := cmd.Flags()
-	fl.StringVar(&filter.Owner, "owner", "", "only those of `OWNER`: me, mine (my groups' as well) or KIND:ID; offered: what others offer you")
-	fl.StringVar(&filter.Template, "template", "", "only those of templates that match `GLOB`")
-	fl.StringVar(&filter.Phase, "phase", "", "only those in these `PHASES`, separated by commas")
-	fl.BoolVar(&all, "all", false, "also those that have ended")
+	fl.StringVar(&filter.Owner, "owner", "", "only instances of `OWNER`: me, mine (with my groups) or KIND:ID; offered: those offered to you")
+	fl.StringVar(&filter.Template, "template", "", "only instances of templates that match `GLOB`")
+	fl.StringVar(&filter.Phase, "phase", "", "only instances in these `PHASES`, comma-separated")
+	fl.BoolVar(&all, "all", false, "include ended instances")
 	return cmd
 }
 
@@ -184,7 +184,7 @@ of one from the state, and the server records it.
 		}),
 	}
 	f.addTo(reg, cmd, false)
-	cmd.Flags().BoolVar(&showSensitive, "reveal", false, "print a sensitive value as well; the server records that")
+	cmd.Flags().BoolVar(&showSensitive, "reveal", false, "print a sensitive value; the server records this")
 	return cmd
 }
 
@@ -196,7 +196,7 @@ func printOutputs(ctx context.Context, a *cli.App, c *portalclient.Client, args 
 	if len(args) == 2 {
 		v, ok := all.Outputs[args[1]]
 		if !ok {
-			return cli.UsageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
+			return cli.UsageError("instance %s has no output %q; outputs are %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
 		}
 		return a.PrintResult(v, valueText(v))
 	}

@@ -52,7 +52,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "outputs", who: "use-anna", args: []string{"instance", "outputs", id}, out: `(?m)^password +\(sensitive\)\nurl +https://x.example/$`},
 		{name: "one output", who: "use-anna", args: []string{"instance", "outputs", id, "url"}, out: `^https://x.example/\n$`},
 		{name: "reveal", who: "use-anna", args: []string{"instance", "outputs", id, "password", "--reveal"}, out: `^hunter2\n$`},
-		{name: "reveal as an admin", who: "admin-a", args: []string{"instance", "outputs", id, "password", "--reveal"}, code: cli.ExitDenied, errOut: "that takes its owner"},
+		{name: "reveal as an admin", who: "admin-a", args: []string{"instance", "outputs", id, "password", "--reveal"}, code: cli.ExitDenied, errOut: "this requires its owner"},
 		{name: "reveal nothing", who: "use-anna", args: []string{"instance", "outputs", id, "--reveal"}, code: cli.ExitUsage, errOut: "name it"},
 		{name: "logs", who: "use-anna", args: []string{"instance", "logs", id}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
 		{name: "logs followed", who: "use-anna", args: []string{"instance", "logs", id, "-f"}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
@@ -71,12 +71,12 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "unprotect", who: "use-anna", args: []string{"instance", "unprotect", id}, out: "ready"},
 		{name: "retry", who: "use-anna", args: []string{"instance", "retry", id}, code: cli.ExitConflict, errOut: "retr"},
 		{name: "cancel", who: "use-anna", args: []string{"instance", "cancel", id}, code: cli.ExitConflict},
-		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: cli.ExitNotFound, errOut: "no instance"},
+		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: cli.ExitNotFound, errOut: "instance .* not found or not visible to you"},
 		{name: "transfer to another issuer", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:somebody", "--issuer", "https://other.example"}, code: cli.ExitUsage, errOut: "an admin"},
-		{name: "offer", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:use-ben"}, out: "^" + id + " ready\n$", errOut: "it is offered to use-ben until"},
+		{name: "offer", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:use-ben"}, out: "^" + id + " ready\n$", errOut: "offered to use-ben until"},
 		{name: "what is offered", who: "use-ben", args: []string{"instance", "list", "--owner", "offered"}, out: id + " +lab/vpc +ready +Name of use-anna"},
 		{name: "show what is offered", who: "use-ben", args: []string{"instance", "show", id}, out: `(?m)^offered +to use-ben by Name of use-anna \(use-anna\), until `},
-		{name: "take what is offered to another", who: "use-carla", args: []string{"instance", "take", id}, code: cli.ExitNotFound, errOut: "no instance"},
+		{name: "take what is offered to another", who: "use-carla", args: []string{"instance", "take", id}, code: cli.ExitNotFound, errOut: "instance .* not found or not visible to you"},
 		{name: "take", who: "use-ben", args: []string{"instance", "take", id}, out: "^" + id + " ready\n$"},
 		{name: "offer it back", who: "use-ben", args: []string{"instance", "transfer", id, "--to", "user:use-anna"}, out: "ready"},
 		{name: "decline", who: "use-anna", args: []string{"instance", "decline", id}, out: id},
@@ -85,11 +85,11 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "take it back", who: "use-anna", args: []string{"instance", "take", id, "--json"}, out: `"role": "owner"`},
 		{name: "take what is not offered", who: "use-anna", args: []string{"instance", "take", id}, code: cli.ExitConflict, errOut: "not offered to anybody now"},
 		{name: "orphan by who may not", who: "use-anna", args: []string{"instance", "orphan", id, "--reason", "x"}, code: cli.ExitDenied, errOut: "an admin"},
-		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: cli.ExitConflict, errOut: "nothing of instance " + id + " waits for approval"},
+		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: cli.ExitConflict, errOut: "instance " + id + " has nothing for you to approve"},
 		{name: "approve what does not wait", who: "approve-b", args: []string{"instance", "approve", id, "--plan", "x"}, code: cli.ExitConflict},
 		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: cli.ExitNotFound, errOut: "no such template"},
 		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: cli.ExitUsage, errOut: "parameters/size"},
-		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: cli.ExitUsage, errOut: "twice"},
+		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: cli.ExitUsage, errOut: "duplicate --parameter size"},
 		{name: "no id", who: "use-anna", args: []string{"instance", "show", "../me"}, code: cli.ExitNotFound},
 		{
 			name: "destroy", who: "use-anna", args: []string{"instance", "destroy", id}, out: "^" + id + " destroying\n$",
@@ -164,7 +164,7 @@ func TestInstanceDestroyFails(t *testing.T) {
 	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true, Resources: 1})
-	if code, _, errOut := h.as(t, "use-anna", "instance", "destroy", id, "--timeout", "1s"); code != cli.ExitUsage || !strings.Contains(errOut, "--timeout needs --wait") {
+	if code, _, errOut := h.as(t, "use-anna", "instance", "destroy", id, "--timeout", "1s"); code != cli.ExitUsage || !strings.Contains(errOut, "--timeout requires --wait") {
 		t.Errorf("without --wait: %d %s", code, errOut)
 	}
 	if code, _, errOut := h.as(t, "use-anna", "instance", "destroy", id); code != cli.ExitOK {
@@ -175,7 +175,7 @@ func TestInstanceDestroyFails(t *testing.T) {
 		t.Errorf("a time before now: code %d, %q", code, errOut)
 	}
 	code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "1s")
-	for _, text := range []string{"attempt 1 of 5 failed: a network is in use", "the next attempt begins at 2026-05-01", "is not done after 1s, and continues", "okara instance wait " + id} {
+	for _, text := range []string{"attempt 1 of 5 failed: a network is in use", ", next attempt at 2026-05-01", "is not done after 1s; it continues", "okara instance wait " + id} {
 		if code != cli.ExitPartly || !strings.Contains(errOut, text) {
 			t.Errorf("wait: %d, without %q: %s", code, text, errOut)
 		}

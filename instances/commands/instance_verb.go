@@ -18,15 +18,15 @@ import (
 var instanceVerbs = []struct{ verb, short, long, reason string }{
 	{"retry", "Retry what failed", `Retry what failed: the run of an instance in the phase failed, or the
 destruction of one in the phase destroy_failed. Between two attempts the next
-one begins at once.`, ""},
+one starts immediately.`, ""},
 	{"cancel", "Cancel what an instance is doing", `Cancel what an instance is doing: its run is interrupted, and a request or a
 plan that waits for approval is withdrawn. Resources that exist stay until the
 instance is destroyed. Between two attempts to destroy it, the next one waits
 until the next day, or until ` + "`okara instance retry`" + `.`, ""},
-	{"protect", "Keep an instance from being destroyed", `Keep an instance from being destroyed, also when its lifetime ends. Owners may
+	{"protect", "Protect an instance from being destroyed", `Protect an instance from being destroyed, also when its lifetime ends. Owners may
 do so if the template allows it, and their protection ends some time after the
 lifetime; an admin's does not.`, ""},
-	{"unprotect", "Remove the protection of an instance", `Remove the protection of an instance, so that it is destroyed when its lifetime
+	{"unprotect", "Remove the protection of an instance", `Remove the protection of an instance, so it is destroyed when its lifetime
 ends or its owner asks for it. Only an admin can remove the protection of an
 admin.`, ""},
 	{"stop", "Stop an instance until it is started again", `Stop an instance, if its template names the input of the module that stops it.
@@ -59,7 +59,7 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 				return c.Verb(ctx, id, v.verb, nil)
 			}
 			if body.Reason == "" {
-				return api.Instance{}, cli.UsageError("--reason is missing")
+				return api.Instance{}, cli.UsageError("--reason is required")
 			}
 			return c.Verb(ctx, id, v.verb, body)
 		})
@@ -67,7 +67,7 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 		if v.reason != "" {
 			cmd.Use += " --reason TEXT"
 			cmd.Example += " --reason '" + v.reason + "'"
-			cmd.Flags().StringVar(&body.Reason, "reason", "", "why, in a `TEXT` that others will read")
+			cmd.Flags().StringVar(&body.Reason, "reason", "", "reason `TEXT`, visible to others")
 		}
 		all = append(all, cmd)
 	}
@@ -83,7 +83,7 @@ func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
 		Short: "Destroy an instance",
 		Long: `Destroy an instance and everything that it created. A run is interrupted first.
 Without --wait the command returns when the server has recorded the request. If
-destroying fails, it is tried again within hours, and then every day: --timeout
+destroying fails, it is retried within hours, and then every day: --timeout
 limits how long the command waits for that.
 
 ` + instanceHelp + `
@@ -109,7 +109,7 @@ limits how long the command waits for that.
 		}),
 	}
 	f.addTo(reg, cmd, true)
-	w.addTo(cmd, "nothing is left")
+	w.addTo(cmd, "it is destroyed")
 	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
@@ -140,7 +140,7 @@ allows. An admin may choose by how much.
 				return err
 			}
 			if instance.Pending != nil && instance.Pending.What == api.PendingExtend {
-				reg.Note("the extension until %s waits for approval", cli.Timestamp(instance.Pending.Until))
+				reg.Note("the extension until %s is waiting for approval", cli.Timestamp(instance.Pending.Until))
 			} else {
 				reg.Note("it ends at %s", cli.Timestamp(instance.ExpiresAt))
 			}
@@ -148,8 +148,8 @@ allows. An admin may choose by how much.
 		}),
 	}
 	f.addTo(reg, cmd, true)
-	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; by default as set in the template")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
+	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h (default: as set in the template)")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason `TEXT` for the approver")
 	return cmd
 }
 
@@ -187,7 +187,7 @@ changed alone, and starts no run.
 		}
 		instance, err := c.Verb(ctx, args[0], "update", body)
 		if err == nil && instance.Pending != nil {
-			reg.Note("the update of instance %s waits for approval", instance.ID)
+			reg.Note("the update of instance %s is waiting for approval", instance.ID)
 		} else if err == nil && w.wait {
 			return w.waitUntil(ctx, reg.App, c, instance.ID)
 		}
@@ -201,7 +201,7 @@ changed alone, and starts no run.
 	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&name, "name", "", "display `NAME`")
 	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: the newest that the template allows")
-	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
+	fl.StringVar(&reason, "reason", "", "reason `TEXT` for the approver")
 	w.addTo(cmd, "it is ready")
 	return cmd
 }
@@ -211,12 +211,12 @@ func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
 	var to api.Transfer
 	cmd := &cobra.Command{
 		Use:   "transfer ID --to KIND:ID",
-		Short: "Give an instance to another owner",
-		Long: `Give an instance to another owner: between yourself and your groups, as far as
-the template admits them. An admin may give it to anyone. It counts against the
+		Short: "Transfer an instance to another owner",
+		Long: `Transfer an instance to another owner: between yourself and your groups, as far as
+the template allows. An admin may transfer it to anyone. It counts against the
 quota of the new owner.
 
-To another user of your issuer, or a group that is not yours, you offer it: it
+To another user of your issuer, or a group that is not yours, it is offered: it
 stays yours until it is taken, within a week, with ` + "`okara instance take`" + `.
 Transfer it to yourself to withdraw the offer.
 
@@ -227,19 +227,19 @@ Transfer it to yourself to withdraw the offer.
 		Args: cobra.ExactArgs(1),
 		RunE: f.instanceVerb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if to.To == "" {
-				return api.Instance{}, cli.UsageError("--to is missing")
+				return api.Instance{}, cli.UsageError("--to is required")
 			}
 			instance, err := c.Verb(ctx, id, "transfer", to)
 			if err == nil && instance.Offer != nil {
-				reg.Note("it is offered to %s until %s, and stays as it is until that one takes it", ownerWords(instance.Offer.To), cli.Timestamp(instance.Offer.Until))
+				reg.Note("offered to %s until %s; unchanged until it is taken", ownerWords(instance.Offer.To), cli.Timestamp(instance.Offer.Until))
 			}
 			return instance, err
 		}),
 	}
 	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
-	fl.StringVar(&to.To, "to", "", "the owner, `KIND:ID`: user:SUBJECT or group:NAME")
-	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, another one for admins only")
+	fl.StringVar(&to.To, "to", "", "new owner, `KIND:ID`: user:SUBJECT or group:NAME")
+	fl.StringVar(&to.Issuer, "issuer", "", "issuer `URL` of the owner; your own by default, another one for admins only")
 	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, for admins")
 	return cmd
 }

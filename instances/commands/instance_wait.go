@@ -59,14 +59,14 @@ func (w *waitFlags) addTo(cmd *cobra.Command, until string) {
 }
 
 func (w *waitFlags) addTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: no limit")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "maximum time to wait; 0: no limit")
 }
 
 // checkTimeout refuses a timeout without waiting, and an invalid timeout.
 func (w *waitFlags) checkTimeout() error {
 	switch {
 	case w.timeout != 0 && !w.wait:
-		return cli.UsageError("--timeout needs --wait")
+		return cli.UsageError("--timeout requires --wait")
 	case w.timeout < 0:
 		return cli.UsageError("--timeout %s: want a time such as 15m", w.timeout)
 	}
@@ -113,9 +113,9 @@ func (w *waitFlags) waitUntil(ctx context.Context, a *cli.App, c *portalclient.C
 func (w *waitFlags) unfinishedWait(why error, id string) error {
 	err := fmt.Errorf("instance %s continues: %w", id, why)
 	if errors.Is(why, context.DeadlineExceeded) {
-		err = cli.PartlyError("instance %s is not done after %s, and continues", id, w.timeout)
+		err = cli.PartlyError("instance %s is not done after %s; it continues", id, w.timeout)
 	}
-	return cli.WithHint(err, "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+	return cli.WithHint(err, "wait again with `okara instance wait %s`, or destroy it with `okara instance destroy %s`", id, id)
 }
 
 // isSettled reports whether an instance stays as it is until a user acts.
@@ -134,7 +134,7 @@ func waitLine(instance api.Instance) string {
 		line.WriteString(", run " + runWords(instance.Run))
 	}
 	if instance.Run != nil && !instance.Run.NotBefore.IsZero() {
-		line.WriteString(", the next attempt begins at " + cli.Timestamp(instance.Run.NotBefore))
+		line.WriteString(", next attempt at " + cli.Timestamp(instance.Run.NotBefore))
 	}
 	for _, c := range instance.Conditions {
 		if c.Type == "Waiting" {
@@ -154,11 +154,11 @@ func printFinal(a *cli.App, instance api.Instance) error {
 	switch instance.Phase {
 	case "failed", "destroy_failed":
 		err := cli.PartlyError("instance %s: %s", instance.ID, text.Line(instance.Phase+": "+instance.Reason))
-		return cli.WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", instance.ID, instance.ID)
+		return cli.WithHint(err, "see `okara instance logs %s`, then run `okara instance retry %s`", instance.ID, instance.ID)
 	case "rejected":
 		return cli.PartlyError("instance %s was rejected: %s", instance.ID, text.Line(instance.Reason))
 	case "requested", "planned":
-		a.Note("it waits for approval")
+		a.Note("waiting for approval")
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ command continues with another one. Ctrl-C stops only the printing.
 					return err
 				}
 				if len(runs) == 0 {
-					return fmt.Errorf("instance %s has had no run: %w", args[0], oci.ErrNotFound)
+					return fmt.Errorf("instance %s has no runs: %w", args[0], oci.ErrNotFound)
 				}
 				n = runs[0].N
 			}
@@ -202,7 +202,7 @@ command continues with another one. Ctrl-C stops only the printing.
 	fl.IntVar(&n, "run", 0, "number `N` of the run; the newest by default")
 	fl.BoolVarP(&follow, "follow", "f", false, "print new output until the run ends")
 	fl.BoolVar(&plan, "plan", false, "print the plan of the run instead")
-	return cli.WithoutJSON(cmd, "`okara instance show ID --json` has what became of its runs")
+	return cli.WithoutJSON(cmd, "use `okara instance show ID --json` for the results of its runs")
 }
 
 func followLog(ctx context.Context, a *cli.App, c *portalclient.Client, id string, n int) error {
@@ -214,7 +214,7 @@ func followLog(ctx context.Context, a *cli.App, c *portalclient.Client, id strin
 	case err != nil:
 		return err
 	case result == "failed" || result == "lost":
-		return cli.WithHint(cli.PartlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` says what comes next", id)
+		return cli.WithHint(cli.PartlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` shows what comes next", id)
 	}
 	return nil
 }

@@ -19,12 +19,12 @@ import (
 )
 
 func newTemplate(reg *cli.Registries) *cobra.Command {
-	cmd := cli.Parent("template", "", "Write templates, and list what a server can launch")
+	cmd := cli.Parent("template", "", "Write templates, and list those of a server")
 	cmd.Long = `A template defines what users may launch from a server (okara serve): a module,
 the inputs that they may choose, for how long, and who owns the result.
 
 It is a file in the server's folder of templates, or an artifact in the registry
-that a template_source block of the server admits.`
+that a template_source block of the server allows.`
 	cmd.AddCommand(
 		newTemplateList(reg), newTemplateShow(reg), newTemplateValidate(reg), newTemplatePublish(reg), newTemplatePause(reg), newTemplateResume(reg),
 	)
@@ -50,7 +50,7 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 			return nil, nil, err
 		}
 		if len(found) == 0 {
-			return nil, nil, fmt.Errorf("%s has no file *.hcl", path)
+			return nil, nil, fmt.Errorf("no *.hcl files in %s", path)
 		}
 		files = append(files, found...)
 	}
@@ -69,7 +69,7 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 		}
 		for _, t := range list {
 			if first, ok := seen[t.Name]; ok {
-				all = append(all, fmt.Errorf("template %s: %s:1: it is also in %s", t.Name, file, first))
+				all = append(all, fmt.Errorf("template %s: %s:1: duplicate, also in %s", t.Name, file, first))
 			}
 			seen[t.Name] = file
 		}

@@ -21,7 +21,7 @@ func newTemplateList(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what a server lets you launch",
+		Short: "List the templates that you can launch",
 		Long: `List the templates of a server (okara serve) that you may see, by name.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
@@ -136,7 +136,7 @@ instances are not affected.
 
 ` + pauseHelp
 	cmd.Example = "  okara instance template pause sandbox/vpc --reason 'the account is full'"
-	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` that others can read")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason `TEXT`, visible to others")
 	return cmd
 }
 

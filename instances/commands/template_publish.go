@@ -25,16 +25,16 @@ func newTemplatePublish(reg *cli.Registries) *cobra.Command {
 		Use:   "publish FILE VERSION",
 		Short: "Publish a template as an artifact",
 		Long: `Publish a template as an artifact of the registry. Servers use it if a
-template_source block admits it.
+template_source block allows it.
 
-VERSION is a semantic version. It is written once: publishing the same template
+VERSION is a semantic version. It cannot be changed: publishing the same template
 again succeeds without a push, another one is refused. The template is checked
 against its module; a module that the registry does not have yet is not an
 error.
 
 Prints repository:tag@digest, with --dry-run the JSON that would be stored.
 
-Exit codes: 0 published or already there, 1 the template is wrong, 2 usage, 4 the
+Exit codes: 0 published or already there, 1 invalid template, 2 usage, 4 the
 version exists with another template, 5 denied.`,
 		Example: `  okara instance template publish vpc.hcl 1.0.0 --registry registry.example.com/platform
   okara instance template publish all.hcl 1.0.0 --name sandbox/vpc
@@ -60,7 +60,7 @@ version exists with another template, 5 denied.`,
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "the `TEMPLATE` of a file with several")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be stored, and push nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be stored, without pushing")
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func readTemplate(file, name string) (*template.Template, error) {
 		return nil, err
 	}
 	if len(files) != 1 || files[0] != file {
-		return nil, cli.UsageError("%s is a folder; name a file", file)
+		return nil, cli.UsageError("%s is a folder; specify a file", file)
 	}
 	list := read[file]
 	for _, t := range list {
@@ -81,7 +81,7 @@ func readTemplate(file, name string) (*template.Template, error) {
 	if name != "" {
 		return nil, cli.UsageError("%s has no template %s", file, name)
 	}
-	return nil, cli.WithHint(cli.UsageError("%s has %s, not one", file, cli.Plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
+	return nil, cli.WithHint(cli.UsageError("%s has %s, expected one", file, cli.Plural(len(list), "template")), "select one with --name NAMESPACE/NAME")
 }
 
 func printTemplate(a *cli.App, t *template.Template) error {
@@ -119,8 +119,8 @@ func newTemplateValidate(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate [PATH...]",
 		Short: "Check templates",
-		Long: `Check templates: files, and the files *.hcl of folders; without any, this
-folder. Each error is printed with its template, file and line.
+		Long: `Check templates: files, and the *.hcl files of folders; by default those of
+this folder. Each error is printed with its template, file and line.
 
 With --registry or OKARA_REGISTRY the module of each template is looked up
 there, and the template is checked against its inputs and outputs. With --module
@@ -130,8 +130,8 @@ not checked.
 What only a server knows, its credentials and its config, is checked when it reads
 the template.
 
-Exit codes: 0 all are right, 1 something is wrong, 2 usage, 3 the registry has no such
-module or version.`,
+Exit codes: 0 all are valid, 1 invalid template, 2 usage, 3 module or version not
+found in the registry.`,
 		Example: `  okara instance template validate templates
   okara instance template validate vpc.hcl --module ../modules/vpc
   okara instance template validate templates --registry registry.example.com/platform`,
@@ -185,7 +185,7 @@ func validateTemplates(ctx context.Context, a *cli.App, paths []string, module m
 		}
 	}
 	if unseen > 0 {
-		a.Note("their modules were not looked at; name the registry with --registry, or a module's folder with --module")
+		a.Note("their modules were not checked; set the registry with --registry, or a module's folder with --module")
 	}
 	return a.PrintResult(right, strings.Join(lines, "\n"))
 }

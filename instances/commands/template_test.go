@@ -26,7 +26,7 @@ func TestTemplateCommands(t *testing.T) {
 		e.Template.Title = "A \x1b[31mnetwork"
 		e.Template.Parameters[1].When = map[string][]json.RawMessage{"size": {json.RawMessage(`"large"`), json.RawMessage(`"huge"`)}}
 	})
-	h.Catalog.Change("lab/planned", func(e *template.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
+	h.Catalog.Change("lab/planned", func(e *template.Entry) { e.Problem = "module net/vpc/aws: no version matches" })
 	h.Catalog.Change("lab/team", func(e *template.Entry) { e.Template.Enabled = false })
 	for _, s := range []struct {
 		name, who   string
@@ -38,7 +38,7 @@ func TestTemplateCommands(t *testing.T) {
 		{"list of a stranger", "nobody", []string{"list"}, cli.ExitOK, "^TEMPLATE +STATE +TITLE\n$", ""},
 		{"show", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^module +net/vpc/aws ~> 1\.0$(?:.*\n)*^parameter +size\nparameter +secret +\(only when size is "large" or "huge"\)$`, ""},
 		{"show a pool", "use-anna", []string{"show", "lab/pool"}, cli.ExitOK, `(?m)^pool +0 of 2 ready$`, ""},
-		{"show what is invalid", "use-anna", []string{"show", "lab/planned"}, cli.ExitOK, `(?m)^reason +module net/vpc/aws: no version fits$`, ""},
+		{"show what is invalid", "use-anna", []string{"show", "lab/planned"}, cli.ExitOK, `(?m)^reason +module net/vpc/aws: no version matches$`, ""},
 		{"show nothing", "use-anna", []string{"show", "lab/none"}, cli.ExitNotFound, "^$", "no such template"},
 		{"show what a stranger may not see", "nobody", []string{"show", "lab/vpc"}, cli.ExitNotFound, "^$", "no such template"},
 		{"show two", "use-anna", []string{"show", "lab/vpc", "lab/one"}, cli.ExitUsage, "^$", ""},

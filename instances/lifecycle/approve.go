@@ -75,7 +75,7 @@ func (e Approve) applyTo(tx *tx) (Answer, error) {
 	}
 	plan := Awaits(r)
 	if e.Plan != plan || plan == "" {
-		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you looked at it")
+		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you reviewed it")
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "approved", plan)
@@ -99,7 +99,7 @@ func (e Approve) applyTo(tx *tx) (Answer, error) {
 func (m *Machine) CheckApprover(a Actor, r *Record) error {
 	switch {
 	case a.Subject == "":
-		return newRefusal(ErrDenied, "only a person approves")
+		return newRefusal(ErrDenied, "only a person can approve")
 	case m.Limits.ApprovalSelf:
 		return nil
 	case a.isSame(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.isSame(*r.Run.First):
@@ -194,7 +194,7 @@ func (r *Run) changesNothing(of *Record) bool {
 // another one before it is decided or withdrawn.
 func askApproval(tx *tx, r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
-		return Answer{}, newRefusal(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "a change of instance %s is waiting for approval: have it approved or rejected, or cancel it first", r.ID)
 	}
 	if r.Phase != Ready && r.Phase != Failed {
 		return Answer{}, newRefusal(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)

@@ -35,7 +35,7 @@ func (e Protect) applyTo(tx *tx) (Answer, error) {
 	case r.Protected == byAdmin:
 		return Answer{}, newRefusal(ErrDenied, "an admin protected instance %s", r.ID)
 	case e.On && !canOwnerProtect(tx, r):
-		return Answer{}, newRefusal(ErrDenied, "the template lets only an admin protect an instance")
+		return Answer{}, newRefusal(ErrDenied, "the template allows only an admin to protect an instance")
 	}
 	by := ""
 	if e.On {
@@ -82,7 +82,7 @@ func (e Orphan) applyTo(tx *tx) (Answer, error) {
 	case !tx.command.Actor.Admin:
 		return Answer{}, newRefusal(ErrDenied, "only an admin can orphan an instance")
 	case e.Reason == "":
-		return Answer{}, &template.FieldError{Path: "/reason", Text: "a reason is needed"}
+		return Answer{}, &template.FieldError{Path: "/reason", Text: "a reason is required"}
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "orphaned", e.Reason)
@@ -175,7 +175,7 @@ func (e Retry) applyTo(tx *tx) (Answer, error) {
 		return Answer{Status: 200, Record: r}, nil
 	}
 	if r.Phase == DestroyFailed {
-		startDestroy(tx, r, "tried again")
+		startDestroy(tx, r, "retried")
 		return Answer{Status: 200, Record: r}, nil
 	}
 	run := newRun(tx, r, RunApply)
@@ -297,7 +297,7 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 	case !tx.command.Actor.Admin:
 		return Answer{}, newRefusal(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
 	case e.Source == nil || len(e.Parameters) > 0 || hasOtherTool(tx, r, e.Template):
-		return Answer{}, &template.FieldError{Path: "/version", Text: "only a version of the module can be given to destroy it"}
+		return Answer{}, &template.FieldError{Path: "/version", Text: "only a module version can be set, to destroy it"}
 	}
 	r = tx.edit(r)
 	r.Source = *e.Source
@@ -309,14 +309,14 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 	}
 	r.forgetRuns()
 	tx.recordEvent(r, "destroy", "with version "+e.Source.Version)
-	startDestroy(tx, r, "tried with another version")
+	startDestroy(tx, r, "retried with another version")
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // applyTo stops new instances of a template, and the refilling of its pool.
 func (e Pause) applyTo(tx *tx) (Answer, error) {
 	if e.Template == "" {
-		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
+		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is required"}
 	}
 	p := tx.editPool(e.Template)
 	p.By = tx.actorName()
@@ -343,7 +343,7 @@ func (e Resume) applyTo(tx *tx) (Answer, error) {
 // applyTo lets expiry and drain continue: an admin has checked the clocks.
 func (AcceptClock) applyTo(tx *tx) (Answer, error) {
 	if !tx.command.Actor.Admin {
-		return Answer{}, newRefusal(ErrDenied, "only an admin accepts the clock")
+		return Answer{}, newRefusal(ErrDenied, "only an admin can accept the clock")
 	}
 	d := tx.editDocument()
 	d.Clock.Held = ""

@@ -83,23 +83,23 @@ func (e Create) checkSame(r *Record) error {
 	default:
 		return nil
 	}
-	return newRefusal(ErrExists, "%s is the one instance of %s that its owner may have, and has another %s: update, extend or destroy it", r.ID, e.Template.Name, other)
+	return newRefusal(ErrExists, "%s is the only instance of %s that its owner may have, with a different %s: update, extend or destroy it", r.ID, e.Template.Name, other)
 }
 
 func checkCreate(tx *tx, e Create) error {
 	t := e.Template
 	o := e.Owner
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
-		return &template.FieldError{Path: "/template", Text: "it has no module to run"}
+		return &template.FieldError{Path: "/template", Text: "no module to run"}
 	}
 	if IsWorkspaceTemplate(t.Name) {
 		return &template.FieldError{Path: "/template", Text: "it cannot be launched: it belongs to the workspaces of an organization"}
 	}
 	if e.Forced && !tx.command.Actor.Admin {
-		return newRefusal(ErrDenied, "only an admin goes beyond limits")
+		return newRefusal(ErrDenied, "only an admin can exceed limits")
 	}
 	if !t.Admits(o) {
-		return &template.FieldError{Path: "/owner", Text: "the template does not admit this owner"}
+		return &template.FieldError{Path: "/owner", Text: "the template does not allow this owner"}
 	}
 	if err := checkName(e.Name); err != nil {
 		return err
@@ -115,7 +115,7 @@ func checkCreate(tx *tx, e Create) error {
 
 func checkName(name string) error {
 	if utf8.RuneCountInString(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return &template.FieldError{Path: "/name", Text: "a name has up to 64 characters, none of them a control character"}
+		return &template.FieldError{Path: "/name", Text: "a name must have up to 64 characters, no control characters"}
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func findOnlyInstance(tx *tx, e Create) *Record {
 // checkEnabled refuses a template that is switched off, or that an admin paused.
 func checkEnabled(tx *tx, t *template.Template) error {
 	if !t.Enabled {
-		return newRefusal(ErrPaused, "template %s is switched off", t.Name)
+		return newRefusal(ErrPaused, "template %s is disabled", t.Name)
 	}
 	if p := tx.doc.Pools[t.Name]; p != nil && p.By != "" {
 		return newRefusal(ErrPaused, "template %s is paused: %s", t.Name, p.Paused)
@@ -291,19 +291,19 @@ func (e Adopt) applyTo(tx *tx) (Answer, error) {
 func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 	switch {
 	case !tx.command.Actor.Admin:
-		return newRefusal(ErrDenied, "only an admin adopts an instance")
+		return newRefusal(ErrDenied, "only an admin can adopt an instance")
 	case !isValidID(r.ID):
-		return &template.FieldError{Path: "/record/id", Text: "not the id of an instance"}
+		return &template.FieldError{Path: "/record/id", Text: "not an instance ID"}
 	case r.Workspace != "" || IsWorkspaceTemplate(r.Template):
-		return &template.FieldError{Path: "/record/template", Text: "only instances are adopted"}
+		return &template.FieldError{Path: "/record/template", Text: "only instances can be adopted"}
 	case tx.doc.Records[r.ID] != nil:
-		return newRefusal(ErrPhase, "instance %s is there already", r.ID)
+		return newRefusal(ErrPhase, "instance %s already exists", r.ID)
 	case t == nil && tx.doc.Templates[r.Snapshot] == nil:
-		return &template.FieldError{Path: "/record/snapshot", Text: "its template is not known"}
+		return &template.FieldError{Path: "/record/snapshot", Text: "its template is unknown"}
 	case r.Phase != Ready && r.Phase != Failed && r.Phase != DestroyFailed:
-		return &template.FieldError{Path: "/record/phase", Text: "only a ready or failed instance is adopted"}
+		return &template.FieldError{Path: "/record/phase", Text: "only a ready or failed instance can be adopted"}
 	case r.Owner.ID == "":
-		return &template.FieldError{Path: "/record/owner", Text: "it needs an owner"}
+		return &template.FieldError{Path: "/record/owner", Text: "an owner is required"}
 	}
 	return checkRoom(tx)
 }
@@ -341,7 +341,7 @@ func isClaimable(r *Record) bool {
 func (e Launch) applyTo(tx *tx) (Answer, error) {
 	r := tx.doc.Records[e.ID]
 	if r != nil && !isClaimable(r) || !isValidID(e.ID) {
-		return Answer{}, newRefusal(ErrPhase, "instance %s was launched already", clipForeign(e.ID, 32))
+		return Answer{}, newRefusal(ErrPhase, "instance %s was already launched", clipForeign(e.ID, 32))
 	}
 	refused := e.Refused
 	if refused == "" {

@@ -314,7 +314,7 @@ func handleDeadline(tx *tx, r *Record, what int) {
 	case deadlineNotice:
 		reportEnd(tx, r)
 	case deadlineDestroyAgain:
-		startDestroy(tx, r, "tried again")
+		startDestroy(tx, r, "retried")
 	case deadlineRemove:
 		removeRecord(tx, r)
 	case deadlineSwitch:

@@ -43,7 +43,7 @@ func Encode(d *Document) ([]byte, error) {
 // not checked: see [Check].
 func Decode(b []byte) (*Document, error) {
 	if len(b) > maxEncoded {
-		return nil, fmt.Errorf("document of instances: %d bytes are more than %d", len(b), maxEncoded)
+		return nil, fmt.Errorf("document of instances: %d bytes, maximum is %d", len(b), maxEncoded)
 	}
 	if err := syntax.CheckData(b, documentDeep); err != nil {
 		return nil, fmt.Errorf("document of instances: %w", err)
@@ -62,11 +62,11 @@ func Decode(b []byte) (*Document, error) {
 func (d *Document) checkVersionAndSize() error {
 	switch {
 	case d.Version != version:
-		return fmt.Errorf("version %d is not known", d.Version)
+		return fmt.Errorf("unknown version %d", d.Version)
 	case len(d.Records) > 2*maxRecords || len(d.Templates) > 4*maxRecords || len(d.Pools) > 2*maxRecords || len(d.Requests) > 2*maxRequests:
-		return errors.New("more records, templates, pools or requests than a document has")
+		return errors.New("more records, templates, pools or requests than a document may have")
 	case hasNil(d.Templates) || hasNil(d.Records) || hasNil(d.Pools) || hasNil(d.Requests):
-		return errors.New("null where something is needed")
+		return errors.New("unexpected null")
 	}
 	for id, r := range d.Records {
 		if r.ID != id {

@@ -129,7 +129,7 @@ func handleApplyEnd(tx *tx, r *Record, e Ended) {
 		awaitAttempt(tx, r, lockedAgain, WaitStateLocked, res.Error)
 	case res.Outcome == Stale:
 		planAgain(tx, r)
-		awaitAttempt(tx, r, 0, WaitQueued, "the plan did not fit any more")
+		awaitAttempt(tx, r, 0, WaitQueued, "the plan no longer fits")
 	default:
 		retryRun(tx, r, res)
 	}

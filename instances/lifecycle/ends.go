@@ -37,7 +37,7 @@ func checkTTL(tx *tx, t *template.Template, ttl time.Duration) error {
 	case ttl == 0:
 		return nil
 	case t.TTL == nil:
-		return &template.FieldError{Path: "/ttl", Text: "instances of this template have no end"}
+		return &template.FieldError{Path: "/ttl", Text: "instances of this template do not expire"}
 	case ttl < template.MinTTL:
 		return &template.FieldError{Path: "/ttl", Text: "at least 10m"}
 	case t.TTL.Max > 0 && ttl > t.TTL.Max && !tx.command.Actor.Admin:
@@ -160,7 +160,7 @@ func (e Extend) applyTo(tx *tx) (Answer, error) {
 		return Answer{}, err
 	}
 	if r.ExpiresAt.IsZero() {
-		return Answer{}, newRefusal(ErrNoEnd, "instance %s has no end", r.ID)
+		return Answer{}, newRefusal(ErrNoEnd, "instance %s does not expire", r.ID)
 	}
 	ttl := template.TTL{}
 	if t := tx.doc.template(r.Snapshot); t.TTL != nil {
@@ -220,15 +220,15 @@ func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Ti
 	admin := tx.command.Actor.Admin
 	switch {
 	case r.Pending != nil && !r.Pending.Until.IsZero():
-		return time.Time{}, newRefusal(ErrPhase, "an extension of instance %s waits for approval", r.ID)
+		return time.Time{}, newRefusal(ErrPhase, "an extension of instance %s is waiting for approval", r.ID)
 	case by < 0 || by == 0 && admin:
-		return time.Time{}, &template.FieldError{Path: "/by", Text: "more than 0 is needed"}
+		return time.Time{}, &template.FieldError{Path: "/by", Text: "must be more than 0"}
 	case by == 0:
 		return time.Time{}, newRefusal(ErrExtends, "instances of %s cannot be extended", r.Template)
 	case !admin && ttl.Extends > 0 && r.Extends >= ttl.Extends:
 		return time.Time{}, newRefusal(ErrExtends, "extended %d of %d times", r.Extends, ttl.Extends)
 	case !admin && by > ttl.Extend:
-		return time.Time{}, newRefusal(ErrDenied, "only an admin extends by more than %s", span.Span(ttl.Extend))
+		return time.Time{}, newRefusal(ErrDenied, "only an admin can extend by more than %s", span.Span(ttl.Extend))
 	}
 	end := laterOf(r.ExpiresAt, tx.now).Add(by)
 	if !admin && ttl.Max > 0 {

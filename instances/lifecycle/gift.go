@@ -36,9 +36,9 @@ func (e Transfer) applyTo(tx *tx) (Answer, error) {
 	case r.Owner.ID == "":
 		return Answer{}, newRefusal(ErrPhase, "instance %s belongs to a pool", r.ID)
 	case !t.Admits(e.To):
-		return Answer{}, &template.FieldError{Path: "/to", Text: "the template does not admit this owner"}
+		return Answer{}, &template.FieldError{Path: "/to", Text: "the template does not allow this owner"}
 	case !a.Admin && !a.canActFor(r.Owner):
-		return Answer{}, newRefusal(ErrDenied, "only the owner or an admin can give an instance away")
+		return Answer{}, newRefusal(ErrDenied, "only the owner or an admin can transfer an instance")
 	case e.To.Same(r.Owner) && r.Offer != nil:
 		return endOffer(tx, r, "offer withdrawn", ""), nil
 	case !a.Admin && !a.canActFor(e.To):
@@ -72,7 +72,7 @@ func giveInstance(tx *tx, r *Record, to template.Owner, action string) Answer {
 // offerInstance offers an instance to another owner, replacing an earlier offer.
 func offerInstance(tx *tx, r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
-		return Answer{}, newRefusal(ErrDenied, "only an admin can give an instance to an owner of another issuer")
+		return Answer{}, newRefusal(ErrDenied, "only an admin can transfer an instance to an owner of another issuer")
 	}
 	r = tx.edit(r)
 	to.Label = clipForeign(to.Label, 128)
@@ -105,7 +105,7 @@ func (e Take) applyTo(tx *tx) (Answer, error) {
 	t := tx.doc.template(r.Snapshot)
 	to := r.Offer.To
 	if !t.Admits(to) {
-		return Answer{}, newRefusal(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
+		return Answer{}, newRefusal(ErrDenied, "the current template of instance %s does not allow this owner", r.ID)
 	}
 	if err := checkQuotas(tx, t, to, r); err != nil {
 		return Answer{}, err

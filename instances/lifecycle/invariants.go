@@ -57,7 +57,7 @@ func instanceRules() []rule {
 func checkIdentity(d *Document, id string, r *Record) string {
 	switch {
 	case r.ID != id || !isValidID(id):
-		return "not the id of a record"
+		return "not a record ID"
 	case r.Workspace == "" && (IsWorkspaceTemplate(r.Template) || len(r.Open) > 0):
 		return "an instance with the template or the runs of a workspace"
 	case !r.Phase.IsKnown():
@@ -91,7 +91,7 @@ func checkOwner(_ *Document, _ string, r *Record) string {
 	has := r.Owner.ID != ""
 	switch {
 	case !has && !r.Pooled:
-		return "it has no owner, and no pool made it"
+		return "no owner, and not created by a pool"
 	case has && r.Phase == Available:
 		return "available, with an owner"
 	case !has && slices.Contains([]Phase{Requested, Planned, Ready, Updating}, r.Phase):
@@ -180,7 +180,7 @@ func checkEnd(d *Document, _ string, r *Record) string {
 	goes := r.Phase == Destroying || r.Phase == DestroyFailed
 	if r.Phase.Live() && !goes && r.Owner.ID != "" && r.ExpiresAt.IsZero() {
 		if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
-			return "it has no end, though its template gives one"
+			return "no expiry, though its template sets one"
 		}
 	}
 	return ""
@@ -221,7 +221,7 @@ func checkAttempts(_ *Document, _ string, r *Record) string {
 	case run.Active() && (run.Attempt < 1 || run.Nonce == ""):
 		return "an attempt without a name"
 	case run.Active() && run.Kind == RunApply && !r.Applied && run.Ask == nil:
-		return "an apply was begun, and nothing says so"
+		return "an apply was started but not recorded"
 	case run.Approved != "" && run.Approved != run.Plan:
 		return "another plan was approved"
 	case run.Active() && run.Approved != "" && run.Kind == RunApply && run.Attempt <= run.Planned:
@@ -261,7 +261,7 @@ func (d *Document) exceededLimits() []violation {
 		slices.Sort(limits)
 		for i, limit := range limits {
 			if n := i + 1; n > limit && (n == len(limits) || limits[n] > limit) {
-				all = append(all, violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", of.owner.Kind, of.owner.ID, of.template, n, limit)})
+				all = append(all, violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d, maximum is %d", of.owner.Kind, of.owner.ID, of.template, n, limit)})
 			}
 		}
 	}

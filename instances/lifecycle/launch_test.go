@@ -288,10 +288,10 @@ func TestApprovalOfExtensions(t *testing.T) {
 			t.Errorf("ends at %s, pending %+v", r.ExpiresAt, r.Pending)
 		}
 		w.refused(a, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(r)}, lifecycle.ErrDenied, "")
-		w.refused(a, lifecycle.Extend{ID: id}, lifecycle.ErrPhase, "an extension of instance "+id+" waits for approval")
+		w.refused(a, lifecycle.Extend{ID: id}, lifecycle.ErrPhase, "an extension of instance "+id+" is waiting for approval")
 		w.must(a, lifecycle.Cancel{ID: id})
 	}
-	w.refused(anna, lifecycle.Protect{ID: id, On: true}, lifecycle.ErrDenied, "the template lets only an admin protect an instance")
+	w.refused(anna, lifecycle.Protect{ID: id, On: true}, lifecycle.ErrDenied, "the template allows only an admin to protect an instance")
 	w.must(anna, lifecycle.Extend{ID: id})
 	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
 	if r := w.want(id, lifecycle.Ready); !r.ExpiresAt.Equal(end.Add(2*time.Hour)) || r.Extends != 2 || r.Pending != nil {
@@ -316,7 +316,7 @@ func TestPendingChange(t *testing.T) {
 	}))
 	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
 	first := lifecycle.Awaits(w.record(id))
-	w.refused(anna, lifecycle.Update{ID: id, Parameters: sized(`"huge"`)}, lifecycle.ErrPhase, "a change of instance "+id+" waits for approval: let that be decided, or cancel it first")
+	w.refused(anna, lifecycle.Update{ID: id, Parameters: sized(`"huge"`)}, lifecycle.ErrPhase, "a change of instance "+id+" is waiting for approval: have it approved or rejected, or cancel it first")
 	w.must(anna, lifecycle.Cancel{ID: id})
 	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
 	w.refused(ben, lifecycle.Approve{ID: id, Plan: first}, lifecycle.ErrStalePlan, "")

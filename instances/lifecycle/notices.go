@@ -167,7 +167,7 @@ func reportEnd(tx *tx, r *Record) {
 
 // reportProtected implements row 14: the end has come, and protection keeps the instance.
 func reportProtected(tx *tx, r *Record) {
-	r.setCondition(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
+	r.setCondition(ExpiredProtected, "", "expired at "+r.ExpiresAt.Format(time.RFC3339))
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeProtected })
 	addNotice(tx, r, noticeProtected)
 }

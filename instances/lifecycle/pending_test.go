@@ -69,8 +69,8 @@ func TestPending(t *testing.T) {
 
 	s.entries[1].Unseen, s.entries[1].Problem = true, "not yet"
 	want("UpdateCheck, Schedule 4")
-	s.entries[1].Unseen, s.entries[1].Problem = false, "no version fits"
-	want("Fill sandbox/pool true no version fits, UpdateCheck, Schedule 4")
+	s.entries[1].Unseen, s.entries[1].Problem = false, "no version matches"
+	want("Fill sandbox/pool true no version matches, UpdateCheck, Schedule 4")
 
 	s.entries, s.unread = s.entries[:1], true
 	want("UpdateCheck, Schedule 4")

@@ -105,16 +105,16 @@ var (
 	ErrNotFound  = errors.New("no such instance")
 	ErrPhase     = errors.New("not in this phase") // the instance cannot do this now
 	ErrExtends   = errors.New("cannot be extended further")
-	ErrNoEnd     = errors.New("the instance has no end")
-	ErrStalePlan = errors.New("the plan changed since you looked at it")
+	ErrNoEnd     = errors.New("the instance does not expire")
+	ErrStalePlan = errors.New("the plan changed since you reviewed it")
 	ErrProtected = errors.New("the instance is protected")
 	ErrDenied    = errors.New("not allowed")
 	ErrKeyReused = errors.New("the key was used for another request")
 	ErrPoolEmpty = errors.New("the pool is empty")
 	ErrPaused    = errors.New("the template is paused")
 	ErrExists    = errors.New("the owner has an instance with other values")
-	ErrFull      = errors.New("no more instances fit")
-	ErrNoLeader  = errors.New("no leader answers") // of the store
+	ErrFull      = errors.New("instance limit reached")
+	ErrNoLeader  = errors.New("no leader available") // of the store
 )
 
 // refusal is an error of one of the kinds above with its own text.

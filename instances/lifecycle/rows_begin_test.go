@@ -39,10 +39,10 @@ func rowsOfBegin() map[string]func(*world) {
 				}
 			}
 			same.Given = []string{"size"}
-			w.refused(anna, same, lifecycle.ErrExists, id+" is the one instance of sandbox/vpc that its owner may have, and has another parameter size: update, extend or destroy it")
+			w.refused(anna, same, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, with a different parameter size: update, extend or destroy it")
 			longer := e
 			longer.TTL = 3 * time.Hour
-			w.refused(anna, longer, lifecycle.ErrExists, id+" is the one instance of sandbox/vpc that its owner may have, and has another lifetime: update, extend or destroy it")
+			w.refused(anna, longer, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, with a different lifetime: update, extend or destroy it")
 			e.Name = "yours"
 			w.refused(anna, e, lifecycle.ErrExists, "")
 		},
@@ -62,12 +62,12 @@ func rowsOfBegin() map[string]func(*world) {
 		"1 owner of another kind": func(w *world) {
 			e := creation(anna, plain())
 			e.Owner = template.Owner{Kind: template.OwnerGroup, Issuer: "https://id", ID: "team-a"}
-			w.refused(anna, e, template.ErrInvalid, "/owner: the template does not admit this owner")
+			w.refused(anna, e, template.ErrInvalid, "/owner: the template does not allow this owner")
 		},
 		"2 approve": func(w *world) {
 			id := w.reach(lifecycle.Requested)
 			w.advance(6 * 24 * time.Hour)
-			w.refused(ben, lifecycle.Approve{ID: id, Plan: "request@x"}, lifecycle.ErrStalePlan, "the plan changed since you looked at it")
+			w.refused(ben, lifecycle.Approve{ID: id, Plan: "request@x"}, lifecycle.ErrStalePlan, "the plan changed since you reviewed it")
 			w.refused(anna, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))}, lifecycle.ErrDenied, "")
 			w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
 			r := w.want(id, lifecycle.Provisioning)
@@ -98,7 +98,7 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"4 approve exactly that plan": func(w *world) {
 			id := w.reach(lifecycle.Planned)
-			w.refused(ben, lifecycle.Approve{ID: id, Plan: "sha256:p0"}, lifecycle.ErrStalePlan, "the plan changed since you looked at it")
+			w.refused(ben, lifecycle.Approve{ID: id, Plan: "sha256:p0"}, lifecycle.ErrStalePlan, "the plan changed since you reviewed it")
 			w.refused(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "")
 			self := anna
 			self.Admin = true

@@ -99,7 +99,7 @@ func rowsOfEnd() map[string]func(*world) {
 			if got := w.record(id).ExpiresAt; !got.Equal(end.Add(time.Hour)) {
 				w.t.Errorf("ends at %s", got)
 			}
-			w.refused(anna, lifecycle.Extend{ID: id, By: 3 * time.Hour}, lifecycle.ErrDenied, "only an admin extends by more than 2h")
+			w.refused(anna, lifecycle.Extend{ID: id, By: 3 * time.Hour}, lifecycle.ErrDenied, "only an admin can extend by more than 2h")
 			w.must(admin, lifecycle.Extend{ID: id, By: 1000 * time.Hour})
 			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" ends at the latest 72h after it began")
 		},
@@ -134,7 +134,7 @@ func rowsOfEnd() map[string]func(*world) {
 		},
 		"12 no end": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.TTL = nil }))
-			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrNoEnd, "instance "+id+" has no end")
+			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrNoEnd, "instance "+id+" does not expire")
 		},
 		"12 to the max": func(w *world) {
 			w.now = epoch
@@ -385,7 +385,7 @@ func rowsOfRest() map[string]func(*world) {
 		"20 orphan": func(w *world) {
 			id := w.reach(lifecycle.DestroyFailed)
 			w.refused(anna, lifecycle.Orphan{ID: id, Reason: "x"}, lifecycle.ErrDenied, "")
-			w.refused(admin, lifecycle.Orphan{ID: id}, template.ErrInvalid, "/reason: a reason is needed")
+			w.refused(admin, lifecycle.Orphan{ID: id}, template.ErrInvalid, "/reason: a reason is required")
 			w.must(admin, lifecycle.Orphan{ID: id, Reason: "the cloud is gone"})
 			if r := w.want(id, lifecycle.Orphaned); r.Reason != "the cloud is gone" || r.Source.Digest == "" {
 				w.t.Errorf("got %+v", r)

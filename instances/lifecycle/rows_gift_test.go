@@ -127,7 +127,7 @@ func rowsOfGift() map[string]func(*world) {
 			e := creation(anna, team)
 			e.Owner = group("team-a")
 			id := w.must(anna, e).Record.ID
-			w.refused(anna, lifecycle.Transfer{ID: id, To: group("friends")}, template.ErrInvalid, "/to: the template does not admit this owner")
+			w.refused(anna, lifecycle.Transfer{ID: id, To: group("friends")}, template.ErrInvalid, "/to: the template does not allow this owner")
 			w.refused(anna, lifecycle.Transfer{ID: id, To: template.Owner{Kind: "group", Issuer: "https://other", ID: "team-b"}}, lifecycle.ErrDenied, "")
 			w.must(anna, lifecycle.Transfer{ID: id, To: group("team-b")})
 			w.refused(anna, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")

@@ -232,7 +232,7 @@ func checkSwitch(d *Document, _ string, r *Record) string {
 	case t == nil || !canExpire(r.Phase):
 		return ""
 	case r.Switch != nil && t.Schedule == nil:
-		return "it stands in a schedule that it does not have"
+		return "in a schedule that it does not have"
 	case r.Switch == nil && t.Schedule != nil && r.Phase == Ready:
 		return "ready, and its schedule does not count"
 	case r.Run != nil && r.Run.Switch && !canRunSwitch(r):

@@ -113,7 +113,7 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 func (e OpenWorkspace) applyTo(tx *tx) (Answer, error) {
 	switch {
 	case e.Template == nil || e.Digest == "" || !IsWorkspaceTemplate(e.Template.Name):
-		return Answer{}, &template.FieldError{Path: "/template", Text: "not that of an organization"}
+		return Answer{}, &template.FieldError{Path: "/template", Text: "not a workspace of an organization"}
 	case e.Workspace == "" || len(e.Workspace) > maxWorkspace:
 		return Answer{}, &template.FieldError{Path: "/workspace", Text: "not the name of a workspace"}
 	}
@@ -172,7 +172,7 @@ func (e Enqueue) applyTo(tx *tx) (Answer, error) {
 		return Answer{}, err
 	}
 	if e.Template == nil || e.Digest == "" || e.Template.Name != r.Template || e.Source.Archive == "" {
-		return Answer{}, &template.FieldError{Path: "/template", Text: "it has no configuration to run"}
+		return Answer{}, &template.FieldError{Path: "/template", Text: "no configuration to run"}
 	}
 	e.Ask.Message = clipForeign(e.Ask.Message, 256)
 	if n := findRequestedRun(r, e.Ask.Key, tx.now); n > 0 {
@@ -252,9 +252,9 @@ func (e Confirm) applyTo(tx *tx) (Answer, error) {
 	case run.Confirmed != nil && run.Confirmed.isSame(tx.command.Actor) && run.Plan == e.Plan:
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case !run.HasPlanWaiting():
-		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be confirmed", e.N)
+		return Answer{}, newRefusal(ErrPhase, "run %d cannot be confirmed", e.N)
 	case e.Plan != run.Plan:
-		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you looked at it")
+		return Answer{}, newRefusal(ErrStalePlan, "the plan changed since you reviewed it")
 	}
 	r = tx.edit(r)
 	run = r.FindRun(e.N)
@@ -280,7 +280,7 @@ func (e Discard) applyTo(tx *tx) (Answer, error) {
 	case run.Result == Discarded && run.Stopped != nil && run.Stopped.isSame(tx.command.Actor):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.Active() || run.Approved != "":
-		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be discarded", e.N)
+		return Answer{}, newRefusal(ErrPhase, "run %d cannot be discarded", e.N)
 	}
 	r = tx.edit(r)
 	tx.recordEvent(r, "discarded", "")
@@ -317,7 +317,7 @@ func (e CancelOne) applyTo(tx *tx) (Answer, error) {
 	case run.isStoppedBy(tx.command.Actor) && (!e.Force || run.Force):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.HasPlanWaiting() || e.Force && run.Cancel == "":
-		return Answer{}, newRefusal(ErrPhase, "run %d is not one that can be cancelled", e.N)
+		return Answer{}, newRefusal(ErrPhase, "run %d cannot be cancelled", e.N)
 	}
 	r = tx.edit(r)
 	run = r.FindRun(e.N)

@@ -107,7 +107,7 @@ func checkWorkspacePhase(_ *Document, _ string, r *Record) string {
 	switch {
 	case !r.Phase.Live():
 		if len(r.Open) > 0 {
-			return "it has ended, and a run is open"
+			return "ended, but a run is open"
 		}
 		return ""
 	case r.Run != nil:

@@ -103,7 +103,7 @@ func (s *backend) send(r *site.Request, q asked, accept string, to *recorder) er
 		r.AsOf = at
 	}
 	if to.status < http.StatusBadRequest && to.left < 0 {
-		return errors.New("the answer of the API is too large for a page")
+		return errors.New("the response of the API is too large for a page")
 	}
 	return to.refusalOf()
 }
@@ -148,7 +148,7 @@ func (m *recorder) refusalOf() error {
 	}
 	e := &refusedError{status: m.status}
 	if m.status == 0 || json.Unmarshal(m.body.Bytes(), &e.doc) != nil {
-		return fmt.Errorf("the API answered %d without saying why", m.status)
+		return fmt.Errorf("the API returned %d without a reason", m.status)
 	}
 	return e
 }

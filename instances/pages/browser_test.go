@@ -64,11 +64,11 @@ func TestBrowserLive(t *testing.T) {
 	tab.To("Name")
 	tab.To("Launch")
 	tab.Enter()
-	tab.Wait("number 1 in the queue")
+	tab.Wait("Position 1 in the queue")
 	id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 	d.Store.Start(t, id)
 	tab.Wait("Run 1 has been running since")
-	if text := tab.Text(); strings.Contains(text, "number 1 in the queue") {
+	if text := tab.Text(); strings.Contains(text, "Position 1 in the queue") {
 		t.Errorf("it runs and waits:\n%s", text)
 	}
 	d.Results.Append("aws_vpc.a: Refreshing\naws_vpc.b: Refre")
@@ -78,11 +78,11 @@ func TestBrowserLive(t *testing.T) {
 	plan := "sha256:" + strings.Repeat("a1", 32)
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
 	tab.Wait("plan made: run 1, requested by anna; 2 to add, 0 to change, 0 to destroy")
-	tab.Wait("plan waits for approval")
+	tab.Wait("plan waiting for approval")
 	d.Want(t, 200, nil, d.Tokens["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+plan+`"}`)
 	tab.Wait("approved by Name of approver")
 	d.Store.Start(t, id)
-	tab.Wait("being made")
+	tab.Wait("being created")
 	d.Results.Append("aws_vpc.a: Creation complete after 1s\nthe last word")
 	tab.Wait("Creation complete")
 	if text := tab.Text(); strings.Contains(text, "the last") {
@@ -113,17 +113,17 @@ func TestBrowserDestroyFails(t *testing.T) {
 		broken := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "DependencyViolation: the network has an interface", State: true, Resources: 2}
 		d.Store.Finish(t, id, broken)
 		tab.Wait("attempt 1 of 5 failed: DependencyViolation")
-		tab.Wait("the next one begins at 12:01 UTC")
+		tab.Wait("next attempt at 12:01 UTC")
 		tab.Wait("aws_subnet.a")
 		tab.To("Try now")
 		tab.Enter()
-		tab.Wait("It is tried again")
+		tab.Wait("Retrying.")
 		d.Store.Finish(t, id, broken)
 		tab.Wait("attempt 2 of 5 failed")
 		tab.To("Stop trying")
 		tab.Enter()
 		tab.Wait("stopped by anna after 2 attempts: DependencyViolation")
-		tab.Wait("could not be destroyed")
+		tab.Wait("destroy failed")
 		tab.Wait("next at 2 May 2026, 12:00 UTC")
 		tab.To("Try again")
 		tab.Enter()
@@ -143,7 +143,7 @@ func TestBrowserLaunch(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d, tab, id := launch(t, b, script)
 		tab.Wait("It is being created.") // the message after the form, shown once
-		tab.Wait("number 1 in the queue")
+		tab.Wait("Position 1 in the queue")
 		d.Store.Start(t, id)
 		d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")
 		tab.Wait("1 of 2 done")
@@ -154,7 +154,7 @@ func TestBrowserLaunch(t *testing.T) {
 		tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
 		tab.To("Extend by 2 h")
 		tab.Enter()
-		tab.Wait("It lives until 22:00 UTC.")
+		tab.Wait("Extended until 22:00 UTC.")
 		tab.To("Destroy …")
 		tab.Enter()
 		tab.Wait("This cannot be undone")

@@ -316,7 +316,7 @@ func (c *collector) readPair(item property, f field, name string, n int, at stri
 	part, value := c.readField(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
 	switch {
 	case key == "" && value != nil:
-		word.Error = "must be filled in"
+		word.Error = "is required"
 		c.bad = true
 	case key != "" && value == nil && item.acceptsType("string"):
 		value = json.RawMessage(`""`)

@@ -102,7 +102,7 @@ func TestConditional(t *testing.T) {
 
 	var no struct{ Fields map[string]string }
 	d.Want(t, 422, &no, d.Tokens["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
-	if no.Fields["/parameters/count"] != `counts only when size is "large"; leave it out` {
+	if no.Fields["/parameters/count"] != `counts only when size is "large"; omit it` {
 		t.Errorf("the API says %v", no.Fields)
 	}
 }
@@ -169,7 +169,7 @@ func TestApproveUncompared(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = struct{ portal.Catalog }{portaltest.NewCatalog(t, portaltest.Templates)}
 	})
-	d.Shows(t, "approver", "instances/"+asked(t, d, `{"version":"1.1.0"}`)+"/approve", "The two versions were not compared: modules are not read here.")
+	d.Shows(t, "approver", "instances/"+asked(t, d, `{"version":"1.1.0"}`)+"/approve", "The two versions were not compared: modules cannot be read here.")
 	if body := d.Shows(t, "approver", "instances/"+d.Launch(t, "anna", `{"template":"lab/asked"}`)+"/approve"); strings.Contains(body, "changes in the module") {
 		t.Error("a launch changes a module")
 	}

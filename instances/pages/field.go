@@ -142,7 +142,7 @@ func (p parameters) emptyField(name string, chosen json.RawMessage) field {
 	}
 	f.Help = property.helpLines(f.Label)
 	if isNull(chosen) && len(chosen) > 0 && !property.noDefault() && property.acceptsType("string") && f.Kind != kindChoose {
-		f.Help = append(f.Help, "It is null, until you write something.")
+		f.Help = append(f.Help, "Null until you enter a value.")
 	}
 	p.describeDepends(&f, property)
 	return f
@@ -230,7 +230,7 @@ func (p property) valueHint() string {
 			words = append(words, "Its type is "+p.Written+".")
 		}
 	case kindSecret:
-		words = append(words, "It is kept sealed and never shown again.")
+		words = append(words, "It is stored encrypted and never shown again.")
 	}
 	if kind := p.fieldKind(); (kind == kindNumber || kind == kindJSON) && !p.noDefault() {
 		words = append(words, "Empty means "+briefValue(p.Default)+".")
@@ -244,7 +244,7 @@ func (p property) valueHint() string {
 		words = append(words, fmt.Sprintf("At most %s.", *p.Maximum))
 	}
 	if p.Pattern != "" {
-		words = append(words, "It matches "+p.Pattern)
+		words = append(words, "Must match "+p.Pattern)
 	}
 	return strings.Join(words, " ")
 }
@@ -339,7 +339,7 @@ func (p parameters) readForm(form url.Values, chosen map[string]json.RawMessage)
 		}
 		if value == nil && p.have != nil && !property.Sensitive && !left && !c.bad {
 			if value = property.Default; f.Required {
-				f.Error = "must be filled in"
+				f.Error = "is required"
 				c.bad = true
 			} else if len(value) == 0 {
 				value = json.RawMessage("null")
@@ -365,7 +365,7 @@ func (p parameters) judgeValues(fields []field, values map[string]json.RawMessag
 		switch {
 		case !ok || f.Error != "":
 		case value == nil && f.Required:
-			f.Error = "must be filled in"
+			f.Error = "is required"
 		case value != nil:
 			problems := map[string]string{}
 			gatherErrors(problems, "/parameters/"+name, template.CheckProperty(p.raw, name, value))

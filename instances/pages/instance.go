@@ -70,13 +70,13 @@ func instancePath(id string) string { return "instances/" + url.PathEscape(id) }
 
 // ownerChoices returns the owner filters of the list, with their texts.
 func ownerChoices() []site.Choice {
-	return []site.Choice{{Value: "mine", Text: "mine and my groups'"}, {Value: "me", Text: "mine alone"}, {Text: "all that I may see"}}
+	return []site.Choice{{Value: "mine", Text: "mine and my groups'"}, {Value: "me", Text: "only mine"}, {Text: "all that I can see"}}
 }
 
 func phaseChoices() []site.Choice {
 	return []site.Choice{
 		{Value: "live", Text: "live"}, {Value: "ready", Text: "ready"}, {Value: "provisioning,updating,destroying", Text: "running"},
-		{Value: "approval", Text: "waits for approval"}, {Value: "failed,destroy_failed", Text: "failed"}, {Text: "everything"},
+		{Value: "approval", Text: "waiting for approval"}, {Value: "failed,destroy_failed", Text: "failed"}, {Text: "everything"},
 	}
 }
 

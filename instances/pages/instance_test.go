@@ -35,7 +35,7 @@ func TestLaunch(t *testing.T) {
 	if string(r.Parameters["size"]) != `"large"` || r.Name != "my network" || r.TTL.Hours() != 10 {
 		t.Errorf("%+v", r)
 	}
-	d.Shows(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "No output yet", `http-equiv="refresh"`)
+	d.Shows(t, "anna", path, "my network", "being created", "Position 1 in the queue", "Log of run 1", "No output yet", `http-equiv="refresh"`)
 	d.Store.Start(t, id)
 	d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n")
 	d.Shows(t, "anna", path, "1 of 2 done", "Creation complete", "has been running since", "Cancel")
@@ -53,7 +53,7 @@ func TestLaunch(t *testing.T) {
 	d.Shows(t, "anna", path+"/runs/1", "Run 1 of another", "done", "2 added", "Creation complete")
 
 	d.Send(t, "anna", path+"/update", path+"/update", "p.size", "small")
-	d.Shows(t, "anna", path, "being changed")
+	d.Shows(t, "anna", path, "being updated")
 	d.Ready(t, id)
 	if got := string(d.Store.Record(t, id).Parameters["size"]); got != `"small"` {
 		t.Errorf("size is %s", got)
@@ -111,7 +111,7 @@ func TestFormErrors(t *testing.T) {
 // made instances already.
 func TestLaunchVersion(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
-	d.Shows(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template takes</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
+	d.Shows(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template allows</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
 	at := d.Send(t, "anna", "run/lab/vpc", "run/lab/vpc", "version", "1.1.0").Location
 	d.Shows(t, "anna", strings.TrimPrefix(at, "./../../"), "net/vpc/aws 1.1.0")
 	body := d.Open(t, 422, "anna", "run/lab/vpc", d.Fill(t, "anna", "run/lab/vpc", "version", "7.0.0")).Body
@@ -134,9 +134,9 @@ func TestTemplateBehind(t *testing.T) {
 	if body := d.Shows(t, "anna", "templates/lab/vpc", `href="./../../run/lab/vpc"`); strings.Contains(body, "1.2.0") {
 		t.Error("anna is told what she cannot mend")
 	}
-	d.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
-	d.Shows(t, "anna", "templates/lab/vpc", "It cannot be launched", "no version fits")
-	d.Shows(t, "anna", "run/lab/vpc", "no version fits")
+	d.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Problem = "module net/vpc/aws: no version matches" })
+	d.Shows(t, "anna", "templates/lab/vpc", "It cannot be launched", "no version matches")
+	d.Shows(t, "anna", "run/lab/vpc", "no version matches")
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Problem, e.Cause = "module net/vpc/aws cannot be read now", "GET http://registry.internal:5000/v2/: no route to host"
 	})

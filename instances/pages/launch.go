@@ -107,7 +107,7 @@ func (s *templates) formFor(r *site.Request) (*launchForm, error) {
 		body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
 	}
 	if len(t.Owners) > 1 {
-		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []site.Choice{{Text: "Choose", Chosen: true}}}
+		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and destroy it."}, Options: []site.Choice{{Text: "Choose", Chosen: true}}}
 		for _, o := range t.Owners {
 			owner.Options = append(owner.Options, site.Choice{Value: o.Kind + ":" + o.ID, Text: ownerName(&o)})
 		}
@@ -123,7 +123,7 @@ func (s *templates) formFor(r *site.Request) (*launchForm, error) {
 	if len(t.Versions) > 1 {
 		version := field{
 			Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-			Help: []string{"The fields of this form are those of the newest version."}, Options: []site.Choice{{Text: "the newest that the template takes", Chosen: true}},
+			Help: []string{"The fields of this form are from the newest version."}, Options: []site.Choice{{Text: "the newest that the template allows", Chosen: true}},
 		}
 		for _, v := range t.Versions {
 			version.Options = append(version.Options, site.Choice{Value: text.Block(v), Text: text.Block(v)})
@@ -132,7 +132,7 @@ func (s *templates) formFor(r *site.Request) (*launchForm, error) {
 	}
 	body.Extra = append(body.Extra, reasonField(t.Approval)...)
 	if t.Force {
-		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Ignore quotas", Kind: kindCheck, Help: []string{"Launch it although a quota is used up. You may, as an admin."}})
+		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Ignore quotas", Kind: kindCheck, Help: []string{"Launch it even if a quota is used up, as an admin."}})
 	}
 	l := &launchForm{parameters: p}
 	l.given, body.Left = p.linkedValues(r.URL.Query())
@@ -270,12 +270,12 @@ func (p parameters) nameIn(form url.Values) string {
 func describeLaunch(made api.Instance, now time.Time) string {
 	switch made.Phase {
 	case "requested":
-		return "It is requested. It must be approved before anything is created."
+		return "Requested. It must be approved before anything is created."
 	case "ready":
 		if !made.ClaimedAt.IsZero() && now.Sub(made.ClaimedAt) < time.Minute {
 			return "It is ready, and yours."
 		}
 		return "You already have this instance."
 	}
-	return "It is being created. The log below shows how."
+	return "It is being created. See the log below."
 }

@@ -135,7 +135,7 @@ func TestHomeOffers(t *testing.T) {
 	}
 	d.Shows(t, "admin", "run/lab/vpc", `name="p.size"`) // an admin may exceed limits
 	d.Want(t, http.StatusOK, nil, d.Tokens["admin"], "POST", "templates/lab/team/pause", `{"reason":"the account is full"}`)
-	d.Shows(t, "anna", "templates?q=scratch", "It is paused: the account is full", "1 found")
+	d.Shows(t, "anna", "templates?q=scratch", "Paused: the account is full", "1 found")
 	if body := d.Open(t, http.StatusOK, "anna", "", nil).Body; strings.Contains(body, "Shared scratch account") {
 		t.Error("what is paused is offered")
 	}

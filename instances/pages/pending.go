@@ -55,7 +55,7 @@ func wantedWords(what string) string {
 	case api.PendingUpdate:
 		return "an update"
 	case api.PendingExtend:
-		return "a later end"
+		return "an extension"
 	}
 	return "a launch"
 }
@@ -64,7 +64,7 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
 	add := func(name, words string) { b.Facts.addText(name, text.Block(words)) }
-	add("Asked for", b.What)
+	add("Requested", b.What)
 	add("By", askedBy(p))
 	if p.First != nil {
 		add("First requested by", personName(p.First))
@@ -102,7 +102,7 @@ func (b *pendingBody) addSources(p *api.Pending) {
 		return
 	}
 	b.addDifferences(p)
-	b.Facts = append(b.Facts, site.Fact{Name: "Module until now", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, site.Fact{Name: "Digest until now", Digest: was.Digest})
+	b.Facts = append(b.Facts, site.Fact{Name: "Current module", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, site.Fact{Name: "Current digest", Digest: was.Digest})
 	if was.Module == is.Module && is.Module != "" {
 		q := url.Values{"from": {was.Version}, "to": {is.Version}}
 		b.Compare = &site.Link{Text: "Compare version " + text.Block(was.Version) + " with " + text.Block(is.Version), Href: "modules/" + site.EscapePath(is.Module) + "/compare?" + q.Encode()}

@@ -17,15 +17,15 @@ import (
 // phaseMark is the phase of an instance in words, with its severity.
 func phaseMark(phase string) site.Mark {
 	m, ok := map[lifecycle.Phase]site.Mark{
-		lifecycle.Requested:     {Text: "waits for approval", Kind: "warn"},
-		lifecycle.Planned:       {Text: "plan waits for approval", Kind: "warn"},
-		lifecycle.Provisioning:  {Text: "being made", Kind: "busy"},
-		lifecycle.Updating:      {Text: "being changed", Kind: "busy"},
+		lifecycle.Requested:     {Text: "waiting for approval", Kind: "warn"},
+		lifecycle.Planned:       {Text: "plan waiting for approval", Kind: "warn"},
+		lifecycle.Provisioning:  {Text: "being created", Kind: "busy"},
+		lifecycle.Updating:      {Text: "being updated", Kind: "busy"},
 		lifecycle.Available:     {Text: "ready in the pool", Kind: "plain"},
 		lifecycle.Ready:         {Text: "ready", Kind: "good"},
 		lifecycle.Failed:        {Text: "failed", Kind: "bad"},
 		lifecycle.Destroying:    {Text: "being destroyed", Kind: "busy"},
-		lifecycle.DestroyFailed: {Text: "could not be destroyed", Kind: "bad"},
+		lifecycle.DestroyFailed: {Text: "destroy failed", Kind: "bad"},
 		lifecycle.Destroyed:     {Text: "destroyed", Kind: "plain"},
 		lifecycle.Orphaned:      {Text: "orphaned", Kind: "warn"},
 		lifecycle.Rejected:      {Text: "rejected", Kind: "plain"},
@@ -77,11 +77,11 @@ func conditionMarks(i api.Instance) []site.Mark {
 		case lifecycle.ExpiredProtected:
 			all = append(all, site.Mark{Text: "past its expiry", Kind: "warn"})
 		case lifecycle.ExpiresSoon:
-			all = append(all, site.Mark{Text: "ends soon", Kind: "warn"})
+			all = append(all, site.Mark{Text: "expires soon", Kind: "warn"})
 		}
 	}
 	if i.Pending != nil && i.Phase != string(lifecycle.Requested) && i.Phase != string(lifecycle.Planned) {
-		all = append(all, site.Mark{Text: "change waits for approval", Kind: "warn"})
+		all = append(all, site.Mark{Text: "change waiting for approval", Kind: "warn"})
 	}
 	if i.Protected != "" {
 		all = append(all, site.Mark{Text: "protected", Kind: "plain"})
@@ -158,12 +158,12 @@ func nextSteps(i api.Instance, now time.Time) []string {
 		say("It waits in the pool until the template is launched.")
 	case lifecycle.Failed:
 		if i.ReadyAt.IsZero() {
-			say("The log says why. Change the values and launch it again, try again as it is, or destroy what was created.")
+			say("See the log. Change the values and launch it again, retry as it is, or destroy what was created.")
 		} else {
-			say("The log says why. Try again, or destroy what was created.")
+			say("See the log. Retry, or destroy what was created.")
 		}
 	case lifecycle.DestroyFailed:
-		say("Some of its resources may still be there. It is tried again every day, next at %s, and at once if you ask for it.", hourOf(i.Next, now))
+		say("Some of its resources may still exist. It is retried every day, next at %s, and immediately on request.", hourOf(i.Next, now))
 	case lifecycle.Orphaned:
 		say("It is not managed any more, and its resources were left in place. So were its state and source.")
 	case lifecycle.Destroyed, lifecycle.Rejected:
@@ -190,9 +190,9 @@ func nextSteps(i api.Instance, now time.Time) []string {
 func offerWords(i api.Instance, o *api.Offer, now time.Time) []string {
 	until := hourOf(o.Until, now)
 	if i.Role != "receiver" && !slices.Contains(i.Actions, api.ActDecline) {
-		return []string{fmt.Sprintf("It is offered to %s, who can take it until %s. Until then nothing changes. To take the offer back, transfer it to %s again.", ownerName(o.To), until, ownerName(i.Owner))}
+		return []string{fmt.Sprintf("It is offered to %s, who can take it until %s. Until then nothing changes. To withdraw the offer, transfer it to %s again.", ownerName(o.To), until, ownerName(i.Owner))}
 	}
-	lines := []string{fmt.Sprintf("%s offers it to %s, until %s. Whoever takes it has its outputs and may change and destroy it. It counts for the quota of its new owner.", personName(o.By), ownerName(o.To), until)}
+	lines := []string{fmt.Sprintf("%s offers it to %s, until %s. The new owner has its outputs and may change and destroy it. It counts against the quota of the new owner.", personName(o.By), ownerName(o.To), until)}
 	if o.Refused != "" {
 		lines = append(lines, "It cannot be taken now: "+text.Block(o.Refused)+".")
 	}
@@ -212,20 +212,20 @@ func describeWait(i api.Instance, now time.Time) string {
 		switch c.Reason {
 		case lifecycle.WaitQueued:
 			if i.Run != nil && i.Run.Position > 0 {
-				return fmt.Sprintf("It is number %d in the queue.", i.Run.Position)
+				return fmt.Sprintf("Position %d in the queue.", i.Run.Position)
 			}
-			return "It waits in the queue."
+			return "Waiting in the queue."
 		case lifecycle.WaitRetry:
 			if i.Run != nil && i.Run.NotBefore.After(now) {
-				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", hourOf(i.Run.NotBefore, now), message)
+				return fmt.Sprintf("An attempt failed; next attempt at %s%s", hourOf(i.Run.NotBefore, now), message)
 			}
 			return "An attempt failed, the next one starts" + message
 		case lifecycle.WaitStateLocked:
-			return "Somebody else holds the lock of its state" + message
+			return "The lock of its state is held by someone else" + message
 		case lifecycle.WaitCredentialMissing:
 			return "The server lacks a credential that the template names" + message
 		}
-		return "It waits: " + text.Block(c.Reason) + message
+		return "Waiting: " + text.Block(c.Reason) + message
 	}
 	return ""
 }

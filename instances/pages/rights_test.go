@@ -177,7 +177,7 @@ func TestPauseByPage(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Send(t, "admin", "admin/templates", "templates/lab/vpc/pause")
 	d.Shows(t, "admin", "admin/templates", "paused", "Resume")
-	if body := d.Shows(t, "anna", "run/lab/vpc", "It is paused"); strings.Contains(body, "<button class=\"primary\">") {
+	if body := d.Shows(t, "anna", "run/lab/vpc", "Paused"); strings.Contains(body, "<button class=\"primary\">") {
 		t.Error("a paused template has a form")
 	}
 	d.Send(t, "admin", "admin/templates", "templates/lab/vpc/resume")
@@ -219,7 +219,7 @@ func TestApproveChange(t *testing.T) {
 	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, instance.ID)))
 	d.Store.Finish(t, instance.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
 	d.Send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
-	d.Shows(t, "anna", at, "change waits for approval", "an update")
+	d.Shows(t, "anna", at, "change waiting for approval", "an update")
 	d.Shows(t, "approver", "approvals", "an update")
 	body := d.Shows(t, "approver", at+"/approve", "&lt;b&gt;more load&lt;/b&gt;", "small", "large", "changes")
 	if strings.Contains(body, "<b>more load") {

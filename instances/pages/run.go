@@ -104,7 +104,7 @@ func resultOf(i api.Instance, u api.Run) site.Mark {
 	}
 	switch {
 	case i.Phase == string(lifecycle.Planned):
-		return site.Mark{Text: "plan waits for approval", Kind: "warn"}
+		return site.Mark{Text: "plan waiting for approval", Kind: "warn"}
 	case u.StartedAt.IsZero():
 		return site.Mark{Text: "waits", Kind: "plain"}
 	}

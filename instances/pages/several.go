@@ -40,7 +40,7 @@ func (s *instances) readChosen(r *site.Request, ids []string) (severalBody, erro
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(ids) > maxSeveral {
-		return b, site.BadForm("%d instances were chosen, at most %d are destroyed at once", len(ids), maxSeveral)
+		return b, site.BadForm("%d instances selected, at most %d can be destroyed at once", len(ids), maxSeveral)
 	}
 	for _, id := range ids {
 		i, err := getFromAPI[api.Instance](s.api, r, "instances/"+url.PathEscape(id), nil)
@@ -87,7 +87,7 @@ func (s *instances) destroySeveral(r *site.Request, f *site.Form) (*site.Answer,
 	}
 	if strings.TrimSpace(f.Get("typed")) != b.Typed {
 		b.TypedBad = "does not match: type it exactly as shown"
-		b.Errors = append(b.Errors, problem{"typed", "What you typed " + b.TypedBad})
+		b.Errors = append(b.Errors, problem{"typed", "The text " + b.TypedBad})
 		return &site.Answer{Page: notDonePage(severalPage(b, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	var failed []string
@@ -225,7 +225,7 @@ func (s *instances) askSensitive(r *site.Request) (*site.Page, error) {
 	}
 	name := r.URL.Query().Get("name")
 	if _, ok := i.Outputs[name]; !ok {
-		return nil, site.NotFound("there is no such output")
+		return nil, site.NotFound("no such output")
 	}
 	return s.sensitivePage(i, name), nil
 }

@@ -132,7 +132,7 @@ func templateMarks(t api.Template) []site.Mark {
 	case t.Paused != "":
 		all = append(all, site.Mark{Text: "paused", Kind: "warn"})
 	case !t.Enabled:
-		all = append(all, site.Mark{Text: "switched off", Kind: "plain"})
+		all = append(all, site.Mark{Text: "disabled", Kind: "plain"})
 	}
 	switch t.Approval {
 	case "request":
@@ -142,7 +142,7 @@ func templateMarks(t api.Template) []site.Mark {
 	}
 	if t.Pool != nil {
 		if t.Pool.Available > 0 {
-			all = append(all, site.Mark{Text: fmt.Sprintf("%d ready at once", t.Pool.Available), Kind: "good"})
+			all = append(all, site.Mark{Text: fmt.Sprintf("%d ready", t.Pool.Available), Kind: "good"})
 		} else {
 			all = append(all, site.Mark{Text: "pool is empty", Kind: "plain"})
 		}
@@ -156,7 +156,7 @@ func listTerms(t api.Template) []string {
 	if t.TTL != nil && t.TTL.Default > 0 {
 		all = append(all, "lives "+site.Span(time.Duration(t.TTL.Default)))
 	} else {
-		all = append(all, "no end")
+		all = append(all, "no expiry")
 	}
 	if t.Cost != nil {
 		all = append(all, formatMoney(t.Cost.Hourly, t.Cost.Currency)+" an hour")
@@ -253,7 +253,7 @@ func templateFacts(t api.Template) (all facts) {
 	all.addText("Module", strings.TrimSpace(t.Module+" "+t.Version))
 	switch l := t.TTL; {
 	case l == nil:
-		all.addText("Lifetime", "no end")
+		all.addText("Lifetime", "no expiry")
 	default:
 		all.addText("Lifetime", site.Span(time.Duration(l.Default)))
 		if l.Max > 0 {
@@ -366,7 +366,7 @@ func kindCard(k api.Kind) templateCard {
 		Marks: []site.Mark{{Text: "kind of the cluster", Kind: "plain"}}, Facts: []string{strings.TrimSpace(text.Block(k.Module + " " + k.Version))},
 	}
 	if k.Invalid != "" {
-		c.Marks = append(c.Marks, site.Mark{Text: "cannot be made", Kind: "bad"})
+		c.Marks = append(c.Marks, site.Mark{Text: "cannot be created", Kind: "bad"})
 	}
 	return c
 }

@@ -213,7 +213,7 @@ func TestValidation(t *testing.T) {
 	form := formOf(t, d.Shows(t, "anna", keptForm))
 	form.Set("p.x", "30")
 	body := d.Open(t, 422, "anna", keptForm, form).Body
-	if !strings.Contains(body, `<p class="error" id="p-x-error">It is refused by the module: x is below 10.</p>`) || d.Store.Commits() != 0 {
+	if !strings.Contains(body, `<p class="error" id="p-x-error">It is rejected by the module: x is below 10.</p>`) || d.Store.Commits() != 0 {
 		t.Errorf("the field does not say what is wrong:\n%s", body)
 	}
 	form = formOf(t, body)

@@ -48,11 +48,11 @@ func allVerbs() map[string]verb {
 				if p := i.Pending; p != nil && p.What == api.PendingExtend {
 					return "Somebody has to approve that it lives until " + hourOf(p.Until, now) + "."
 				}
-				return "It lives until " + hourOf(i.ExpiresAt, now) + "."
+				return "Extended until " + hourOf(i.ExpiresAt, now) + "."
 			},
 		},
 		api.ActRetry: {
-			button: "Try again", kind: "primary", title: "Try again", say: describeRetry, done: fixedText("It is tried again."),
+			button: "Try again", kind: "primary", title: "Try again", say: describeRetry, done: fixedText("Retrying."),
 		},
 		api.ActCancel: {
 			button: "Cancel", title: "Cancel the run", say: describeCancel, done: cancelDone,
@@ -64,10 +64,10 @@ func allVerbs() map[string]verb {
 			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("It is being started."),
 		},
 		api.ActProtect: {
-			button: "Protect", title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts for the quota."), done: fixedText("It is protected."),
+			button: "Protect", title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts against the quota."), done: fixedText("It is protected."),
 		},
 		api.ActUnprotect: {
-			button: "Remove protection", title: "Remove protection", say: fixedLines("It expires again as before. If its end has passed, it is destroyed at once."), done: fixedText("It is no longer protected."),
+			button: "Remove protection", title: "Remove protection", say: fixedLines("It expires again as before. If it has already expired, it is destroyed immediately."), done: fixedText("It is no longer protected."),
 		},
 		api.ActUpdate: {
 			button: "Change", ask: true, title: "Change", say: describeUpdate, fields: updateFields, makeBody: updateBody, done: updateDone,
@@ -79,13 +79,13 @@ func allVerbs() map[string]verb {
 			button: "Transfer", ask: true, title: "Transfer it to another owner", say: describeTransfer, fields: transferFields, makeBody: transferBody, done: transferDone,
 		},
 		api.ActTake: {
-			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It is yours then, and counts for your quota."), done: fixedText("It has a new owner."),
+			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It becomes yours, and counts against your quota."), done: fixedText("It has a new owner."),
 		},
 		api.ActDecline: {
 			button: "Decline", title: "Decline", say: fixedLines("It keeps its owner."), done: fixedText("You declined it."),
 		},
 		api.ActApprove: {
-			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: describeApprove, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
+			button: "Review and approve", kind: "primary", ask: true, title: "Approve", say: describeApprove, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
 		},
 		api.ActReject: {
 			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. The requester can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("It is rejected."),
@@ -95,7 +95,7 @@ func allVerbs() map[string]verb {
 		},
 		api.ActOrphan: {
 			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, makeBody: reasonBody,
-			say: fixedLines("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running, and keep costing.", "Its state and source stay in the registry, so that you can take over."), done: fixedText("It is orphaned."),
+			say: fixedLines("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running and incurring costs.", "Its state and source stay in the registry, so you can take over."), done: fixedText("It is orphaned."),
 		},
 	}
 }
@@ -110,7 +110,7 @@ func (v verb) words(name string, i api.Instance) (text, kind string) {
 	case name == api.ActCancel && i.Phase == string(lifecycle.Destroying):
 		return "Stop trying", ""
 	case name == api.ActRetry && wasNeverReady(i):
-		return "Try again as it is", ""
+		return "Retry as it is", ""
 	case name == api.ActUpdate && wasNeverReady(i):
 		return "Fix and retry", "primary"
 	}
@@ -126,14 +126,14 @@ func describeRetry(i api.Instance) []string {
 
 func describeCancel(i api.Instance) []string {
 	if i.Phase == string(lifecycle.Destroying) {
-		return []string{"No more attempts are made now to destroy it. What is left stays, and may cost. It is tried again once a day, or when you ask for it."}
+		return []string{"No more attempts to destroy it are made now. What is left stays and may incur costs. It is retried once a day, or on request."}
 	}
-	return []string{"The run is asked to end early. What it has created by then stays, and an instance that was never ready becomes failed."}
+	return []string{"The run is asked to stop early. What it has created stays, and an instance that was never ready becomes failed."}
 }
 
 func describeUpdate(i api.Instance) []string {
 	if wasNeverReady(i) {
-		return []string{"The values are those that you launched it with. Change what made it fail. Secrets are kept; only a new one has to be typed."}
+		return []string{"These are the values you launched it with. Change what made it fail. Secrets are kept; enter only new ones."}
 	}
 	return []string{"It runs once more, with what you change here."}
 }
@@ -141,9 +141,9 @@ func describeUpdate(i api.Instance) []string {
 func updateDone(i api.Instance, _ time.Time) string {
 	switch {
 	case i.Pending != nil:
-		return "Somebody has to approve the change. Until then it stays as it is."
+		return "Someone must approve the change. Until then it stays as it is."
 	case i.ReadyAt.IsZero():
-		return "It is being created. The log below shows how."
+		return "It is being created. See the log below."
 	}
 	return "It is being changed."
 }
@@ -158,7 +158,7 @@ func cancelDone(i api.Instance, _ time.Time) string {
 func describeDestroy(i api.Instance) []string {
 	lines := []string{"Everything that it created is destroyed. This cannot be undone."}
 	if i.Connection != nil && i.Connection.URL != "" {
-		lines = append(lines, "These stop answering: "+text.Block(i.Connection.URL)+".")
+		lines = append(lines, "These become unreachable: "+text.Block(i.Connection.URL)+".")
 	}
 	if o := i.Owner; o != nil && o.Kind != "user" {
 		lines = append(lines, "It belongs to "+ownerName(o)+": others may use it.")
@@ -211,7 +211,7 @@ func (s *instances) verbCallOf(r *site.Request) (*verbCall, error) {
 	c := &verbCall{s: s, r: r, i: i, name: r.PathValue("verb")}
 	var ok bool
 	if c.verb, ok = allVerbs()[c.name]; !ok {
-		return nil, site.NotFound("there is no such page")
+		return nil, site.NotFound("page not found")
 	}
 	return c, nil
 }
@@ -258,7 +258,7 @@ func (c *verbCall) addPending(p *api.Pending) (err error) {
 		return err
 	}
 	if c.body.Plan == nil {
-		c.body.Plan = &planBody{Missing: "There is no plan to review, so it cannot be approved.", Closed: true}
+		c.body.Plan = &planBody{Missing: "No plan to review, so it cannot be approved.", Closed: true}
 	}
 	c.body.Closed = c.body.Plan.Closed
 	return nil

@@ -60,11 +60,11 @@ func describeApprove(i api.Instance) []string {
 	case i.Pending == nil:
 		return nil
 	case i.Pending.What == api.PendingPlan:
-		return []string{"Exactly this plan is applied. If it has changed since you looked, it is refused."}
+		return []string{"Exactly this plan is applied. If it has changed since you reviewed it, it is refused."}
 	case i.Pending.What == api.PendingExtend:
-		return []string{"It lives on until then. If the request has changed since you looked, it is refused."}
+		return []string{"It is extended until then. If the request has changed since you reviewed it, it is refused."}
 	}
-	return []string{"Exactly this runs. If it has changed since you looked, it is refused."}
+	return []string{"Exactly this runs. If it has changed since you reviewed it, it is refused."}
 }
 
 func commentFields(*verbCall) ([]field, error) {
@@ -77,9 +77,9 @@ func approveBody(_ *verbCall, f *site.Form) (any, bool) {
 
 func describeTransfer(i api.Instance) []string {
 	if i.Role == "admin" {
-		return []string{"It counts for the quota of the new owner."}
+		return []string{"It counts against the quota of the new owner."}
 	}
-	return []string{"It counts for the quota of the new owner. You may not be able to see it any more.", "Somebody else has a week to take it. Until then it stays yours, and you can take the offer back: transfer it to yourself."}
+	return []string{"It counts against the quota of the new owner. You may no longer be able to see it.", "Somebody else has a week to take it. Until then it stays yours, and you can take the offer back: transfer it to yourself."}
 }
 
 func transferDone(i api.Instance, now time.Time) string {
@@ -141,7 +141,7 @@ func updateFields(c *verbCall) ([]field, error) {
 	c.chosen = p.chooseValues(p.have)
 	version := field{
 		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-		Options: []site.Choice{{Text: "as it is: " + text.Block(c.i.Source.Version), Chosen: true}, {Value: "newest", Text: "the newest that the template takes"}},
+		Options: []site.Choice{{Text: "current: " + text.Block(c.i.Source.Version), Chosen: true}, {Value: "newest", Text: "the newest that the template allows"}},
 	}
 	c.body.Compares = true
 	return append(c.keepSecrets(p.shownFields(c.chosen)), append([]field{version}, reasonField(t.Approval)...)...), nil

@@ -114,9 +114,9 @@ func (s *workspaces) knownDocument(r *site.Request) (*lifecycle.Document, error)
 func runsError(err error) error {
 	switch {
 	case errors.Is(err, lifecycle.ErrNoLeader):
-		return &service.Error{Status: http.StatusServiceUnavailable, Text: "no replica that executes runs answers"}
+		return &service.Error{Status: http.StatusServiceUnavailable, Text: "no replica that executes runs is available"}
 	case errors.Is(err, lifecycle.ErrNotFound):
-		return site.NotFound("there is no such run, or its record was removed")
+		return site.NotFound("run not found, or its record was removed")
 	}
 	return err
 }
@@ -197,7 +197,7 @@ func workspaceMark(u *lifecycle.Run) site.Mark {
 	case u.Approved != "":
 		return site.Mark{Text: "confirmed", Kind: "busy"}
 	case u.Plan != "":
-		return site.Mark{Text: "waits to be confirmed", Kind: "warn"}
+		return site.Mark{Text: "waiting for confirmation", Kind: "warn"}
 	}
 	return site.Mark{Text: "waits", Kind: "plain"}
 }

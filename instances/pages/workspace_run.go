@@ -49,7 +49,7 @@ func (s *workspaces) runIn(r *site.Request) (w workspaceRun, err error) {
 	id, number, _ := strings.Cut(r.PathValue("run"), ".")
 	n, err := strconv.Atoi(number)
 	w.rec = w.doc.Records[id]
-	none := site.NotFound("workspace %s has no such run, or it is not kept any more", text.Block(w.String()))
+	none := site.NotFound("workspace %s has no such run, or it is no longer kept", text.Block(w.String()))
 	if w.rec == nil || err != nil || strconv.Itoa(n) != number {
 		return w, none
 	}
@@ -111,7 +111,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 // showBefore is the page of a form: the run itself, in its current state.
 func (s *workspaces) showBefore(r *site.Request) (*site.Page, error) {
 	if _, ok := workspaceActs()[r.PathValue("act")]; !ok {
-		return nil, site.NotFound("there is no such page")
+		return nil, site.NotFound("page not found")
 	}
 	return s.show(r)
 }
@@ -122,9 +122,9 @@ func (w workspaceRun) describeNext() []string {
 	case w.run.HasPlanWaiting():
 		return []string{"The plan is ready. It is applied once it is confirmed, here or where the run was started."}
 	case why.Position > 0:
-		return []string{fmt.Sprintf("It is number %d in the queue.", why.Position)}
+		return []string{fmt.Sprintf("Position %d in the queue.", why.Position)}
 	case why.Message != "":
-		return []string{"It waits: " + why.Message}
+		return []string{"Waiting: " + why.Message}
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *workspaces) readPlanOutput(r *site.Request, w workspaceRun) (*planBody,
 	case err != nil:
 		return nil, err
 	case !there:
-		return &planBody{Missing: "The output of the plan is not kept any more.", Closed: true}, nil
+		return &planBody{Missing: "The output of the plan is no longer kept.", Closed: true}, nil
 	case to.over:
 		return &planBody{Missing: "The plan is too large to be shown in full, and a plan that cannot be read in full cannot be confirmed here.", Closed: true}, nil
 	}
@@ -218,7 +218,7 @@ func workspaceActs() map[string]workspaceAct {
 		"cancel": {"Cancel", "", "It is being cancelled.", "run-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
 			return lifecycle.CancelOne{ID: w.rec.ID, N: w.run.N}
 		}},
-		"force-cancel": {"End it at once", "danger", "It is ended at once. Look at what it left before the next run.", "run-force-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
+		"force-cancel": {"Stop immediately", "danger", "Stopped immediately. Check what it left before the next run.", "run-force-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
 			return lifecycle.CancelOne{ID: w.rec.ID, N: w.run.N, Force: true}
 		}},
 	}
@@ -228,7 +228,7 @@ func workspaceActs() map[string]workspaceAct {
 func (s *workspaces) actOnRun(r *site.Request, f *site.Form) (*site.Answer, error) {
 	act, ok := workspaceActs()[r.PathValue("act")]
 	if !ok {
-		return nil, site.NotFound("there is no such page")
+		return nil, site.NotFound("page not found")
 	}
 	w, err := s.runIn(r)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *workspaces) actOnRun(r *site.Request, f *site.Form) (*site.Answer, erro
 	case errors.Is(err, lifecycle.ErrStalePlan):
 		return &site.Answer{To: w.href(), Text: "The plan has changed since this page was loaded, and nothing was confirmed. Review it again.", Bad: true}, nil
 	case errors.Is(err, lifecycle.ErrPhase):
-		return &site.Answer{To: w.href(), Text: "The run has gone on since that page was loaded, and nothing was done. This is its state now.", Bad: true}, nil
+		return &site.Answer{To: w.href(), Text: "The run has progressed since that page was loaded, and nothing was done. This is its current state.", Bad: true}, nil
 	case err != nil:
 		return nil, runsError(err)
 	}
@@ -252,7 +252,7 @@ func (s *workspaces) actOnRun(r *site.Request, f *site.Form) (*site.Answer, erro
 func (s *workspaces) streamLog(r *site.Request, to http.ResponseWriter) error {
 	phase := r.PathValue("phase")
 	if phase != "plan" && phase != "apply" {
-		return site.NotFound("there is no such page")
+		return site.NotFound("page not found")
 	}
 	if _, err := s.runIn(r); err != nil {
 		return err

@@ -151,7 +151,7 @@ func TestIdempotent(t *testing.T) {
 	var instance, again api.Instance
 	s.Store.Break(nil, true)
 	status, header, body := s.Ask(t, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
-	if status != 503 || header.Get("Retry-After") != "2" || !strings.Contains(string(body), "repeat with key k1, it is done once") {
+	if status != 503 || header.Get("Retry-After") != "2" || !strings.Contains(string(body), "retry with key k1, it is applied once") {
 		t.Errorf("%d %v %s", status, header, body)
 	}
 	s.Store.Break(nil, false)
@@ -206,7 +206,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"no end", "anna", "POST", "instances/" + endless + "/extend", "", 400, "no_end", ""},
 		{"phase", "anna", "POST", "instances/" + vpc + "/retry", "", 409, "phase", vpc},
-		{"stale", "approver", "POST", "instances/" + asked + "/approve", `{"plan":"request@sha256:0"}`, 409, "stale_plan", "the plan changed since you looked at it"},
+		{"stale", "approver", "POST", "instances/" + asked + "/approve", `{"plan":"request@sha256:0"}`, 409, "stale_plan", "the plan changed since you reviewed it"},
 		{"no plan", "approver", "POST", "instances/" + asked + "/approve", `{}`, 422, "invalid", "plan"},
 		{"protected", "anna", "DELETE", "instances/" + protected, "", 409, "protected", "protected"},
 		{"paused", "ben", "POST", "instances", `{"template":"lab/team"}`, 409, "paused", "moving"},
@@ -221,9 +221,9 @@ func TestErrors(t *testing.T) {
 		{"version of a pool", "anna", "POST", "instances", `{"template":"lab/pool","version":"1.0.0"}`, 422, "invalid", "version: instances of a pool"},
 		{"owner", "anna", "POST", "instances", `{"template":"lab/vpc","owner":"user:ben"}`, 422, "invalid", "user:anna"},
 		{"force", "anna", "POST", "instances", `{"template":"lab/vpc","force":true}`, 403, "denied", "admin"},
-		{"reason", "approver", "POST", "instances/" + asked + "/reject", `{}`, 422, "invalid", "why"},
+		{"reason", "approver", "POST", "instances/" + asked + "/reject", `{}`, 422, "invalid", "required, up to"},
 		{"reason with a tab", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"no\treally"}`, 422, "invalid", "other than line breaks"},
-		{"long reason", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 422, "invalid", "it has 257 bytes"},
+		{"long reason", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 422, "invalid", "has 257 bytes"},
 		{"unknown member", "anna", "POST", "instances", `{"template":"lab/vpc","colour":1}`, 422, "invalid", "colour"},
 		{"wrong type", "anna", "POST", "instances", `{"template":1}`, 422, "invalid", "template"},
 		{"no JSON", "anna", "POST", "instances", `{"template"`, 422, "invalid", "JSON"},

@@ -82,7 +82,7 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	case "login", "oidc", "session":
 		c.actor.Groups, c.stale = g.Groups(s.o.GroupAge)
 	default: // a run, or a credential of the registry: these cannot own an instance
-		return caller{}, &access.Refusal{Status: http.StatusForbidden, Text: "this token is not for templates and instances"}
+		return caller{}, &access.Refusal{Status: http.StatusForbidden, Text: "this token cannot be used for templates and instances"}
 	}
 	sum := sha256.Sum256([]byte(c.actor.Issuer + "\x00" + c.actor.Subject))
 	c.key = hex.EncodeToString(sum[:])
@@ -203,14 +203,14 @@ func (c caller) owner() template.Owner {
 
 // missingInstance refuses an instance that does not exist or that the caller may not see.
 func missingInstance(id string) error {
-	return &service.Error{Status: http.StatusNotFound, Text: "there is no instance " + quoteID(id) + " that you may see"}
+	return &service.Error{Status: http.StatusNotFound, Text: "instance " + quoteID(id) + " not found or not visible to you"}
 }
 
 // missingIn is missingInstance in what this replica knows: without a leader it may lack instances
 // of the last seconds.
 func missingIn(v lifecycle.View, id string) error {
 	if !v.Leading {
-		return fmt.Errorf("instance %s is not known here: %w", quoteID(id), lifecycle.ErrNoLeader)
+		return fmt.Errorf("unknown instance %s: %w", quoteID(id), lifecycle.ErrNoLeader)
 	}
 	return missingInstance(id)
 }
@@ -227,7 +227,7 @@ func quoteID(id string) string {
 // token.
 func (c caller) refuseUnknown() error {
 	if c.isAnonymous() {
-		return &access.Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
+		return &access.Refusal{Status: http.StatusUnauthorized, Text: "token required"}
 	}
 	return nil
 }
@@ -346,7 +346,7 @@ func checkAct(s *server, r *http.Request, c caller, record *lifecycle.Record, ha
 			right.Action = rights.Admin
 		}
 		s.kit.Guard.Record(r, access.Record{Caller: c.grant.Caller, Right: right})
-		return c, &access.Refusal{Status: http.StatusForbidden, Text: "you may see instance " + record.ID + " and not do this: that takes " + needed.words()}
+		return c, &access.Refusal{Status: http.StatusForbidden, Text: "instance " + record.ID + ": this requires " + needed.words()}
 	}
 	c.actor.Admin = have&administers != 0
 	if readOnly(r) {
@@ -370,7 +370,7 @@ func (r role) words() string {
 	for _, check := range []struct {
 		role
 		word string
-	}{{receives, "that it is offered to you"}, {owns, "its owner"}, {approves, "an approver"}, {administers, "an admin"}} {
+	}{{receives, "an offer to you"}, {owns, "its owner"}, {approves, "an approver"}, {administers, "an admin"}} {
 		if r&check.role != 0 {
 			words = append(words, check.word)
 		}

@@ -83,7 +83,7 @@ func classifyError(r *http.Request, err error) (int, api.Error) {
 		case k.reason == api.ReasonNoLeader:
 			doc.Errors = []string{noLeader(r)}
 		case k.status == http.StatusNotImplemented:
-			doc.Errors = []string{"this store of instances cannot do this"}
+			doc.Errors = []string{"not supported by this store of instances"}
 		}
 		return k.status, doc
 	}
@@ -93,12 +93,12 @@ func classifyError(r *http.Request, err error) (int, api.Error) {
 // noLeader explains how to repeat a change without its being done twice.
 func noLeader(r *http.Request) string {
 	if readOnly(r) {
-		return "no leader answers; ask again"
+		return "no leader available; retry"
 	}
 	if key := r.Header.Get(api.IdempotencyKey); checkKey(key) == nil && key != "" {
-		return "no leader answers; repeat with key " + key + ", it is done once"
+		return "no leader available; retry with key " + key + ", it is applied once"
 	}
-	return "no leader answers, and whether it was done is not known; look before you repeat it"
+	return "no leader available, and the result is unknown; check before you retry"
 }
 
 // addFieldErrors lists what is wrong with the values of a body.

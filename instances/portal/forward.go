@@ -78,7 +78,7 @@ func CheckPeer(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("it is not a URL such as https://10.0.0.5:8443")
+		return nil, errors.New("not a URL such as https://10.0.0.5:8443")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
 		return nil, errors.New("it has a scheme, a host and a port, and nothing else")
 	case u.Scheme == "http" && !plain && !netaddr.IsLoopback(u.Host):
@@ -89,7 +89,7 @@ func CheckPeer(text string, plain bool) (*url.URL, error) {
 }
 
 // errNoAnswer says that the leader was asked and it is unknown whether it acted.
-var errNoAnswer = errors.New("the leader did not answer")
+var errNoAnswer = errors.New("no response from the leader")
 
 func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hop := r.Header.Get(service.HopHeader) != ""
@@ -119,7 +119,7 @@ func (f *Forward) handOn(w http.ResponseWriter, r *http.Request, address string)
 	if !errors.Is(err, errNoAnswer) {
 		return err
 	}
-	f.o.Kit.Log(r).Warn("request not handed on", "path", service.LogPath(r), "error", err)
+	f.o.Kit.Log(r).Warn("request not forwarded", "path", service.LogPath(r), "error", err)
 	if readOnly(r) && f.o.Own != nil && f.o.View != nil {
 		view, err := f.o.View(r.Context())
 		if err == nil && view.Document != nil {
@@ -200,10 +200,10 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 // so that it does not take a slot that a change would wait for.
 func (x *exchange) checkAnswer(resp *http.Response) error {
 	if !x.begin.Stop() {
-		return errors.New("its answer came too late")
+		return errors.New("the response came too late")
 	}
 	if resp.Header.Get(service.HopHeader) != "" {
-		return errors.New("it no longer leads")
+		return errors.New("no longer the leader")
 	}
 	resp.Header.Del(httpserve.RequestID) // these two are on every answer here
 	resp.Header.Del(service.NoSniff)

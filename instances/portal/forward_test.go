@@ -77,7 +77,7 @@ func TestForwardOneHop(t *testing.T) {
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "2" {
 			t.Errorf("%s: %d %v", method, resp.StatusCode, resp.Header)
 		}
-		if wantKey := method == http.MethodPost; strings.Contains(body, "no leader answers; repeat with key k1, it is done once") != wantKey {
+		if wantKey := method == http.MethodPost; strings.Contains(body, "no leader available; retry with key k1, it is applied once") != wantKey {
 			t.Errorf("%s: %s", method, body)
 		}
 	}
@@ -182,7 +182,7 @@ func TestForwardCopy(t *testing.T) {
 	silent.leads("", false)
 	for _, tt := range []struct {
 		name, address string
-	}{{"nobody listens", gone(t)}, {"nobody known", ""}, {"it no longer leads", silent.URL}} {
+	}{{"nobody listens", gone(t)}, {"nobody known", ""}, {"no longer the leader", silent.URL}} {
 		t.Run(tt.name, func(t *testing.T) {
 			follower := newReplica(t, nil)
 			follower.leads(tt.address, false)
@@ -216,7 +216,7 @@ func TestForwardLost(t *testing.T) {
 	follower.leads(leader.URL, false)
 	leader.answer = func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 	resp, body := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", "{}", api.IdempotencyKey, "k1")
-	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "repeat with key k1") {
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "retry with key k1") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	if seen, _ := leader.took(); len(seen) != 1 {
@@ -231,7 +231,7 @@ func TestForwardRefuses(t *testing.T) {
 	follower := newReplica(t, func(o *portal.ForwardOptions) {
 		o.Refuse = func(r *http.Request) error {
 			if r.Header.Get("Authorization") == "" {
-				return &access.Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
+				return &access.Refusal{Status: http.StatusUnauthorized, Text: "token required"}
 			}
 			return nil
 		}

@@ -25,7 +25,7 @@ func showInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) e
 	doc := s.wholeInstance(r.caller, r.view, r.at)
 	if p := doc.Pending; p != nil && p.Was != nil && p.Was.Digest != p.Source.Digest {
 		if err := addComparison(r.request.Context(), s.o.Catalog, p); err != nil {
-			s.kit.Log(r.request).Warn("versions of a module are not compared", "module", p.Source.Module, "error", err)
+			s.kit.Log(r.request).Warn("versions of a module not compared", "module", p.Source.Module, "error", err)
 		}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
@@ -368,7 +368,7 @@ const (
 func addComparison(ctx context.Context, c Catalog, p *api.Pending) error {
 	by, ok := c.(Comparer)
 	if !ok {
-		p.Uncompared = "modules are not read here"
+		p.Uncompared = "modules cannot be read here"
 		return nil
 	}
 	ctx, done := context.WithTimeout(ctx, compareFor)

@@ -46,7 +46,7 @@ func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 		return err
 	}
 	if body.Template != "" && body.Template != r.at {
-		return fieldError("/template", "the path says %s", r.at)
+		return fieldError("/template", "must be %s, as in path", r.at)
 	}
 	body.Template = r.at
 	return launchOne(s, w, r.request, r.caller, r.view, a, body, true)
@@ -77,9 +77,9 @@ func readCreation(ctx context.Context, s *server, c caller, body api.Create) (li
 	case err != nil:
 		return lifecycle.Create{}, err
 	case !e.Template.Enabled:
-		return lifecycle.Create{}, fmt.Errorf("template %s is switched off: %w", body.Template, lifecycle.ErrPaused)
+		return lifecycle.Create{}, fmt.Errorf("template %s is disabled: %w", body.Template, lifecycle.ErrPaused)
 	case body.Version != "" && e.Template.Pool != nil:
-		return lifecycle.Create{}, fieldError("/version", "instances of a pool have the version of the template: leave out version")
+		return lifecycle.Create{}, fieldError("/version", "instances of a pool have the version of the template: omit version")
 	case e.Problem != "":
 		return lifecycle.Create{}, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + body.Template + ": " + e.Problem}
 	}
@@ -125,7 +125,7 @@ func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	for _, name := range t.Claims() {
 		value, ok := c.grant.Claims[name]
 		if !ok {
-			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("template %s needs the claim %q, which your token does not have", t.Name, name)}
+			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("template %s requires the claim %q, which your token lacks", t.Name, name)}
 		}
 		if claims == nil {
 			claims = map[string]string{}
@@ -154,9 +154,9 @@ func (c caller) ownerFor(t *template.Template, named string) (template.Owner, er
 		}
 	}
 	if named == "" {
-		return template.Owner{}, fieldError("/owner", "say which of these it is for: %s", strings.Join(texts, ", "))
+		return template.Owner{}, fieldError("/owner", "must be one of: %s", strings.Join(texts, ", "))
 	}
-	return template.Owner{}, fieldError("/owner", "want one of %s", strings.Join(texts, ", "))
+	return template.Owner{}, fieldError("/owner", "must be one of %s", strings.Join(texts, ", "))
 }
 
 func (c caller) owners(t *template.Template) ([]template.Owner, error) {
@@ -165,7 +165,7 @@ func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	case ok:
 		value := c.grant.Claims[claim]
 		if value == "" {
-			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("instances of %s belong to the claim %q, which your token does not have", t.Name, claim)}
+			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("instances of %s belong to the claim %q, which your token lacks", t.Name, claim)}
 		}
 		return []template.Owner{{Kind: template.OwnerClaim, Issuer: c.actor.Issuer, ID: value, Label: value}}, nil
 	case t.Owner != template.OwnerGroup:
@@ -175,7 +175,7 @@ func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	}
 	own := c.groups(t)
 	if len(own) == 0 {
-		return nil, &service.Error{Status: http.StatusForbidden, Text: "instances of " + t.Name + " belong to groups, and you are in none that it admits"}
+		return nil, &service.Error{Status: http.StatusForbidden, Text: "instances of " + t.Name + " belong to groups, and you are in none that it allows"}
 	}
 	return own, nil
 }
@@ -210,7 +210,7 @@ type Adopter struct {
 // owner.
 func (a Adopter) Find(ctx context.Context, repository, id string, owner template.Owner) (lifecycle.Adopt, error) {
 	if a.Sealer == nil && !a.Trusted {
-		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so any account with write access to the registry could have made it", template.ErrInvalid)
+		return lifecycle.Adopt{}, fmt.Errorf("%w: states are not encrypted here, so any account with write access to the registry could have created it", template.ErrInvalid)
 	}
 	path := strings.TrimPrefix(repository, a.Client.Host()+"/")
 	it, ok := a.Layout.Parse(path)
@@ -221,7 +221,7 @@ func (a Adopter) Find(ctx context.Context, repository, id string, owner template
 		id = it.Instance
 	}
 	if err := addr.CheckInstance(id); err != nil {
-		return lifecycle.Adopt{}, &template.FieldError{Path: "/id", Text: "instances share this repository: name the id"}
+		return lifecycle.Adopt{}, &template.FieldError{Path: "/id", Text: "instances share this repository: specify the ID"}
 	}
 	repo, err := a.Client.Repo(path)
 	if err != nil {
@@ -307,10 +307,10 @@ func (a Adopter) readSnapshot(ctx context.Context, in records.InstanceRepo, s re
 	}
 	t, err := template.ParseCanonical(b, a.Known)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the template beside the source: %w", template.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the template of the source: %w", template.ErrInvalid, err)
 	}
 	if d, err := t.Digest(); err != nil || d != want {
-		return nil, fmt.Errorf("the template beside the source is not the one of the result: %w", oci.ErrCorrupt)
+		return nil, fmt.Errorf("the template of the source does not match the result: %w", oci.ErrCorrupt)
 	}
 	return t, nil
 }

@@ -34,7 +34,7 @@ func pageOf(r *http.Request) (page, error) {
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxPage {
-			return p, fieldError("/limit", "want a number up to %d", maxPage)
+			return p, fieldError("/limit", "must be a number up to %d", maxPage)
 		}
 		p.limit = n
 	}
@@ -51,7 +51,7 @@ func parseCursor(s string) (*lifecycle.Record, error) {
 	at, id, ok := strings.Cut(s, "-")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if !ok || err != nil {
-		return nil, fieldError("/after", "want the value of next from the previous page")
+		return nil, fieldError("/after", "must be the value of next from the previous page")
 	}
 	return &lifecycle.Record{ID: id, CreatedAt: time.Unix(0, n)}, nil
 }
@@ -126,7 +126,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
 		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !lifecycle.Phase(p).IsKnown() {
-			return nil, fieldError("/phase", "there is no phase %.40q", p)
+			return nil, fieldError("/phase", "unknown phase %.40q", p)
 		}
 	}
 	d := r.view.Document
@@ -227,7 +227,7 @@ func findKind(s *server, r *http.Request, c caller, _ lifecycle.View) (api.Kind,
 	if err := c.refuseUnknown(); err != nil {
 		return api.Kind{}, c, err
 	}
-	return api.Kind{}, c, &service.Error{Status: http.StatusNotFound, Text: "there is no such kind that you may see"}
+	return api.Kind{}, c, &service.Error{Status: http.StatusNotFound, Text: "kind not found or not visible to you"}
 }
 
 func showKind(_ *server, w http.ResponseWriter, r call[api.Kind]) error {

@@ -40,7 +40,7 @@ func findRunOf(needed role) finder[runOf] {
 		if run := record.FindRun(n); err == nil && run != nil {
 			return runOf{record, run}, c, nil
 		}
-		return runOf{}, c, &service.Error{Status: http.StatusNotFound, Text: "instance " + record.ID + " has no such run, or keeps it no longer"}
+		return runOf{}, c, &service.Error{Status: http.StatusNotFound, Text: "instance " + record.ID + " has no such run, or no longer keeps it"}
 	}
 }
 
@@ -327,9 +327,9 @@ func showResources(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 func absentError(err error, what string) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
-		return &service.Error{Status: http.StatusNotFound, Text: "there is no " + what + " of this"}
+		return &service.Error{Status: http.StatusNotFound, Text: "no " + what + " found"}
 	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrRateLimited), errors.Is(err, oci.ErrDenied), errors.Is(err, oci.ErrUnauthenticated):
-		return fmt.Errorf("%w: %w", &service.Error{Status: http.StatusBadGateway, Text: "the registry does not give the " + what}, err)
+		return fmt.Errorf("%w: %w", &service.Error{Status: http.StatusBadGateway, Text: "the registry did not return the " + what}, err)
 	}
 	return err
 }

@@ -207,7 +207,7 @@ func (s *server) admitChange(w http.ResponseWriter, r *http.Request, c caller) e
 }
 
 func unknownRoute(http.ResponseWriter, *http.Request) error {
-	return &service.Error{Status: http.StatusNotFound, Text: "there is no such route"}
+	return &service.Error{Status: http.StatusNotFound, Text: "unknown path"}
 }
 
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

@@ -106,7 +106,7 @@ func showTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	if r.mayInstance(rights.Use, r.at) {
 		var err error
 		if doc.Versions, err = s.o.Catalog.Versions(r.request.Context(), r.at); err != nil { // the newest can be launched without the list
-			s.kit.Log(r.request).Warn("versions of a template are not offered", "template", r.at, "error", err)
+			s.kit.Log(r.request).Warn("versions of a template not listed", "template", r.at, "error", err)
 		}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
@@ -153,7 +153,7 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 		doc.Behind = e.Behind
 	}
 	if e.Problem != "" {
-		doc.Invalid = "it cannot be launched now"
+		doc.Invalid = "cannot be launched now"
 		switch {
 		case mends:
 			doc.Invalid = cmp.Or(e.Cause, e.Problem)
@@ -170,9 +170,9 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 	case doc.Invalid != "":
 		doc.Closed = doc.Invalid
 	case doc.Paused != "":
-		doc.Closed = "it is paused: " + doc.Paused
+		doc.Closed = "paused: " + doc.Paused
 	case !doc.Enabled:
-		doc.Closed = "it is switched off"
+		doc.Closed = "disabled"
 	}
 	return doc
 }

@@ -40,7 +40,7 @@ func updateInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record])
 			return readUpdate(s, r, b)
 		}
 		if b.Parameters != nil || b.Version != "" {
-			return nil, fieldError("/name", "a name changes alone")
+			return nil, fieldError("/name", "must be the only change")
 		}
 		return lifecycle.Rename{ID: r.at.ID, Name: *b.Name}, nil
 	})
@@ -96,7 +96,7 @@ func sensitiveNames(e *template.Entry, parameters map[string]json.RawMessage) []
 func approveInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return handleChange(s, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
 		if b.Plan == "" {
-			return nil, fieldError("/plan", "name the plan that you reviewed, as the instance shows it")
+			return nil, fieldError("/plan", "must be the plan that you reviewed, as the instance shows it")
 		}
 		return lifecycle.Approve{ID: r.at.ID, Plan: b.Plan, Why: b.Reason}, optionalReason(b.Reason)
 	})
@@ -114,9 +114,9 @@ const maxReason = 256
 func checkReason(reason string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
-		return fieldError("/reason", "say why, in up to %d bytes", maxReason)
+		return fieldError("/reason", "required, up to %d bytes", maxReason)
 	case len(reason) > maxReason:
-		return fieldError("/reason", "it has %d bytes, and %d at most are kept", len(reason), maxReason)
+		return fieldError("/reason", "has %d bytes, maximum is %d", len(reason), maxReason)
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }):
 		return fieldError("/reason", "must be UTF-8 text, without control characters other than line breaks")
 	}
@@ -198,9 +198,9 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 	}
 	switch {
 	case kind != template.OwnerUser && kind != template.OwnerGroup || id == "" || strings.ContainsFunc(id+to.Label, unicode.IsControl):
-		return to, fieldError("/to", "want user:SUBJECT or group:NAME")
+		return to, fieldError("/to", "must be user:SUBJECT or group:NAME")
 	case to.Issuer != r.actor.Issuer && !r.actor.Admin:
-		return to, fieldError("/issuer", "only an admin can give it to an owner of another issuer")
+		return to, fieldError("/issuer", "only an admin can transfer it to an owner of another issuer")
 	}
 	return to, nil
 }
@@ -374,12 +374,12 @@ func readJSON(r *http.Request, to any) ([]byte, error) {
 		return nil, nil
 	}
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.ContentLength != 0 && (err != nil || mediaType != "application/json") {
-		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the body and its content type have to be application/json"}
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the body and its content type must be application/json"}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request broke off after %d bytes", len(body))}
+		return nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request ended early after %d bytes", len(body))}
 	case len(body) > maxBody:
 		return nil, errTooLarge()
 	case len(bytes.TrimSpace(body)) == 0:
@@ -394,10 +394,10 @@ func decodeBody(body []byte, to any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fieldError("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "a %s does not fit here", wrong.Value)
+		return fieldError("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "%s is not allowed here", wrong.Value)
 	}
 	if _, name, ok := strings.Cut(fmt.Sprint(err), "unknown field "); ok {
-		return fieldError("/"+strings.Trim(name, `"`), "there is no such member")
+		return fieldError("/"+strings.Trim(name, `"`), "unknown field")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: the body is not the expected JSON: %s", template.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))

@@ -126,7 +126,7 @@ func (b *Block) checkRuns(o *Options, _ Beside) error {
 	for i, e := range b.Executors {
 		switch {
 		case e.Name != LocalExecutor:
-			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: this server has local only; flux-terraform and flux-helm run on a cluster", e.Name))
+			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: this server supports only local; flux-terraform and flux-helm run on a cluster", e.Name))
 		case i > 0:
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q appears twice", e.Name))
 		}
@@ -161,7 +161,7 @@ func (e Executor) check() error {
 		return errors.New(`isolation = "wrap" and the command in wrap go together`)
 	}
 	if slices.ContainsFunc(e.Wrap, func(w string) bool { return strings.Contains(w, "${cache}") }) {
-		return errors.New("wrap: ${cache} was removed, since one run could leave a program there that another one started\nhint: leave it out; ${scratch} has all that a run needs")
+		return errors.New("wrap: ${cache} is no longer supported, since one run could leave a program there that another one started\nhint: omit it; ${scratch} has all that a run needs")
 	}
 	for name, size := range map[string]syntax.Size{"memory": e.Memory, "scratch": e.Scratch, "packages": e.Packages} {
 		if size == "" {
@@ -189,7 +189,7 @@ func ownVariables(name string) bool {
 
 func (c Credential) check() error {
 	if len(c.EnvFrom)+len(c.Files)+len(c.Command) == 0 {
-		return errors.New("it sets nothing: env_from, files or command is needed")
+		return errors.New("env_from, files or command is required")
 	}
 	names := slices.Clone(c.EnvFrom)
 	for name := range c.Files {
@@ -201,7 +201,7 @@ func (c Credential) check() error {
 		case !variableName().MatchString(name):
 			return fmt.Errorf("%q is not the name of a variable", name)
 		case ownVariables(name):
-			return fmt.Errorf("the variable %s is not for credentials", name)
+			return fmt.Errorf("variable %s cannot be used for credentials", name)
 		case i > 0 && names[i-1] == name:
 			return fmt.Errorf("the variable %s appears twice", name)
 		}

@@ -148,14 +148,14 @@ func (b *Block) withoutInstances() error {
 	default:
 		return nil
 	}
-	return syntax.WrongAt(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
+	return syntax.WrongAt(at, fmt.Errorf("a block %s requires a block instances\nhint: add instances { templates = \"DIR\" }", what))
 }
 
 // checkRole refuses settings that a role does not use, or must not have.
 func (b *Block) checkRole(o *Options, beside Beside) error {
 	in := b.Instances
 	if !slices.Contains([]string{RoleAll, RolePortal, RoleRunner}, o.Role) {
-		return syntax.WrongAt(in.Range, fmt.Errorf("the role %q is not all, portal or runner", in.Role))
+		return syntax.WrongAt(in.Range, fmt.Errorf("invalid role %q: must be all, portal or runner", in.Role))
 	}
 	if o.Role != RolePortal {
 		return b.checkLeader(beside)
@@ -175,7 +175,7 @@ func (b *Block) checkRole(o *Options, beside Beside) error {
 	case beside.StateKeys:
 		return refused("a portal must not have the state keys\nhint: start it without OKARA_STATE_KEYS")
 	case beside.ArchiveKeys:
-		return refused("a portal must not have archives.key_files: it serves no archives, and gives no tokens")
+		return refused("a portal must not have archives.key_files: it serves no archives, and issues no tokens")
 	case !beside.SessionKeys:
 		return refused("a portal needs ui.session_key_files, which seal its sessions and verify the leader\nhint: servers that can lead name the same files in instances.portal_session_key_files")
 	case beside.More:
@@ -189,7 +189,7 @@ func (b *Block) checkLeader(beside Beside) error {
 	in := b.Instances
 	switch {
 	case beside.Registry && !beside.StateKeys && !in.Unsealed:
-		return syntax.WrongAt(in.Range, errors.New("instances need the state keys: otherwise write access to the registry would give access to all that the instances may access\n"+
+		return syntax.WrongAt(in.Range, errors.New("instances require the state keys: otherwise write access to the registry would give access to all that the instances may access\n"+
 			"hint: set OKARA_STATE_KEYS, or unsealed = true if no one else can write there"))
 	case beside.StateKeys && in.Unsealed:
 		return syntax.WrongAt(in.Range, errors.New("unsealed = true contradicts the state keys: remove one of the two"))
@@ -205,9 +205,9 @@ func (b *Block) checkNumbers(o *Options, _ Beside) error {
 	in := b.Instances
 	switch {
 	case o.Rate < 1:
-		return syntax.WrongAt(in.Range, fmt.Errorf("rate %d: at least 1 change a minute", o.Rate))
+		return syntax.WrongAt(in.Range, fmt.Errorf("rate %d: must be at least 1 change a minute", o.Rate))
 	case o.Runs < 1 || o.Runs > maxRuns:
-		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.Runs, maxRuns))
+		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: must be 1 to %d at once", o.Runs, maxRuns))
 	}
 	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
@@ -216,7 +216,7 @@ func (b *Block) checkDefaults(o *Options, _ Beside) (err error) {
 	in := b.Instances
 	for name := range in.Config {
 		if !configName().MatchString(name) {
-			return syntax.WrongAt(in.Range, fmt.Errorf("config: %q is not a name that templates can write", name))
+			return syntax.WrongAt(in.Range, fmt.Errorf("config: %q is not a valid name in templates", name))
 		}
 	}
 	if in.TTL != nil {
@@ -283,7 +283,7 @@ func (b *Block) templateSource(source TemplateSource) (out templatesource.Source
 	}
 	for _, name := range source.Credentials {
 		if !slices.ContainsFunc(b.Credentials, func(c Credential) bool { return c.Name == name }) {
-			return out, fmt.Errorf("there is no block credential %q", name)
+			return out, fmt.Errorf("no block credential %q", name)
 		}
 	}
 	if source.Max < 0 {
@@ -298,7 +298,7 @@ func checkTemplateGlob(glob string) error {
 		return fmt.Errorf("%q is not a glob over NAMESPACE/NAME", glob)
 	}
 	if namespace, _, _ := strings.Cut(glob, "/"); namespace == addr.TemplateReserved {
-		return fmt.Errorf("the namespace %s is taken", namespace)
+		return fmt.Errorf("namespace %s is reserved", namespace)
 	}
 	return nil
 }
@@ -307,17 +307,17 @@ func checkTemplateGlob(glob string) error {
 func (b *Block) quotas(o *Options, _ Beside) error {
 	if q := b.Instances.Quota; q != nil {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
-			return syntax.WrongAt(q.Range, errors.New("a quota has user, group or both, each at least 1"))
+			return syntax.WrongAt(q.Range, errors.New("a quota must have user, group or both, each at least 1"))
 		}
 		o.Limits.Quotas = append(o.Limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
 	}
 	for _, q := range b.Quotas {
 		refused := func(err error) error { return syntax.WrongAt(q.Range, fmt.Errorf("quota %q: %w", q.Name, err)) }
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
-			return refused(errors.New("it has user, group or both, each at least 1"))
+			return refused(errors.New("must have user, group or both, each at least 1"))
 		}
 		if slices.ContainsFunc(o.Limits.Quotas, func(other lifecycle.Quota) bool { return other.Name == q.Name }) {
-			return refused(errors.New("it appears twice"))
+			return refused(errors.New("duplicate"))
 		}
 		for _, glob := range q.Templates {
 			if err := checkTemplateGlob(glob); err != nil {

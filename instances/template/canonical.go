@@ -57,7 +57,7 @@ func ParseCanonical(b []byte, known Known) (*Template, error) {
 		return nil, err
 	}
 	if len(list) != 1 {
-		return nil, fmt.Errorf("%d templates, not one", len(list))
+		return nil, fmt.Errorf("%d templates, expected one", len(list))
 	}
 	return list[0], nil
 }

@@ -62,7 +62,7 @@ func (r *templateReader) checkBlock(t *Template, b templateBlock) {
 		r.failAt(here("icon"), "icon %q: only a-z, 0-9 and - are allowed", t.Icon)
 	}
 	if t.Category != "" && (path.Clean(t.Category) != t.Category || !simpleName(t.Category, "-_/") || t.Category[0] == '/') {
-		r.failAt(here("category"), "category %q: names of a-z, 0-9 and -, with / between them", t.Category)
+		r.failAt(here("category"), "category %q: must be names of a-z, 0-9 and -, separated by /", t.Category)
 	}
 	r.checkRun(t, b)
 	r.checkOwner(t, here)
@@ -72,7 +72,7 @@ func (r *templateReader) checkBlock(t *Template, b templateBlock) {
 	r.oneOf(here("update"), "update", t.Update, updateManual, updateAuto)
 	r.checkRange(here("retries"), "retries", t.Retries, MaxRetries)
 	if t.Timeout < time.Minute || t.Timeout > MaxTimeout {
-		r.failAt(here("timeout"), "timeout is between 1m and %dh", MaxTimeout/time.Hour)
+		r.failAt(here("timeout"), "timeout must be between 1m and %dh", MaxTimeout/time.Hour)
 	}
 	if len(t.Notices) > MaxNotices {
 		r.failAt(here("notices"), "at most %d notices", MaxNotices)
@@ -81,7 +81,7 @@ func (r *templateReader) checkBlock(t *Template, b templateBlock) {
 	r.checkNames(here("credentials"), "credentials", t.Credentials, func(s string) bool { return s != "" && simpleName(s, "-_") })
 	for _, name := range t.Credentials {
 		if r.known.Credentials != nil && !slices.Contains(r.known.Credentials, name) {
-			r.failAt(here("credentials"), "there is no credential %q", name)
+			r.failAt(here("credentials"), "unknown credential %q", name)
 		}
 	}
 	r.checkPool(t, b)
@@ -122,9 +122,9 @@ func (r *templateReader) checkChart(t *Template, b templateBlock) {
 		name, why string
 		wrong     bool
 	}{
-		{"outputs", "a chart has none: let connection say how it is reached", len(t.Outputs) > 0},
+		{"outputs", "not supported by charts: use connection to say how it is reached", len(t.Outputs) > 0},
 		{"approval", "a chart has no plan to approve: use none or request", t.Approval == ApprovalPlan},
-		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == updateAuto},
+		{"update", "a chart has no plan that shows what an update destroys: must be manual", t.Update == updateAuto},
 	} {
 		if f.wrong {
 			r.failAt(attributeRange(b.Body, f.name), "%s: %s", f.name, f.why)
@@ -138,11 +138,11 @@ func (r *templateReader) checkModule(t *Template, b moduleBlock) {
 	}
 	if !t.Module.Pinned() {
 		if _, err := addr.ParseConstraint(t.Module.Version); err != nil {
-			r.failAt(attributeRange(b.Body, "version"), "%v; a version is a constraint, a version or sha256: and 64 digits", err)
+			r.failAt(attributeRange(b.Body, "version"), "%v; version must be a constraint, a version or sha256: and 64 digits", err)
 		}
 	}
 	if p := t.Module.Path; p != "" && (!cleanPath(p) || len(p) > 200) {
-		r.failAt(attributeRange(b.Body, "path"), "path %q is no directory below the module, such as modules/small", p)
+		r.failAt(attributeRange(b.Body, "path"), "path %q must be a directory in the module, such as modules/small", p)
 	}
 }
 
@@ -156,10 +156,10 @@ func (r *templateReader) checkOwner(t *Template, here func(string) hcl.Range) {
 	claim, ok := strings.CutPrefix(t.Owner, OwnerClaim+":")
 	named := ok && claim != "" && textProblem(claim, maxTitle, false) == ""
 	if t.Owner != OwnerUser && t.Owner != OwnerGroup && !named {
-		r.failAt(here("owner"), "owner %q is not user, group or claim:NAME", t.Owner)
+		r.failAt(here("owner"), "owner %q must be user, group or claim:NAME", t.Owner)
 	}
 	if len(t.Groups) > 0 && t.Owner != OwnerGroup {
-		r.failAt(here("groups"), `groups says which groups may own; it needs owner = "group"`)
+		r.failAt(here("groups"), `groups requires owner = "group"`)
 	}
 	r.checkNames(here("groups"), "groups", t.Groups, func(s string) bool { return s != "" && textProblem(s, 200, false) == "" })
 }
@@ -221,7 +221,7 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 	for i, p := range t.Parameters {
 		body := blocks[i].Body
 		if !hclsyntax.ValidIdentifier(p.Name) || len(p.Name) > maxTitle {
-			r.failAt(body.MissingItemRange(), "parameter %q: it is no name of an input", p.Name)
+			r.failAt(body.MissingItemRange(), "parameter %q: not a valid input name", p.Name)
 		}
 		if seen[p.Name] {
 			r.failAt(body.MissingItemRange(), "parameter %s appears twice", p.Name)
@@ -260,16 +260,16 @@ func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range
 		i := slices.IndexFunc(before, func(p Parameter) bool { return p.Name == name })
 		switch {
 		case i < 0:
-			r.failAt(at, "parameter %s: when: there is no parameter %.100q before it", p.Name, name)
+			r.failAt(at, "parameter %s: when: no parameter %.100q before it", p.Name, name)
 		case before[i].Update && !p.Update:
-			r.failAt(at, "parameter %s: when: %s has update = true, so it needs that as well", p.Name, name)
+			r.failAt(at, "parameter %s: when: %s has update = true, which is required here too", p.Name, name)
 		}
 		if len(p.When[name]) > maxList {
 			r.failAt(at, "parameter %s: when: at most %d values", p.Name, maxList)
 		}
 		for _, value := range p.When[name] {
 			if !bytes.ContainsAny(value[:min(1, len(value))], `"-0123456789tf`) {
-				r.failAt(at, "parameter %s: when: a value is a text, a number, true or false", p.Name)
+				r.failAt(at, "parameter %s: when: a value must be a text, a number, true or false", p.Name)
 			}
 		}
 	}
@@ -277,13 +277,13 @@ func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range
 
 func (r *templateReader) oneOf(at hcl.Range, name, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
-		r.failAt(at, "%s %q is not %s", name, value, strings.Join(allowed, " or "))
+		r.failAt(at, "%s %q must be %s", name, value, strings.Join(allowed, " or "))
 	}
 }
 
 func (r *templateReader) checkRange(at hcl.Range, name string, n, limit int) {
 	if n < 0 || n > limit {
-		r.failAt(at, "%s %d is not between 0 and %d", name, n, limit)
+		r.failAt(at, "%s %d must be between 0 and %d", name, n, limit)
 	}
 }
 
@@ -293,7 +293,7 @@ func (r *templateReader) checkNames(at hcl.Range, name string, list []string, va
 	}
 	for i, s := range list {
 		if !valid(s) || len(s) > 200 {
-			r.failAt(at, "%s: %.40q is no name", name, s)
+			r.failAt(at, "%s: %.40q is not a name", name, s)
 		}
 		if slices.Contains(list[:i], s) {
 			r.failAt(at, "%s: %q appears twice", name, s)

@@ -196,7 +196,7 @@ func (r *templateReader) readExpressions(t *Template, b templateBlock) {
 func (r *templateReader) readText(a *hcl.Attribute) string {
 	s, ok := r.convertExpression(a.Expr).(string)
 	if !ok || s == "" {
-		r.failAt(a.Range, "%s is text", a.Name)
+		r.failAt(a.Range, "%s must be text", a.Name)
 	}
 	return s
 }
@@ -206,7 +206,7 @@ func (r *templateReader) object(pairs []hcl.KeyValuePair) map[string]any {
 	for _, pair := range pairs {
 		key, diags := pair.Key.Value(nil)
 		if diags.HasErrors() || key.Type() != cty.String || key.IsNull() {
-			r.failAt(pair.Key.Range(), "the names in an object are written out, not computed")
+			r.failAt(pair.Key.Range(), "the names in an object must be literals")
 			continue
 		}
 		if _, ok := out[key.AsString()]; ok {

@@ -103,19 +103,19 @@ func (n names) checkNode(node hclsyntax.Node) error {
 		for _, item := range e.Items {
 			v, diags := item.KeyExpr.Value(nil)
 			if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-				return errors.New("the names in an object are written out, not computed")
+				return errors.New("the names in an object must be literals")
 			}
 		}
 		return nil
 	}
-	return errors.New("loops, splats and computed indices are no part of a template's expressions")
+	return errors.New("loops, splats and computed indices are not allowed in templates")
 }
 
 func (n names) checkName(t hcl.Traversal) error {
 	root := t.RootName()
 	if root == nameID || root == nameTemplate {
 		if len(t) > 1 {
-			return fmt.Errorf("%s is text, nothing is below it", root)
+			return fmt.Errorf("%s is text and has no attributes", root)
 		}
 		return nil
 	}
@@ -235,7 +235,7 @@ func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	}
 	switch {
 	case !ok:
-		return fmt.Errorf("there is no function %s; there are lower, upper, replace, format, join, trim, substr, jsonencode and urlencode", e.Name)
+		return fmt.Errorf("unknown function %s; available are lower, upper, replace, format, join, trim, substr, jsonencode and urlencode", e.Name)
 	case e.ExpandFinal:
 		return fmt.Errorf("%s: write out its arguments instead of …", e.Name)
 	case n < minimum || n > minimum && e.Name != "format":
@@ -245,7 +245,7 @@ func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	}
 	text, ok := writtenOut(e.Args[0])
 	if !ok {
-		return errors.New("format: its first argument is written out, not computed")
+		return errors.New("format: the first argument must be a literal")
 	}
 	return checkFormat(text, n-1)
 }
@@ -286,7 +286,7 @@ func checkFormat(text string, arguments int) error {
 		}
 		found := verb.FindString(text)
 		if found == "" {
-			return fmt.Errorf("format: %.20q is no verb with a width up to 99", text)
+			return fmt.Errorf("format: %.20q is not a verb with a width up to 99", text)
 		}
 		text = text[len(found):]
 		used++

@@ -61,14 +61,14 @@ func (l *Lifetime) At(attribute string) hcl.Range { return attributeRange(l.Body
 
 func (l *Lifetime) check(t *TTL, report func(at hcl.Range, format string, args ...any)) {
 	if t.OnExpire != expireDestroy && t.OnExpire != expireKeep {
-		report(l.At("on_expire"), "on_expire %q is not %s or %s", t.OnExpire, expireDestroy, expireKeep)
+		report(l.At("on_expire"), "on_expire %q must be %s or %s", t.OnExpire, expireDestroy, expireKeep)
 	}
 	if t.Extends < 0 || t.Extends > maxCount {
-		report(l.At("extends"), "extends %d is not between 0 and %d", t.Extends, maxCount)
+		report(l.At("extends"), "extends %d must be between 0 and %d", t.Extends, maxCount)
 	}
 	switch {
 	case t.Default > 0 && t.Default < MinTTL:
-		report(l.At("default"), "ttl: an instance lives at least %dm", MinTTL/time.Minute)
+		report(l.At("default"), "ttl: must be at least %dm", MinTTL/time.Minute)
 	case t.Max > 0 && t.Default > t.Max:
 		report(l.At("max"), "ttl: max %s is less than default %s", t.Max, t.Default)
 	case t.Max > 0 && t.Extend > t.Max:
@@ -163,7 +163,7 @@ func (r *templateReader) readSchedule(b *scheduleBlock) *timetable.Schedule {
 		Variable: b.Variable, Stop: strings.Join(strings.Fields(b.Stop), " "), Start: strings.Join(strings.Fields(b.Start), " "), Timezone: valueOr(b.Timezone, "UTC"),
 	}
 	if b.Stopped == nil || b.Started == nil {
-		r.failAt(b.Body.MissingItemRange(), "schedule: stopped and started are needed: the two values of the variable")
+		r.failAt(b.Body.MissingItemRange(), "schedule: stopped and started, the two values of the variable, are required")
 		return s
 	}
 	s.Stopped = r.readConstant(b.Stopped)
@@ -185,13 +185,13 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	stopped := switchKind(s.Stopped)
 	started := switchKind(s.Started)
 	if stopped == "" || stopped != started || string(s.Stopped) == string(s.Started) {
-		r.failAt(here("stopped"), "schedule: stopped and started are true and false, or two short texts")
+		r.failAt(here("stopped"), "schedule: stopped and started must be true and false, or two short texts")
 	}
 	switch inputs, err := t.decodedInputs(); {
 	case slices.ContainsFunc(t.Parameters, func(p Parameter) bool { return p.Name == s.Variable }):
-		r.failAt(here("variable"), "schedule: %s is a parameter as well, and who launches must not set it: take the parameter out", s.Variable)
+		r.failAt(here("variable"), "schedule: %s must not be a parameter as well: remove the parameter", s.Variable)
 	case err == nil && inputs[s.Variable] != nil:
-		r.failAt(here("variable"), "schedule: inputs sets %s as well: take it out there", s.Variable)
+		r.failAt(here("variable"), "schedule: inputs sets %s as well: remove it there", s.Variable)
 	}
 	if t.Approval == ApprovalPlan {
 		r.failAt(b.Body.MissingItemRange(), `schedule: with approval = "plan" each stop and each start would need an approval: use none or request`)

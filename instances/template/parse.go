@@ -53,7 +53,7 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	for _, block := range content.Blocks {
 		r := &templateReader{src: parsed.Bytes, known: known, name: block.Labels[0]}
 		if seen[r.name] {
-			r.failAt(block.DefRange, "it appears twice")
+			r.failAt(block.DefRange, "duplicate")
 		}
 		seen[r.name] = true
 		t := r.readTemplate(block)
@@ -182,7 +182,7 @@ func (r *templateReader) readParameter(b parameter) Parameter {
 		p.Default = r.readConstant(b.Default)
 	}
 	if b.Enum != nil {
-		p.Enum = r.values(b.Enum.Range, "enum is a list of values", b.Enum.Expr)
+		p.Enum = r.values(b.Enum.Range, "enum must be a list of values", b.Enum.Expr)
 	}
 	if b.When != nil {
 		p.When = r.readWhen(*b.When)

@@ -275,11 +275,11 @@ func checkURL(address string) error {
 	case err != nil:
 		return errors.New("not a valid address")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("it begins neither with http:// nor with https://")
+		return errors.New("must begin with http:// or https://")
 	case u.User != nil || strings.Contains(u.Host, "@"):
-		return errors.New("it has a user before its host")
+		return errors.New("must not have a user before the host")
 	case u.Hostname() == "" || u.Opaque != "":
-		return errors.New("it has no host")
+		return errors.New("has no host")
 	}
 	return nil
 }

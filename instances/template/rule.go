@@ -156,7 +156,7 @@ func (s *Schema) ruleRefusal(r rule, values map[string]json.RawMessage, secret b
 	if diags.HasErrors() || message.Type() != cty.String || message.IsNull() || !message.IsKnown() || len(message.AsString()) > maxResult {
 		return "does not meet a validation rule of the module"
 	}
-	return "is refused by the module: " + strings.TrimRight(strings.TrimSpace(message.AsString()), ".")
+	return "is rejected by the module: " + strings.TrimRight(strings.TrimSpace(message.AsString()), ".")
 }
 
 // ruleContext returns the values that an expression uses, with their size as JSON, and whether

@@ -22,14 +22,14 @@ func TestRules(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]" }
 	for _, tt := range []struct{ kind, value, condition, message, want string }{
 		{"number", `3`, `var.x > 1 && var.x <= var.other`, `"no"`, ""},
-		{"number", `30`, `var.x > 1 && var.x <= var.other`, `"x is at most ${var.other}."`, "is refused by the module: x is at most 9"},
-		{"string", `"ab"`, `can(regex("^[a-z]{3,}$", var.x))`, `"three letters"`, "is refused by the module: three letters"},
+		{"number", `30`, `var.x > 1 && var.x <= var.other`, `"x is at most ${var.other}."`, "is rejected by the module: x is at most 9"},
+		{"string", `"ab"`, `can(regex("^[a-z]{3,}$", var.x))`, `"three letters"`, "is rejected by the module: three letters"},
 		{"string", `"abc"`, `can(regex("^[a-z]{3,}$", var.x))`, `"no"`, ""},
 		{"string", `null`, `var.x == null || length(var.x) > 3`, `"no"`, ""},
 		{"list(string)", `["a","eu-1"]`, `alltrue([for z in var.x : startswith(z, "eu-")])`, `"only in ${join(", ", ["eu"])}"`, generic},
 		{"list(string)", `["eu-1"]`, `alltrue([for z in var.x : startswith(z, "eu-")])`, `"no"`, ""},
 		{"object({ size = optional(number, 5) })", `{}`, `var.x.size == 5`, `"no"`, ""},
-		{"set(string)", `["a","b"]`, `contains(var.x, "c")`, "<<EOT\nc is\nmissing.\nEOT", "is refused by the module: c is\nmissing"},
+		{"set(string)", `["a","b"]`, `contains(var.x, "c")`, "<<EOT\nc is\nmissing.\nEOT", "is rejected by the module: c is\nmissing"},
 		{"string", `"a"`, `can(cidrhost(var.x, 0))`, `"no"`, ""},
 		{"string", `"a"`, `var.x == local.y`, `"no"`, ""},
 		{"string", `"a"`, `var.x == var.set`, `"no"`, ""},
@@ -88,7 +88,7 @@ func TestScheduleBlock(t *testing.T) {
 		t.Error(diff)
 	}
 	s := must.Get(template.NewSchema(got, switchable()))(t)
-	if _, err := s.CheckParameters(values("running", "true")); err == nil || !strings.Contains(err.Error(), "there is no such parameter") {
+	if _, err := s.CheckParameters(values("running", "true")); err == nil || !strings.Contains(err.Error(), "unknown parameter") {
 		t.Errorf("a launcher sets the variable: %v", err)
 	}
 	for _, stopped := range []bool{true, false} {
@@ -110,16 +110,16 @@ func TestScheduleByHand(t *testing.T) {
 func TestScheduleRefuses(t *testing.T) {
 	change := func(old, now string) string { return strings.Replace(night, old, now, 1) }
 	for _, tt := range []struct{ name, body, want string }{
-		{"parameter", night + "parameter \"running\" {\n}", ":6: schedule: running is a parameter as well, and who launches must not set it: take the parameter out"},
+		{"parameter", night + "parameter \"running\" {\n}", ":6: schedule: running must not be a parameter as well: remove the parameter"},
 		{"input", night + "inputs = { running = true }", "schedule: inputs sets running as well"},
 		{"approved plans", night + `approval = "plan"`, `schedule: with approval = "plan" each stop and each start would need an approval`},
 		{"no variable", change(`"running"`, `""`), "is not a valid input name"},
-		{"no value", change("started  = true", ""), "stopped and started are needed"},
+		{"no value", change("started  = true", ""), "stopped and started, the two values of the variable, are required"},
 		{"one value", change("started  = true", "started = false"), "true and false, or two short texts"},
 		{"a number", change("started  = true", "started = 1"), "true and false, or two short texts"},
 		{"two kinds", change("started  = true", `started = "on"`), "true and false, or two short texts"},
 		{"a template", change("started  = true", `started = "$${x}"`) + "\n", "true and false, or two short texts"},
-		{"cron", change("0  20", "20"), ":9: schedule: stop: want five fields of cron"},
+		{"cron", change("0  20", "20"), ":9: schedule: stop: must be five cron fields"},
 		{"zone", change("Europe/Berlin", "Europe/Nowhere"), `:11: schedule: timezone: there is no time zone "Europe/Nowhere"`},
 		{"too often", change("0 7 * * 1-5", "10 20 * * 1-5"), "less than 30 minutes after another switch"},
 	} {
@@ -179,7 +179,7 @@ func TestChartRefuses(t *testing.T) {
 		{`"title":"x"`, "installs a chart: name that"},
 		{webChart + `,"module":{"address":"a/b/c"}`, "installs a chart: name that, and no module"},
 		{`"chart":"oci://r.example.com/web"`, "chart is an object"},
-		{webChart + `,"outputs":["url"]`, "outputs: a chart has none"},
+		{webChart + `,"outputs":["url"]`, "outputs: not supported by charts"},
 		{webChart + `,"approval":"plan"`, "approval: a chart has no plan"},
 		{webChart + `,"update":"auto"`, "update: a chart has no plan"},
 	} {

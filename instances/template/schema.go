@@ -83,7 +83,7 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := s.parameters[name]; !ok {
-			problems = append(problems, &FieldError{jsonPointer(name), "there is no such parameter"})
+			problems = append(problems, &FieldError{jsonPointer(name), "unknown parameter"})
 			continue
 		}
 		if err := s.takeValue(out, decoded, name, values[name]); err != nil {
@@ -121,7 +121,7 @@ func (s *Schema) setDefaults(out map[string]json.RawMessage, decoded map[string]
 		if err := s.takeValue(out, decoded, name, s.defaults[name]); err != nil {
 			problems = append(problems, &FieldError{jsonPointer(name), err.Error()})
 		} else if string(given) != string(out[name]) {
-			problems = append(problems, &FieldError{jsonPointer(name), "counts " + s.parameters[name].whenText() + "; leave it out"})
+			problems = append(problems, &FieldError{jsonPointer(name), "counts " + s.parameters[name].whenText() + "; omit it"})
 		}
 	}
 	return problems
@@ -255,7 +255,7 @@ func toAny(list []string) []any {
 // readModule reads the schema of a module, which is untrusted.
 func (b *schemaBuilder) readModule() error {
 	if len(b.module.Inputs) == 0 {
-		return errors.New("it has no description; publish it again with okara")
+		return errors.New("no description; publish it again with okara")
 	}
 	if len(b.module.Inputs) > maxModuleInputs {
 		return fmt.Errorf("%d bytes, at most %d", len(b.module.Inputs), maxModuleInputs)
@@ -275,7 +275,7 @@ func (b *schemaBuilder) readModule() error {
 func compileSchema(document any) (*schema.Schema, error) {
 	s, err := schema.Compile(document)
 	if err != nil {
-		return nil, fmt.Errorf("its JSON Schema cannot be used: %w", err)
+		return nil, fmt.Errorf("unsupported JSON Schema: %w", err)
 	}
 	return s, nil
 }
@@ -381,7 +381,7 @@ func (b *schemaBuilder) checkRequired() error {
 		_, set := b.inputs[name]
 		set = set || b.template.Schedule != nil && b.template.Schedule.Variable == name
 		if _, open := b.s.parameters[name]; !open && !set {
-			return fmt.Errorf("the module requires the input %s; open it with a parameter or set it in inputs", name)
+			return fmt.Errorf("the module requires the input %s; expose it with a parameter or set it in inputs", name)
 		}
 	}
 	return nil

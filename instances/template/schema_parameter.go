@@ -82,7 +82,7 @@ func (b *schemaBuilder) checkWhen(p Parameter) error {
 		property, ok := b.narrowed[name]
 		switch {
 		case !ok:
-			return fmt.Errorf("there is no parameter %s before it", name)
+			return fmt.Errorf("no parameter %s before it", name)
 		case b.s.sensitive[name]:
 			return fmt.Errorf("%s is sensitive, and everybody sees what this depends on", name)
 		case property["enum"] == nil && !slices.ContainsFunc([]string{"string", "number", "integer", "boolean"}, func(kind string) bool { return hasType(property, kind) }):
@@ -110,7 +110,7 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 		values := []any{}
 		for _, raw := range p.Enum {
 			if err := b.checkAllowed(p.Name, raw); err != nil {
-				return fmt.Errorf("enum: %s: the module does not take it: %w", raw, err)
+				return fmt.Errorf("enum: %s: not accepted by the module: %w", raw, err)
 			}
 			var v any
 			if err := decodeData(raw, maxDepth, &v); err != nil {
@@ -175,7 +175,7 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 	if err := checkFits(s, value); err != nil {
 		what := "default"
 		if p.Default == nil {
-			what = "the default of the module; give the parameter one"
+			what = "the default of the module; set one for the parameter"
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -201,11 +201,11 @@ func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error
 	}
 	property, ok := document.Properties[name]
 	if !ok {
-		return &FieldError{jsonPointer(name), "there is no such parameter"}
+		return &FieldError{jsonPointer(name), "unknown parameter"}
 	}
 	s, err := schema.Compile(property)
 	if err != nil {
-		return &FieldError{jsonPointer(name), "its JSON Schema cannot be used: " + err.Error()}
+		return &FieldError{jsonPointer(name), "unsupported JSON Schema: " + err.Error()}
 	}
 	if problems := s.Validate(v); len(problems) > 0 {
 		return fieldErrors(problems)

@@ -122,13 +122,13 @@ func TestCheckParameters(t *testing.T) {
 		want  map[string]string
 	}{
 		{"missing", values(), map[string]string{"/name": "is missing"}},
-		{"unknown", values("name", `"a"`, "nmae", `1`, "x/y~z", `1`), map[string]string{"/nmae": "there is no such parameter", "/x~1y~0z": "there is no such parameter"}},
+		{"unknown", values("name", `"a"`, "nmae", `1`, "x/y~z", `1`), map[string]string{"/nmae": "unknown parameter", "/x~1y~0z": "unknown parameter"}},
 		{"type", values("name", "5"), map[string]string{"/name": "is number, not string"}},
 		{"null", values("name", "null"), map[string]string{"/name": "is null, not string"}},
 		{"pattern", values("name", `"A B"`), map[string]string{"/name": "does not match ^[a-z]+$"}},
 		{"enum", values("name", `"a"`, "size", `"huge"`), map[string]string{"/size": `is none of "small", "large"`}},
 		{"enum without null", values("name", `"a"`, "size", "null"), map[string]string{"/size": `is none of "small", "large"`}},
-		{"bounds", values("name", `"a"`, "count", "6"), map[string]string{"/count": "is more than 5"}},
+		{"bounds", values("name", `"a"`, "count", "6"), map[string]string{"/count": "is greater than 5"}},
 		{"several", values("name", `"a"`, "count", "1", "zones", `["a","a"]`, "tags", `{"k":1}`), map[string]string{"/count": "is less than 2", "/zones": "has an element twice", "/tags/k": "is number, not string"}},
 		{"secret", values("name", `"a"`, "secret", `{"p":"hunter2"}`), map[string]string{"/secret": "is object, not null or string"}},
 		{"too deep", values("name", `"a"`, "any", deep(16)), map[string]string{"/any": "nested more than 15 deep: too complex"}},
@@ -182,7 +182,7 @@ func TestCheckUpdate(t *testing.T) {
 	for want, change := range map[string]map[string]json.RawMessage{
 		"/name: cannot be changed later":           values("name", `"other"`),
 		"/size: is none of \"small\", \"large\"":   values("size", `"huge"`),
-		"/colour: there is no such parameter":      values("colour", `"red"`),
+		"/colour: unknown parameter":               values("colour", `"red"`),
 		"/count: cannot be changed later":          values("count", "3"),
 		"/secret: cannot be changed later":         values("secret", `"x"`),
 		"/tags: cannot be changed later":           values("tags", "{"),
@@ -216,15 +216,15 @@ func TestSchemaRefuses(t *testing.T) {
 		{"hidden required", "", "the module requires the input name"},
 		{"unknown parameter", name + "parameter \"colour\" {\n}", "parameter colour: the module has no such input"},
 		{"unknown input", "inputs = {\n name = \"x\"\n colour = \"red\"\n}", "the module has no input colour"},
-		{"enum", name + "parameter \"size\" {\n enum = [\"small\", 5]\n}", "enum: 5: the module does not take it"},
-		{"enum null", "parameter \"name\" {\n enum = [null]\n}", "enum: null: the module does not take it"},
+		{"enum", name + "parameter \"size\" {\n enum = [\"small\", 5]\n}", "enum: 5: not accepted by the module"},
+		{"enum null", "parameter \"name\" {\n enum = [null]\n}", "enum: null: not accepted by the module"},
 		{"wider minimum", name + "parameter \"count\" {\n minimum = -1\n}", "minimum -1 is wider"},
 		{"wider maximum", name + "parameter \"count\" {\n maximum = 11\n}", "maximum 11 is wider"},
 		{"pattern of a number", name + "parameter \"count\" {\n pattern = \"x\"\n}", "no text"},
 		{"minimum of a text", name + "parameter \"size\" {\n minimum = 1\n}", "no number"},
 		{"default of another type", name + "parameter \"count\" {\n default = \"x\"\n}", "default: is string"},
-		{"default beyond the bounds", name + "parameter \"count\" {\n maximum = 5\n default = 6\n}", "default: is more than 5"},
-		{"default of the module beyond the bounds", name + "parameter \"count\" {\n minimum = 5\n}", "the default of the module; give the parameter one"},
+		{"default beyond the bounds", name + "parameter \"count\" {\n maximum = 5\n default = 6\n}", "default: is greater than 5"},
+		{"default of the module beyond the bounds", name + "parameter \"count\" {\n minimum = 5\n}", "the default of the module; set one for the parameter"},
 		{"constant input", "inputs = { name = [1] }", "inputs.name: is array, not string"},
 		{"constant of another type", "inputs = { name = \"${1 + 1}\" }", "inputs.name: is number, not string"},
 		{"growing constant", "inputs = { name = replace(\"" + strings.Repeat("x", 1000) + "\", \"x\", \"yyyyy\") }", "at most 4096"},
@@ -319,8 +319,8 @@ parameter "zones" {
 		at    string
 		want  string
 	}{
-		{values("count", "3"), "/count", `counts only when size is "large" or "huge"; leave it out`},
-		{values("size", `"small"`, "zones", `["a"]`), "/zones", `counts only when count is 2 or 3, and size is "large"; leave it out`},
+		{values("count", "3"), "/count", `counts only when size is "large" or "huge"; omit it`},
+		{values("size", `"small"`, "zones", `["a"]`), "/zones", `counts only when count is 2 or 3, and size is "large"; omit it`},
 		{values("size", `"huge"`, "zones", `["a"]`), "/zones", "only when"},
 		{values("size", `"large"`, "count", "4", "zones", `["a"]`), "/zones", "only when"},
 	} {

@@ -63,7 +63,7 @@ func (t *Templates) readFiles(found map[string]*template.Entry) []template.Probl
 		}
 		for _, tmpl := range f.templates {
 			if first, ok := found[tmpl.Name]; ok {
-				problems = append(problems, template.Problem{From: name, Text: fmt.Sprintf("template %s: %s:1: it is also in %s, which counts", tmpl.Name, name, first.From)})
+				problems = append(problems, template.Problem{From: name, Text: fmt.Sprintf("template %s: %s:1: duplicate of the one in use in %s", tmpl.Name, name, first.From)})
 				continue
 			}
 			found[tmpl.Name] = &template.Entry{Template: tmpl, From: name}
@@ -210,7 +210,7 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Source
 	}
 	v, ok := versions.Highest(source.Versions.Allows)
 	if !ok {
-		return templateArtifact{}, fmt.Errorf("no version fits %q: %w", source.Versions, oci.ErrNotFound)
+		return templateArtifact{}, fmt.Errorf("no version matches %q: %w", source.Versions, oci.ErrNotFound)
 	}
 	m, body, err := t.o.Catalog.TemplateVersion(ctx, name, v)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s Source) checkAdmits(name string, t *template.Template) error {
 	}
 	switch {
 	case t.Name != name:
-		return fmt.Errorf("it is the template %s", t.Name)
+		return fmt.Errorf("contains template %s", t.Name)
 	case t.Executor != template.ExecutorLocal:
 		return fmt.Errorf("template_source %q does not allow the executor %s", s.Templates, t.Executor)
 	case !slices.ContainsFunc(modules, func(glob string) bool { return addr.Match(glob, t.Module.Address) }):
@@ -252,7 +252,7 @@ func (s Source) checkAdmits(name string, t *template.Template) error {
 	}
 	for _, credential := range t.Credentials {
 		if !slices.Contains(s.Credentials, credential) {
-			return fmt.Errorf("template_source %q does not lend it the credential %s", s.Templates, credential)
+			return fmt.Errorf("template_source %q does not allow the credential %s", s.Templates, credential)
 		}
 	}
 	return nil
@@ -271,11 +271,11 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*template.En
 	}
 	v, err := addr.ParseVersion(version)
 	if err != nil {
-		return nil, badVersion("want a version such as 1.2.3")
+		return nil, badVersion("must be a version such as 1.2.3")
 	}
 	ref := e.Template.Module
 	if !allowsVersion(ref, v) {
-		return nil, badVersion("the template takes %s", ref.Version)
+		return nil, badVersion("the template allows %s", ref.Version)
 	}
 	ref.Version = v.String()
 	source, module, err := Resolve(ctx, t.o.Catalog, ref)

@@ -111,7 +111,7 @@ func (t *Templates) Load(ctx context.Context) {
 	t.mu.Unlock()
 	for _, p := range problems {
 		if !slices.Contains(before, p) {
-			t.o.Logger.Error("a template cannot be used as it is", "from", p.From, "reason", p.Text)
+			t.o.Logger.Error("template cannot be used", "from", p.From, "reason", p.Text)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
 // errNoVersion reports that a module has versions, but none that a template allows.
-var errNoVersion = errors.New("no version fits")
+var errNoVersion = errors.New("no version matches")
 
 // chooseVersion returns the highest version that fits, or the one with the pinned digest.
 func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref template.ModuleRef) (addr.Version, error) {
@@ -322,7 +322,7 @@ func describedModule(d artifact.ModuleDescription, path string) (artifact.Descri
 	}
 	i := slices.IndexFunc(d.Submodules, func(m artifact.DescribedModule) bool { return m.Path == path })
 	if i < 0 {
-		return artifact.DescribedModule{}, fmt.Errorf("it has no module %s; those below modules/ can be launched", path)
+		return artifact.DescribedModule{}, fmt.Errorf("no module %s; only those in modules/ can be launched", path)
 	}
 	return d.Submodules[i], nil
 }

@@ -141,7 +141,7 @@ func TestVersions(t *testing.T) {
 	if e, ok := all.Current("a/pinned"); !ok || e.Source.Path != "modules/small" {
 		t.Errorf("got %+v", e)
 	}
-	if e, _ := all.Current("a/none"); !strings.Contains(e.Problem, `no version fits "~> 7.0"`) {
+	if e, _ := all.Current("a/none"); !strings.Contains(e.Problem, `no version matches "~> 7.0"`) {
 		t.Errorf("got %q", e.Problem)
 	}
 	if e, _ := all.Current("a/below"); !strings.Contains(e.Problem, "no module modules/large") {
@@ -264,14 +264,14 @@ func TestFiles(t *testing.T) {
 	}
 	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, "\n  owner = \"robot\""))
 	s.load(all)
-	want := []string{"template a/one: " + filepath.Join(s.dir, "a.hcl") + `:6: owner "robot" is not user, group or claim:NAME`}
+	want := []string{"template a/one: " + filepath.Join(s.dir, "a.hcl") + `:6: owner "robot" must be user, group or claim:NAME`}
 	if diff := cmp.Diff(want, problems(all)); diff != "" || names() != "a/one= a/two=" {
 		t.Errorf("%s %s", diff, names())
 	}
 	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, "title = \"T\""))
 	s.file("b.hcl", templateText("a/one", `address = "net/vpc/aws"`, "title = \"other\""))
 	s.load(all)
-	if got := names(); got != "a/one=T" || len(all.Problems()) != 1 || !strings.Contains(all.Problems()[0].Text, "also in") {
+	if got := names(); got != "a/one=T" || len(all.Problems()) != 1 || !strings.Contains(all.Problems()[0].Text, "duplicate of the one in use in") {
 		t.Errorf("got %s, %v", got, problems(all))
 	}
 	must.Succeed(t, os.Remove(filepath.Join(s.dir, "a.hcl")))
@@ -367,8 +367,8 @@ func TestArtifacts(t *testing.T) {
 	}
 	want := []string{
 		`template acme/foreign: template_source "acme/*" does not allow the module other/vpc/aws`,
-		"template acme/other: it is the template acme/vpc",
-		`template acme/thief: template.tf.json:1: there is no credential "prod"`,
+		"template acme/other: contains template acme/vpc",
+		`template acme/thief: template.tf.json:1: unknown credential "prod"`,
 	}
 	if diff := cmp.Diff(want, problems(all)); diff != "" {
 		t.Error(diff)

@@ -25,8 +25,8 @@ func (g *Guard) Screen(r *http.Request) error {
 		return err
 	}
 	if err := g.cross.Check(r); err != nil {
-		g.logFor(r).Warn("request of a web page refused", "origin", clipText(r.Header.Get("Origin")))
-		return &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not do this"}
+		g.logFor(r).Warn("cross-site request refused", "origin", clipText(r.Header.Get("Origin")))
+		return &Refusal{Status: http.StatusForbidden, Text: "cross-site request denied"}
 	}
 	return nil
 }
@@ -37,8 +37,8 @@ func (g *Guard) screenName(r *http.Request, now *rules) error {
 	if now.names == nil || isOwnHost(r, now.names) {
 		return nil
 	}
-	g.logFor(r).Warn("request refused: anonymous callers may write here, and its Host is not a name of this server", "host", r.Host)
-	return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clipText(hostOf(r.Host)) +
+	g.logFor(r).Warn("request refused: unknown Host while anonymous callers may write", "host", r.Host)
+	return &Refusal{Status: http.StatusMisdirectedRequest, Text: "unknown server name " + clipText(hostOf(r.Host)) +
 		"; if anonymous callers may write, set hostname or public_url to the name that clients use"}
 }
 
@@ -90,7 +90,7 @@ func Local(h http.Handler, names ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if local != nil && local.IP.IsLoopback() && !isOwnHost(r, own) {
-			http.Error(w, "this server is not known as "+clipText(hostOf(r.Host)), http.StatusMisdirectedRequest)
+			http.Error(w, "unknown server name "+clipText(hostOf(r.Host)), http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -41,7 +41,7 @@ func callerBehind(c oci.Credential) Caller {
 
 // parseCredential parses the forms that `okara auth token` prints.
 func parseCredential(token string) (oci.Credential, error) {
-	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token does not have the form of a registry credential"}
+	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token is not a registry credential"}
 	decode := func(s string) (string, bool) {
 		b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
 		return string(b), err == nil && len(b) > 0

@@ -221,7 +221,7 @@ func (g Grant) Groups(age time.Duration) ([]string, error) {
 		age = defaultGroupAge
 	}
 	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {
-		return nil, &Refusal{Status: http.StatusUnauthorized, Text: "your groups were read from the issuer too long ago to act for them: log in again"}
+		return nil, &Refusal{Status: http.StatusUnauthorized, Text: "your groups from the issuer are out of date: log in again"}
 	}
 	return g.groups, nil
 }
@@ -273,10 +273,10 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 		return Grant{}, &Refusal{Status: http.StatusConflict, Text: "a run can use only its own state, and only through /state/", Right: right}
 	}
 	if c.portal && !ofPortal(right.Kind) {
-		return Grant{}, &Refusal{Status: http.StatusForbidden, Text: "you are logged in at a portal, where only templates and instances may be used"}
+		return Grant{}, &Refusal{Status: http.StatusForbidden, Text: "a portal session can use only templates and instances"}
 	}
 	if c.Mode == "anonymous" {
-		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed: " + string(right.Action) + " " + string(right.Kind)}
+		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "token required: " + string(right.Action) + " " + string(right.Kind)}
 	}
 	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: mayNot(right), Right: right}
 }
@@ -284,7 +284,7 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 // mayNot says which right is needed.
 func mayNot(right rights.Right) string {
 	if right == rights.Server() {
-		return "this token may not administer the server, to which everything outside the places of modules, providers, templates and states belongs: " + rights.Lacks + right.String() + " (a state needs write:state:NAME, and is at state/NAME)"
+		return "this token may not administer the server, that is everything outside modules, providers, templates and states: " + rights.Lacks + right.String() + " (a state requires write:state:NAME, and is at state/NAME)"
 	}
 	return "this token may not " + strings.Replace(right.String(), ":", " ", 2) + ": " + rights.Lacks + right.String()
 }
@@ -301,9 +301,9 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 	if len(c.scopes) == 0 {
 		g.Record(r, Record{Caller: c, Right: right})
 		if !c.Until.IsZero() { // another login would change nothing
-			return &Refusal{Status: http.StatusForbidden, Text: "you are logged in, and no rule of this server gives you a right"}
+			return &Refusal{Status: http.StatusForbidden, Text: "you are logged in, but no rule of this server grants you any right"}
 		}
-		return &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
+		return &Refusal{Status: http.StatusUnauthorized, Text: "token required"}
 	}
 	return nil
 }

@@ -64,17 +64,17 @@ func (l *Login) validate() error {
 	case l == nil:
 		return nil
 	case l.Issuer.URL == "" || l.ClientID == "":
-		return errors.New("login: the issuer and the client id are needed")
+		return errors.New("login: issuer and client ID are required")
 	case l.TTL > maxLogin:
-		return fmt.Errorf("login: tokens of %v; at most 90 days", l.TTL)
+		return fmt.Errorf("login: token lifetime %v exceeds 90 days", l.TTL)
 	case l.Direct && l.ClientSecret != "":
-		return errors.New("login: the tools, which log in at the issuer, keep no client secret")
+		return errors.New("login: a direct login cannot use a client secret")
 	case l.Direct:
 		return nil
 	}
 	u, err := url.Parse(l.PublicURL)
 	if err != nil || u.Host == "" {
-		return errors.New("login: the public URL of this server is needed")
+		return errors.New("login: the public URL of this server is required")
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 		return badLogin(err)
 	}
 	if q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 {
-		return badLogin(errors.New("a login needs response_type=code and a code_challenge by S256"))
+		return badLogin(errors.New("a login requires response_type=code and an S256 code_challenge"))
 	}
 	st := loginState{
 		Redirect: q.Get("redirect_uri"), Challenge: q.Get("code_challenge"), State: q.Get("state"),
@@ -204,7 +204,7 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 func (d dialog) issuerEndpoint(ctx context.Context) (endpoint, error) {
 	keys, err := d.rules.Load().issuers.keysFor(ctx, d.login.Issuer, "")
 	if err != nil {
-		d.log.Error("issuer of logins not reached", "issuer", d.login.Issuer.URL, "reason", err)
+		d.log.Error("login issuer unreachable", "issuer", d.login.Issuer.URL, "reason", err)
 		return endpoint{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
 	}
 	return keys.endpoint, nil
@@ -225,7 +225,7 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState
 	if err := g.guard.o.Keyring.Open("login state", q.Get("state"), &st); err != nil || g.guard.now().Unix() >= st.Expires {
-		return badLogin(errors.New("this login was not begun here, or took too long; log in again"))
+		return badLogin(errors.New("login was not started here, or timed out; log in again"))
 	}
 	if iss := q.Get("iss"); iss != "" && iss != g.guard.o.Login.Issuer.URL { // RFC 9207, section 2.4
 		return badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
@@ -266,7 +266,7 @@ func (d dialog) exchangeCode(ctx context.Context, by client, code, verifier, non
 		id, err = now.issuers.checkToken(ctx, d.login.issuerFor(now, by), token)
 	}
 	if err == nil && subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
-		err = errors.New("the nonce is of another login")
+		err = errors.New("the nonce belongs to another login")
 	}
 	if err != nil {
 		d.log.Warn("login refused", "issuer", d.login.Issuer.URL, "reason", err)
@@ -316,7 +316,7 @@ type loginToken struct {
 func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginToken)
 	if err := r.ParseForm(); err != nil {
-		return badLogin(errors.New("the form cannot be read"))
+		return badLogin(errors.New("invalid form"))
 	}
 	var code loginCode
 	err := g.guard.o.Keyring.Open("login code", r.PostForm.Get("code"), &code)
@@ -326,9 +326,9 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch first, hasRoom := g.guard.spent.rememberCode(code.ID, g.guard.now(), time.Unix(code.Expires, 0)); {
 	case !hasRoom:
-		return &Refusal{Status: http.StatusServiceUnavailable, Text: "too many logins at this moment"}
+		return &Refusal{Status: http.StatusServiceUnavailable, Text: "too many logins, try again later"}
 	case !first:
-		g.guard.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
+		g.guard.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "code already used")
 		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
 	sealed, err := g.guard.o.Keyring.Seal("login token", loginToken{code.identity, g.guard.now().Unix()})
@@ -336,7 +336,7 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(sealed) > maxLoginToken {
-		return &Refusal{Status: http.StatusForbidden, Text: "the issuer sends too many groups or claims for a token"}
+		return &Refusal{Status: http.StatusForbidden, Text: "too many groups or claims from the issuer for a token"}
 	}
 	return sendDocument(w, http.StatusOK, map[string]any{"access_token": loginPrefix + sealed, "token_type": "Bearer"})
 }

@@ -118,14 +118,14 @@ func (s *issuers) withIssuers(list []Issuer) (*issuers, error) {
 func checkIssuers(list []Issuer) error {
 	for _, i := range list {
 		if i.URL == "" || len(i.Audiences) == 0 {
-			return fmt.Errorf("issuer %q: a URL and at least one audience are needed", i.URL)
+			return fmt.Errorf("issuer %q: a URL and at least one audience are required", i.URL)
 		}
 	}
 	return nil
 }
 
 // errIssuerDown means that a token could be neither accepted nor refused.
-var errIssuerDown = errors.New("the issuer of the token does not answer")
+var errIssuerDown = errors.New("no response from the issuer of the token")
 
 // find returns the issuer that a token names. No other part of an unverified token is
 // read.
@@ -169,7 +169,7 @@ func (s *issuers) checkProof(ctx context.Context, i Issuer, token string) (ident
 func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oidc.Config) (identity, error) {
 	parsed, err := jose.ParseSignedCompact(token, acceptedAlgorithms())
 	if err != nil || len(parsed.Signatures) != 1 {
-		return identity{}, errors.New("not a signed token of an accepted algorithm")
+		return identity{}, errors.New("not a token signed with an accepted algorithm")
 	}
 	keys, err := s.keysFor(ctx, i, parsed.Signatures[0].Header.KeyID)
 	if err != nil {
@@ -326,7 +326,7 @@ func readKeysFile(file string) (*issuerKeys, error) {
 // parseKeys reads a JWKS document with at least one public key.
 func parseKeys(b []byte) (*issuerKeys, error) {
 	if len(b) > maxKeys {
-		return nil, fmt.Errorf("a file of keys has at most %d bytes", maxKeys)
+		return nil, fmt.Errorf("key file is larger than %d bytes", maxKeys)
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(b, &set); err != nil {
@@ -334,7 +334,7 @@ func parseKeys(b []byte) (*issuerKeys, error) {
 	}
 	keys := keysOf(set)
 	if len(keys.ids) == 0 {
-		return nil, errors.New("it has no public signing key")
+		return nil, errors.New("no public signing key")
 	}
 	return keys, nil
 }

@@ -101,7 +101,7 @@ func (f RulesFile) MarshalJSON() ([]byte, error) {
 // ParseRules parses the content of a rules file, see [ReadRules].
 func ParseRules(b []byte) (out RulesFile, err error) {
 	if len(b) > maxRulesFile {
-		return out, fmt.Errorf("a file of rules has at most %d bytes", maxRulesFile)
+		return out, fmt.Errorf("rules file is larger than %d bytes", maxRulesFile)
 	}
 	var doc ruleDocument
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -113,7 +113,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 		return out, errors.New("unexpected data after the rules")
 	}
 	if len(doc.Rules) > maxFileRules || len(doc.NotBefore) > maxRevocation {
-		return out, fmt.Errorf("at most %d rules and %d entries of not_before", maxFileRules, maxRevocation)
+		return out, fmt.Errorf("more than %d rules or %d entries of not_before", maxFileRules, maxRevocation)
 	}
 	for i, r := range doc.Rules {
 		rule := Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims}
@@ -131,7 +131,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 	}
 	for i, n := range doc.NotBefore {
 		if n.Issuer == "" || n.Subject == "" || n.Time.IsZero() {
-			return out, fmt.Errorf("not_before[%d]: issuer, subject and time are needed", i)
+			return out, fmt.Errorf("not_before[%d]: issuer, subject and time are required", i)
 		}
 	}
 	out.NotBefore = doc.NotBefore
@@ -142,11 +142,11 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 func (r Rule) checkBounds() error {
 	switch {
 	case r.Name == "":
-		return errors.New("a rule needs a name, which the audit log records")
+		return errors.New("a rule requires a name, which the audit log records")
 	case len(r.Allow) == 0:
 		return errors.New("a rule without allow gives nothing")
 	case len(r.Groups) > maxRuleParts || len(r.Claims) > maxRuleParts || len(r.Allow) > maxRuleParts:
-		return fmt.Errorf("at most %d groups, claims and rights", maxRuleParts)
+		return fmt.Errorf("more than %d groups, claims or rights", maxRuleParts)
 	}
 	texts := append([]string{r.Name, r.Issuer}, r.Groups...)
 	for name, glob := range r.Claims {
@@ -157,7 +157,7 @@ func (r Rule) checkBounds() error {
 	}
 	for _, text := range texts {
 		if len(text) > maxRuleText {
-			return fmt.Errorf("one of its texts has more than %d bytes", maxRuleText)
+			return fmt.Errorf("a value is longer than %d bytes", maxRuleText)
 		}
 	}
 	return nil

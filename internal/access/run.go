@@ -42,7 +42,7 @@ type runClaims struct {
 // NewRunToken makes a token for a run, "okr_<sealed>". It is not stored.
 func (g *Guard) NewRunToken(t RunToken) (string, error) {
 	if t.Run == "" || len(t.Scopes) == 0 || t.Limit <= 0 {
-		return "", errors.New("token of a run: its name, rights and time limit are needed")
+		return "", errors.New("run token: name, rights and time limit are required")
 	}
 	claims := runClaims{Run: t.Run, Expires: g.now().Add(t.Limit + maxRunAfter).Unix()}
 	for _, s := range t.Scopes {

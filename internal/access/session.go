@@ -62,11 +62,11 @@ func (s *Sessions) validate() error {
 	}
 	switch {
 	case s.Keyring == nil:
-		return errors.New("sessions: keys are needed")
+		return errors.New("sessions: keys are required")
 	case s.TTL < 0 || s.TTL > maxLogin:
-		return errors.New("sessions: at most 90 days")
+		return errors.New("sessions: maximum is 90 days")
 	case s.Portals != nil && s.Keyring.Shares(s.Portals):
-		return errors.New("sessions: portals and full servers have a key in common, so that a portal could make sessions of both")
+		return errors.New("sessions: portals and full servers share a key, which lets a portal create sessions of both")
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 		return Caller{}, false, nil
 	}
 	if err := g.cross.Check(r); err != nil { // on every route
-		return Caller{}, true, &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not do this"}
+		return Caller{}, true, &Refusal{Status: http.StatusForbidden, Text: "cross-site request denied"}
 	}
 	var v session
 	if s.Keyring.Open(s.purpose(), sealed, &v) == nil {

@@ -93,7 +93,7 @@ func (s *Sessions) readSealed(r *http.Request) (sealed string, ok bool) {
 // cookies returns the cookies for a sealed session that expire after age.
 func (s *Sessions) cookies(r *http.Request, sealed string, age time.Duration) ([]*http.Cookie, error) {
 	if len(sealed) > 2*maxCookie {
-		return nil, &Refusal{Status: http.StatusForbidden, Text: "the groups and claims from the issuer do not fit into two cookies: it must send fewer"}
+		return nil, &Refusal{Status: http.StatusForbidden, Text: "groups and claims from the issuer do not fit in two cookies: reduce what it sends"}
 	}
 	first := sealed[:min(len(sealed), maxCookie)]
 	all := []*http.Cookie{s.Cookie(r, "", first, age)}

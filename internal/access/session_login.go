@@ -117,7 +117,7 @@ type browserState struct {
 func (g BrowserLogins) Begin(r *http.Request, back string) (to string, cookie *http.Cookie, err error) {
 	by, ok := g.guard.o.pagesClient()
 	if !ok {
-		return "", nil, badLogin(errors.New("there is no issuer of logins for browsers"))
+		return "", nil, badLogin(errors.New("no login issuer for browsers"))
 	}
 	st := browserState{Return: back, Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.guard.now().Add(stateTTL).Unix()}
 	sealed, err := g.guard.o.Sessions.Keyring.Seal(browserPurpose, st)
@@ -157,16 +157,16 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	s := g.guard.o.Sessions
 	by, ok := g.guard.o.pagesClient()
 	if !ok {
-		return LoggedIn{}, badLogin(errors.New("there is no issuer of logins for browsers"))
+		return LoggedIn{}, badLogin(errors.New("no login issuer for browsers"))
 	}
 	var st browserState
 	sealed := q.Get("state")
 	if err := s.Keyring.Open(browserPurpose, sealed, &st); err != nil || g.guard.now().Unix() >= st.Expires {
-		return LoggedIn{}, badBrowserLogin("this login was not begun here, or took too long")
+		return LoggedIn{}, badBrowserLogin("login was not started here, or timed out")
 	}
 	mine := r.CookiesNamed(s.name(r, loginCookie))
 	if len(mine) != 1 || subtle.ConstantTimeCompare([]byte(mine[0].Value), []byte(stateHash(sealed))) != 1 {
-		return LoggedIn{}, badBrowserLogin("this login was not begun in this browser, or another one was begun after it")
+		return LoggedIn{}, badBrowserLogin("login was not started in this browser, or was replaced by a later one")
 	}
 	id, token, err := g.identityOfAnswer(r, q, by, st)
 	if err != nil {
@@ -201,7 +201,7 @@ func (g BrowserLogins) identityOfAnswer(r *http.Request, q url.Values, by client
 		return identity{}, "", badBrowserLogin("this answer is from another issuer than that of logins")
 	}
 	if q.Get("error") != "" {
-		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer of logins refused this one"}
+		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "login denied by the issuer"}
 	}
 	return g.dialog.exchangeCode(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }

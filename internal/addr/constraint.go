@@ -24,7 +24,7 @@ func ParseConstraint(s string) (Constraint, error) {
 	if err != nil {
 		why := err.Error()
 		if strings.HasSuffix(why, `after ""`) { // no part of it was understood
-			why = "it is not a version or constraint such as 1.2.3 or ~> 1.2"
+			why = "must be a version or constraint such as 1.2.3 or ~> 1.2"
 		}
 		return Constraint{}, syntaxError("version constraint", s, "%s", why)
 	}

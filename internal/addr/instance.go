@@ -61,7 +61,7 @@ const (
 // [*SyntaxError].
 func CheckInstance(s string) error {
 	if len(s) != InstanceLength || !strings.Contains(InstanceLetters, s[:1]) || strings.Trim(s, InstanceLetters+InstanceDigits) != "" {
-		return syntaxError("instance", s, "must be %d of the characters %s%s, the first one a letter", InstanceLength, InstanceLetters, InstanceDigits)
+		return syntaxError("instance", s, "must be %d of the characters %s%s, starting with a letter", InstanceLength, InstanceLetters, InstanceDigits)
 	}
 	return nil
 }

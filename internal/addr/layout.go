@@ -160,7 +160,7 @@ func (l Layout) Template(namespace, name string) (string, error) {
 		return "", err
 	}
 	if namespace == TemplateReserved {
-		return "", syntaxError("template namespace", namespace, "is taken")
+		return "", syntaxError("template namespace", namespace, "is reserved")
 	}
 	return l.render(KindTemplate, map[string]string{"namespace": namespace, "name": name}), nil
 }

@@ -74,5 +74,5 @@ func (p Platform) Meant() string {
 	for i := range arches {
 		arches[i] = os + "_" + arches[i]
 	}
-	return "they ask for " + strings.Join(arches, " and ")
+	return "they request " + strings.Join(arches, " and ")
 }

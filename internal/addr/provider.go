@@ -61,7 +61,7 @@ func parseHost(s string) (string, error) {
 	ascii, err := idna.Lookup.ToASCII(name)
 	again, err2 := idna.Lookup.ToASCII(ascii)
 	if err != nil || err2 != nil || again != ascii { // some code points do not survive the round trip
-		return "", syntaxError(what, s, "is not a host name")
+		return "", syntaxError(what, s, "not a host name")
 	}
 	if p := (alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}).whyInvalid(ascii); p != "" {
 		return "", syntaxError(what, s, "%s", p)

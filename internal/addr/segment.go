@@ -38,7 +38,7 @@ func (a alphabet) whyInvalid(s string) string {
 	if strings.ToLower(s) != s {
 		for _, c := range s {
 			if c >= 'A' && c <= 'Z' {
-				return fmt.Sprintf("upper-case %q cannot be stored in a repository name; %s", c, a.rule)
+				return fmt.Sprintf("upper-case %q is not allowed in a repository name; %s", c, a.rule)
 			}
 		}
 	}

@@ -26,11 +26,11 @@ func ParseVersion(s string) (Version, error) {
 	switch {
 	case !isStrict(trimmed):
 		if full := completeVersion("v" + trimmed); full != "" {
-			return Version{}, syntaxError("version", s, "is not a complete semantic version; did you mean %s?", full)
+			return Version{}, syntaxError("version", s, "not a complete semantic version; did you mean %s?", full)
 		}
-		return Version{}, syntaxError("version", s, "is not a semantic version such as 1.2.3 or 1.2.3-rc.1")
+		return Version{}, syntaxError("version", s, "not a semantic version such as 1.2.3 or 1.2.3-rc.1")
 	case isTooHigh(trimmed):
-		return Version{}, syntaxError("version", s, "has a number above %d, the highest that OpenTofu and Terraform read", math.MaxInt64)
+		return Version{}, syntaxError("version", s, "number above %d, the maximum of OpenTofu and Terraform", math.MaxInt64)
 	case len(trimmed) > maxTag:
 		return Version{}, syntaxError("version", s, "%d characters; a tag has at most %d", len(trimmed), maxTag)
 	}
@@ -139,7 +139,7 @@ func (v Version) EditionOf() Version {
 // constraint selects it, and its letter "e" prevents it from being a number.
 func (v Version) WithEdition(hexDigest string) (Version, error) {
 	if len(hexDigest) < editionHex || !isHex(hexDigest[:editionHex]) {
-		return Version{}, syntaxError("digest", hexDigest, "is not lower-case hex")
+		return Version{}, syntaxError("digest", hexDigest, "must be lower-case hex")
 	}
 	core := strings.TrimSuffix(v.s, v.build())
 	return ParseVersion(core + "-e" + hexDigest[:editionHex] + v.build())
@@ -177,7 +177,7 @@ func (v Version) Bump(part string) (Version, error) {
 	case Patch:
 		n[2] = incrementNumber(n[2])
 	default:
-		return Version{}, syntaxError("part of a version", part, "is not major, minor or patch")
+		return Version{}, syntaxError("part of a version", part, "must be major, minor or patch")
 	}
 	return ParseVersion(strings.Join(n, "."))
 }

@@ -172,7 +172,7 @@ func TestConstraint(t *testing.T) {
 			t.Errorf("ParseConstraint(%q): want an error", s)
 		}
 	}
-	if _, err := addr.ParseConstraint("latest"); err == nil || !strings.Contains(err.Error(), `"latest": it is not a version`) {
+	if _, err := addr.ParseConstraint("latest"); err == nil || !strings.Contains(err.Error(), `"latest": must be a version or constraint`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -37,15 +37,15 @@ func (u *unpacker) writeEntry(ctx context.Context, name string, mode fs.FileMode
 	case mode.Type() == fs.ModeSymlink && u.links:
 		return u.link(name, target)
 	case mode.Type() == fs.ModeSymlink:
-		return fmt.Errorf("%q: a symbolic link to %.80q: %w", name, target, ErrUnsafe)
+		return fmt.Errorf("%q: symbolic link to %.80q: %w", name, target, ErrUnsafe)
 	}
-	return fmt.Errorf("%q: neither a file nor a folder nor a symbolic link: %w", name, ErrUnsafe)
+	return fmt.Errorf("%q: not a file, folder or symbolic link: %w", name, ErrUnsafe)
 }
 
 // recordEntry records the entry at a path, and refuses a second one.
 func (u *unpacker) recordEntry(name string, kind fs.FileMode) error {
 	if _, ok := u.seen[name]; ok {
-		return fmt.Errorf("%q is in the archive twice: %w", name, ErrUnsafe)
+		return fmt.Errorf("duplicate entry %q: %w", name, ErrUnsafe)
 	}
 	if u.seen == nil {
 		u.seen = map[string]fs.FileMode{}
@@ -111,7 +111,7 @@ func (u *unpacker) writeFile(name string, mode fs.FileMode, in io.Reader) (err e
 	u.used.bytes += n
 	switch {
 	case n > limit:
-		return fmt.Errorf("%q: expands to more than %d bytes: %w", name, limit, ErrTooLarge)
+		return fmt.Errorf("%q expands to more than %d bytes: %w", name, limit, ErrTooLarge)
 	case content.err != nil:
 		return u.brokenError(fmt.Sprintf("%q", name), content.err)
 	}
@@ -128,7 +128,7 @@ func (u *unpacker) link(name, target string) error {
 		return fmt.Errorf("%q: a link to %.80q, which is not inside the archive: %w", name, target, ErrUnsafe)
 	}
 	if !fs.ValidPath(path.Join(path.Dir(name), target)) || climbsUp(target) {
-		return fmt.Errorf("%q: a link to %.80q, which leaves the folder: %w", name, target, ErrUnsafe)
+		return fmt.Errorf("%q: link to %.80q outside the folder: %w", name, target, ErrUnsafe)
 	}
 	if err := u.makeDir(path.Dir(name)); err != nil {
 		return err

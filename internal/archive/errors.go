@@ -14,9 +14,9 @@ var (
 	// does not ship: a link, an escaping name, a device.
 	ErrUnsafe = errors.New("refused")
 	// ErrOutside means that a symbolic link leaves the tree.
-	ErrOutside = errors.New("outside of the package")
+	ErrOutside = errors.New("outside the package")
 	// ErrTooLarge means that a limit was exceeded.
-	ErrTooLarge = errors.New("over the limit")
+	ErrTooLarge = errors.New("limit exceeded")
 )
 
 // MaxFiles is the default of Limits.Files.
@@ -68,7 +68,7 @@ func (u *usage) countEntry(name string, kind fs.FileMode, l Limits) error {
 
 func (u *usage) addName(name string) error {
 	if u.names += len(name); u.names > maxNames {
-		return fmt.Errorf("names of more than %d bytes: %w", maxNames, ErrTooLarge)
+		return fmt.Errorf("names exceed %d bytes: %w", maxNames, ErrTooLarge)
 	}
 	return nil
 }

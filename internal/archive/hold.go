@@ -89,7 +89,7 @@ func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []
 	for _, dir := range shallowFirst(dirs) {
 		own, err := readRules(o.Checkout, dir, used, ".gitignore")
 		if err != nil {
-			return nil, nil, fmt.Errorf("above the folder: %w", err)
+			return nil, nil, fmt.Errorf("parent folder: %w", err)
 		}
 		above = append(above, own...)
 	}
@@ -174,7 +174,7 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 			return "", err
 		}
 		if ok && !h.isExampleValues(name) {
-			return "held back, holds values or secrets: " + r.source, nil
+			return "held back, contains values or secrets: " + r.source, nil
 		}
 		*h.by = *h.by || ok
 		private, err := privateKey(h.tree, name)
@@ -182,7 +182,7 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 			return "", err
 		}
 		if private {
-			return "held back, a private key", nil
+			return "held back, private key", nil
 		}
 	}
 	reason := at.hides

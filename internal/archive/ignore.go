@@ -59,9 +59,9 @@ func defaultRules() []rule {
 func alwaysDropped(name string) string {
 	switch {
 	case strings.HasPrefix(name, ".git"):
-		return "never shipped: .git*"
+		return "never included: .git*"
 	case name == ".tfignore", name == ".terraformignore":
-		return "never shipped: ignore file"
+		return "never included: ignore file"
 	}
 	return ""
 }

@@ -48,19 +48,19 @@ func TestIgnore(t *testing.T) {
 			newTree("main.tf", ".git/config", ".github/w.yml", "sub/.gitattributes", ".tfignore=!.git*\n!.tfignore"),
 			[]string{"main.tf"},
 			[]archive.Dropped{
-				{".git/", "never shipped: .git*"}, {".github/", "never shipped: .git*"},
-				{".tfignore", "never shipped: ignore file"}, {"sub/.gitattributes", "never shipped: .git*"},
+				{".git/", "never included: .git*"}, {".github/", "never included: .git*"},
+				{".tfignore", "never included: ignore file"}, {"sub/.gitattributes", "never included: .git*"},
 			}},
 		{"include a default again", newTree(".tfignore=!*.tfstate", "fixture.tfstate"),
-			[]string{"fixture.tfstate"}, []archive.Dropped{{".tfignore", "never shipped: ignore file"}}},
+			[]string{"fixture.tfstate"}, []archive.Dropped{{".tfignore", "never included: ignore file"}}},
 		{"tfignore after terraformignore", newTree(".terraformignore=!a.txt", ".tfignore=*.txt", "a.txt", "m.tf"),
 			[]string{"m.tf"}, []archive.Dropped{
-				{".terraformignore", "never shipped: ignore file"}, {".tfignore", "never shipped: ignore file"}, {"a.txt", ".tfignore:1: *.txt"}}},
+				{".terraformignore", "never included: ignore file"}, {".tfignore", "never included: ignore file"}, {"a.txt", ".tfignore:1: *.txt"}}},
 		{"deeper wins", newTree(".terraformignore=*.txt", "d/.terraformignore=# keep\n!a.txt", "d/a.txt", "a.txt"),
 			[]string{"d/a.txt"}, []archive.Dropped{
-				{".terraformignore", "never shipped: ignore file"}, {"a.txt", ".terraformignore:1: *.txt"}, {"d/.terraformignore", "never shipped: ignore file"}}},
+				{".terraformignore", "never included: ignore file"}, {"a.txt", ".terraformignore:1: *.txt"}, {"d/.terraformignore", "never included: ignore file"}}},
 		{"nothing below an excluded directory", newTree(".tfignore=docs/\n!docs/a.txt", "docs/a.txt", "m.tf"),
-			[]string{"m.tf"}, []archive.Dropped{{".tfignore", "never shipped: ignore file"}, {"docs/", ".tfignore:1: docs/"}}},
+			[]string{"m.tf"}, []archive.Dropped{{".tfignore", "never included: ignore file"}, {"docs/", ".tfignore:1: docs/"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -289,10 +289,10 @@ func (w *walk) followLink(name string, at *place) (fs.FileInfo, error) {
 	at.links++
 	switch {
 	case circle && w.o.Foreign:
-		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, which leads in a circle", target))
+		w.leaveOut(name, fmt.Sprintf("circular symbolic link to %s", target))
 		return nil, nil
 	case circle, at.links > maxLinks:
-		return nil, fmt.Errorf("%s: symbolic link to %s, which leads in a circle: %w", name, target, ErrUnsafe)
+		return nil, fmt.Errorf("%s: circular symbolic link to %s: %w", name, target, ErrUnsafe)
 	case errors.Is(err, fs.ErrNotExist):
 		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, which is not there", target))
 		return nil, nil
@@ -357,7 +357,7 @@ func CheckName(name string) error {
 	case strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, `\`):
 		return fmt.Errorf("%q: name with a control character or a backslash: %w", name, ErrUnsafe)
 	case !fs.ValidPath(name):
-		return fmt.Errorf("%q: name leaves the tree: %w", name, ErrUnsafe)
+		return fmt.Errorf("%q: path leads outside the folder: %w", name, ErrUnsafe)
 	case len(name) > maxPath:
 		return fmt.Errorf("%.80q…: a path of %d bytes, at most %d: %w", name, len(name), maxPath, ErrTooLarge)
 	case strings.Count(name, "/") >= maxDepth:

@@ -142,7 +142,7 @@ func (w *packer) packFile(fsys fs.FS, f File) error {
 	}
 	n, err := io.Copy(io.MultiWriter(w.tar, zipped), io.LimitReader(in, f.Size+1))
 	if err == nil && n != f.Size {
-		err = fmt.Errorf("%d bytes, %d when it was listed: the tree is changing", n, f.Size)
+		err = fmt.Errorf("%d bytes, was %d when listed: the folder is changing", n, f.Size)
 	}
 	return err
 }

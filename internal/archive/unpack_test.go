@@ -205,8 +205,8 @@ func TestUnpackForms(t *testing.T) {
 		"zip after other bytes": {append([]byte("#!/bin/sh\nexit\n"), zipped...), ""},
 		"tar.xz":                {[]byte("\xfd7zXZ\x00\x00\x04"), "is a tar.xz; zip, tar"},
 		"7z":                    {[]byte("7z\xbc\xaf\x27\x1c\x00\x04"), "is not a whole zip, tar"},
-		"twice":                 {newZip(t, entry{"a", "1", 0}, entry{"./a", "2", 0}), `"a" is in the archive twice`},
-		"both":                  {newZip(t, entry{"a/b", "1", 0}, entry{"a", "2", 0}), `"a" is in the archive twice`},
+		"twice":                 {newZip(t, entry{"a", "1", 0}, entry{"./a", "2", 0}), `duplicate entry "a"`},
+		"both":                  {newZip(t, entry{"a/b", "1", 0}, entry{"a", "2", 0}), `duplicate entry "a"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

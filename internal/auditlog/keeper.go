@@ -58,7 +58,7 @@ func (k *keeper) keepRecord(r Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.lost > 0 && k.hasRoom() {
-		dropped := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d changes before this one were not kept: the registry was unavailable for too long", k.lost)}
+		dropped := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d earlier changes were lost: the registry was unavailable for too long", k.lost)}
 		if k.appendLocked(dropped) {
 			k.lost = 0
 		}

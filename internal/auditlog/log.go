@@ -96,7 +96,7 @@ func (t *Log) Run(ctx context.Context) {
 			if err == nil {
 				look = t.o.Now().Add(readEvery)
 			} else if ctx.Err() == nil {
-				t.o.Logger.Warn("changes of the server cannot be read now", "error", err)
+				t.o.Logger.Warn("reading the server's audit log failed", "error", err)
 			}
 		})
 	})
@@ -124,7 +124,7 @@ func (t *Log) Finish(ctx context.Context) {
 	defer t.end()
 	if err := t.own.writeParts(ctx); err != nil {
 		_, waiting := t.own.entriesAfter(0)
-		t.o.Logger.Error("the last changes are not kept in the registry", "changes", waiting, "error", err)
+		t.o.Logger.Error("the last changes were not written to the registry", "changes", waiting, "error", err)
 	}
 }
 
@@ -140,9 +140,9 @@ func (t *Log) writeChanges(ctx context.Context) {
 	t.mu.Unlock()
 	switch {
 	case err != nil && !silent:
-		t.o.Logger.Warn("changes wait in memory: they cannot be written to the registry now", "error", err)
+		t.o.Logger.Warn("changes kept in memory: writing them to the registry failed", "error", err)
 	case err == nil && silent:
-		t.o.Logger.Info("changes are kept in the registry again")
+		t.o.Logger.Info("changes are written to the registry again")
 	}
 }
 

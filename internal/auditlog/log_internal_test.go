@@ -224,7 +224,7 @@ func TestDropped(t *testing.T) {
 		t.Errorf("newest %+v, %d dropped", v.Entries[0], v.Dropped)
 	}
 	reported := slices.IndexFunc(v.Entries, func(e *Entry) bool { return e.Action == "drop" })
-	if reported < 0 || !strings.HasPrefix(v.Entries[reported].Detail, fmt.Sprint(dropped, " changes")) {
+	if reported < 0 || !strings.HasPrefix(v.Entries[reported].Detail, fmt.Sprint(dropped, " earlier changes were lost")) {
 		t.Errorf("no entry tells of them: %d", reported)
 	}
 }

@@ -35,7 +35,7 @@ func encodeHeader(tag AuditTag, first int64) []byte {
 func encodeEntry(n int64, r Record) ([]byte, error) {
 	b, err := json.Marshal(Entry{N: n, Record: r})
 	if err == nil && len(b) >= maxLine {
-		err = fmt.Errorf("a record of %d bytes", len(b))
+		err = fmt.Errorf("record too large: %d bytes", len(b))
 	}
 	return append(b, '\n'), err
 }
@@ -45,27 +45,27 @@ func encodeEntry(n int64, r Record) ([]byte, error) {
 // any error refuses the whole part.
 func parsePart(tag AuditTag, text []byte) (entries []*Entry, err error) {
 	if len(text) > MaxAuditPart {
-		return nil, fmt.Errorf("it has %d bytes", len(text))
+		return nil, fmt.Errorf("too large: %d bytes", len(text))
 	}
 	if len(text) == 0 || text[len(text)-1] != '\n' {
-		return nil, errors.New("its last line is cut off")
+		return nil, errors.New("the last line is truncated")
 	}
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	if len(first) >= maxHeader {
-		return nil, fmt.Errorf("its first line has %d bytes", len(first))
+		return nil, fmt.Errorf("first line too long: %d bytes", len(first))
 	}
 	var h header
 	switch err := json.Unmarshal(first, &h); {
 	case err != nil:
-		return nil, fmt.Errorf("its first line: %w", err)
+		return nil, fmt.Errorf("first line: %w", err)
 	case h.Format != format:
-		return nil, fmt.Errorf("its format is %d, and this okara knows %d", h.Format, format)
+		return nil, fmt.Errorf("format %d is not supported, expected %d", h.Format, format)
 	case h.Tag != tag.String():
-		return nil, fmt.Errorf("it says that it is %.60q", h.Tag)
+		return nil, fmt.Errorf("header is for %.60q", h.Tag)
 	}
 	for line := range bytes.Lines(rest) {
 		if len(line) > maxLine || len(entries) == maxLines {
-			return nil, fmt.Errorf("it has a line of %d bytes as its %dth", len(line), len(entries)+1)
+			return nil, fmt.Errorf("invalid line of %d bytes, line %d", len(line), len(entries)+1)
 		}
 		e := &Entry{}
 		if err := json.Unmarshal(line, e); err != nil {

@@ -58,17 +58,17 @@ func ParseQuery(v url.Values) (Query, error) {
 	case WhatDecisions:
 		q.Decisions = true
 	default:
-		return q, fmt.Errorf("what is %.60q, and can be %s or %s", what, WhatChanges, WhatDecisions)
+		return q, fmt.Errorf("invalid what %.60q: must be %s or %s", what, WhatChanges, WhatDecisions)
 	}
 	switch q.Decision {
 	case "", "allowed", "denied":
 	default:
-		return q, fmt.Errorf("decision is %.60q, and can be allowed or denied", q.Decision)
+		return q, fmt.Errorf("invalid decision %.60q: must be allowed or denied", q.Decision)
 	}
 	switch q.Outcome {
 	case "", access.Done, access.Refused, access.Failed:
 	default:
-		return q, fmt.Errorf("outcome is %.60q, and can be %s, %s or %s", q.Outcome, access.Done, access.Refused, access.Failed)
+		return q, fmt.Errorf("invalid outcome %.60q: must be %s, %s or %s", q.Outcome, access.Done, access.Refused, access.Failed)
 	}
 	var err error
 	if q.Since, err = parseTime("since", v.Get("since"), 0); err != nil {
@@ -79,7 +79,7 @@ func ParseQuery(v url.Values) (Query, error) {
 	}
 	if page := v.Get("page"); page != "" {
 		if q.Page, err = strconv.Atoi(page); err != nil || q.Page < 1 || q.Page > MaxPage {
-			return q, fmt.Errorf("page is %.60q, and can be 1 to %d", page, MaxPage)
+			return q, fmt.Errorf("invalid page %.60q: must be 1 to %d", page, MaxPage)
 		}
 	}
 	return q, nil

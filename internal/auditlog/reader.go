@@ -137,7 +137,7 @@ func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, 
 		return fmt.Errorf("read %s: %w", t, err)
 	}
 	if err != nil {
-		r.log.Warn("a part of the audit log cannot be read", "part", t.String(), "error", err)
+		r.log.Warn("reading a part of the audit log failed", "part", t.String(), "error", err)
 	}
 	r.keepPart(k)
 	return nil

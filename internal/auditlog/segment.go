@@ -86,7 +86,7 @@ func ReadAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag
 	}
 	layer, err := artifact.DocumentLayer(m, artifactAudit)
 	if err != nil {
-		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, err)
+		return nil, at, fmt.Errorf("%s:%s is not an audit part: %w", r, tag, err)
 	}
 	lines, err = artifact.Open(ctx, r, s, tag.String(), mediaAudit, layer, MaxAuditPart)
 	if err == nil && len(lines) > MaxAuditPart {

@@ -63,7 +63,7 @@ func UnknownArgument(name string) error {
 	for _, o := range Options() {
 		names = append(names, o.Name)
 	}
-	return fmt.Errorf("backend \"oci\" has no argument %q\nhint: its arguments are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("backend \"oci\" has no argument %q\nhint: valid arguments are %s", name, strings.Join(names, ", "))
 }
 
 // currentKey returns the encryption block that was begun last, and begins one if there is none.

@@ -67,7 +67,7 @@ func TestFirstWins(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("backend differs (-want +got):\n%s", d)
 	}
-	if err := a.Set("repostory", cty.StringVal("x")); err == nil || !strings.Contains(err.Error(), "no argument \"repostory\"\nhint: its arguments are repository, ") {
+	if err := a.Set("repostory", cty.StringVal("x")); err == nil || !strings.Contains(err.Error(), "no argument \"repostory\"\nhint: valid arguments are repository, ") {
 		t.Errorf("got %v", err)
 	}
 }

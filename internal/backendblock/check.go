@@ -44,7 +44,7 @@ func (a *Arguments) checkEncryption() error {
 	for i := range a.backend.Encryption {
 		e := &a.backend.Encryption[i]
 		if e.Type != "" && e.Type != "aes-gcm" {
-			return fmt.Errorf("encryption type %q is not known; the only one is aes-gcm", e.Type)
+			return fmt.Errorf("unknown encryption type %q: must be aes-gcm", e.Type)
 		}
 		if e.KeyID == "" && e.Identity == "" {
 			return errors.New("an encryption block needs key_id: a KMS URL, an age recipient or the path of a key file")
@@ -88,7 +88,7 @@ func checkReference(s string) error {
 	emptyPart := slices.Contains(strings.Split(s, "/"), "")
 	switch {
 	case at && !strings.HasPrefix(after, "sha"): // not a digest
-		return fmt.Errorf("repository %q has credentials, which `okara login` keeps instead\n%s", "***@"+after, hint)
+		return fmt.Errorf("repository %q contains credentials; use `okara login` instead\n%s", "***@"+after, hint)
 	case strings.Contains(s, "://"):
 		return fmt.Errorf("repository %q has a scheme\n%s", s, hint)
 	case !hasPath || emptyPart:
@@ -96,7 +96,7 @@ func checkReference(s string) error {
 	case strings.ContainsAny(last, ":@"):
 		return fmt.Errorf("repository %q has a tag or a digest\n%s", s, hint)
 	case strings.ContainsAny(s, " \t\n\"\\$"):
-		return fmt.Errorf("repository %q has a character that no repository name has\n%s", s, hint)
+		return fmt.Errorf("repository %q has an invalid character\n%s", s, hint)
 	}
 	return nil
 }

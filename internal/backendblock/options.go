@@ -61,7 +61,7 @@ func locationOptions() []Option {
 			What: "`HOST[:PORT]/PATH`; required. `{workspace}` in it gives each workspace a repository of its own; the tools then list only the selected one",
 		}, {
 			Name: "primary_repository", Reads: true, target: func(a *Arguments) any { return &a.primary },
-			What: "beside another `repository`: the one that `repository` is a [copy](../use/state-move.md#replicate) of, so that encrypted states open that were sealed there; alone: the same as `repository`",
+			What: "with another `repository`: the original that `repository` is a [copy](../use/state-move.md#replicate) of, required to decrypt states encrypted there; alone: the same as `repository`",
 		}, {
 			Name: "replicas", target: func(a *Arguments) any { return &a.backend.Replicas },
 			What: "list of repositories that get a copy when a run ends",
@@ -73,11 +73,11 @@ func locationOptions() []Option {
 			What: "do not verify TLS certificates",
 		}, {
 			Name: "plain_http", Default: "`false`", Reads: true, target: func(a *Arguments) any { return &a.backend.PlainHTTP },
-			What: "speak http to a registry that is not on loopback",
+			What: "use plain HTTP for a registry that is not on loopback",
 		},
 		{
 			Name: "retry.max_attempts", Default: "`5`", Reads: true, target: func(a *Arguments) any { return &a.backend.Retry.MaxAttempts },
-			What: "how often a request to the registry is sent at most",
+			What: "maximum number of attempts per registry request",
 		}, {
 			Name: "retry.initial_backoff", Default: "`500ms`", Reads: true, target: func(a *Arguments) any { return &a.backend.Retry.InitialBackoff },
 			What: "pause before the second attempt",
@@ -93,19 +93,19 @@ func lockOptions() []Option {
 	return []Option{
 		{
 			Name: "lock_timeout", Default: "`0s`", target: func(a *Arguments) any { return &a.backend.LockTimeout },
-			What: "how long to wait for a lock that somebody else holds; `-lock-timeout` of the tool goes before it where the tool passes it on",
+			What: "how long to wait for a lock held by someone else; `-lock-timeout` of the tool takes precedence where the tool passes it on",
 		}, {
 			Name: "lock_ttl", Default: "none", target: func(a *Arguments) any { return &a.backend.LockTTL },
-			What: "[lease](../use/state-locks.md#leases): a lock without a sign of life for this long may be taken over; at least a minute is sensible",
+			What: "[lease](../use/state-locks.md#leases): a lock that is not renewed for this long may be taken over; use at least a minute",
 		}, {
 			Name: "lock_settle", Default: "by registry", target: func(a *Arguments) any { return &a.backend.LockSettle },
 			What: "how long the registry's tag list may lag behind",
 		}, {
 			Name: "unsafe_locking", Default: "`false`", target: func(a *Arguments) any { return &a.backend.UnsafeLocking },
-			What: "lock on a registry that okara refuses",
+			What: "allow locking on a registry that okara rejects",
 		}, {
 			Name: "strict_reads", Default: "`false`", target: func(a *Arguments) any { return &a.backend.StrictReads },
-			What: "reads without a lock look for the highest version instead of trusting the pointer",
+			What: "reads without a lock find the highest version instead of trusting the pointer",
 		},
 	}
 }
@@ -134,10 +134,10 @@ func keyOptions() []Option {
 			What: "a KMS URL, an age recipient or the path of a key file; see [Keys](../use/state-keys.md)",
 		}, {
 			Name: "encryption.identity", Reads: true, target: func(a *Arguments) any { return &a.currentKey().Identity },
-			What: "path of an age identity file that opens",
+			What: "path of an age identity file for decryption",
 		}, {
 			Name: "encryption.type", Default: "`aes-gcm`", Reads: true, target: func(a *Arguments) any { return &a.currentKey().Type },
-			What: "`aes-gcm`, the only one",
+			What: "`aes-gcm`, the only type",
 		},
 	}
 }

@@ -33,7 +33,7 @@ func (b Backend) behindError(err error, replica string) error {
 	if errors.Is(err, statebackend.ErrReplica) {
 		return fmt.Errorf("the replica is behind: %w", err)
 	}
-	return fmt.Errorf("the replica is behind: %w\nhint: it catches up with the next run, or by `okara state replicate %s %s`", err, b.Repository, replica)
+	return fmt.Errorf("the replica is behind: %w\nhint: the next run updates it, or run `okara state replicate %s %s`", err, b.Repository, replica)
 }
 
 func (b Backend) copyTo(ctx context.Context, replica, workspace string, open func(Backend) (*statebackend.Store, error)) error {

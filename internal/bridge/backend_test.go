@@ -208,7 +208,7 @@ func TestReadRefuses(t *testing.T) {
 		{"compression", "repository = \"a/b\"\ncompression = \"lzma\"", []string{"lzma", "zstd"}},
 		{"encryption type", "repository = \"a/b\"\nencryption {\ntype = \"rot13\"\nkey_id = \"x\"\n}", []string{"rot13", "aes-gcm"}},
 		{"encryption without key", "repository = \"a/b\"\nencryption {\n}", []string{"key_id"}},
-		{"two retry blocks", "repository = \"a/b\"\nretry {\n}\nretry {\n}", []string{"second retry"}},
+		{"two retry blocks", "repository = \"a/b\"\nretry {\n}\nretry {\n}", []string{"duplicate retry block"}},
 		{"back-off", "repository = \"a/b\"\nretry {\ninitial_backoff = \"10s\"\nmax_backoff = \"1s\"\n}", []string{"initial_backoff"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.V
 				continue
 			}
 		} else if seen[b.Type] {
-			return atPosition(b.DefRange, fmt.Errorf("a second %s block", b.Type))
+			return atPosition(b.DefRange, fmt.Errorf("duplicate %s block", b.Type))
 		}
 		seen[b.Type] = true
 		inner, diags := b.Body.Content(blockSchema(b.Type))

@@ -26,7 +26,7 @@ func checkEnvironment(getenv func(string) string) error {
 		if v := getenv(name); v == "" || strings.EqualFold(v, "false") {
 			continue
 		}
-		return fmt.Errorf("the environment variable %s is set: the tool would not ask okara for the state\nhint: unset it for this command, or give it to the AWS provider in its own configuration (endpoints block)", name)
+		return fmt.Errorf("environment variable %s is set: the tool would bypass okara for the state\nhint: unset it for this command, or configure it in the AWS provider (endpoints block)", name)
 	}
 	return nil
 }

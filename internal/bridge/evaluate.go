@@ -62,7 +62,7 @@ func checkEvaluated(c Config, dataDir string) error {
 	if string(was) == c.evaluated {
 		return nil
 	}
-	return errors.New("the variables and local values of the backend block have other values than at init\nhint: give the command the -var and -var-file of init, or set TF_VAR_NAME, for a saved plan too; or run init -reconfigure")
+	return errors.New("the variables or local values of the backend block changed since init\nhint: pass the -var and -var-file of init, for a saved plan too, or set TF_VAR_NAME; or run init -reconfigure")
 }
 
 // saveEvaluated keeps the digest of an init that succeeded.
@@ -195,7 +195,7 @@ func (e *evaluator) givenFlags(needed *definitions) (flags []string, err error) 
 				return nil, err
 			}
 			if info, err := os.Stat(value); err == nil && !info.Mode().IsRegular() {
-				return nil, fmt.Errorf("-var-file %s can be read once only, and the tool itself needs it too", value)
+				return nil, fmt.Errorf("-var-file %s can be read only once, and the tool itself reads it too", value)
 			}
 			flags = append(flags, "-var-file="+value)
 			continue
@@ -367,14 +367,14 @@ func (d *definitions) add(x hcl.Expression) error {
 			continue
 		case "var", "local":
 		default:
-			return fmt.Errorf("refers to %s; before a run only variables and local values have values", t.RootName())
+			return fmt.Errorf("refers to %s; only variables and local values are known before a run", t.RootName())
 		}
 		name, ok := attributeName(t)
 		if !ok {
 			return fmt.Errorf("refers to all of %s", t.RootName())
 		}
 		if file := d.json[t.RootName()+"."+name]; file != "" {
-			return fmt.Errorf("refers to %s.%s, which %s says something of; okara reads .tf files only", t.RootName(), name, file)
+			return fmt.Errorf("refers to %s.%s, which is also defined in %s; okara reads .tf files only", t.RootName(), name, file)
 		}
 		if t.RootName() == "var" {
 			d.variables[name] = true

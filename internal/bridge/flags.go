@@ -171,7 +171,7 @@ func settingText(v cty.Value) (string, error) {
 	}
 	s, err := convert.Convert(v, cty.String)
 	if err != nil || s.IsNull() {
-		return "", fmt.Errorf("a %s is no value for it", v.Type().FriendlyName())
+		return "", fmt.Errorf("a %s is not a valid value", v.Type().FriendlyName())
 	}
 	return s.AsString(), nil
 }

@@ -162,7 +162,7 @@ func checkHeldFile(body hcl.Body, name string, override bool) error {
 		}
 		for _, i := range inner.Blocks {
 			if i.Type != "backend" {
-				return atPosition(i.DefRange, fmt.Errorf("the root module of an instance cannot have a block %q: its state is kept by okara, sealed with the state keys of the server", i.Type))
+				return atPosition(i.DefRange, fmt.Errorf("block %q is not allowed in the root module of an instance: okara keeps its state, encrypted with the server's state keys", i.Type))
 			}
 			if override && name > overrideName {
 				return atPosition(i.DefRange, fmt.Errorf("this override file is read after %s and would replace the backend of the instance", overrideName))

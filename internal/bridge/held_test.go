@@ -24,7 +24,7 @@ func TestPrepareHeld(t *testing.T) {
 		{"an override after ours", map[string]string{"z_override.tf": "terraform {\n backend \"local\" {}\n}"}, "z_override.tf:2"},
 		{"the override", map[string]string{"override.tf": "terraform {\n backend \"local\" {}\n}"}, "override.tf:2"},
 		{"ours, planted", map[string]string{"okara_override.tofu": "terraform {\n backend \"local\" {}\n}", "okara_override.tf": "nonsense", "okara_override.tf.json": "{"}, ""},
-		{"encryption", map[string]string{"main.tf": "terraform {\n encryption {}\n}"}, `main.tf:2: the root module of an instance cannot have a block "encryption"`},
+		{"encryption", map[string]string{"main.tf": "terraform {\n encryption {}\n}"}, `main.tf:2: block "encryption" is not allowed in the root module of an instance`},
 		{"encryption, only for tofu", map[string]string{"main.tf": "", "main.tofu": "terraform {\n encryption {}\n}"}, "main.tofu:2"},
 		{"encryption, only for terraform", map[string]string{"main.tf": "terraform {\n encryption {}\n}", "main.tofu": ""}, "main.tf:2"},
 		{"cloud in JSON", map[string]string{"main.tf.json": `{"terraform":{"cloud":{}}}`}, `"cloud"`},

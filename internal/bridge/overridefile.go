@@ -100,7 +100,7 @@ func (f *overrideFile) readOwn() ([]byte, error) {
 		return nil, nil
 	}
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file, and okara writes through no link\nhint: remove it; okara needs a file of that name for the time of a run", f.path)
+		return nil, fmt.Errorf("%s is not a regular file, and okara does not follow links\nhint: remove it; okara needs a file of that name during a run", f.path)
 	}
 	var b []byte
 	if err == nil {
@@ -110,7 +110,7 @@ func (f *overrideFile) readOwn() ([]byte, error) {
 		return nil, fmt.Errorf("reading the override file: %w", err)
 	}
 	if len(b) > 0 && !bytes.HasPrefix(b, []byte(overrideMark)) {
-		return nil, fmt.Errorf("%s was not written by okara\nhint: okara needs a file of that name for the time of a run; rename yours", f.path)
+		return nil, fmt.Errorf("%s was not written by okara\nhint: okara needs a file of that name during a run; rename yours", f.path)
 	}
 	return b, nil
 }

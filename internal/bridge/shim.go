@@ -36,11 +36,11 @@ type answer struct {
 
 // loopError returns the error for a program that runs okara instead of a tool.
 func (t Tool) loopError() error {
-	hint := "name the program itself with " + t.programVariable()
+	hint := "set the program itself with " + t.programVariable()
 	if other := t.nextOnPath(); other != "" {
 		hint += ", such as " + t.programVariable() + "=" + other
 	}
-	return fmt.Errorf("%s runs okara, which would run it again without end\nhint: %s", t.Path, hint)
+	return fmt.Errorf("%s runs okara, which would run it again endlessly\nhint: %s", t.Path, hint)
 }
 
 // nextOnPath returns the next program of that name on PATH, "" if there is none.

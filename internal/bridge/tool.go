@@ -149,7 +149,7 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 		if !locks {
 			return nil
 		}
-		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara needs use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or name another program with %s", t.Path, version, t.programVariable())
+		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara requires use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or set another program with %s", t.Path, version, t.programVariable())
 	}
 	if mark != "" && os.MkdirAll(filepath.Dir(mark), 0o755) == nil {
 		// Without the mark the tool is only asked again, so errors are ignored.

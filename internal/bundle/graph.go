@@ -113,7 +113,7 @@ func (b *File) Verify(ctx context.Context) (Report, error) {
 	w.visit = func(_ oci.Manifest, blobs []oci.Descriptor) error {
 		for _, blob := range blobs {
 			if s, ok := b.blobs[blob.Digest]; ok && s.size != blob.Size {
-				return fmt.Errorf("blob %s has %d bytes, the manifest says %d: %w", blob.Digest, s.size, blob.Size, oci.ErrCorrupt)
+				return fmt.Errorf("blob %s has %d bytes, expected %d: %w", blob.Digest, s.size, blob.Size, oci.ErrCorrupt)
 			} else if !ok && !required[blob.Digest] {
 				return fmt.Errorf("blob %s is missing: %w", blob.Digest, oci.ErrCorrupt)
 			}

@@ -98,7 +98,7 @@ func (b *File) scan() error {
 		case h.Name == "oci-layout":
 			layout = true
 		case h.Name == "index.json" && b.IndexRaw != nil:
-			return fmt.Errorf("it has two files index.json: %w", oci.ErrCorrupt)
+			return fmt.Errorf("duplicate index.json: %w", oci.ErrCorrupt)
 		case h.Name == "index.json":
 			if err := b.readIndex(r, h.Size); err != nil {
 				return err
@@ -106,14 +106,14 @@ func (b *File) scan() error {
 		default:
 			d, ok := blobDigest(h.Name)
 			if !ok {
-				return fmt.Errorf("%q does not belong into an OCI layout: %w", h.Name, oci.ErrCorrupt)
+				return fmt.Errorf("unexpected file %q in an OCI layout: %w", h.Name, oci.ErrCorrupt)
 			}
 			offset, err := b.file.Seek(0, io.SeekCurrent)
 			if err != nil {
 				return err
 			}
 			if b.blobs[d] = (span{offset, h.Size}); len(b.blobs) > maxBlobs {
-				return fmt.Errorf("it has more than %d blobs: %w", maxBlobs, oci.ErrTooLarge)
+				return fmt.Errorf("more than %d blobs: %w", maxBlobs, oci.ErrTooLarge)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (b *File) scan() error {
 		return err
 	}
 	if !layout || b.IndexRaw == nil {
-		return fmt.Errorf("it is not an OCI image layout: %w", oci.ErrCorrupt)
+		return fmt.Errorf("not an OCI image layout: %w", oci.ErrCorrupt)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (b *File) openChecked(ctx context.Context, d oci.Descriptor) (func() io.Rea
 		return nil, fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
 	}
 	if s.size != d.Size {
-		return nil, fmt.Errorf("blob %s has %d bytes, the manifest says %d: %w", d.Digest, s.size, d.Size, oci.ErrCorrupt)
+		return nil, fmt.Errorf("blob %s has %d bytes, expected %d: %w", d.Digest, s.size, d.Size, oci.ErrCorrupt)
 	}
 	if err := blobIntact(ctx, b.file, s.offset, d); err != nil {
 		return nil, fmt.Errorf("blob %s: %w", d.Digest, err)

@@ -98,7 +98,7 @@ func kindOfTag(tag string) (rootKind, bool) {
 
 // ErrImage means that a bundle contains a container image, and images are not
 // requested.
-var ErrImage = errors.New("it is a container image, and images were not requested")
+var ErrImage = errors.New("container image, but images were not requested")
 
 // images is the path of images below the prefix, as in images/okara.
 const images = "images/"
@@ -375,7 +375,7 @@ func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) erro
 type unvouchedError struct{ about string }
 
 func (e *unvouchedError) Error() string {
-	return fmt.Sprintf("it is about %s, which is not in the bundle, and the bundle is not signed by a trusted key", e.about)
+	return fmt.Sprintf("its subject %s is not in the bundle, and the bundle is not signed by a trusted key", e.about)
 }
 
 // refuseRoot reports a root that is not loaded, unless the registry already has the

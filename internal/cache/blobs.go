@@ -270,7 +270,7 @@ func (c *Blobs) checkDigest(f *os.File, b Blob) bool {
 		file := el.Value.(*blobFile)
 		file.whole = file.used.Equal(written)
 	case !whole && known:
-		c.log.Error("a damaged file is removed from the blob cache", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
+		c.log.Error("removed a damaged file from the blob cache", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
 		c.removeFile(el)
 	}
 	if !whole {

@@ -97,7 +97,7 @@ func (s *Spool) wakeReaders() {
 // called once.
 func (s *Spool) Finish(cause error) error {
 	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
-		cause = fmt.Errorf("got sha256:%s for sha256:%s: %w", got, s.want, oci.ErrCorrupt)
+		cause = fmt.Errorf("got sha256:%s, expected sha256:%s: %w", got, s.want, oci.ErrCorrupt)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

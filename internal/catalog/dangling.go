@@ -40,7 +40,7 @@ func asDangling(err error) error {
 // artifact.
 func asOther(err error, repository, tag string, m oci.Manifest) error {
 	if errors.Is(err, artifact.ErrOther) {
-		err = fmt.Errorf("%s:%s is no module or provider but another artifact: %w", repository, tag, oci.ErrNotFound)
+		err = fmt.Errorf("%s:%s is not a module or provider: %w", repository, tag, oci.ErrNotFound)
 		return &danglingError{err, m.Descriptor.Digest}
 	}
 	return err
@@ -111,7 +111,7 @@ func (c *Catalog) LatestModule(ctx context.Context, m addr.Module) (l *Versions,
 		}
 		var ok bool
 		if v, ok = l.Latest(); !ok {
-			return l, v, nil, fmt.Errorf("module %s has no version: %w", m, oci.ErrNotFound)
+			return l, v, nil, fmt.Errorf("module %s has no versions: %w", m, oci.ErrNotFound)
 		}
 		mv, err = c.ModuleVersion(ctx, m, v)
 		if _, dangling := errors.AsType[*danglingError](err); !dangling {

@@ -195,7 +195,7 @@ func (f *Finder) readNext(ctx context.Context) time.Duration {
 	base, err := f.c.Published(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			f.log.Warn("the catalog was not read for the search", "error", err)
+			f.log.Warn("reading the catalog for the search failed", "error", err)
 		}
 		return cache.FailureTTL
 	}
@@ -207,7 +207,7 @@ func (f *Finder) readNext(ctx context.Context) time.Duration {
 	}
 	cost, err := f.readEntry(ctx, it, changed)
 	if err != nil && ctx.Err() == nil {
-		f.log.Warn("a repository was not read for the search", "repository", it.Repository(f.c.layout), "error", err)
+		f.log.Warn("reading a repository for the search failed", "repository", it.Repository(f.c.layout), "error", err)
 	}
 	f.showEntries(base, changed)
 	f.save(ctx, base)

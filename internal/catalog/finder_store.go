@@ -28,7 +28,7 @@ func (f *Finder) storedCatalog(ctx context.Context, r *oci.Repo) *depot.Catalog 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		f.log.Warn("the search index was not read; it is built again", "repository", r.Name(), "error", err)
+		f.log.Warn("search index not readable; rebuilding it", "repository", r.Name(), "error", err)
 	}
 	f.loaded = !errors.Is(err, oci.ErrUnavailable)
 	f.mergeStored(stored)
@@ -96,10 +96,10 @@ func (f *Finder) save(ctx context.Context, base *Published) {
 	case err == nil:
 	case errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated):
 		f.keep = true
-		f.log.Info("the index of the search is not stored: the registry lets this server only read", "error", err)
+		f.log.Info("search index not stored: this server has read-only access to the registry", "error", err)
 	default:
 		f.unsaved = true
-		f.log.Warn("the index of the search was not stored", "error", err)
+		f.log.Warn("search index not stored", "error", err)
 	}
 }
 

@@ -61,7 +61,7 @@ func (m *lostVersions) addDangling(repository string, v addr.Version, other dige
 	case added && other == "":
 		m.warn(repository, v.Tag())
 	case added && m.shouldLog(repository+":"+v.Tag()):
-		m.log.Warn("a tag is that of another artifact, and no version", "repository", repository, "tag", v.Tag())
+		m.log.Warn("tag of another artifact, not a version", "repository", repository, "tag", v.Tag())
 	}
 	return added
 }
@@ -125,7 +125,7 @@ func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l
 			continue
 		}
 		if len(lost[0]) == digest.SHA256.Size()*2 {
-			l.refuse(v, newRefused("version %s: the registry has lost its archive", v))
+			l.refuse(v, newRefused("version %s: archive missing from the registry", v))
 		}
 		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
 	}
@@ -141,7 +141,7 @@ func checkStillLost(ctx context.Context, r *oci.Repo, l *Versions, v addr.Versio
 	if len(sha256hex) != digest.SHA256.Size()*2 {
 		d, err := r.Resolve(ctx, v.Tag())
 		if err == nil && d.Digest.String() == sha256hex {
-			err = fmt.Errorf("%s is still that of another artifact: %w", v.Tag(), oci.ErrNotFound)
+			err = fmt.Errorf("%s still belongs to another artifact: %w", v.Tag(), oci.ErrNotFound)
 		}
 		return err
 	}

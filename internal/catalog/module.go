@@ -117,7 +117,7 @@ func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Versi
 	}
 	t, err := artifact.ParseTemplate(m)
 	if err == nil && (t.Name != name || t.Version != v || t.Layer.Size > artifact.MaxTemplate) {
-		err = fmt.Errorf("it is version %s of %s, with %d bytes: %w", t.Version, t.Name, t.Layer.Size, oci.ErrCorrupt)
+		err = fmt.Errorf("unexpected content: version %s of %s, %d bytes: %w", t.Version, t.Name, t.Layer.Size, oci.ErrCorrupt)
 	}
 	if err != nil {
 		return none, nil, fmt.Errorf("%s:%s: %w", repository, v.Tag(), err)

@@ -38,11 +38,11 @@ func ValidateRequire(kind string, o trust.Policy) error {
 	})
 	switch {
 	case !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror, addr.KindTemplate}, kind):
-		return fmt.Errorf("require: the kind %q is not module, provider, mirror or template", kind)
+		return fmt.Errorf("require: unknown kind %q: must be module, provider, mirror or template", kind)
 	case unknown >= 0:
 		return fmt.Errorf("require %s: unknown requirement %q", kind, o.Require[unknown])
 	case len(o.Require) == 0 && o.Block == "":
-		return fmt.Errorf("require %s: nothing is required", kind)
+		return fmt.Errorf("require %s: no requirement given", kind)
 	case kind == addr.KindTemplate && (o.Block != "" || !slices.Equal(o.Require, []string{trust.RequireCosign})):
 		return errors.New("require template: templates can only be signed with cosign")
 	case kind == addr.KindModule && signed:
@@ -207,7 +207,7 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 		return err, nil
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
-		p.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
+		p.log.Warn("version could not be checked against the policy; not served", "repository", repository, "tag", v.Tag(), "reason", err)
 		return newRefused("version %s cannot be checked: %v", v, err), nil
 	}
 	if err != nil {
@@ -240,7 +240,7 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	for _, text := range texts {
 		id := strings.ToUpper(strings.ReplaceAll(text, " ", ""))
 		if !keyIDRE().MatchString(id) {
-			return RevokedKeys{}, fmt.Errorf("revoked key %q is not an ID of 16 or a fingerprint of 40 hexadecimal digits", text)
+			return RevokedKeys{}, fmt.Errorf("revoked key %q must be an ID of 16 or a fingerprint of 40 hexadecimal digits", text)
 		}
 		r.ids = append(r.ids, id[len(id)-16:])
 	}

@@ -87,11 +87,11 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 	case p.Broken != nil:
 		return p.Broken
 	case len(p.Meta.ShasumsBytes) == 0:
-		return errors.New("it was pushed without SHA256SUMS; add them with okara sign")
+		return errors.New("no SHA256SUMS; add them with okara sign")
 	case p.Signature == "none" && a.Hostname == unsignedHost:
 		return nil
 	case p.Meta.Signature.Digest == "" || len(p.Meta.Keys) == 0:
-		return errors.New("it has no signature, or no key that can be read; add one with okara sign")
+		return errors.New("no signature, or no readable key; add one with okara sign")
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (m *manifests) providerVersion(ctx context.Context, repository, typ string,
 		}
 		if has && !now.extendsVersion(old) {
 			m.watch.Moved()
-			m.log.Error("the version tag of a provider moved to other content; the first content is still served",
+			m.log.Error("version tag of a provider moved to other content; the original content is still served",
 				"repository", repository, "tag", v.Tag(), "served", old.Index.Digest, "found", now.Index.Digest)
 			return old, nil
 		}
@@ -194,7 +194,7 @@ func (m *manifests) readableKeys(repository string, v addr.Version, stored []art
 	for _, k := range stored {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
 		if err != nil {
-			m.log.Error("a signing key cannot be read and is left out", "repository", repository, "tag", v.Tag(), "key", k.KeyID, "reason", err)
+			m.log.Error("signing key not readable; skipped", "repository", repository, "tag", v.Tag(), "key", k.KeyID, "reason", err)
 			continue
 		}
 		for _, p := range parsed {
@@ -262,7 +262,7 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 		platforms = append(platforms, t)
 	}
 	if pv.Platforms = platforms; len(platforms) == 0 && len(pv.Lost) > 0 {
-		return nil, fmt.Errorf("%s:%s: the registry has lost all its packages: %w", r, v.Tag(), oci.ErrNotFound)
+		return nil, fmt.Errorf("%s:%s: all packages are missing from the registry: %w", r, v.Tag(), oci.ErrNotFound)
 	}
 	return pv, nil
 }

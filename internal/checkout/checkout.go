@@ -41,7 +41,7 @@ func Annotations(getenv func(string) string) (map[string]string, error) {
 	if s := getenv("SOURCE_DATE_EPOCH"); s != "" {
 		seconds, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds", s)
+			return nil, fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: must be a number of seconds", s)
 		}
 		set(artifact.AnnCreated, time.Unix(seconds, 0).UTC().Format(time.RFC3339))
 	}
@@ -61,7 +61,7 @@ type tag struct {
 type NoVersionError struct{ Tags []string }
 
 func (e *NoVersionError) Error() string {
-	return fmt.Sprintf("no git tag at HEAD names a version, found %q", e.Tags)
+	return fmt.Sprintf("no version tag at HEAD, found %q", e.Tags)
 }
 
 // Versions returns the versions of the commit: the tag that started the CI job, else the

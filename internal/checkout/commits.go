@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNoCommit says that the repository does not have the requested commit.
-var ErrNoCommit = errors.New("the git repository does not have this commit")
+var ErrNoCommit = errors.New("commit not found in the git repository")
 
 // ErrManyCommits says that only the newest thousand commits were read.
 var ErrManyCommits = errors.New("more than a thousand commits")

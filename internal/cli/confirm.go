@@ -44,7 +44,9 @@ func (a *App) ConfirmOverwrite(yes bool, question string) error {
 }
 
 // AddYes gives a command the flag that answers its question.
-func AddYes(f *pflag.FlagSet, yes *bool) { f.BoolVarP(yes, "yes", "y", false, "do not ask") }
+func AddYes(f *pflag.FlagSet, yes *bool) {
+	f.BoolVarP(yes, "yes", "y", false, "skip the confirmation prompt")
+}
 
 // Confirm asks on the terminal, unless yes is set by --yes.
 func (a *App) Confirm(yes bool, question string) error {

@@ -35,13 +35,13 @@ func (a *App) classHint(err error) string {
 	}
 	switch {
 	case hasType[*upstream.InsideError](err):
-		return "if it is meant, allow it with --allow-internal HOST[:PORT]"
+		return "if this is intended, allow it with --allow-internal HOST[:PORT]"
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return a.refusedHint(err)
 	case errors.Is(err, oci.ErrRateLimited):
-		return "wait and repeat the command; many registries have higher limits for authenticated users (`okara login HOST`)"
+		return "wait and retry; many registries have higher limits for authenticated users (`okara login HOST`)"
 	case isAny(err, syscall.ENOSPC, syscall.EDQUOT):
-		return "free space on this machine, or name another directory for temporary files with TMPDIR"
+		return "free disk space, or set TMPDIR to another directory for temporary files"
 	}
 	if hint, ok := wrongScheme(err); ok {
 		return hint
@@ -56,9 +56,9 @@ func (a *App) classHint(err error) string {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "another program has this port: end it, or name another one with --listen; --listen 127.0.0.1:0 takes a free one"
 	case errors.Is(err, envelope.ErrKey):
-		return "name a key that it was sealed for: " + states.KeyOptions + "; `okara state keys` shows the keys of every version"
+		return "set a key that it was encrypted with: " + states.KeyOptions + "; `okara state keys` shows the keys of every version"
 	case errors.Is(err, statebackend.ErrNotState):
-		return "a state file is what `tofu state pull` and `okara state pull` print"
+		return "expected a state file as printed by `tofu state pull` or `okara state pull`"
 	case hasType[*depot.UnpublishedError](err):
 		return "`okara list` shows what is published; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
 	}
@@ -71,7 +71,7 @@ func fileHint(err error) string {
 		return "chmod 600 " + open.Name
 	}
 	if dir, ok := files.NoTemporary(err); ok {
-		return fmt.Sprintf("temporary files cannot be made in %s; name another directory with TMPDIR", dir)
+		return fmt.Sprintf("cannot create temporary files in %s; set TMPDIR to another directory", dir)
 	}
 	switch {
 	case errors.Is(err, signing.ErrPublic):
@@ -79,7 +79,7 @@ func fileHint(err error) string {
 	case errors.Is(err, signing.ErrPrivate):
 		return "name the public key, which has .pub in its name; the private one stays with who signs"
 	case errors.Is(err, signing.ErrPassphrase):
-		return "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file"
+		return "set the passphrase with OKARA_KEY_PASSPHRASE or --passphrase-file"
 	case errors.Is(err, bundle.ErrCut):
 		return "copy it once more, and compare its size or sum with that of the original"
 	}
@@ -106,7 +106,7 @@ func (a *App) refusedHint(err error) string {
 	explain := fmt.Sprintf("; `okara auth explain %s` shows which credentials are used", reference)
 	switch {
 	case used.name == "":
-		return fmt.Sprintf("%s was asked without credentials; log in with `okara login %s`", host, host) + explain
+		return fmt.Sprintf("no credentials were sent to %s; log in with `okara login %s`", host, host) + explain
 	case errors.Is(err, oci.ErrDenied) && lackedRight(err) != "":
 		return used.name + " is valid; ask for the right " + lackedRight(err) + explain
 	case errors.Is(err, oci.ErrDenied):
@@ -167,9 +167,9 @@ func unavailableHint(err error) string {
 	frontEnd := hasType[*client.UnreachableError](err)
 	switch {
 	case errors.As(err, &authority):
-		return "name the CA that signed its certificate with --ca-file"
+		return "set the CA that signed its certificate with --ca-file"
 	case errors.As(err, &wrong), errors.As(err, &invalid):
-		return "its certificate is not good for this host or this time; check the host name and the clock"
+		return "its certificate is not valid for this host or time; check the host name and the clock"
 	case errors.As(err, &record) && !frontEnd:
 		return "for a registry without TLS add --plain-http"
 	case isAny(err, syscall.ECONNREFUSED):
@@ -181,7 +181,7 @@ func unavailableHint(err error) string {
 	case isName:
 		return "check the host name"
 	case isNet && timeout.Timeout():
-		return "nothing answered in time; check the host name, the network and the proxy"
+		return "timed out; check the host name, the network and the proxy"
 	}
 	if frontEnd {
 		return "check the server, its port and the network; for a private CA add --ca-file"
@@ -194,13 +194,13 @@ func answerHint(status int, message string) string {
 	text := strings.ToLower(message)
 	switch {
 	case (&oci.ResponseError{Status: status, Message: message}).DiskFull():
-		return "the registry's disk is full; free space there, in okara's own with `okara state prune` and `okara admin gc`"
+		return "the registry's disk is full; free space there, for okara's built-in registry with `okara state prune` and `okara admin gc`"
 	case strings.Contains(text, "read-only file system"):
-		return "the registry cannot write to its disk; mount it for writing"
+		return "the registry's disk is read-only; mount it read-write"
 	case status == http.StatusNotFound:
 		return "the host answers and is no OCI registry; check the host name, the port and the path"
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return "the registry, or the proxy before it, is down or overloaded; repeat the command later"
+		return "the registry, or a proxy in front of it, is down or overloaded; retry later"
 	case message != "":
 		return "the reason above is its own; repeat the command later, its log says why"
 	}

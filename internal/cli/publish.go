@@ -119,7 +119,7 @@ const maxHeld = 10
 // the folder had not been named explicitly.
 func HeldBack(hold *archive.HoldBack) (warnings []string) {
 	if hold.Ignored != "" {
-		warnings = append(warnings, "git ignores this folder, and it ships all the same: "+text.Excerpt(hold.Ignored))
+		warnings = append(warnings, "publishing a folder that git ignores: "+text.Excerpt(hold.Ignored))
 	}
 	if len(hold.Held) == 0 {
 		return warnings
@@ -131,7 +131,7 @@ func HeldBack(hold *archive.HoldBack) (warnings []string) {
 	if more := len(hold.Held) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return append(warnings, "held back: "+strings.Join(names, ", ")+"; --dry-run says why, --include GLOB ships them")
+	return append(warnings, "held back: "+strings.Join(names, ", ")+"; --dry-run shows why, --include GLOB includes them")
 }
 
 // PrintPublished prints the outcome of a publication, with its notes.
@@ -168,21 +168,21 @@ func PublishHint(err error) error {
 	}
 	switch {
 	case errors.Is(err, depot.ErrNoModule):
-		return WithHint(err, "name the folder that holds the module's files")
+		return WithHint(err, "specify the folder with the module's files")
 	case errors.Is(err, description.ErrInvalid):
-		return WithHint(err, "tofu validate says more; --force publishes the files as they are")
+		return WithHint(err, "run tofu validate for details; --force publishes the files as they are")
 	case errors.Is(err, description.ErrOutside):
-		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
+		return WithHint(err, "publish a folder that contains both with --package-root DIR; users then refer to //SUBDIR")
 	case errors.Is(err, depot.ErrManifest):
-		return WithHint(err, "say which protocols the provider speaks with --protocols 5.0, as the manifest would")
+		return WithHint(err, "set the provider's protocols with --protocols 5.0, as the manifest would")
 	case errors.Is(err, description.ErrAbsent):
-		return WithHint(err, "add the folder, or ship it if --dry-run lists it as left out; --force publishes the files as they are")
+		return WithHint(err, "add the folder, or include it if --dry-run lists it as left out; --force publishes the files as they are")
 	case errors.Is(err, trust.ErrUnsigned):
-		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
+		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` creates a key")
 	case errors.Is(err, signing.ErrNoProvider):
 		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
-		return WithHint(err, "rename the file, or leave it out with a line in .terraformignore")
+		return WithHint(err, "rename the file, or exclude it in .terraformignore")
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func PublishHint(err error) error {
 func conflictHint(c *depot.ConflictError) string {
 	hint := "a published version never changes; publish under a new version"
 	if c.Withdrawn != nil && c.Stored == "" {
-		hint = "okara yank --undo brings back what it was; new content needs a new version"
+		hint = "okara yank --undo restores its content; new content needs a new version"
 	}
 	if c.Next != (addr.Version{}) {
 		hint += fmt.Sprintf(", such as %s", c.Next)
@@ -201,5 +201,5 @@ func conflictHint(c *depot.ConflictError) string {
 
 // NoteDelay says when a front-end shows a change that was made directly in the registry.
 func NoteDelay(a *App) {
-	a.Note("a front-end before this registry shows it within its tag TTL, 30 s by default; okara's built-in registry at once")
+	a.Note("a front-end server shows the change within its tag TTL, 30 s by default; okara's built-in registry immediately")
 }

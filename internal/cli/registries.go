@@ -43,14 +43,14 @@ func NewRegistries(a *App) *Registries {
 
 // AddFlags adds the flags that every command has.
 func (reg *Registries) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&reg.Registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
+	f.StringVar(&reg.Registry, "registry", "", "registry and prefix of the artifacts, `HOST[/PREFIX]` (OKARA_REGISTRY)")
 	f.StringVar(&reg.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
 	f.StringVar(&reg.cert, "client-cert", "", "PEM `FILE` of a client certificate")
 	f.StringVar(&reg.key, "client-key", "", "PEM `FILE` of the client certificate's key")
 	f.BoolVar(&reg.insecure, "insecure", false, "do not verify TLS certificates")
-	f.BoolVar(&reg.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
+	f.BoolVar(&reg.plainHTTP, "plain-http", false, "use plain HTTP for a registry that is not on loopback")
 	f.BoolVar(&reg.JSON, "json", false, "print the result as one JSON document")
-	f.BoolVarP(&reg.Quiet, "quiet", "q", false, "print the result and errors only")
+	f.BoolVarP(&reg.Quiet, "quiet", "q", false, "print only the result and errors")
 	f.BoolVar(&reg.Debug, "debug", false, "log every registry request to stderr, without secrets")
 }
 
@@ -168,7 +168,7 @@ func (reg *Registries) Client() (*oci.Client, addr.Layout, error) {
 	}
 	host, prefix, err := addr.SplitRegistry(where)
 	if err != nil {
-		return nil, addr.Layout{}, WithHint(&ExitError{Code: ExitUsage, Err: err}, "a registry is written HOST[:PORT][/PREFIX]; for one without TLS add --plain-http")
+		return nil, addr.Layout{}, WithHint(&ExitError{Code: ExitUsage, Err: err}, "expected HOST[:PORT][/PREFIX]; for a registry without TLS add --plain-http")
 	}
 	c, err := reg.ClientOf(host)
 	if err != nil {
@@ -211,7 +211,7 @@ func (reg *Registries) OpenRepo(reference string) (*oci.Repo, error) {
 	}
 	r, err := oci.OpenRepo(TrimScheme(reference), o)
 	if err != nil {
-		return nil, WithHint(&ExitError{Code: ExitUsage, Err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
+		return nil, WithHint(&ExitError{Code: ExitUsage, Err: err}, "expected HOST[:PORT]/PATH, without a tag")
 	}
 	return r, nil
 }

@@ -28,8 +28,8 @@ type ServerFlags struct {
 // Add gives a command the flags.
 func (s *ServerFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&s.URL, "server", "", "go through the front-end at this `URL` (OKARA_SERVER)")
-	f.StringVar(&s.TokenFile, "token-file", "", "`FILE` with the token for --server, - for standard input (or the variable OKARA_TOKEN)")
-	f.StringVar(&s.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	f.StringVar(&s.TokenFile, "token-file", "", "`FILE` with the token for --server, - for standard input (OKARA_TOKEN)")
+	f.StringVar(&s.Audience, "audience", "", "audience `NAME` that the server expects in the token of a GitHub job; its URL by default")
 }
 
 // OpenFrontEnd returns the client of --server or OKARA_SERVER, nil without one. A registry
@@ -67,7 +67,7 @@ func serverURL(reg *Registries, s string) (*url.URL, error) {
 	case err != nil:
 		return nil, UsageError("%w", err)
 	case u.Scheme == "http" && !reg.plainHTTP && !netaddr.IsLoopback(u.Host):
-		return nil, WithHint(UsageError("%s: a token is not sent without TLS", u), "write https://, or add --plain-http")
+		return nil, WithHint(UsageError("%s: a token is not sent without TLS", u), "use https://, or add --plain-http")
 	}
 	return u, nil
 }
@@ -81,11 +81,11 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 	from = "--token-file " + s.TokenFile
 	if s.TokenFile == "" {
 		token = strings.TrimSpace(reg.Getenv("OKARA_TOKEN"))
-		from = "the variable OKARA_TOKEN"
+		from = "OKARA_TOKEN"
 	}
 	if token == "" {
 		token = reg.Credentials().ServiceToken(o.Server.Host)
-		from = "what tofu and terraform send to " + o.Server.Host
+		from = "the tofu and terraform credentials for " + o.Server.Host
 	}
 	if token == "" {
 		from = ""
@@ -103,7 +103,7 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 		return nil, "", UsageError("ACTIONS_ID_TOKEN_REQUEST_URL is not an https URL")
 	}
 	audience := cmp.Or(s.Audience, strings.TrimSuffix(o.Server.String(), "/"))
-	return client.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil
+	return client.GitHubToken(o, u, secret, audience), "this GitHub Actions job", nil
 }
 
 // ServerHint adds advice to refusals by a front-end.
@@ -118,11 +118,11 @@ func ServerHint(err error) error {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return WithHint(err, "%s", refused+"give a token with --token-file FILE or OKARA_TOKEN; in GitHub Actions the job needs `permissions: id-token: write`, and the server an issuer block with this audience")
 	case errors.Is(err, oci.ErrDenied):
-		return WithHint(err, "the token is valid, but none of the server's scopes and rules lets it do this%s", came)
+		return WithHint(err, "the token is valid, but no scope or rule of the server allows this%s", came)
 	case errors.Is(err, oci.ErrExists):
 		return WithHint(err, "a published version never changes; publish under a new version")
 	case errors.Is(err, oci.ErrNotFound):
-		return WithHint(err, "is there such a version, and is this the address of `okara serve`?")
+		return WithHint(err, "check that the version exists, and that this is the address of `okara serve`")
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func WordUsage(root *cobra.Command) {
 
 // textOnly makes one of cobra's own commands, and its subcommands, refuse --json.
 func textOnly(cmd *cobra.Command) {
-	WithoutJSON(cmd, "it prints text")
+	WithoutJSON(cmd, "omit --json")
 	if run := cmd.Run; run != nil {
 		cmd.Run = nil
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { run(cmd, args); return nil }
@@ -89,7 +89,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return WithHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
+	return WithHint(err, "valid commands are %s; see `%s --help`", strings.Join(names, ", "), cmd.CommandPath())
 }
 
 // maxNamed bounds how many commands with the same name a hint lists.
@@ -114,15 +114,15 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	case len(args) < len(needed):
 		return UsageError("missing: %s", strings.Join(needed[len(args):], ", "))
 	case len(wanted) == 0:
-		err := UsageError("%s takes no arguments: %q", cmd.CommandPath(), args[0])
+		err := UsageError("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 		if cmd.Flags().Lookup("config") != nil {
-			err = WithHint(err, "name a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
+			err = WithHint(err, "set a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
 		}
 		return err
 	case len(args) <= len(wanted):
 		return UsageError("%w", err)
 	}
-	return UsageError("%q is one argument too many", args[len(wanted)])
+	return UsageError("unexpected argument %q", args[len(wanted)])
 }
 
 // joinVersion reads "ADDRESS VERSION" as ADDRESS@VERSION, if that is one argument more than
@@ -155,7 +155,7 @@ func argWords(cmd *cobra.Command) []string {
 
 // registryAlone is the hint for --server with a command that only works on a registry.
 const registryAlone = "this command asks the registry itself: name the one behind the server with --registry HOST[/PREFIX]; " +
-	"list, show, pull, verify, publish, sign, deprecate, yank and audit go through a server too"
+	"list, show, pull, verify, publish, sign, deprecate, yank and audit also work through a server"
 
 // WrongFlag names the flag that the user may have meant.
 func WrongFlag(cmd *cobra.Command, err error) error {
@@ -187,7 +187,7 @@ func usageHint(cmd *cobra.Command) string {
 	if cmd == nil || !cmd.HasParent() {
 		return "`okara --help` lists the commands"
 	}
-	return fmt.Sprintf("usage: %s; --help has examples", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+	return fmt.Sprintf("usage: %s; see --help for examples", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 }
 
 // CompleteTimeout is how long a shell waits for completions, so that TAB never blocks long.
@@ -198,7 +198,7 @@ func Parent(use, group, short string) *cobra.Command {
 	return WithoutJSON(&cobra.Command{
 		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}, "name one of its commands; `okara --help` lists them")
+	}, "use one of its commands; `okara --help` lists them")
 }
 
 // withoutJSON is the annotation of commands without a JSON result.

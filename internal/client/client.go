@@ -205,7 +205,7 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", r.Method, plainURL(r.URL), oci.ErrCorrupt)
+		return 0, fmt.Errorf("%s %s: not a response of a front-end server: %w", r.Method, plainURL(r.URL), oci.ErrCorrupt)
 	}
 	return resp.StatusCode, nil
 }
@@ -301,7 +301,7 @@ func (c *Client) parseRefusal(r *http.Request, resp *http.Response, body []byte)
 		e.Text = safeText(string(body))
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
-		e.Text = "it is at " + text.Excerpt(plainURL(to))
+		e.Text = "moved to " + text.Excerpt(plainURL(to))
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		e.Text = strings.ReplaceAll(e.Text, token, "[token]")

@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 		text     string
 		requests int64
 	}{
-		{"no token", 401, `{"errors":["a token is needed"]}`, oci.ErrUnauthenticated, "a token is needed", 1},
+		{"no token", 401, `{"errors":["token required"]}`, oci.ErrUnauthenticated, "token required", 1},
 		{"no right", 403, `{"errors":["this token may not"]}`, oci.ErrDenied, "the server says: this token may not", 1},
 		{"wrong address", 404, `<html>`, oci.ErrNotFound, "404 Not Found", 1},
 		{"conflict", 409, `{"errors":["exists"]}`, oci.ErrExists, "exists", 1},
@@ -174,10 +174,10 @@ func TestRefusals(t *testing.T) {
 		{"file and line", 422, `{"errors":["main.tf:3: module \"x\""]}`, nil, `main.tf:3: module "x"`, 1},
 		{"echo", 422, `{"errors":["Bearer ` + secret + ` is bad"]}`, nil, "Bearer [token] is bad", 1},
 		{"escape codes", 422, `{"errors":["\u001b[31mred"]}`, nil, "says: \ufffd[31mred", 1},
-		{"redirect", 307, ``, nil, "it is at http://", 1},
+		{"redirect", 307, ``, nil, "moved to http://", 1},
 		{"error", 500, `{"errors":["internal error"]}`, oci.ErrUnavailable, "internal error", 1},
 		{"down for long", 503, `{"errors":["busy"]}`, oci.ErrUnavailable, "busy", 7},
-		{"no JSON", 201, `hello`, oci.ErrCorrupt, "not the answer of a front-end", 1},
+		{"no JSON", 201, `hello`, oci.ErrCorrupt, "not a response of a front-end", 1},
 		{"echo in an answer", 201, `{"content_digest":"` + secret + `"}`, oci.ErrCorrupt, `stored "[token]"`, 1},
 		{"other content", 201, `{"content_digest":"sha256:x"}`, oci.ErrCorrupt, "sha256:x", 1},
 	} {

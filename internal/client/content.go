@@ -83,7 +83,7 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, oci.Unsupported("%s through a front-end", r.Method)
 	case at != r.URL:
 	case r.Response == nil:
-		return refusalResponse(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
+		return refusalResponse(r, http.StatusNotFound, "the front-end server exposes the repository of one version only"), nil
 	default:
 		return t.fetchFromStorage(r)
 	}

@@ -42,10 +42,10 @@ func GitHubToken(o Options, endpoint *url.URL, secret, audience string) TokenFun
 		asked = time.Now()
 		_, err := c.send(ctx, http.MethodGet, "", q, nil, &out)
 		if err == nil && out.Value == "" {
-			err = errors.New("the answer holds none")
+			err = errors.New("no token in the response")
 		}
 		if err != nil {
-			return "", fmt.Errorf("ask GitHub Actions for a token: %w", err)
+			return "", fmt.Errorf("request a token from GitHub Actions: %w", err)
 		}
 		token = out.Value
 		return token, nil

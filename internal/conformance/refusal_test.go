@@ -48,13 +48,13 @@ func TestRefusals(t *testing.T) {
 		do   func() error
 		want string
 	}{
-		{"nobody", func() error { _, err := crane.ListTags(host + "/modules/net/vpc/aws"); return err }, "UNAUTHORIZED: a token is needed"},
+		{"nobody", func() error { _, err := crane.ListTags(host + "/modules/net/vpc/aws"); return err }, "UNAUTHORIZED: token required"},
 		{"wrong token", func() error {
 			_, err := crane.ListTags(host+"/modules/net/vpc/aws", crane.WithAuth(&authn.Bearer{Token: "no"}))
 			return err
 		}, "UNAUTHORIZED: the token is not valid"},
 		{"another namespace", func() error { return crane.Push(empty.Image, host+"/modules/other/vpc/aws:1.0.0", user) }, "DENIED: this token may not publish module other/vpc/aws"},
-		{"all repositories, without a token", func() error { _, err := crane.Catalog(host); return err }, "UNAUTHORIZED: a token is needed"},
+		{"all repositories, without a token", func() error { _, err := crane.Catalog(host); return err }, "UNAUTHORIZED: token required"},
 		{"no module", func() error { _, err := crane.Manifest(host+"/modules/net/none/aws:1.0.0", user); return err }, "_UNKNOWN: "},
 	} {
 		if err := tt.do(); err == nil || !strings.Contains(err.Error(), tt.want) {

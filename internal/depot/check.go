@@ -35,7 +35,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s@%s is kept back: %v", e.Repository, e.Digest, e.Err)
+	return fmt.Sprintf("%s@%s is on hold: %v", e.Repository, e.Digest, e.Err)
 }
 
 func (e *HeldError) Unwrap() error { return e.Err }

@@ -149,7 +149,7 @@ const (
 type begunError struct{ theirs oci.Manifest }
 
 func (e *begunError) Error() string {
-	return "the publication of " + e.theirs.Digest.String() + " was begun"
+	return "the publication of " + e.theirs.Digest.String() + " was started"
 }
 
 // putContent is putNew for a publisher who wants the content to be the version.
@@ -255,7 +255,7 @@ func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error
 	case isLate && b.replaces != "":
 		return true, ErrTaken
 	case isLate:
-		return true, fmt.Errorf("%s:%s was not published, because that took more than %s; publish it again", b.repo, b.version.Tag(), bidValid)
+		return true, fmt.Errorf("%s:%s was not published within %s; publish it again", b.repo, b.version.Tag(), bidValid)
 	case b.replaces == "":
 		return putOnce(ctx, b.repo, b.version.Tag(), b.root, look)
 	}

@@ -319,7 +319,7 @@ func TestALateVersion(t *testing.T) {
 			},
 		}
 		slow, _ := newDepot(t, oci.Options{Transport: stops, Retry: oci.Retry{MaxAttempts: 1}})
-		if _, err := publish(slow, 0); err == nil || !strings.Contains(err.Error(), "more than 2m0s; publish it again") {
+		if _, err := publish(slow, 0); err == nil || !strings.Contains(err.Error(), "was not published within 2m0s; publish it again") {
 			t.Errorf("late: %v", err)
 		}
 		must.Get(publish(slow, 1))(t)

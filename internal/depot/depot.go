@@ -80,10 +80,10 @@ func (e *ConflictError) Error() string {
 	text := e.Repository + ":" + e.Tag + " is already published with other content"
 	switch {
 	case e.Duplicate != addr.Version{}:
-		text = fmt.Sprintf("%s already has %s, and to OpenTofu and Terraform that is the same version as %s, because they ignore what follows \"+\"", e.Repository, e.Duplicate, e.Tag)
+		text = fmt.Sprintf("%s already has %s, which OpenTofu and Terraform treat as the same version as %s: they ignore what follows \"+\"", e.Repository, e.Duplicate, e.Tag)
 	case e.Withdrawn == nil:
 	case e.Stored == "":
-		text = e.Repository + ":" + e.Tag + " was withdrawn" + e.Withdrawn.Because() + "; a number is not used twice"
+		text = e.Repository + ":" + e.Tag + " was withdrawn" + e.Withdrawn.Because() + "; version numbers are not reused"
 	default:
 		text += ", and withdrawn" + e.Withdrawn.Because()
 	}
@@ -129,7 +129,7 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 }
 
 // ErrTaken means that a tag already names another manifest.
-var ErrTaken = errors.New("tag holds another manifest")
+var ErrTaken = errors.New("tag points to another manifest")
 
 // listInCatalog adds a published item to the catalog, unless its entry was seen
 // recently. A failure is only a warning, because nothing depends on the entry.

@@ -63,7 +63,7 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 			return nil, err
 		}
 		if slices.Contains(d.names, k.Filename) {
-			return nil, fmt.Errorf("%s twice: %w", k.Filename, signing.ErrNoProvider)
+			return nil, fmt.Errorf("duplicate %s: %w", k.Filename, signing.ErrNoProvider)
 		}
 		d.names = append(d.names, k.Filename)
 	}
@@ -141,9 +141,9 @@ func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
 	case sum == "":
 		text = nil // that of another release
 	case text == nil:
-		return fmt.Errorf("%s lists %s, and neither that nor %s is in the folder or the one above: %w", plan.metadata.ShasumsName, listed, manifestFile, signing.ErrSums)
+		return fmt.Errorf("%s lists %s, but neither it nor %s is in the folder or its parent: %w", plan.metadata.ShasumsName, listed, manifestFile, signing.ErrSums)
 	default:
-		name = manifestFile + " above the folder"
+		name = manifestFile + " in the parent folder"
 	}
 	if text != nil && sum != "" {
 		if err := plan.sums.Check(listed, hexSHA256(text)); err != nil {

@@ -98,10 +98,10 @@ func TestPlatformsThatNoToolAsksFor(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	dist := depottest.NewDist(t, "linux_amd64", "darwin_all", "linux_armv6", "linux_riscv", "macos_arm64")
 	out := must.Get(d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}))(t)
-	want := `no tool asks for darwin_all: they ask for darwin_amd64 and darwin_arm64
-no tool asks for linux_armv6: they ask for linux_arm
-no tool asks for linux_riscv: a platform is GOOS_GOARCH, such as linux_amd64
-no tool asks for macos_arm64: they ask for darwin_arm64`
+	want := `no tool requests darwin_all: they request darwin_amd64 and darwin_arm64
+no tool requests linux_armv6: they request linux_arm
+no tool requests linux_riscv: a platform is GOOS_GOARCH, such as linux_amd64
+no tool requests macos_arm64: they request darwin_arm64`
 	if got := strings.Join(out.Warnings, "\n"); got != want {
 		t.Errorf("got\n%s", got)
 	}

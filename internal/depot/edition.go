@@ -32,7 +32,7 @@ func ParsePolicy(s string) (Policy, error) {
 	case PolicyImmutable, PolicyEditions:
 		return p, nil
 	}
-	return "", fmt.Errorf("policy %q is neither %s nor %s", s, PolicyImmutable, PolicyEditions)
+	return "", fmt.Errorf("invalid policy %q: must be %s or %s", s, PolicyImmutable, PolicyEditions)
 }
 
 // policyFor returns the policy for a version: the name of an edition never moves.
@@ -88,7 +88,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}
-	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours is an edition", v, after.Digest)}, nil
+	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours was stored as an edition", v, after.Digest)}, nil
 }
 
 // tagEdition gives m the name of its edition. If another manifest has or had that
@@ -102,7 +102,7 @@ func tagEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest)
 		return edition, err
 	}
 	if err = keepManifest(ctx, l.Repository, edition.Tag(), m); errors.Is(err, ErrTaken) {
-		err = fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
+		err = fmt.Errorf("edition %s points to another manifest: %w", edition, oci.ErrExists)
 	}
 	return edition, err
 }

@@ -22,7 +22,7 @@ type Finding struct {
 }
 
 // danglingTag describes a tag that was written only partially.
-const danglingTag = "the registry lists the tag, and answers 404 for it"
+const danglingTag = "the registry lists the tag but returns 404 for it"
 
 // ExamineAll examines the given modules and providers, or those in the catalog
 // if items is empty, and returns how many were examined. A catalog entry for an
@@ -75,7 +75,7 @@ func examineCatalog(ctx context.Context, d *Depot) (findings []Finding, items []
 // unversionedEntry returns the finding that the catalog lists a repository without a
 // version.
 func unversionedEntry(d *Depot, repository string) Finding {
-	return catalogFinding(d, artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
+	return catalogFinding(d, artifact.CatalogTag(repository), "the entry is for "+repository+", which has no versions", "publish one, or delete the tag")
 }
 
 func catalogFinding(d *Depot, tag, problem, remedy string) Finding {
@@ -98,7 +98,7 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 	if item.Kind != addr.KindModule {
 		for _, tag := range l.Tags {
 			if v, ok := addr.Phantom(tag); ok {
-				add(tag, "OpenTofu takes the tag for version "+v+", which does not exist, and fails", "delete the tag")
+				add(tag, "OpenTofu reads the tag as version "+v+", which does not exist, and fails", "delete the tag")
 			}
 		}
 	}

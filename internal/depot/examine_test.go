@@ -50,8 +50,8 @@ func TestExamineProvider(t *testing.T) {
 		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 	}
 	want := map[string]string{
-		"1.2":      "OpenTofu takes the tag for version 1.2.0, which does not exist, and fails",
-		"20240101": "OpenTofu takes the tag for version 20240101.0.0, which does not exist, and fails",
+		"1.2":      "OpenTofu reads the tag as version 1.2.0, which does not exist, and fails",
+		"20240101": "OpenTofu reads the tag as version 20240101.0.0, which does not exist, and fails",
 		"1.2.3":    "no package for darwin_arm64, which 1.2.2 has",
 		"1.0.0":    "index: ",
 		"1.1.0":    "platform linux_amd64: ",
@@ -110,7 +110,7 @@ func TestExamineRezipped(t *testing.T) {
 	}{
 		{"sound", original, true, ""},
 		{"with the hashes of the original", kept, false, "platform linux_amd64: the index says zh " + original.Zh + ", the manifest has " + reported.Zh},
-		{"with its own hashes", reported, false, "platform linux_amd64: " + original.Filename + " has " + reported.Zh + ", listed is " + original.Zh},
+		{"with its own hashes", reported, false, "platform linux_amd64: " + original.Filename + " has " + reported.Zh + ", expected " + original.Zh},
 		{"wrong h1, manifests only", wrong, false, ""},
 		{"wrong h1", wrong, true, "platform linux_amd64: the index says " + wrong.H1 + ", the zip has " + original.H1},
 	}

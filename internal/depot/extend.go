@@ -23,7 +23,7 @@ const previousIndexPrefix = "okara-index-"
 // byte, so that no lock file breaks.
 func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex) (Published, error) {
 	if stored.Platforms == nil {
-		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", x.repo, x.version.Tag(), oci.ErrExists)
+		return Published{}, fmt.Errorf("%s:%s is not a provider: %w", x.repo, x.version.Tag(), oci.ErrExists)
 	}
 	if !slices.Equal(stored.Protocols, x.plan.Protocols) {
 		return Published{}, fmt.Errorf("%s:%s is published with %s, yours has %s: %w", x.repo, x.version.Tag(), protocolsText(stored.Protocols), protocolsText(x.plan.Protocols), oci.ErrExists)
@@ -88,7 +88,7 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 }
 
 // errMoved means that a version was extended or removed since it was read.
-var errMoved = fmt.Errorf("the version changed meanwhile; repeat the command: %w", oci.ErrExists)
+var errMoved = fmt.Errorf("the version changed in the meantime; retry: %w", oci.ErrExists)
 
 // retryWhileExtended repeats f, which extends a version, while another publisher does so
 // at the same time.
@@ -112,7 +112,7 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 	}
 	tag := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
 	if _, err := putOnce(ctx, x.repo, tag, old, false); errors.Is(err, ErrTaken) {
-		return nil, fmt.Errorf("%s holds another index: %w", tag, oci.ErrExists)
+		return nil, fmt.Errorf("%s points to another index: %w", tag, oci.ErrExists)
 	} else if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 		warnings = append(warnings, recordGrowth(ctx, x.repo, tags, x.version.Tag(), next)...)
 	}
 	if slices.Contains(tags, "sha256-"+previous.Digest.Encoded()+".sig") {
-		warnings = append(warnings, fmt.Sprintf("the signatures of %s name the index before, %s; sign it again", x.version, previous.Digest))
+		warnings = append(warnings, fmt.Sprintf("the signatures of %s are for the previous index %s; sign it again", x.version, previous.Digest))
 	}
 	return warnings, err
 }

@@ -79,7 +79,7 @@ func TestMirrorGrows(t *testing.T) {
 			if second.Existing || !slices.Equal(second.Added, []addr.Platform{darwin}) || len(second.Warnings) == 0 || !strings.Contains(second.Warnings[len(second.Warnings)-1], "plan9_arm") {
 				t.Errorf("second %+v", second)
 			}
-			if text := strings.Join(second.Warnings, "\n"); !strings.Contains(text, "signatures of 1.2.3 name the index before, "+first.Digest) {
+			if text := strings.Join(second.Warnings, "\n"); !strings.Contains(text, "signatures of 1.2.3 are for the previous index "+first.Digest) {
 				t.Errorf("the signatures: %s", text)
 			}
 			if n := src.Opened.Load() - opened; signed && n != 1 {

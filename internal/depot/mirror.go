@@ -126,7 +126,7 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 		return err
 	}
 	if err := p.takeDocs(signing.PackageStem(provider, v)+DocsFile, packed); err != nil {
-		p.Warnings = append(p.Warnings, "the documentation is left out: "+err.Error())
+		p.Warnings = append(p.Warnings, "documentation skipped: "+err.Error())
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 	}
 	for i := range packages {
 		if want := signing.PackageName(p, v, packages[i].Platform); packages[i].Filename != want {
-			return nil, fmt.Errorf("%s %s: the origin calls the package %q, it must be %s: %w", p, v, packages[i].Filename, want, signing.ErrNoProvider)
+			return nil, fmt.Errorf("%s %s: the origin names the package %q, expected %s: %w", p, v, packages[i].Filename, want, signing.ErrNoProvider)
 		}
 		if string(packages[i].Shasums) != string(packages[0].Shasums) {
 			return nil, fmt.Errorf("%s %s: the origin has another SHA256SUMS for %s: %w", p, v, packages[i].Platform, oci.ErrCorrupt)

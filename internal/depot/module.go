@@ -105,10 +105,10 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
 	}
 	if names := listed.Foreign(); len(names) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("Windows cannot have files of these names, and unpacks nothing: %s; rename them", text.Excerpt(strings.Join(names, ", "))))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("Windows does not allow these file names, and cannot unpack the package: %s; rename them", text.Excerpt(strings.Join(names, ", "))))
 	}
 	for _, l := range listed.Links {
-		p.Warnings = append(p.Warnings, text.Excerpt(l.Path+": "+l.Reason)+", is left out")
+		p.Warnings = append(p.Warnings, text.Excerpt(l.Path+": "+l.Reason)+", skipped")
 	}
 	return p, nil
 }
@@ -237,7 +237,7 @@ func publishPlan(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modu
 		return Published{}, fmt.Errorf("publish %s %s: the files changed while they were read; publish again when they no longer change", m.Module, m.Version)
 	}
 	if packed.Tar.Size > maxFluxTar {
-		plan.Warnings = append(plan.Warnings, fmt.Sprintf("the package has %d bytes; tofu-controller takes less than 4 MiB by default", packed.Tar.Size))
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("the package has %d bytes; tofu-controller accepts less than 4 MiB by default", packed.Tar.Size))
 	}
 	defer d.lock(s.listing.Repository.String())()
 	out, err := pushModule(ctx, d, m, plan, packed, s, o)

@@ -193,7 +193,7 @@ func TestPublishModuleRefuses(t *testing.T) {
 		{"ignored call", fstest.MapFS{".tfignore": {Data: []byte("x/")}, "x/x.tf": {}, "main.tf": {Data: []byte("module \"x\" {\n  source = \"./x\"\n}\n")}}, description.ErrAbsent, `main.tf:1`},
 		{"configuration below only", fstest.MapFS{"sub/main.tf": {}, "examples/a/main.tf": {}}, depot.ErrNoModule, ""},
 		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
-		{"link out", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("../x")}}, archive.ErrUnsafe, "l: symbolic link to ../x, which is outside of the package"},
+		{"link out", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("../x")}}, archive.ErrUnsafe, "l: symbolic link to ../x, which is outside the package"},
 		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},
 		{"call outside from below", fstest.MapFS{"main.tf": {}, "modules/a/main.tofu": {Data: []byte("module \"x\" {\n  source = \"../../../x\"\n}\n")}}, nil, "modules/a/main.tofu:1"},
 		{"deep", fstest.MapFS{"main.tf": {}, "x/deep.tf": {Data: deep("x = ", "[")}}, syntax.ErrTooComplex, "x/deep.tf:1: nested"},

@@ -42,7 +42,7 @@ func FetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh st
 		return pkg.Zh, n, nil
 	}
 	if zh = hexSum(h); pkg.Zh != "" && zh != pkg.Zh {
-		return "", 0, fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
+		return "", 0, fmt.Errorf("%s: the origin announced SHA-256 %s but sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
 	}
 	return zh, n, nil
 }

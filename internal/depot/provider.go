@@ -109,7 +109,7 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 // warnUnasked warns about a platform for which no tool asks.
 func (p *ProviderPlan) warnUnasked(t addr.Platform) {
 	if meant := t.Meant(); meant != "" {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("no tool asks for %s: %s", t, meant))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("no tool requests %s: %s", t, meant))
 	}
 }
 

@@ -263,7 +263,7 @@ func TestPublishProviderRefuses(t *testing.T) {
 			dist := depottest.NewDist(t, "linux_amd64")
 			dist[depottest.Stem+"manifest.json"].Data = []byte(`{"version":1,"metadata":{"protocol_versions":["5"]}}`)
 			return dist
-		}, depot.ProviderOptions{SignKey: key}, nil, `protocol version "5"`},
+		}, depot.ProviderOptions{SignKey: key}, nil, `invalid protocol version "5"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -66,7 +66,7 @@ type KeptError struct {
 }
 
 func (e *KeptError) Error() string {
-	return fmt.Sprintf("%s does not delete tags, so %d of %d versions stay, yanked: %v", e.Host, len(e.Kept), e.Of, e.Cause)
+	return fmt.Sprintf("%s does not delete tags; %d of %d versions remain, withdrawn: %v", e.Host, len(e.Kept), e.Of, e.Cause)
 }
 
 func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }

@@ -43,7 +43,7 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 		platforms = slices.DeleteFunc(platforms, func(t addr.Platform) bool { return !slices.Contains(o.Platforms, t) })
 	}
 	if len(platforms) == 0 {
-		return nil, fmt.Errorf("%s %s: the origin has no package for the platforms that are wanted: %w", p, v, oci.ErrNotFound)
+		return nil, fmt.Errorf("%s %s: the origin has no package for the requested platforms: %w", p, v, oci.ErrNotFound)
 	}
 	first, err := src.Package(ctx, p, v, platforms[0])
 	if err != nil {

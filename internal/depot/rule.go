@@ -140,7 +140,7 @@ func (r *VersionRule) isTrue(ctx context.Context, it addr.Item, l *Listing, v ad
 func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.Item, tag string, next oci.Manifest) error {
 	switch have, err := repo.Resolve(ctx, tag); {
 	case err == nil && have.Digest != next.Digest:
-		return refusedError(tag + " is a record, which does not change")
+		return refusedError(tag + " is a record and cannot be changed")
 	case err == nil:
 		return nil
 	case !errors.Is(err, oci.ErrNotFound):
@@ -174,7 +174,7 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 		was.Content = fixedContent(named)
 	}
 	if !isTruth(it.Kind, says, *was) {
-		return refusedError(tag + " does not say what " + v.Tag() + " names or named")
+		return refusedError(tag + " does not say what " + v.Tag() + " points or pointed to")
 	}
 	return nil
 }

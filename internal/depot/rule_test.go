@@ -75,7 +75,7 @@ func TestVersionRule(t *testing.T) {
 	put(depottest.ProviderRepo, "1.2.3", indexes[1], "")
 	put(depottest.ProviderRepo, "1.2.3", indexes[0], "is already published") // without a platform
 	put(depottest.ProviderRepo, "1.2.4", indexes[0], "")
-	put(depottest.ProviderRepo, "1.2.4", indexes[1], "it says version 1.2.3")
+	put(depottest.ProviderRepo, "1.2.4", indexes[1], "declares version 1.2.3")
 	put(depottest.ProviderRepo, "1.2.4", oci.Manifest{Descriptor: oci.Descriptor{MediaType: indexes[0].MediaType}, Bytes: []byte("{")}, "is already published")
 }
 
@@ -144,12 +144,12 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	for _, reference := range []string{"1.0.0", "3.0.0", first.Digest.String(), recorded, depottest.MustFetch(t, r, recorded).Digest.String()} {
 		remove(reference, true)
 	}
-	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", mark(other, second.ContentDigest), "does not say what 1.0.0 names")
-	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", mark(first, second.ContentDigest), "does not say what 1.0.0 names")
-	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", other, "does not say what 1.0.0 names")
+	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", mark(other, second.ContentDigest), "does not say what 1.0.0 points or pointed to")
+	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", mark(first, second.ContentDigest), "does not say what 1.0.0 points or pointed to")
+	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", other, "does not say what 1.0.0 points or pointed to")
 	put(depottest.ModuleRepo, "okara-time-1700000000000-1.0.0", mark(first, module.ContentDigest), "")
 	put(depottest.ModuleRepo, recorded, mark(other, second.ContentDigest), "is a record")
-	if err := errors.Join(event("1.0.0", other, second.ContentDigest), event("1.0.0", first, second.ContentDigest), event("1.0.0", first, module.ContentDigest+" //modules")); strings.Count(err.Error(), "does not say what 1.0.0 names") != 3 {
+	if err := errors.Join(event("1.0.0", other, second.ContentDigest), event("1.0.0", first, second.ContentDigest), event("1.0.0", first, module.ContentDigest+" //modules")); strings.Count(err.Error(), "does not say what 1.0.0 points or pointed to") != 3 {
 		t.Errorf("events that are not true: %v", err)
 	}
 	for content, isTrue := range map[string]bool{module.ContentDigest: true, module.ContentDigest + " //": true, module.ContentDigest + " //modules": false, second.ContentDigest: false} { // from a bundle
@@ -170,11 +170,11 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	remove(depottest.MustFetch(t, r, removal).Digest.String(), true)
 	put(depottest.ModuleRepo, removal, other, "is a record")
 	for _, version := range []string{"1.0.0", "3.0.0"} {
-		if err := event(version, other, second.ContentDigest); err == nil || !strings.Contains(err.Error(), "does not say what "+version+" names or named") {
+		if err := event(version, other, second.ContentDigest); err == nil || !strings.Contains(err.Error(), "does not say what "+version+" points or pointed to") {
 			t.Errorf("a later event for %s: %v", version, err)
 		}
 	}
-	put(depottest.ModuleRepo, "okara-time-1700000000001-1.0.0", mark(other, second.ContentDigest), "does not say what 1.0.0 names")
+	put(depottest.ModuleRepo, "okara-time-1700000000001-1.0.0", mark(other, second.ContentDigest), "does not say what 1.0.0 points or pointed to")
 	remove(recorded, false)
 	forged := module
 	forged.Tar = second.Tar

@@ -52,9 +52,9 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 		return evidence.StatusEvent{}, nil, err
 	}
 	if w, err := checkReplacement(ctx, d, l, an); an.Declared && errors.Is(err, oci.ErrNotFound) {
-		warnings = append(warnings, "the replacement: "+err.Error())
+		warnings = append(warnings, "replacement: "+err.Error())
 	} else if err != nil {
-		return evidence.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
+		return evidence.StatusEvent{}, nil, fmt.Errorf("replacement: %w", err)
 	} else if w != "" {
 		warnings = append(warnings, w)
 	}
@@ -70,7 +70,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	if !an.DeleteTag || an.Action != evidence.ActionYank || an.Version == evidence.AllVersions {
 		event, err = evidence.PutStatusEvent(ctx, r, e)
 	} else if event, err = withdrawVersion(ctx, r, e); event.Tag != "" && keepsTag(err) {
-		warnings = append(warnings, fmt.Sprintf("%s is yanked, but can still be pulled by name, because the registry keeps the tag (%v); "+
+		warnings = append(warnings, fmt.Sprintf("%s is withdrawn, but can still be pulled by name, because the registry keeps the tag (%v); "+
 			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err))
 		err = nil
 	}
@@ -131,7 +131,7 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	if an.Action != evidence.ActionUnyank || l.Status(v).Yanked == nil {
 		return nil, l.NoVersion(v)
 	}
-	err = fmt.Errorf("it is not known what it was: %w", oci.ErrNotFound)
+	err = fmt.Errorf("its content is not known: %w", oci.ErrNotFound)
 	if was := l.lastRemoval(v); was != nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
@@ -140,9 +140,9 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 		}
 	}
 	if it, ok := d.o.Layout.Parse(l.Repository.Name()); ok && it.Kind == addr.KindMirror && errors.Is(err, oci.ErrNotFound) {
-		return []string{fmt.Sprintf("the registry has freed version %s; mirror it again", v)}, nil
+		return []string{fmt.Sprintf("version %s was deleted from the registry; mirror it again", v)}, nil
 	}
-	return nil, fmt.Errorf("version %s was removed, and cannot come back: %w", v, err)
+	return nil, fmt.Errorf("version %s was removed and cannot be restored: %w", v, err)
 }
 
 // keptWarning returns the warning that taking an announcement back for all versions
@@ -160,7 +160,7 @@ func (l *Listing) keptWarning(action string) []string {
 		return nil
 	}
 	versions := slices.SortedFunc(maps.Keys(own), addr.Version.Compare)
-	return []string{fmt.Sprintf("%d versions stay as they are, because that was done for each: %s; take it back for each as well", len(own), text.Excerpt(fmt.Sprint(versions)))}
+	return []string{fmt.Sprintf("%d versions keep their own status: %s; undo it for each", len(own), text.Excerpt(fmt.Sprint(versions)))}
 }
 
 // withdrawVersion yanks a version and then removes its tag. The event records what the
@@ -309,7 +309,7 @@ func (l *Listing) completeTime(ctx context.Context, v addr.Version) (warnings []
 	}
 	m, err := l.Repository.Fetch(ctx, v.Tag())
 	if err != nil {
-		return []string{fmt.Sprintf("the time of publication of %s is not recorded: %v", v, err)}
+		return []string{fmt.Sprintf("publish time of %s not recorded: %v", v, err)}
 	}
 	at := l.Published(v, artifact.AnnotationsOf(m))
 	if at.Unix() <= 0 {
@@ -335,7 +335,7 @@ func recordTime(ctx context.Context, r *oci.Repo, version string, at time.Time, 
 		err = artifact.PutBare(ctx, r, tag, m)
 	}
 	if err != nil {
-		return []string{fmt.Sprintf("the time of publication of %s is not recorded: %v", version, err)}
+		return []string{fmt.Sprintf("publish time of %s not recorded: %v", version, err)}
 	}
 	return nil
 }

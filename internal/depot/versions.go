@@ -231,7 +231,7 @@ func (l *Listing) emptyError() error {
 	case len(l.Tags) == 0:
 		return &UnpublishedError{l.Repository.String()}
 	case len(l.Versions) == 0:
-		return fmt.Errorf("%s has no version: %w", l.Repository, oci.ErrNotFound)
+		return fmt.Errorf("%s has no versions: %w", l.Repository, oci.ErrNotFound)
 	}
 	return nil
 }
@@ -386,9 +386,9 @@ func (l *Listing) Selected(it addr.Selection) ([]addr.Version, error) {
 	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
 	switch {
 	case len(l.Versions) == 0:
-		return nil, fmt.Errorf("%s has no version: %w", it.Item, oci.ErrNotFound)
+		return nil, fmt.Errorf("%s has no versions: %w", it.Item, oci.ErrNotFound)
 	case len(versions) == 0:
-		return nil, fmt.Errorf("%s has no version that %s allows, the newest is %s: %w", it.Item, it.Versions, l.Versions[0], oci.ErrNotFound)
+		return nil, fmt.Errorf("%s has no version that matches %s, the newest is %s: %w", it.Item, it.Versions, l.Versions[0], oci.ErrNotFound)
 	}
 	return versions, nil
 }

@@ -176,7 +176,7 @@ func (c *Counter) Finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countSaveTime)
 	defer cancel()
 	if err := c.save(ctx); err != nil {
-		c.log.Warn("the last downloads are not counted", "error", err)
+		c.log.Warn("the last downloads were not counted", "error", err)
 	}
 }
 

@@ -168,7 +168,7 @@ func (r *Registry) Run(ctx context.Context, s Schedule) {
 			r.logCollection(c, err)
 			s.Done(c, err)
 		} else {
-			r.log.Warn("the clock was set; garbage collection is paused until the data written before is old enough", "min_age", s.MinAge)
+			r.log.Warn("the clock was changed; garbage collection pauses until earlier data is old enough", "min_age", s.MinAge)
 		}
 		select {
 		case <-ctx.Done():
@@ -224,8 +224,8 @@ func (r *Registry) logCollection(c Collected, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:
-		r.log.Error("garbage collection of the embedded registry", "error", err)
+		r.log.Error("garbage collection of the built-in registry", "error", err)
 	case c.Blobs > 0 || c.Bytes > 0:
-		r.log.Info("garbage collection of the embedded registry", "blobs", c.Blobs, "bytes", c.Bytes, "used", c.Used)
+		r.log.Info("garbage collection of the built-in registry", "blobs", c.Blobs, "bytes", c.Bytes, "used", c.Used)
 	}
 }

@@ -227,7 +227,7 @@ func (s *store) abandon(path string) {
 		err = os.RemoveAll(gone)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.checks.log.Error("an upload that failed keeps its space until the next collection", "error", diskError(err))
+		s.checks.log.Error("a failed upload keeps its space until the next garbage collection", "error", diskError(err))
 	}
 }
 

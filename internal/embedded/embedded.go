@@ -100,7 +100,7 @@ func (r *Registry) openFolder(reserved int64) (err error) {
 	// a key that it does not store.
 	cut, errCut := r.store.removeUploads(context.Background())
 	if cut > 0 {
-		r.log.Info("removed uploads that were cut off", "uploads", cut)
+		r.log.Info("removed interrupted uploads", "uploads", cut)
 	}
 	if err := errors.Join(err, errCut, r.store.emptyTrash()); err != nil {
 		return err
@@ -121,7 +121,7 @@ func startApp(storage configuration.Storage) (h http.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			h = nil
-			err = fmt.Errorf("start the embedded registry: %v", p)
+			err = fmt.Errorf("start the built-in registry: %v", p)
 		}
 	}()
 	c := configuration.Configuration{Storage: storage, Catalog: configuration.Catalog{MaxEntries: catalogPage}}

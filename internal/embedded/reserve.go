@@ -167,7 +167,7 @@ func (r *reserve) grow(lack int64) (err error) {
 func (r *reserve) warn(free int64) {
 	if !r.warned {
 		r.warned = true
-		r.log.Error("the disk of the embedded registry is full (no space left on device): free space on it; until then only locks and small states are written, from its reserve",
+		r.log.Error("the disk of the built-in registry is full (no space left on device): free space on it; until then only locks and small states are written, from its reserve",
 			"folder", r.dir, "free", free, "reserve", r.have)
 	}
 }

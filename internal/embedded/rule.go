@@ -47,7 +47,7 @@ func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxManifest+1))
 	if err != nil || len(body) > maxManifest {
-		refuse(w, http.StatusBadRequest, errcode.ErrorCodeManifestInvalid.WithMessage("the manifest did not arrive, or is too large"))
+		refuse(w, http.StatusBadRequest, errcode.ErrorCodeManifestInvalid.WithMessage("manifest incomplete or too large"))
 		return
 	}
 	lock := &h.locks[maphash.String(h.seed, repository)%uint64(len(h.locks))]
@@ -61,7 +61,7 @@ func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		refuse(w, http.StatusInternalServerError, errcode.ErrorCodeUnknown.WithMessage("read what "+reference+" is now: "+err.Error()))
+		refuse(w, http.StatusInternalServerError, errcode.ErrorCodeUnknown.WithMessage("read "+reference+" before the write: "+err.Error()))
 	case refusal != "":
 		refuse(w, http.StatusConflict, errcode.ErrorCodeDenied.WithMessage(refusal))
 	default:

@@ -23,7 +23,7 @@ func parseRecipient(s string) (key, error) {
 		id:   s,
 		wrap: ageWrap(recipients[0]),
 		unwrap: func(context.Context, []byte) ([]byte, error) {
-			return nil, errors.New("a recipient cannot open, its age identity file is needed")
+			return nil, errors.New("a recipient cannot decrypt, its age identity file is required")
 		},
 	}, nil
 }

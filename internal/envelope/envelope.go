@@ -22,11 +22,11 @@ const (
 )
 
 // ErrKey means that none of the configured keys opens a sealed text.
-var ErrKey = errors.New("no configured key opens it")
+var ErrKey = errors.New("no configured key can decrypt it")
 
 // ErrSealed means that a sealed text is truncated, modified or bound to a
 // different place than the one where it was found.
-var ErrSealed = errors.New("sealed text is not intact")
+var ErrSealed = errors.New("encrypted data is damaged")
 
 const (
 	format      = "1"
@@ -119,7 +119,7 @@ func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[str
 // error is ErrKey or ErrSealed, or the error of a key service.
 func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[string]string, aad []byte) ([]byte, error) {
 	if f := annotations[AnnotationFormat]; f != format {
-		return nil, fmt.Errorf("open: envelope format %q is not known: %w", f, ErrSealed)
+		return nil, fmt.Errorf("open: unknown envelope format %q: %w", f, ErrSealed)
 	}
 	if err := checkLength(sealed); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -136,7 +136,7 @@ func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[stri
 	text := sealed[prefixSize+nonceSize:]
 	plain, err := aead.Open(nil, nonce, text, boundData(sealed, aad))
 	if err != nil {
-		return nil, fmt.Errorf("open: the bytes were changed, or belong to another repository, workspace or version: %w", ErrSealed)
+		return nil, fmt.Errorf("open: the data was modified, or belongs to another repository, workspace or version: %w", ErrSealed)
 	}
 	return plain, nil
 }
@@ -147,7 +147,7 @@ func checkLength(sealed []byte) error {
 	}
 	want := binary.BigEndian.Uint64(sealed[len(magic):])
 	if have := uint64(len(sealed) - overhead); have != want {
-		return fmt.Errorf("%d bytes where the header announces %d, the text is truncated or extended: %w", have, want, ErrSealed)
+		return fmt.Errorf("%d bytes, the header announces %d: truncated or extended: %w", have, want, ErrSealed)
 	}
 	return nil
 }
@@ -218,14 +218,14 @@ func (e *Envelope) mismatchError(wraps []wrap) error {
 		ours = append(ours, k.id)
 	}
 	if len(ours) == 0 {
-		return fmt.Errorf("sealed for %s, and no key is configured", strings.Join(sealed, ", "))
+		return fmt.Errorf("encrypted with %s, and no key is configured", strings.Join(sealed, ", "))
 	}
-	return fmt.Errorf("sealed for %s, configured are %s", strings.Join(sealed, ", "), strings.Join(ours, ", "))
+	return fmt.Errorf("encrypted with %s; configured keys: %s", strings.Join(sealed, ", "), strings.Join(ours, ", "))
 }
 
 func newGCM(key []byte) (cipher.AEAD, error) {
 	if len(key) != dataKeySize {
-		return nil, fmt.Errorf("key of %d bytes instead of %d", len(key), dataKeySize)
+		return nil, fmt.Errorf("key has %d bytes, expected %d", len(key), dataKeySize)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -88,14 +88,14 @@ func TestOpenRefuses(t *testing.T) {
 		want        error
 		text        string
 	}{
-		{"another key", other, sealed, annotations, "place", envelope.ErrKey, "sealed for base64key:"},
+		{"another key", other, sealed, annotations, "place", envelope.ErrKey, "encrypted with base64key:"},
 		{"no key", newEnvelope(t, envelope.Options{}), sealed, annotations, "place", envelope.ErrKey, "no key is configured"},
-		{"a recipient only", newEnvelope(t, envelope.Options{Keys: []string{recipient}}), sealed, annotations, "place", envelope.ErrKey, "configured are age1"},
+		{"a recipient only", newEnvelope(t, envelope.Options{Keys: []string{recipient}}), sealed, annotations, "place", envelope.ErrKey, "configured keys: age1"},
 		{"truncated", e, sealed[:len(sealed)-1], annotations, "place", envelope.ErrSealed, "truncated"},
 		{"header only", e, sealed[:20], annotations, "place", envelope.ErrSealed, "without the header"},
 		{"empty", e, nil, annotations, "place", envelope.ErrSealed, "without the header"},
 		{"extended", e, append(bytes.Clone(sealed), 0), annotations, "place", envelope.ErrSealed, "extended"},
-		{"flipped bit", e, flipped, annotations, "place", envelope.ErrSealed, "changed"},
+		{"flipped bit", e, flipped, annotations, "place", envelope.ErrSealed, "modified"},
 		{"another place", e, sealed, annotations, "elsewhere", envelope.ErrSealed, "another repository, workspace or version"},
 		{"no annotations", e, sealed, nil, "place", envelope.ErrSealed, "format"},
 		{"later format", e, sealed, with(envelope.AnnotationFormat, "2"), "place", envelope.ErrSealed, `"2"`},

@@ -24,7 +24,7 @@ func parseKeeper(reference string) (key, error) {
 		return key{}, errors.New("key reference is not a URL") // the text may hold a secret
 	}
 	if !secrets.DefaultURLMux().ValidKeeperScheme(u.Scheme) {
-		return key{}, fmt.Errorf("key reference has the unknown scheme %q; known are awskms, azurekeyvault, base64key, file, gcpkms, hashivault", u.Scheme)
+		return key{}, fmt.Errorf("unknown scheme %q of the key reference; expected awskms, azurekeyvault, base64key, file, gcpkms, hashivault", u.Scheme)
 	}
 	if u.User != nil {
 		return key{}, fmt.Errorf("key reference %s contains a user name or password", u.Redacted())
@@ -58,7 +58,7 @@ func parseBase64Key(encoded string) (key, error) {
 	}
 	secret, ok := decodeSecret([]byte(encoded))
 	if !ok {
-		return key{}, errors.New("base64key:// does not hold 32 bytes in base64")
+		return key{}, errors.New("base64key:// must contain 32 bytes in base64")
 	}
 	keeper := localsecrets.NewKeeper([dataKeySize]byte(secret))
 	return key{

@@ -43,7 +43,7 @@ func SelfSigned(dir string, hosts []string) (caFile string, cfg *tls.Config, err
 	}
 	leaf, err := newLeaf(ca, hosts, time.Now())
 	if err != nil {
-		return "", nil, fmt.Errorf("make a certificate: %w", err)
+		return "", nil, fmt.Errorf("create a certificate: %w", err)
 	}
 	return caFile, &tls.Config{Certificates: []tls.Certificate{leaf}, MinVersion: tls.VersionTLS12}, nil
 }

@@ -142,7 +142,7 @@ func (im *kubeImport) addObject(d openDepot) {
 	o.Metadata.Name = d.Metadata.Name
 	o.Metadata.Namespace = d.Metadata.Namespace
 	if by, ok := im.declared[d.Kind+" "+d.Metadata.Namespace+"/"+d.Metadata.Name]; ok {
-		o.noteComment("Depot %s makes it", by)
+		o.noteComment("created by Depot %s", by)
 		im.objects = append(im.objects, o)
 		return
 	}
@@ -232,7 +232,7 @@ func (im *kubeImport) convertModule(m openModule, d openDepot, o *kubeObject) (k
 		}
 	}
 	if m.FileFormat != "" {
-		o.noteComment("fileFormat: both archives are always there")
+		o.noteComment("fileFormat: both archives are always available")
 	}
 	if len(m.Storage) > 0 {
 		o.noteComment("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
@@ -298,7 +298,7 @@ func (im *kubeImport) scan(p openProvider, d openDepot, spec *kubeProvider, o *k
 	if onGitHub && p.GitHub.Authenticated {
 		spec.Auth = im.appAuth(d)
 	}
-	o.noteComment("scan of %s: the operator needs --scanner; without one leave the block scan out", p.Name)
+	o.noteComment("scan of %s: requires --scanner on the operator; without one omit the scan block", p.Name)
 }
 
 func (s *kubeScan) policy() supply.ScanPolicy {

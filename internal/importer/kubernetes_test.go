@@ -144,7 +144,7 @@ func TestOpenDepotBounds(t *testing.T) {
 		fmt.Fprintf(&b, "---\n%skind: Provider\nmetadata: {name: p%d, namespace: a}\nspec: {providerConfig: {name: p%d}}\n", head, i, i)
 	}
 	got, err := importer.Kubernetes([]byte(b.String()))
-	if err != nil || strings.Count(got, "read:mirror:") != 50 || !strings.Contains(got, "it gives more than 50 rights") {
+	if err != nil || strings.Count(got, "read:mirror:") != 50 || !strings.Contains(got, "more than 50 rights") {
 		t.Errorf("%v, %d rights in\n%s", err, strings.Count(got, "read:mirror:"), got)
 	}
 }

@@ -44,14 +44,14 @@ func (im *kubeImport) bindingRule(d openDepot, o *kubeObject) any {
 	}
 	if len(spec.Allow) > maxOpenNames {
 		spec.Allow = spec.Allow[:maxOpenNames]
-		o.noteComment("it gives more than %d rights: make another rule of those that are missing here", maxOpenNames)
+		o.noteComment("more than %d rights: create another rule for the rest", maxOpenNames)
 	}
 	if len(spec.Allow) == 0 {
 		o.noteComment("it gives nothing")
 		return nil
 	}
-	o.noteComment("rules add up: in OpenDepot the first match in the alphabet wins")
-	o.noteComment("issuer: without one the rule is for tokens of each issuer of okara serve")
+	o.noteComment("rules are cumulative: in OpenDepot the first match in alphabetical order wins")
+	o.noteComment("issuer: without one the rule applies to tokens of every issuer of okara serve")
 	return spec
 }
 
@@ -72,14 +72,14 @@ func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *ku
 func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *kubeObject) {
 	found := false
 	if name == "*" {
-		o.noteComment("providerResources \"*\": the providers there are now, others need a line of their own")
+		o.noteComment("providerResources \"*\": current providers only, add a line for each new one")
 	}
 	for _, address := range im.types[namespace+" "+strings.ToLower(name)] {
 		spec.allowScope("read:mirror:" + address)
 		found = true
 	}
 	if !found {
-		o.noteComment("providerResources %q: no Provider here has this name", name)
+		o.noteComment("providerResources %q: no Provider with this name", name)
 	}
 }
 

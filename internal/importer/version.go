@@ -27,10 +27,10 @@ func (im *kubeImport) convertVersion(d openDepot, o *kubeObject) *kubeVersion {
 	by := kind + " " + d.Metadata.Namespace + "/" + name
 	switch _, declared := im.declared[by]; {
 	case kind == "":
-		o.noteComment("it names no module or provider: create one with versions: %q", version)
+		o.noteComment("no module or provider named: create one with versions: %q", version)
 		return nil
 	case name != "" && (declared || im.parents[by] || !d.hasOwnSource()):
-		o.noteComment("the operator makes the Versions of %s %s, one for all platforms", kind, name)
+		o.noteComment("the operator creates the Versions of %s %s, one for all platforms", kind, name)
 		return nil
 	case name == "":
 		o.noteComment("its %s has no name", strings.ToLower(kind))

@@ -70,14 +70,14 @@ func checkKeys(keys []Key) ([]Key, error) {
 	var checked []Key
 	for i, k := range keys {
 		if len(k.Secret) < minSecret {
-			return nil, fmt.Errorf("key %d: %d bytes, at least %d are needed", i+1, len(k.Secret), minSecret)
+			return nil, fmt.Errorf("key %d: %d bytes, at least %d required", i+1, len(k.Secret), minSecret)
 		}
 		if k.ID == "" {
 			sum := sha256.Sum256(k.Secret)
 			k.ID = hex.EncodeToString(sum[:4])
 		}
 		if strings.Trim(k.ID, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return nil, fmt.Errorf("key %d: the id %q may have lower case letters and digits only", i+1, k.ID)
+			return nil, fmt.Errorf("key %d: id %q may contain only lower-case letters and digits", i+1, k.ID)
 		}
 		checked = append(checked, k)
 	}
@@ -117,7 +117,7 @@ func (k Key) mac(purpose string, lines []string) string {
 }
 
 // errSealed means that a sealed value was made with other keys or for another purpose.
-var errSealed = errors.New("not a value of this server")
+var errSealed = errors.New("not issued by this server")
 
 // Seal encrypts v for a purpose, so that the server need not remember it. Only servers
 // with the same keys can read or make sealed values. The form is

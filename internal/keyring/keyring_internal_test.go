@@ -18,7 +18,7 @@ func TestKeyringRefuses(t *testing.T) {
 	}{
 		{"none", nil, "none given"},
 		{"short", []Key{{Secret: []byte("short")}}, "at least 32"},
-		{"bad id", []Key{{ID: "a.b", Secret: bytes.Repeat([]byte{1}, 32)}}, "lower case"},
+		{"bad id", []Key{{ID: "a.b", Secret: bytes.Repeat([]byte{1}, 32)}}, "lower-case"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := New(tt.keys); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -67,7 +67,7 @@ func Parse(name string, src []byte) (*File, error) {
 
 func parseProvider(block *hclsyntax.Block) (Provider, error) {
 	if len(block.Labels) != 1 {
-		return Provider{}, fmt.Errorf("a provider block has one label, its address")
+		return Provider{}, fmt.Errorf("a provider block must have one label, its address")
 	}
 	p := Provider{Label: block.Labels[0], body: block.Range(), close: block.CloseBraceRange}
 	var err error
@@ -90,7 +90,7 @@ func parseProvider(block *hclsyntax.Block) (Provider, error) {
 			p.hashes = attr.Range()
 			for _, h := range value.AsValueSlice() {
 				if h.Type().FriendlyName() != "string" || h.IsNull() {
-					return Provider{}, fmt.Errorf("hashes are strings")
+					return Provider{}, fmt.Errorf("hashes must be strings")
 				}
 				p.Hashes = append(p.Hashes, h.AsString())
 			}

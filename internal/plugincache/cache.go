@@ -253,7 +253,7 @@ func (c Cache) keepPackage(l locked) error {
 func onlyFiles(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && !e.Type().IsRegular() {
-			return fmt.Errorf("%s is not a file, so that its package stays where it is", path)
+			return fmt.Errorf("%s is not a file; package not moved", path)
 		}
 		return err
 	})

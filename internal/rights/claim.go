@@ -35,7 +35,7 @@ func ParseRuleScope(s string) (Scope, error) {
 }
 
 var (
-	errNoClaim = errors.New("the token has no such claim, or its value is not a name")
+	errNoClaim = errors.New("claim missing from the token, or its value is not a name")
 	errBraces  = errors.New("{ and } must enclose the name of a claim, such as {namespace} or {module...}")
 )
 

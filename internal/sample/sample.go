@@ -55,7 +55,7 @@ func sampleAccounts() []account {
 			[]string{"read:*:**", "write:state:shop", "use:instance:sandbox/*"},
 		},
 		{
-			Person{Name: "ben", Role: "a platform engineer: may do everything, and approves what others ask for"},
+			Person{Name: "ben", Role: "a platform engineer: may do everything, and approves what others request"},
 			[]string{"admin:*:**", "write:state:**", "admin:template:**", "approve:instance:**", "admin:instance:**"},
 		},
 	}

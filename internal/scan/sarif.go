@@ -24,7 +24,7 @@ func CheckLevel(level string) error {
 	case "", "low", "medium", "high", "critical":
 		return nil
 	}
-	return fmt.Errorf("level of findings %q is not critical, high, medium or low", level)
+	return fmt.Errorf("unknown level %q: must be critical, high, medium or low", level)
 }
 
 // Blocks reports whether there is a finding of at least level; "" blocks nothing.

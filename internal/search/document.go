@@ -55,7 +55,7 @@ func DecodeEntries(document []byte) ([]Entry, error) {
 		return nil, fmt.Errorf("the index: %w", err)
 	}
 	if version != schemaVersion {
-		return nil, fmt.Errorf("the index has version %d, and this okara reads %d", version, schemaVersion)
+		return nil, fmt.Errorf("index version %d is not supported, expected %d", version, schemaVersion)
 	}
 	if err := expectTokens(d, "entries", json.Delim('[')); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func ParseQuery(v url.Values) (Query, error) {
 	}
 	q.terms = strings.Fields(strings.ToLower(q.Text))
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) || len(q.terms) > maxTerms {
-		return q, fmt.Errorf("a query has at most %d words and %d bytes", maxTerms, maxQuery)
+		return q, fmt.Errorf("a query must have at most %d words and %d bytes", maxTerms, maxQuery)
 	}
 	for _, c := range []struct {
 		name, value string
@@ -64,7 +64,7 @@ func ParseQuery(v url.Values) (Query, error) {
 		{"sort", q.Sort, []string{"", ByRelevance, ByName, ByNewest, ByDownloads}},
 	} {
 		if !slices.Contains(c.choices, c.value) {
-			return q, fmt.Errorf("%s is one of %s", c.name, strings.Join(c.choices[1:], ", "))
+			return q, fmt.Errorf("%s must be one of %s", c.name, strings.Join(c.choices[1:], ", "))
 		}
 	}
 	if text := v.Get("page"); text != "" {

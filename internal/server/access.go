@@ -108,7 +108,7 @@ func checkRuleIssuer(s *Settings, at hcl.Range, name, issuer string) error {
 	if issuer == "" || s.Login != nil && s.Login.Issuer == issuer || s.acceptsIssuer(issuer) {
 		return nil
 	}
-	return syntax.WrongAt(at, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", name, issuer, issuer))
+	return syntax.WrongAt(at, fmt.Errorf("rule %q is for tokens of %s, which are not accepted\nhint: add an issuer %q block with its audiences, or correct the name", name, issuer, issuer))
 }
 
 // acceptsIssuer reports whether there is an issuer block with this URL.
@@ -144,7 +144,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
 	if at := s.Claim.Runs; at != nil {
-		return syntax.WrongAt(*at, errors.New("every caller could publish modules, which run here, since no setting restricts access\n"+
+		return syntax.WrongAt(*at, errors.New("no setting restricts access: every caller could publish modules, which run here\n"+
 			"hint: give --token-file FILE, or set anonymous = []"))
 	}
 	policy.Anonymous = rights.AnonymousAll()
@@ -157,7 +157,7 @@ func (o *Origins) requiredPolicies() (map[string]trust.Policy, error) {
 	all := map[string]trust.Policy{}
 	for _, r := range o.Require {
 		if _, ok := all[r.Kind]; ok {
-			return nil, syntax.WrongAt(r.Range, fmt.Errorf("a second block require %q", r.Kind))
+			return nil, syntax.WrongAt(r.Range, fmt.Errorf("duplicate block require %q", r.Kind))
 		}
 		policy, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
 		if policy == nil {
@@ -188,7 +188,7 @@ func (s *Settings) login() (*access.Login, error) {
 		return out, in.checkDirect(s)
 	case "", "broker":
 	default:
-		return nil, syntax.WrongAt(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
+		return nil, syntax.WrongAt(in.Range, fmt.Errorf("invalid login mode %q: must be broker or direct", in.Mode))
 	}
 	if s.PublicURL == "" {
 		return nil, syntax.WrongAt(in.Range, errors.New("login needs public_url, to which the issuer redirects browsers"))
@@ -213,10 +213,10 @@ func (in *Login) checkDirect(s *Settings) error {
 	givesTokens := in.SecretFile != "" || in.TokenTTL != "" || in.GroupsClaim != ""
 	endsSessions := in.NotBefore != "" || len(in.NotBeforeOf) > 0
 	if givesTokens || endsSessions && s.UI.ClientID == "" {
-		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
+		return syntax.WrongAt(in.Range, errors.New("a direct login must not set client_secret_file, token_ttl or groups_claim, and not_before only for sessions (ui.client_id): the tools get their tokens from the issuer"))
 	}
 	if !s.acceptsIssuer(in.Issuer) {
-		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer))
+		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login requires a block issuer %q, or its tokens would be refused", in.Issuer))
 	}
 	return nil
 }

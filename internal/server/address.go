@@ -75,10 +75,10 @@ func isForwarded(r *http.Request) bool {
 // addressLimits returns which programs cannot use the addresses in answers, for the log.
 func (s *Settings) addressLimits(o Options) (limits []string) {
 	if s.PublicURL == "" && !o.Local && len(o.Proxies) == 0 && s.TLS.Cert == "" && !s.TLS.SelfSigned {
-		limits = append(limits, "without public_url, tls and proxies this server does not know its address, and those in answers are relative: OpenTofu and Terraform follow them, Terragrunt's provider cache, Renovate and Trivy do not")
+		limits = append(limits, "without public_url, tls and proxies this server does not know its address and sends relative ones: OpenTofu and Terraform follow them, Terragrunt's provider cache, Renovate and Trivy do not")
 	}
 	if s.BasePath != "" {
-		limits = append(limits, "with base_path only programs that ask for the discovery document find modules and providers: Trivy 0.72 and tfupdate do not ask")
+		limits = append(limits, "with base_path only programs that use the discovery document find modules and providers: Trivy 0.72 and tfupdate do not")
 	}
 	return limits
 }

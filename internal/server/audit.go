@@ -81,7 +81,7 @@ func (f *Front) serveAudit(w http.ResponseWriter, r *http.Request) error {
 	case "jsonl":
 		return f.auditExport(w, r, q, "application/jsonl", "audit.jsonl", auditlog.WriteJSONLines)
 	}
-	return &service.Error{Status: http.StatusBadRequest, Text: "format can be json, jsonl or csv"}
+	return &service.Error{Status: http.StatusBadRequest, Text: "format must be json, jsonl or csv"}
 }
 
 func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Query) error {
@@ -106,7 +106,7 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Que
 func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Query, mediaType, name string, write func(io.Writer, func(func(*auditlog.Entry) error) error) error) error {
 	release, ok := f.exports.Acquire(f.kit.Client(r), 1)
 	if !ok {
-		return service.TooMany("downloads of the audit")
+		return service.TooMany("audit downloads")
 	}
 	defer release()
 	h := w.Header()
@@ -124,9 +124,9 @@ func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Q
 	}
 	if begun.Status() == 0 {
 		service.Reset(h)
-		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry did not answer correctly", err)
+		f.kit.Refuse(w, r, http.StatusBadGateway, "the request to the registry failed", err)
 		return nil
 	}
-	f.kit.Log(r).Warn("download of the audit ended early", "error", err)
+	f.kit.Log(r).Warn("audit download ended early", "error", err)
 	panic(http.ErrAbortHandler)
 }

@@ -41,7 +41,7 @@ func (s *Settings) newBackend(env Env, m *Metrics, l addr.Layout) (backend, erro
 	var rule depot.VersionRule // reads the registry that asks it
 	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.Value(), Vital: isVitalRepository(l), Rule: &rule})
 	if errors.Is(err, embedded.ErrInUse) {
-		return backend{}, fmt.Errorf("%w\nhint: one server has one directory: give this one another --storage, or let several servers share a --registry", err)
+		return backend{}, fmt.Errorf("%w\nhint: a directory can be used by one server only: set another --storage, or share a --registry between servers", err)
 	}
 	if err != nil {
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)

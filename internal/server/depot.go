@@ -138,7 +138,7 @@ func (r *depotRunner) runDepots(ctx context.Context) {
 		}
 		switch {
 		case locked != nil:
-			r.log.Info("depot: another replica runs", "who", locked.Held.Who)
+			r.log.Info("depot: another replica is running it", "who", locked.Held.Who)
 		case err != nil && ctx.Err() == nil:
 			r.log.Error("depot: run failed", "error", err)
 		}
@@ -205,7 +205,7 @@ func (r *depotRunner) runOnce(ctx context.Context, set *supply.Set) error {
 	p, err := s.Plan(ctx)
 	if err == nil {
 		for _, d := range p.LeftOut {
-			r.log.Warn("depot: left out", "entry", d.Entry, "version", d.Version, "reason", d.Reason)
+			r.log.Warn("depot: skipped", "entry", d.Entry, "version", d.Version, "reason", d.Reason)
 		}
 		_, err = s.Apply(ctx, p, r.logResult)
 	}

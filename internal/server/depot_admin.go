@@ -153,7 +153,7 @@ func (k *depotAdmin) Sync() bool {
 func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved, error) {
 	it, v, ok := a.Item()
 	if !ok {
-		return web.Approved{}, conflictError("this is no version of a depot")
+		return web.Approved{}, conflictError("not a version of a depot")
 	}
 	defer k.seen.Forget("")
 	r, err := k.d.Repo(it.Repository(k.d.Options().Layout))
@@ -171,14 +171,14 @@ func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved,
 		_, err = rec.Waits(a.Entry, v, a.Digest)
 	}
 	if errors.Is(err, supply.ErrOutdated) {
-		return web.Approved{}, conflictError("it is not what was shown: " + err.Error() + "; look at the depot again")
+		return web.Approved{}, conflictError("it is not what was shown: " + err.Error() + "; reload the depot page")
 	}
 	if err != nil {
 		return web.Approved{}, err
 	}
 	out, err := k.d.Approve(ctx, r, v, a.Digest)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, depot.ErrTaken) {
-		return web.Approved{}, conflictError("nothing waits there with this digest any more; look at the depot again")
+		return web.Approved{}, conflictError("nothing with this digest is waiting any more; reload the depot page")
 	}
 	if err != nil {
 		return web.Approved{}, err

@@ -53,7 +53,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if isForm(r) {
-		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "a registry takes no forms: send the bytes as application/octet-stream"}
+		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "forms are not supported: send the bytes as application/octet-stream"}
 	}
 	if err := f.kit.OpenBody(r); err != nil {
 		return err

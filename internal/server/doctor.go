@@ -85,6 +85,6 @@ const partTime = 2 * time.Second
 func sharedFinding(path string) web.Finding {
 	return web.Finding{
 		Verdict: web.Look, About: "Host of the pages", State: "shared with others: base_path is " + path,
-		Meaning: "For a browser, everything on this host is the same origin, and can act as the user that is logged in.", Do: "Give okara a separate host, unless you trust everything that this host serves.",
+		Meaning: "To a browser, everything on this host is the same origin and can act as the logged-in user.", Do: "Give okara a separate host, unless you trust everything that this host serves.",
 	}
 }

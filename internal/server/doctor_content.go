@@ -20,16 +20,16 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 		end := time.Unix(int64(s.value), 0)
 		if end.Sub(now) < soon {
 			all = append(all, endingFinding("Key "+s.labels["key"]+" of "+s.labels["address"], end, now,
-				"Tools refuse a provider whose key has ended.", "Sign the versions with a new key, and publish them again."))
+				"Tools refuse a provider whose key has expired.", "Sign the versions with a new key, and publish them again."))
 		}
 	}
 	if len(keys) > 0 && len(all) == 0 {
-		all = append(all, web.Finding{About: "Keys of providers", State: fmt.Sprintf("%d with an end were served", len(keys)), Meaning: "None of them ends within 60 days."})
+		all = append(all, web.Finding{About: "Keys of providers", State: fmt.Sprintf("%d with an expiry date were served", len(keys)), Meaning: "None of them expires within 60 days."})
 	}
 	if !certificate.IsZero() {
 		f := endingFinding("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Replace it and restart the server.")
 		if f.Verdict == web.Fine {
-			f.Meaning = "It does not end within 60 days."
+			f.Meaning = "It does not expire within 60 days."
 			f.Do = ""
 		}
 		all = append(all, f)
@@ -39,11 +39,11 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 
 // endingFinding returns a finding about something that ends.
 func endingFinding(about string, end, now time.Time, meaning, do string) web.Finding {
-	f := web.Finding{About: about, State: "ends on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
+	f := web.Finding{About: about, State: "expires on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
 	switch left := end.Sub(now); {
 	case left <= 0:
 		f.Verdict = web.Act
-		f.State = "ended on " + end.UTC().Format(time.DateOnly)
+		f.State = "expired on " + end.UTC().Format(time.DateOnly)
 	case left < soon:
 		f.Verdict = web.Look
 	}
@@ -57,27 +57,27 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks refused a version", refused, n), Meaning: "All served versions are signed and scanned as the require blocks demand."}
 		if refused > 0 {
 			f.Verdict = web.Look
-			f.Meaning = "A version that was refused is not served."
-			f.Do = "The page of its versions shows the reason to users that may publish there."
+			f.Meaning = "Refused versions are not served."
+			f.Do = "The versions page shows the reason to users who may publish there."
 		}
 		all = append(all, f)
 	}
 	if n := sumSamples(m["okara_tag_moved_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Tags of providers", State: fmt.Sprintf("%d were moved to other content", n),
-			Meaning: "A published version was replaced. The lock files of its users do not match any more.", Do: "The log names them. Find out who wrote to the registry.",
+			Meaning: "A published version was replaced. The lock files of its users no longer match.", Do: "The log names them. Find out who wrote to the registry.",
 		})
 	}
 	if n := sumSamples(m["okara_digest_mismatch_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Digests", State: fmt.Sprintf("%d answers of the registry had other bytes than their digest", n),
-			Meaning: "The registry, or something on the way there, alters or cuts what it sends. It was never served as complete.", Do: "Look at the disk of the registry, and at proxies before it.",
+			Meaning: "The registry, or something in between, alters or truncates its responses. They were never served as complete.", Do: "Check the disk of the registry, and proxies in front of it.",
 		})
 	}
 	if n := sumSamples(m["okara_audit_dropped_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Look, About: "Audit", State: fmt.Sprintf("%d changes of this replica are not kept in the registry", n),
-			Meaning: "The registry was unavailable for too long. The file of audit_log has these changes.", Do: "See why the queue repository could not be written: the log has the error.",
+			Meaning: "The registry was unavailable for too long. The file of audit_log has these changes.", Do: "Find out why the queue repository could not be written: the log has the error.",
 		})
 	}
 	return all
@@ -105,8 +105,8 @@ func cacheFindings(m map[string][]sample) (all []web.Finding) {
 	}{{"Caches in memory", memory}, {"Archives on disk", files}} {
 		if c.of[1] > 0 {
 			all = append(all, web.Finding{
-				About: c.about, State: fmt.Sprintf("%d of 100 look-ups did without the registry, of %d", c.of[0]*100/c.of[1], c.of[1]),
-				Meaning: "A server that was just started needs the registry more often.",
+				About: c.about, State: fmt.Sprintf("%d of 100 lookups served from the cache, of %d in total", c.of[0]*100/c.of[1], c.of[1]),
+				Meaning: "A newly started server uses the registry more often.",
 			})
 		}
 	}
@@ -116,27 +116,27 @@ func cacheFindings(m map[string][]sample) (all []web.Finding) {
 // diskFindings report the disks of the storage and of the cached archives.
 func (d *doctor) diskFindings(m map[string][]sample) (all []web.Finding) {
 	if size, free := m["okara_disk_size_bytes"], m["okara_disk_free_bytes"]; len(size) > 0 && len(free) > 0 {
-		all = append(all, diskFinding("Disk of the storage", size[0].value, free[0].value))
+		all = append(all, diskFinding("Storage disk", size[0].value, free[0].value))
 	}
 	if d.blobs != "" {
 		if size, free, ok := embedded.Space(d.blobs); ok {
-			all = append(all, diskFinding("Disk of the archives that are kept", float64(size), float64(free)))
+			all = append(all, diskFinding("Archive cache disk", float64(size), float64(free)))
 		}
 	}
 	return all
 }
 
 func diskFinding(about string, size, free float64) web.Finding {
-	f := web.Finding{About: about, State: text.Size(int64(free)) + " of " + text.Size(int64(size)) + " are free", Meaning: "There is room."}
+	f := web.Finding{About: about, State: text.Size(int64(free)) + " of " + text.Size(int64(size)) + " are free", Meaning: "Enough free space."}
 	switch {
 	case free*50 < size:
 		f.Verdict = web.Act
-		f.Meaning = "Once it is full nothing more can be written there."
-		f.Do = "Make room, or move the folder to a larger disk."
+		f.Meaning = "Once it is full, nothing more can be written there."
+		f.Do = "Free space, or move the folder to a larger disk."
 	case free*10 < size:
 		f.Verdict = web.Look
 		f.Meaning = "Less than a tenth is left."
-		f.Do = "Make room in time."
+		f.Do = "Free space soon."
 	}
 	return f
 }
@@ -147,13 +147,13 @@ func queueFindings(m map[string][]sample) []web.Finding {
 	f := web.Finding{
 		About:   "Queue",
 		State:   fmt.Sprintf("%d waiting, %d running; %d done, %d failed, %d parked since the start", count("waiting"), count("running"), count("done"), count("failed"), count("parked")),
-		Meaning: "Jobs that wait are tried by themselves until they are done.",
+		Meaning: "Waiting jobs are retried automatically until they are done.",
 	}
 	switch {
 	case count("parked") > 0:
 		f.Verdict = web.Act
-		f.Meaning = "A parked job was running each time that a process ended, so it is not retried."
-		f.Do = "Look at the log for the reason, and request the job again: okara admin doctor artifacts lists the parked jobs."
+		f.Meaning = "A parked job was running each time a process stopped, so it is not retried."
+		f.Do = "Check the log for the reason, and request the job again: okara admin doctor artifacts lists the parked jobs."
 	case count("failed") > 0:
 		f.Verdict = web.Look
 		f.Meaning = "A failed job was given up: its version was not published."
@@ -193,8 +193,8 @@ func depotFindings(m map[string][]sample) []web.Finding {
 	if failed > succeeded {
 		f.Verdict = web.Act
 		f.State = f.State + "; last one with failures: " + at(failed)
-		f.Meaning = fmt.Sprintf("The newest run could not bring in everything; %d failures since the start.", sumSamples(m["okara_depot_failures_total"], "", ""))
-		f.Do = "okara depot plan says what is missing, and why."
+		f.Meaning = fmt.Sprintf("The latest run could not publish everything; %d failures since the start.", sumSamples(m["okara_depot_failures_total"], "", ""))
+		f.Do = "okara depot plan shows what is missing, and why."
 	}
 	return []web.Finding{f}
 }
@@ -213,6 +213,6 @@ func replicaFindings(v auditlog.View, now time.Time) []web.Finding {
 	}
 	return []web.Finding{{
 		About: "Replicas", State: fmt.Sprintf("%d changed something today", len(seen)),
-		Meaning: "Each process of the server counts, so a restarted one counts twice. A process without changes is not counted.",
+		Meaning: "Each server process that made changes is counted, so a restarted one counts twice.",
 	}}
 }

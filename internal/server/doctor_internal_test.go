@@ -54,11 +54,11 @@ func TestFindings(t *testing.T) {
 		"no run":           {on(depotFindings, "okara_depot_last_run_timestamp_seconds", nil), ""},
 		"good run":         {on(depotFindings, "okara_depot_last_run_timestamp_seconds", of("result", "failed", days(-2), "succeeded", days(-1))), "0 2026-11-21 12:00 UTC"},
 		"bad run":          {on(depotFindings, "okara_depot_last_run_timestamp_seconds", of("result", "failed", days(-1))), "2 never since the start"},
-		"key far off":      {on(ends, "okara_key_expiry_seconds", of("key", "A", days(60))), "0 1 with an end"},
-		"key soon":         {on(ends, "okara_key_expiry_seconds", of("key", "A", days(59), "B", days(0), "C", days(90))), "1 ends on 2027-01-20;2 ended on 2026-11-22"},
+		"key far off":      {on(ends, "okara_key_expiry_seconds", of("key", "A", days(60))), "0 1 with an expiry date"},
+		"key soon":         {on(ends, "okara_key_expiry_seconds", of("key", "A", days(59), "B", days(0), "C", days(90))), "1 expires on 2027-01-20;2 expired on 2026-11-22"},
 		"no key":           {on(ends, "okara_key_expiry_seconds", nil), ""},
-		"certificate":      {fixed(endFindings(nil, now.AddDate(0, 0, 90), now)...), "0 ends on 2027-02-20"},
-		"certificate soon": {fixed(endFindings(nil, now.AddDate(0, 0, 1), now)...), "1 ends on 2026-11-23"},
+		"certificate":      {fixed(endFindings(nil, now.AddDate(0, 0, 90), now)...), "0 expires on 2027-02-20"},
+		"certificate soon": {fixed(endFindings(nil, now.AddDate(0, 0, 1), now)...), "1 expires on 2026-11-23"},
 		"passed":           {on(contentFindings, "okara_policy_checks_total", of("result", "passed", 3.)), "0 0 of 3"},
 		"refused":          {on(contentFindings, "okara_policy_checks_total", of("result", "passed", 3., "refused", 1.)), "1 1 of 4"},
 		"no tag moved":     {on(contentFindings, "okara_tag_moved_total", of("", "", 0.)), ""},
@@ -140,7 +140,7 @@ func TestDoctor(t *testing.T) {
 	}
 	want := []string{all[0].About, "Queue"}
 	if _, _, ok := embedded.Space(dir); ok {
-		want = append(want, "Disk of the storage", "Disk of the archives that are kept")
+		want = append(want, "Storage disk", "Archive cache disk")
 	}
 	if got := abouts(all); !slices.Equal(got, want) {
 		t.Errorf("findings of %q, want %q", got, want)

@@ -33,7 +33,7 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		bad := countFailures(of)
 		f := web.Finding{
 			About: "Registry " + registry + ", " + operation, State: fmt.Sprintf("%d of %d requests failed", bad, h.count),
-			Meaning: "The registry answers, and soon enough.",
+			Meaning: "The registry responds, and fast enough.",
 		}
 		bound, known := h.boundOf95()
 		if known {
@@ -43,13 +43,13 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		case failsOften(bad, int(h.count)):
 			f.Verdict = web.Act
 			f.Meaning = "At least every tenth request got no answer, an error, or was refused as one too many."
-			f.Do = "Look at the log of the server and of the registry; okara admin doctor names what the registry does not support."
+			f.Do = "Check the logs of the server and of the registry; okara admin doctor names what the registry does not support."
 		case !known && h.count > 0 || bound > slow:
 			f.Verdict = web.Look
-			f.Meaning = "Requests that are not answered from a cache wait that long."
+			f.Meaning = "Requests not answered from a cache take that long."
 			f.Do = "Check the load of the registry, and the network path to it."
 		case bad > 0:
-			f.Meaning = "Some requests failed. They are tried again, and the caches answer meanwhile."
+			f.Meaning = "Some requests failed. They are retried, and the caches answer in the meantime."
 		}
 		all = append(all, f)
 	}
@@ -74,7 +74,7 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 		if failsOften(bad, n) {
 			f.Verdict = web.Look
 			f.Meaning = "Providers that are not stored yet may not be available. Stored ones are still served."
-			f.Do = "Look at the log of the server, and at the way to the origin."
+			f.Do = "Check the log of the server, and the connection to the origin."
 		}
 		all = append(all, f)
 	}
@@ -113,7 +113,7 @@ func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) 
 	}
 	if !whole {
 		return append(all, web.Finding{
-			Verdict: web.Look, About: "Locks of states", State: "not all repositories were looked at yet", Meaning: "More verdicts of okara admin doctor may be among them.", Do: "Load this page again in a moment.",
+			Verdict: web.Look, About: "Locks of states", State: "not all repositories were checked yet", Meaning: "More verdicts of okara admin doctor may be among them.", Do: "Reload this page in a moment.",
 		})
 	}
 	if len(all) == 0 {
@@ -149,7 +149,7 @@ func unexaminedFinding(host string) web.Finding {
 	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, lockingWords(v.Locking))}
 	f.Verdict, f.Meaning, f.Do = verdictMeaning(v)
 	if f.Do == "" {
-		f.Do = "okara admin doctor REPOSITORY tests the registry, and keeps the verdict in the repository."
+		f.Do = "okara admin doctor REPOSITORY tests the registry, and stores the verdict in the repository."
 	}
 	return f
 }
@@ -167,11 +167,11 @@ func lockingWords(verdict string) string {
 func verdictMeaning(v format.Verdict) (verdict web.Verdict, words, do string) {
 	if v.Pointer == format.PointerStuck && v.Locking != statebackend.LockingRefused {
 		return web.Look, "Locks work, but tags do not move: reads list the versions first, and other tools read an old state.",
-			"Exempt state-*, locked-* and unlocked-* from the rule of the registry that keeps tags (not state-*-v*)."
+			"Exempt state-*, locked-* and unlocked-* from the registry's immutable-tag rule (not state-*-v*)."
 	}
 	switch v.Locking {
 	case statebackend.LockingExact:
-		return web.Fine, "A tag list shows a finished push, so that of two runs one gets the lock.", ""
+		return web.Fine, "A tag list shows every finished push, so only one of two runs gets the lock.", ""
 	case statebackend.LockingSettle:
 		return web.Fine, "Each lock waits two seconds and reads the tag list again.", ""
 	}

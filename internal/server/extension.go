@@ -92,7 +92,7 @@ func (s *Settings) checkExtension() (err error) {
 	case s.Extension != nil:
 		s.Claim, err = s.Extension.Check(s)
 	case s.Cloud.TFE.Remote():
-		err = syntax.WrongAt(s.Cloud.TFE.Range, fmt.Errorf("runs = %q: nothing runs plans here", s.Cloud.TFE.Runs))
+		err = syntax.WrongAt(s.Cloud.TFE.Range, fmt.Errorf("runs = %q: this server cannot run plans", s.Cloud.TFE.Runs))
 	}
 	return err
 }

@@ -113,7 +113,7 @@ func TestExtensionRefused(t *testing.T) {
 		"missing":               {"greeting {}\n", "okara.hcl:1: The argument \"word\" is required"},
 		"what it means":         {"anonymous = []\n\ngreeting {\n  word = \"\"\n}\n", "okara.hcl:3: unexpected EOF"},
 		"keys of portals":       {"anonymous = []\ngreeting {\n  word = \"a\"\n}\n", "okara.hcl:2: portal_session_key_files: /nowhere: "},
-		"modules for everybody": {"greeting {\n  word = \"a\"\n}\n", "okara.hcl:1: every caller could publish modules, which run here"},
+		"modules for everybody": {"greeting {\n  word = \"a\"\n}\n", "okara.hcl:1: no setting restricts access: every caller could publish modules, which run here"},
 	} {
 		s, _, err := readExtended(t, tt.text)
 		if err == nil {
@@ -123,7 +123,7 @@ func TestExtensionRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
-	if _, err := readSettings(t, "tfe {\n  runs = \"local\"\n}\n"); err == nil || !strings.Contains(err.Error(), "okara.hcl:1: runs = \"local\": nothing runs plans here") {
+	if _, err := readSettings(t, "tfe {\n  runs = \"local\"\n}\n"); err == nil || !strings.Contains(err.Error(), "okara.hcl:1: runs = \"local\": this server cannot run plans") {
 		t.Errorf("runs where nothing runs: %v", err)
 	}
 }

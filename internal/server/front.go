@@ -223,7 +223,7 @@ func toRun(w http.ResponseWriter, r *http.Request) error {
 // or names the command. It ignores the query, which the tool controls.
 func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	if !f.o.Pages {
-		return writeText(w, "The administrator of this server makes tokens with `okara admin token new`.\n"+
+		return writeText(w, "The administrator of this server creates tokens with `okara admin token new`.\n"+
 			"Paste yours where `tofu login` or `terraform login` waits for it.\n")
 	}
 	w.Header().Set("Location", "../../ui/me")

@@ -22,7 +22,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must.Succeed(t, os.WriteFile(file, []byte("{}"), 0o600))
 	for _, tt := range []struct{ text, want string }{
-		{fmt.Sprintf("jwks_file = %q", file), "okara.hcl:1: jwks_file: " + file + ": it has no public signing key"},
+		{fmt.Sprintf("jwks_file = %q", file), "okara.hcl:1: jwks_file: " + file + ": no public signing key"},
 		{fmt.Sprintf("jwks_file = %q", file+".none"), "okara.hcl:1: jwks_file: open " + file + ".none"},
 		{fmt.Sprintf("ca_file = %q", file), "okara.hcl:1: ca_file: "},
 		{fmt.Sprintf("ca_file = %q\njwks_file = %q", file, file), "leave ca_file out"},
@@ -39,7 +39,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 func TestRuleOfAnUnknownIssuer(t *testing.T) {
 	const rule = "\nrule \"net\" {\n  issuer = \"https://i.example.com\"\n  allow = [\"read:module:**\"]\n}\n"
 	for text, want := range map[string]string{
-		"issuer \"https://i.example.com/\" {\n  audiences = [\"okara\"]\n}":         "rule \"net\" is about tokens of https://i.example.com, which are not accepted",
+		"issuer \"https://i.example.com/\" {\n  audiences = [\"okara\"]\n}":         "rule \"net\" is for tokens of https://i.example.com, which are not accepted",
 		"issuer \"https://i.example.com\" {\n  audiences = [\"okara\"]\n}":          "",
 		"login {\n  issuer = \"https://i.example.com\"\n  client_id = \"okara\"\n}": "",
 	} {

@@ -63,7 +63,7 @@ func (t *TLS) checkFiles() error {
 	case (t.Cert == "") != (t.Key == ""):
 		return &syntax.SettingError{Err: errors.New("--tls-cert and --tls-key belong together")}
 	case t.SelfSigned && t.Cert != "":
-		return &syntax.SettingError{Err: errors.New("--tls-self-signed makes its own certificate; leave out --tls-cert")}
+		return &syntax.SettingError{Err: errors.New("--tls-self-signed creates its own certificate; omit --tls-cert")}
 	}
 	return nil
 }

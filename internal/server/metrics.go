@@ -164,7 +164,7 @@ func (m *Metrics) recordCollection(freed, used int64) {
 	c := &m.collection
 	c.once.Do(func() {
 		auto := promauto.With(m.all)
-		c.used = auto.NewGauge(prometheus.GaugeOpts{Name: "okara_storage_used_bytes", Help: "Blobs and uploads in the embedded registry after its last collection."})
+		c.used = auto.NewGauge(prometheus.GaugeOpts{Name: "okara_storage_used_bytes", Help: "Blobs and uploads in the built-in registry after its last collection."})
 		c.last = auto.NewGauge(prometheus.GaugeOpts{Name: "okara_storage_collected_timestamp_seconds", Help: "Unix time of the last garbage collection that succeeded."})
 		c.free = auto.NewCounter(prometheus.CounterOpts{Name: "okara_storage_freed_bytes_total", Help: "Bytes that garbage collections freed."})
 	})

@@ -83,7 +83,7 @@ func checkProviderGlob(glob string) error {
 		return err
 	}
 	if glob != strings.ToLower(glob) {
-		return fmt.Errorf("%q has capital letters, and addresses have none", glob)
+		return fmt.Errorf("%q has capital letters, addresses must be lower case", glob)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 		}
 		return supply.HTTPSource(client, u), nil
 	case strings.ContainsAny(from, `/\ `):
-		return nil, fmt.Errorf("from: %q is neither the HOST of a registry nor the https:// address of a network mirror", from)
+		return nil, fmt.Errorf("from: %q must be the HOST of a registry or the https:// address of a network mirror", from)
 	}
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
@@ -111,7 +111,7 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 func (p Pull) newUpstream(env Env, m *Metrics) (*upstream.Client, error) {
 	for _, host := range p.Private {
 		if host == "" || strings.ContainsAny(host, "/*") {
-			return nil, fmt.Errorf("private: %q is not HOST or HOST:PORT", host)
+			return nil, fmt.Errorf("private: %q must be HOST or HOST:PORT", host)
 		}
 	}
 	guard := upstream.NewGuard(slices.Concat(p.Private, upstream.Proxies(env.Getenv)))
@@ -178,7 +178,7 @@ func (o *Origins) readGitHub(env Env) ([]registry.GitHub, error) {
 		out = append(out, g)
 	}
 	for _, left := range hooks {
-		return nil, syntax.WrongAt(left[0].Range, fmt.Errorf("hook %q: there is no github block for this owner", left[0].Repository))
+		return nil, syntax.WrongAt(left[0].Range, fmt.Errorf("hook %q: no github block for this owner", left[0].Repository))
 	}
 	return out, nil
 }

@@ -60,7 +60,7 @@ func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
 		if p.f.o.acts.mayClaim(p.caller, p.isHeld) {
 			return nil
 		}
-		return &service.Error{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("this caller holds or tries to get %d locks\nhint: unlock some, see okara state locks", maxClaims)}
+		return &service.Error{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("this caller already holds or requests %d locks\nhint: release some, see okara state locks", maxClaims)}
 	}
 	p.over = there && p.hasEnded(t)
 	removes := p.delete && p.caller != ""
@@ -68,7 +68,7 @@ func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
 	case removes && there && kind != format.LockClaim:
 		return refuseChange("the claim would hold the lock again", "delete "+t.String()+" first")
 	case removes && (kind == format.ForceTombstone || p.over) && p.unsealed(t) > t.N:
-		return refuseChange("a write of the holder, whose lock was ended by force, could become current", "lock the workspace first, which copies its state")
+		return refuseChange("a write by the holder, whose lock was force-unlocked, could become current", "lock the workspace first, which copies its state")
 	case !there, p.over, p.delete && kind != format.LockClaim:
 		return nil
 	}
@@ -83,7 +83,7 @@ func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
 		return nil
 	}
 	p.writeTo(t, access.Change{Action: "force-unlock", Lock: l.Info.ID, Status: http.StatusConflict, At: p.at})
-	return refuseChange(fmt.Sprintf("another caller holds the lock %s of workspace %q", l.Info.ID, l.Workspace), "end it with okara state unlock --id "+l.Info.ID)
+	return refuseChange(fmt.Sprintf("lock %s of workspace %q is held by another caller", l.Info.ID, l.Workspace), "release it with okara state unlock --id "+l.Info.ID)
 }
 
 func refuseChange(why, hint string) error {
@@ -128,7 +128,7 @@ func (p *push) checkWrite(t format.StateTag) error {
 	c := access.Change{Action: "push", Detail: "tag " + p.reference, Status: http.StatusConflict, At: p.at}
 	p.writeTo(t, p.unreadChange(t, c))
 	if len(now.Claims) == 0 {
-		return refuseChange("the lock for version "+strconv.FormatInt(t.N, 10)+" was ended by force", "keep the state, and lock the workspace again")
+		return refuseChange("the lock for version "+strconv.FormatInt(t.N, 10)+" was force-unlocked", "keep the state, and lock the workspace again")
 	}
 	return refuseChange("another caller holds the lock of the workspace, whose state "+t.String()+" would change", "lock the workspace first")
 }
@@ -169,7 +169,7 @@ func (p *push) seal() {
 	if err == nil {
 		list.Seal(p.ctx, p.sealed)
 	} else {
-		p.f.o.Logger.Warn("a lock was ended by force, but its state could not be copied", "repository", p.repository, "workspace", p.sealed, "error", err)
+		p.f.o.Logger.Warn("lock was force-unlocked, but its state could not be copied", "repository", p.repository, "workspace", p.sealed, "error", err)
 	}
 }
 

@@ -98,7 +98,7 @@ func (l *reloader) reload(front *Front, why string) {
 		err = front.reload(now)
 	}
 	if err != nil {
-		l.log.Error("rights and keys were not read again; the previous ones stay in effect", "because", why, "error", err)
+		l.log.Error("rights and keys not reloaded; the previous ones stay in effect", "because", why, "error", err)
 		return
 	}
 	l.files = s.rightsFiles()

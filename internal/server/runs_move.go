@@ -36,7 +36,7 @@ const (
 	movedType   = "application/vnd.okara.runs-moved.v1"
 	moveRetry   = 5 * time.Second
 	movedFile   = "runs-moved"
-	movedReason = "What decides about runs was moved away from the states. Without this file, and without the tag " + movedTag + " in the queue, it would be moved again.\n"
+	movedReason = "Variables and settings of runs were moved away from the states. Without this file, and without the tag " + movedTag + " in the queue, they would be moved again.\n"
 )
 
 // wait waits until everything is moved.
@@ -51,7 +51,7 @@ func (m *mover) wait(ctx context.Context) error {
 
 // run says where that is which decides about runs, and moves it there.
 func (m *mover) run(ctx context.Context) {
-	level, how := slog.LevelInfo, "sealed with the state keys: what is not is refused"
+	level, how := slog.LevelInfo, "encrypted with the state keys: unencrypted ones are refused"
 	switch {
 	case m.o.Sealer != nil:
 	case m.f.o.Embedded != nil:
@@ -60,7 +60,7 @@ func (m *mover) run(ctx context.Context) {
 		level, how = slog.LevelWarn, "in clear: whoever may push there decides what runs execute; set state keys, or let only this server push there"
 	}
 	if m.o.Runs != nil {
-		m.f.o.Logger.Log(ctx, level, "variables and settings of runs are in the repositories of the states with the ending "+addr.RunsSuffix, "protection", how)
+		m.f.o.Logger.Log(ctx, level, "variables and settings of runs are in the repositories of the states with the suffix "+addr.RunsSuffix, "protection", how)
 	}
 	for ctx.Err() == nil {
 		err := m.move(ctx)
@@ -68,7 +68,7 @@ func (m *mover) run(ctx context.Context) {
 			close(m.done)
 			return
 		}
-		m.f.o.Logger.Warn("variables and settings of runs are not moved yet, and wait", "error", err)
+		m.f.o.Logger.Warn("variables and settings of runs are not moved yet; runs are waiting", "error", err)
 		_ = text.Wait(ctx, moveRetry) // ctx has ended
 	}
 }

@@ -57,7 +57,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	v, complete, err := f.finder.View(r.Context(), g.RightsKey(), g.MayRead)
 	if err != nil {
-		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry did not answer correctly", err)
+		f.kit.Refuse(w, r, http.StatusBadGateway, "the request to the registry failed", err)
 		return nil
 	}
 	hits := v.Search(q, f.Protocols.Downloads().Month)

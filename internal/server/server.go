@@ -110,7 +110,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		return err
 	}
 	if o.Sessions != nil && s.BasePath != "" {
-		env.Log.Warn("with base_path, everything else on this host can act as the user that is logged in to the pages: a separate host prevents this", "base_path", s.BasePath)
+		env.Log.Warn("with base_path, everything else on this host can act as the user logged in to the pages: use a separate host", "base_path", s.BasePath)
 	}
 	for _, limit := range s.addressLimits(o) {
 		env.Log.Warn(limit)

@@ -156,9 +156,9 @@ func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) error {
 		}
 		if err != nil {
 			if last := f.unready.Swap(new(err.Error())); last == nil || *last != err.Error() {
-				f.kit.Log(r).Warn("registry not reached", "error", err)
+				f.kit.Log(r).Warn("registry unreachable", "error", err)
 			}
-			return &service.Error{Status: http.StatusServiceUnavailable, Text: cmp.Or(service.Refusal(err), "the registry has not answered yet")}
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: cmp.Or(service.Refusal(err), "no response from the registry yet")}
 		}
 		f.ready.Store(true)
 	}

@@ -86,7 +86,7 @@ func lockAddress(state service.Handler) service.Handler {
 		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodPut: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
 		if !ok {
 			w.Header().Set("Allow", "POST, PUT, DELETE, LOCK, UNLOCK")
-			return &service.Error{Status: http.StatusMethodNotAllowed, Text: "a lock is taken by POST, PUT or LOCK, and given up by DELETE or UNLOCK"}
+			return &service.Error{Status: http.StatusMethodNotAllowed, Text: "acquire a lock with POST, PUT or LOCK, release it with DELETE or UNLOCK"}
 		}
 		asked := r.Clone(r.Context())
 		asked.Method = method

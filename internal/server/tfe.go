@@ -246,7 +246,7 @@ func (t *TFE) check() error {
 		return syntax.WrongAt(t.Range, fmt.Errorf("memory %w", err))
 	}
 	if n < minMemory {
-		return syntax.WrongAt(t.Range, fmt.Errorf("memory %q is less than 64MiB, in which large states have no room", string(t.Memory)))
+		return syntax.WrongAt(t.Range, fmt.Errorf("memory %q is less than 64MiB, too little for large states", string(t.Memory)))
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (t *TFE) checkRuns() error {
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch {
 	case t.Runs == "" && t.AllowEncryption:
-		return refused("allow_encryption is of runs on the server, and there are none\nhint: set runs = \"local\", or leave out allow_encryption")
+		return refused("allow_encryption requires runs on the server\nhint: set runs = \"local\", or omit allow_encryption")
 	case t.Runs == "":
 		return nil
 	case !t.isOn():
@@ -271,8 +271,8 @@ func (c *Cloud) checkAnonymous(p *access.Policy) error {
 	if !c.TFE.Remote() || len(p.Anonymous) == 0 {
 		return nil
 	}
-	return syntax.WrongAt(c.TFE.Range, fmt.Errorf("runs = %q runs uploaded code, and every caller may %s here without a token: so may that code\n"+
-		"hint: set anonymous = [], or leave out runs", c.TFE.Runs, p.Anonymous[0]))
+	return syntax.WrongAt(c.TFE.Range, fmt.Errorf("runs = %q executes uploaded code, which could %s here without a token, as every caller can\n"+
+		"hint: set anonymous = [], or omit runs", c.TFE.Runs, p.Anonymous[0]))
 }
 
 // split returns the organizations that reserve names for their workspaces.
@@ -294,7 +294,7 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 			return syntax.WrongAt(o.Range, err)
 		}
 		if seen[o.Name] {
-			return syntax.WrongAt(o.Range, fmt.Errorf("a second block organization %q", o.Name))
+			return syntax.WrongAt(o.Range, fmt.Errorf("duplicate block organization %q", o.Name))
 		}
 		seen[o.Name] = true
 		if of, workspace, split := l.SplitState(o.Name); split {
@@ -302,9 +302,9 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 		}
 		switch {
 		case o.Mode != "" && o.Mode != "local" && o.Mode != modeRemote:
-			return syntax.WrongAt(o.Range, fmt.Errorf("the execution mode %q is not local or remote", o.Mode))
+			return syntax.WrongAt(o.Range, fmt.Errorf("invalid execution mode %q: must be local or remote", o.Mode))
 		case o.Mode == modeRemote && !c.TFE.Remote():
-			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools, so the execution mode can only be local\nhint: set tfe { runs = \"local\" }"))
+			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools: the execution mode must be local\nhint: set tfe { runs = \"local\" }"))
 		}
 		if len(o.Credentials) > 0 && !c.TFE.Remote() {
 			return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))

@@ -53,7 +53,7 @@ func Refusal(err error) string {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		what = "the registry refuses the credentials of this server"
 	case errors.Is(err, oci.ErrDenied):
-		what = "the registry denies this to the account of this server"
+		what = "the registry denied access to the account of this server"
 	default:
 		return ""
 	}

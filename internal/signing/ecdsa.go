@@ -36,7 +36,7 @@ func ParseCosignKey(text, passphrase []byte) (*ecdsa.PrivateKey, error) {
 	case "PUBLIC KEY":
 		return nil, fmt.Errorf("read cosign key: %w", ErrPublic)
 	default:
-		return nil, fmt.Errorf("read cosign key: PEM of type %q", block.Type)
+		return nil, fmt.Errorf("read cosign key: unexpected PEM type %q", block.Type)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {

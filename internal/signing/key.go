@@ -47,19 +47,19 @@ func NewKey(o KeyOptions) (*Key, error) {
 		c.Curve = packet.Curve25519
 		entity, err := openpgp.NewEntity(o.Name, "", o.Email, c)
 		if err != nil {
-			return nil, fmt.Errorf("make key: %w", err)
+			return nil, fmt.Errorf("create key: %w", err)
 		}
 		entity.Subkeys = nil // only for encryption
 		return &Key{entity}, nil
 	}
 	private, err := rsa.GenerateKey(rand.Reader, defaultBits)
 	if err != nil {
-		return nil, fmt.Errorf("make key: %w", err)
+		return nil, fmt.Errorf("create key: %w", err)
 	}
 	primary := packet.NewSignerPrivateKey(c.Now(), private)
 	entity := &openpgp.Entity{PrimaryKey: &primary.PublicKey, PrivateKey: primary, Identities: map[string]*openpgp.Identity{}}
 	if err := entity.AddUserId(o.Name, "", o.Email, c); err != nil {
-		return nil, fmt.Errorf("make key: %w", err)
+		return nil, fmt.Errorf("create key: %w", err)
 	}
 	return &Key{entity}, nil
 }
@@ -158,7 +158,7 @@ func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
 	case public.Expired(now):
 		return nil, fmt.Errorf("key %s expired on %s: %w", k.ID(), public.Expires.Format(time.DateOnly), ErrExpiredKey)
 	case k.entity.PrimaryKey.PubKeyAlgo == packet.PubKeyAlgoRSA && bits < minimumBits:
-		return nil, fmt.Errorf("key %s has %d bits, at least %d are needed", k.ID(), bits, minimumBits)
+		return nil, fmt.Errorf("key %s has %d bits, at least %d required", k.ID(), bits, minimumBits)
 	}
 	var b bytes.Buffer
 	if err := openpgp.DetachSign(&b, k.entity, bytes.NewReader(message), packetConfig(func() time.Time { return now })); err != nil {

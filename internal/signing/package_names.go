@@ -74,7 +74,7 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 		return nil, fmt.Errorf("registry manifest: %w", err)
 	}
 	if doc.Version != 1 {
-		return nil, fmt.Errorf("registry manifest has version %d, want 1", doc.Version)
+		return nil, fmt.Errorf("registry manifest has version %d, expected 1", doc.Version)
 	}
 	if err := CheckProtocols(doc.Metadata.ProtocolVersions); err != nil {
 		return nil, fmt.Errorf("registry manifest: %w", err)
@@ -89,7 +89,7 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 func CheckProtocols(versions []string) error {
 	for _, p := range versions {
 		if !protocolPattern().MatchString(p) {
-			return fmt.Errorf("protocol version %q, want MAJOR.MINOR", text.Excerpt(p))
+			return fmt.Errorf("invalid protocol version %q: must be MAJOR.MINOR", text.Excerpt(p))
 		}
 	}
 	return nil

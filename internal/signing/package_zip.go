@@ -64,10 +64,10 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 			continue
 		}
 		if files[key(f.Name)] != nil {
-			return "", fmt.Errorf("%q twice in the zip: %w", f.Name, ErrNoProvider)
+			return "", fmt.Errorf("duplicate %q in the zip: %w", f.Name, ErrNoProvider)
 		}
 		if total += f.UncompressedSize64; total > limit || f.UncompressedSize64 > limit {
-			return "", fmt.Errorf("a zip of %d bytes that expands to more than %d bytes: %w", size, limit, oci.ErrTooLarge)
+			return "", fmt.Errorf("zip of %d bytes expands to more than %d bytes: %w", size, limit, oci.ErrTooLarge)
 		}
 		files[key(f.Name)] = f
 		names = append(names, f.Name)

@@ -230,7 +230,7 @@ func (k PublicKey) outsidePeriod(sig *packet.Signature, now time.Time) error {
 	}
 	switch {
 	case from.After(now):
-		return fmt.Errorf("%w: it begins at %s, and the clock here says %s", ErrEarlyKey, from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: valid from %s, the local clock says %s", ErrEarlyKey, from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case k.Expires.IsZero():
 		return fmt.Errorf("%w, or its signature", ErrExpiredKey)
 	}

@@ -35,7 +35,7 @@ func ParseSums(b []byte) (Sums, error) {
 			return nil, fmt.Errorf("line %d: %q is not a plain file name: %w", n, name, ErrSums)
 		}
 		if other, ok := sums[name]; ok && other != sum {
-			return nil, fmt.Errorf("line %d: a second digest for %s: %w", n, name, ErrSums)
+			return nil, fmt.Errorf("line %d: duplicate digest for %s: %w", n, name, ErrSums)
 		}
 		sums[name] = sum
 	}
@@ -57,7 +57,7 @@ func (s Sums) Check(name, sum string) error {
 	case !ok:
 		return fmt.Errorf("%s is not listed: %w", name, ErrSums)
 	case want != sum:
-		return fmt.Errorf("%s has %s, listed is %s: %w", name, sum, want, ErrSums)
+		return fmt.Errorf("%s has %s, expected %s: %w", name, sum, want, ErrSums)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ const (
 )
 
 // ErrNotShown says that a state is too large or too deeply nested to display.
-var ErrNotShown = errors.New("only what is kept beside this state is shown")
+var ErrNotShown = errors.New("only the metadata of this state is shown")
 
 // Fits returns nil, or the [ErrNotShown] why a state is not displayed. It allocates nothing.
 func Fits(state []byte) error {

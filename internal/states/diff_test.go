@@ -113,7 +113,7 @@ func TestParseEncrypted(t *testing.T) {
 	if !errors.Is(err, states.ErrEncrypted) {
 		t.Errorf("error %v, want ErrEncrypted", err)
 	}
-	if _, err := states.Parse([]byte(`{"version":5}`)); err == nil || !strings.Contains(err.Error(), "its format version is 5") {
+	if _, err := states.Parse([]byte(`{"version":5}`)); err == nil || !strings.Contains(err.Error(), "format version 5") {
 		t.Errorf("an unknown version: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ const (
 
 var (
 	errDepth = fmt.Errorf("nested more than %d deep", maxDepth)
-	errPaths = errors.New("too many values below long names")
+	errPaths = errors.New("too many values under long names")
 )
 
 // value is a leaf of a resource or output.

@@ -105,7 +105,7 @@ func skipOther(dec *jsontext.Decoder, want string) error {
 	if err := dec.SkipValue(); err != nil || kind == 'n' {
 		return err
 	}
-	return fmt.Errorf("no %s where one is expected", strings.TrimPrefix(strings.TrimPrefix(want, "an "), "a "))
+	return fmt.Errorf("%s expected", strings.TrimPrefix(strings.TrimPrefix(want, "an "), "a "))
 }
 
 // membersOf reads an object.
@@ -158,7 +158,7 @@ func indexState(state []byte) (*Document, error) {
 	}
 	if v := d.rest["version"]; v != nil && !isNothing(v) {
 		if _, err := fmt.Sscan(string(v), &version); err != nil || version < 1 || version > 4 {
-			return nil, fmt.Errorf("not a state file that is read here: its format version is %.20s, and okara reads 1 to 4", v)
+			return nil, fmt.Errorf("unsupported state file: format version %.20s, expected 1 to 4", v)
 		}
 	}
 	d.old = version < 4

@@ -48,7 +48,7 @@ func hintOf(err error) string {
 func lockedHint(e *statebackend.LockedError) string {
 	switch {
 	case e.Unreadable:
-		return fmt.Sprintf("if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
+		return fmt.Sprintf("if the registry crashed while it wrote this tag, nobody holds the lock; retrying for a minute releases it, or release it now: okara state unlock %s -w %s --id %s",
 			e.Repository, text.ShellWord(e.Workspace), text.ShellWord(e.Held.ID))
 	case e.Held.ID != "":
 		return "if that run is gone: " + UnlockCommand(e.Repository, e.Workspace, e.Held.ID)
@@ -57,7 +57,7 @@ func lockedHint(e *statebackend.LockedError) string {
 }
 
 func remedyHint(r statebackend.Remedy) string {
-	const decrypt = "`okara state decrypt` opens a version wherever it was found"
+	const decrypt = "`okara state decrypt` decrypts a version from any location"
 	repo := r.Repository
 	ws := text.ShellWord(r.Workspace)
 	how := ""
@@ -65,15 +65,15 @@ func remedyHint(r statebackend.Remedy) string {
 	case statebackend.RemedyRestore:
 		how = fmt.Sprintf("compare with `okara state diff %s %d -w %s`, bring it back with `okara state restore %s %d -w %s`", repo, r.Version, ws, repo, r.Version, ws)
 	case statebackend.RemedyReseal:
-		how = "go on with `okara state replicate --reseal`"
+		how = "continue with `okara state replicate --reseal`"
 	case statebackend.RemedyPromote:
-		how = fmt.Sprintf("after making sure that nothing writes there any more: okara state unlock %s --take-over", repo)
+		how = fmt.Sprintf("once nothing writes there any more: okara state unlock %s --take-over", repo)
 	case statebackend.RemedyGoBack:
-		how = fmt.Sprintf("if the registry died while it wrote version %d, it was never acknowledged; okara state unlock %s -w %s --take-over goes on from the version before it", r.Version, repo, ws)
+		how = fmt.Sprintf("if the registry crashed while it wrote version %d, it was never acknowledged; okara state unlock %s -w %s --take-over continues from the version before it", r.Version, repo, ws)
 	case statebackend.RemedyProbe:
 		how = fmt.Sprintf("check with `okara admin doctor %s`; unsafe_locking = true overrides", repo)
 	case statebackend.RemedySeal:
-		how = fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", repo, ws, repo, ws)
+		how = fmt.Sprintf("if no key was ever used here, encrypt it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; otherwise somebody replaced it", repo, ws, repo, ws)
 	case statebackend.RemedyDecrypt:
 		how = decrypt
 	case statebackend.RemedyAdopt:
@@ -83,7 +83,7 @@ func remedyHint(r statebackend.Remedy) string {
 	case statebackend.RemedyKey:
 		how = keyHint(r)
 	case statebackend.RemedyPrimary:
-		how = "if this is a copy, name the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; " + decrypt
+		how = "if this is a copy, set the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; " + decrypt
 	}
 	if r.Cause != "" && how != "" {
 		return r.Cause + "; " + how
@@ -92,13 +92,13 @@ func remedyHint(r statebackend.Remedy) string {
 }
 
 // KeyOptions are the settings that name a key of a sealed state.
-const KeyOptions = "encryption in the backend block, --key or OKARA_STATE_KEYS, of age --identity or OKARA_STATE_IDENTITIES"
+const KeyOptions = "encryption in the backend block, --key or OKARA_STATE_KEYS, for age --identity or OKARA_STATE_IDENTITIES"
 
 func keyHint(r statebackend.Remedy) string {
 	if r.Repository == "" {
-		return "name its key: " + KeyOptions
+		return "set its key: " + KeyOptions
 	}
-	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, text.ShellWord(r.Workspace), KeyOptions)
+	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; set it: %s", r.Repository, text.ShellWord(r.Workspace), KeyOptions)
 }
 
 // UnlockCommand returns the command that ends a lock, quoted for a shell.

@@ -18,7 +18,7 @@ func TestText(t *testing.T) {
 	abandoned := &statebackend.LockedError{Workspace: "a b", Repository: "host/state", Held: statebackend.LockInfo{ID: "x"}, Unreadable: true}
 	const (
 		lockedText    = "workspace \"prod\" in host/state is locked, lock id one\nhint: if that run is gone: okara state unlock host/state -w prod --id one"
-		abandonedText = "workspace \"a b\" in host/state is locked, lock id x\nhint: if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock host/state -w 'a b' --id x"
+		abandonedText = "workspace \"a b\" in host/state is locked, lock id x\nhint: if the registry crashed while it wrote this tag, nobody holds the lock; retrying for a minute releases it, or release it now: okara state unlock host/state -w 'a b' --id x"
 	)
 	for _, tt := range []struct {
 		name string

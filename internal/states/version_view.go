@@ -97,9 +97,9 @@ func whyClosed(v statebackend.Version, err error) string {
 	case err == nil:
 		return ""
 	case v.Deleted || v.Empty:
-		return "There is no state in this version: the workspace was deleted, or had none when its lock was taken over."
+		return "No state in this version: the workspace was deleted, or had none when its lock was taken over."
 	case errors.Is(err, ErrEncrypted):
-		return "OpenTofu encrypted this state, so that only who has its key can read it."
+		return "OpenTofu encrypted this state; only holders of its key can read it."
 	case errors.Is(err, ErrNotShown), errors.Is(err, oci.ErrTooLarge):
 		return fmt.Sprintf("This state has more than %d MiB or %d levels, which is more than a page shows.", MaxShown>>20, MaxLevels)
 	case errors.Is(err, envelope.ErrKey), keyMissing(err):

@@ -55,7 +55,7 @@ var tokenID = text.Pattern(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 // random bits; the token has only its hash.
 func New(id string, scopes []rights.Scope, expires time.Time) (text string, t Token, err error) {
 	if !tokenID().MatchString(id) {
-		return "", t, fmt.Errorf("the name %q of a token must be 1 to 63 lower-case letters, digits, dots or dashes, the first of them a letter or a digit", id)
+		return "", t, fmt.Errorf("token name %q must be 1 to 63 lower-case letters, digits, dots or dashes, starting with a letter or digit", id)
 	}
 	if len(scopes) == 0 {
 		return "", t, noScope(id)
@@ -145,7 +145,7 @@ func parseToken(field []string) (Token, error) {
 	if hash, ok := strings.CutPrefix(firstString(rest), "sha256:"); ok {
 		b, err := hex.DecodeString(hash)
 		if err != nil || len(b) != sha256.Size {
-			return t, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
+			return t, errors.New("token hash must be sha256: followed by 64 hexadecimal digits")
 		}
 		t.ID = field[0]
 		t.Hash = [sha256.Size]byte(b)
@@ -166,7 +166,7 @@ func parseToken(field []string) (Token, error) {
 	}
 	for _, text := range rest {
 		if strings.HasPrefix(text, Prefix) {
-			return t, fmt.Errorf("the line of token %s has a second token", t.ID) // errors must not show it
+			return t, fmt.Errorf("second token in the line of token %s", t.ID) // errors must not show it
 		}
 		s, err := rights.ParseScope(text)
 		if err != nil {
@@ -199,7 +199,7 @@ func Add(file string, t Token) error {
 		return err
 	}
 	if slices.ContainsFunc(known, func(k Token) bool { return k.ID == t.ID }) {
-		return fmt.Errorf("%s has a token %s: %w", file, t.ID, fs.ErrExist)
+		return fmt.Errorf("%s already has token %s: %w", file, t.ID, fs.ErrExist)
 	}
 	if len(b) > 0 && b[len(b)-1] != '\n' {
 		line = "\n" + line

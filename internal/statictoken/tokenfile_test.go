@@ -73,7 +73,7 @@ func TestAddTokenRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"x y\n":                            "x:1: ",
 		strings.Repeat("#\n", 1<<19) + "#": "x is larger than 1048576 bytes",
-		"\nci sha256:abc read:module:**\n": "x:2: the hash",
+		"\nci sha256:abc read:module:**\n": "x:2: token hash",
 		"ci sha256:" + strings.Repeat("0", 64) + " expires=soon read:module:**\n":       "x:1: expires=soon is not a time",
 		"ci sha256:" + strings.Repeat("0", 64) + " expires=2027-01-31T00:00:00Z\n":      "x:1: token ci has no scope",
 		"ci sha256:" + strings.Repeat("0", 64) + " read:module:** expires=2027-01-31\n": "x:1: scope \"expires",

@@ -30,7 +30,7 @@ func (it item) withoutStep(l *depot.Listing, offers []offer, steps []Step) []Dif
 		case !slices.ContainsFunc(offers, func(o offer) bool { return o.version == v }):
 			reason = "the origin does not have it"
 		case it.Versions.Allows(v):
-			reason = "older than those that limit or keep ask for"
+			reason = "older than what limit or keep select"
 		}
 		kept = append(kept, Difference{it.key, v.String(), reason})
 	}
@@ -73,7 +73,7 @@ func (s *Set) unlistedEntries(rec *Record) []Difference {
 	var out []Difference
 	for _, entry := range rec.Names() {
 		if _, ok := listed[entry]; !ok && len(rec.Entries[entry]) > 0 {
-			out = append(out, Difference{Entry: entry, Reason: "published by an earlier run, and not in the depot file any more"})
+			out = append(out, Difference{Entry: entry, Reason: "published by an earlier run, no longer in the depot file"})
 		}
 	}
 	return out
@@ -88,7 +88,7 @@ func (s *Set) Differences(rec *Record) []Difference {
 		it := listed[e]
 		versions := rec.Versions(e)
 		if len(versions) == 0 {
-			out = append(out, Difference{Entry: e, Reason: "in the depot file, and no run has published a version"})
+			out = append(out, Difference{Entry: e, Reason: "in the depot file, but no run has published a version"})
 		}
 		for _, version := range versions {
 			vr := rec.Entries[e][version]
@@ -100,7 +100,7 @@ func (s *Set) Differences(rec *Record) []Difference {
 			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.isPinned(v):
 				out = append(out, Difference{e, version, "not allowed by " + constraintText(it.Entry)})
 			case !vr.coversPlatforms(it.askedPlatforms()):
-				out = append(out, Difference{e, version, "published without all of " + strings.Join(it.askedPlatforms(), ", ") + ", as far as is recorded; the next run looks"})
+				out = append(out, Difference{e, version, "published without all of " + strings.Join(it.askedPlatforms(), ", ") + ", as far as recorded; the next run checks"})
 			case len(vr.Absent) > 0:
 				out = append(out, Difference{e, version, absentText(vr.Absent)})
 			}

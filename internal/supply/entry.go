@@ -171,7 +171,7 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 		e.Policy = "immutable"
 	}
 	if e.Policy != "immutable" && e.Policy != "editions" {
-		bad.addField("policy", fmt.Errorf("policy %q is neither immutable nor editions", e.Policy))
+		bad.addField("policy", fmt.Errorf("invalid policy %q: must be immutable or editions", e.Policy))
 	}
 	e.Source, err = parseModuleSource(s.Source)
 	bad.addField("source", err)
@@ -208,7 +208,7 @@ func (s ProviderSpec) Entry(where string) (ProviderEntry, error) {
 // defaultOrigin is the registry of a provider address without a host name.
 const defaultOrigin = "registry.opentofu.org"
 
-var errCount = errors.New("limit and keep are counts of versions, 0 or more")
+var errCount = errors.New("limit and keep must be 0 or more versions")
 
 func (s EntrySpec) specEntry(where string, bad *FieldErrors) Entry {
 	e := Entry{Where: where, Limit: s.Limit, Keep: s.Keep, Pin: s.Pin, Auth: s.Auth, Scan: s.Scan, Approval: s.Approval}

@@ -43,7 +43,7 @@ func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (de
 		}
 		l = *next
 	}
-	return depot.Fetched{}, fmt.Errorf("%s: more than %d addresses that name another one: %w", publicURL(l), maxFollowed, oci.ErrCorrupt)
+	return depot.Fetched{}, fmt.Errorf("%s: more than %d chained addresses: %w", publicURL(l), maxFollowed, oci.ErrCorrupt)
 }
 
 // followOnce is fetch unless the address answers with the next one.
@@ -91,18 +91,18 @@ func describeFetched(dir, sub string, source map[string]string) (f depot.Fetched
 		return f, err
 	}
 	if !filepath.IsLocal(sub) {
-		return f, fmt.Errorf("subdirectory %q leaves the module: %w", sub, oci.ErrCorrupt)
+		return f, fmt.Errorf("subdirectory %q is outside the module: %w", sub, oci.ErrCorrupt)
 	}
 	if f.Package, err = filepath.EvalSymlinks(dir); err != nil {
 		return f, err
 	}
 	target, err := filepath.EvalSymlinks(filepath.Join(f.Package, sub))
 	if err != nil {
-		return f, fmt.Errorf("the module has no directory %q: %w", sub, oci.ErrNotFound)
+		return f, fmt.Errorf("directory %q not found in the module: %w", sub, oci.ErrNotFound)
 	}
 	below, err := filepath.Rel(f.Package, target)
 	if err != nil || !filepath.IsLocal(below) {
-		return f, fmt.Errorf("subdirectory %q is a link that leaves the module: %w", sub, oci.ErrCorrupt)
+		return f, fmt.Errorf("subdirectory %q is a link to outside the module: %w", sub, oci.ErrCorrupt)
 	}
 	if info, err := os.Stat(target); err != nil || !info.IsDir() {
 		return f, fmt.Errorf("%q in the module is not a directory: %w", sub, oci.ErrNotFound)

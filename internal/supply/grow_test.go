@@ -58,7 +58,7 @@ approval {
  required = true
 }`)
 	differences(two, "plan extend: lacks darwin_arm64",
-		"status 1.2.3: published without all of linux_amd64, darwin_arm64, plan9_arm, as far as is recorded; the next run looks")
+		"status 1.2.3: published without all of linux_amd64, darwin_arm64, plan9_arm, as far as recorded; the next run checks")
 	r.want(r.apply(two), "extend 1.2.3 published")
 	platforms(2)
 	differences(two, "plan present: the origin has no package for plan9_arm", "status 1.2.3: the origin has no package for plan9_arm")
@@ -79,8 +79,8 @@ approval {
 
 	// what the file does not ask for any more
 	narrowed := "provider \"registry.example.com/acme/dns\" {\n versions = \"~> 2.0\"\n}\n" + moduleEntry(newOrigin(t, "v0.1.0"), "")
-	differences(narrowed, `kept 1.2.3: not allowed by "~> 2.0"`, `status 1.2.3: not allowed by "~> 2.0"`, "status : in the depot file, and no run has published a version")
-	differences("", "kept : published by an earlier run, and not in the depot file any more", "status : published by an earlier run, and not in the depot file any more")
+	differences(narrowed, `kept 1.2.3: not allowed by "~> 2.0"`, `status 1.2.3: not allowed by "~> 2.0"`, "status : in the depot file, but no run has published a version")
+	differences("", "kept : published by an earlier run, no longer in the depot file", "status : published by an earlier run, no longer in the depot file")
 
 	// other content under the tag is drift
 	repo := depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns")

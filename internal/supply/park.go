@@ -43,7 +43,7 @@ func (vr VersionRecord) isResting(o offer, now time.Time) bool {
 // parkedStep returns the step for a version that is skipped for now.
 func (st Step) parkedStep() Step {
 	st.Action = actionParked
-	st.Reason = fmt.Sprintf("not tried before %s, after %d tries: %s", st.known.Retry.Format(time.DateTime+"Z"), st.known.Tries, st.known.Reason)
+	st.Reason = fmt.Sprintf("retry not before %s, after %d tries: %s", st.known.Retry.Format(time.DateTime+"Z"), st.known.Tries, st.known.Reason)
 	st.err = errors.New(st.Reason)
 	return st
 }

@@ -404,7 +404,7 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		return adopt("published by another process or user")
 	case it.subdir != nil && st.known.Subdir != nil && *st.known.Subdir != *it.subdir:
-		return st.markDrift(fmt.Sprintf("the entry names the directory %q, and %q was published", *it.subdir, *st.known.Subdir), now.Since), nil
+		return st.markDrift(fmt.Sprintf("the entry names the directory %q, but %q was published", *it.subdir, *st.known.Subdir), now.Since), nil
 	case it.editions && st.known.Digest != now.Digest:
 		st.Action = actionAdopt
 		st.Reason = "another process or user published an edition"
@@ -470,7 +470,7 @@ func (s *Syncer) decideCandidate(it item, o offer, st Step, have []addr.Version)
 	switch {
 	case st.known.State == StateWaiting && it.Approval.isAutomatic(o.version, have, nil, st.known.Since, s.o.Now()):
 		st.Action = ActionApprove
-		st.Reason = "the approval rules hold"
+		st.Reason = "approval rules met"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }
 	case st.known.State == StateWaiting:
 		st.Action = actionWaiting

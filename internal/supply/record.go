@@ -119,7 +119,7 @@ func readRecord(ctx context.Context, r *oci.Repo, tag string) (*Record, error) {
 		return nil, fmt.Errorf("reading the depot's record: %w: %w", err, oci.ErrCorrupt)
 	}
 	if rec.SchemaVersion != 1 {
-		return nil, oci.Unsupported("the depot's record has version %d, this okara supports only 1", rec.SchemaVersion)
+		return nil, oci.Unsupported("the depot's record has version %d, expected 1", rec.SchemaVersion)
 	}
 	if rec.Entries == nil {
 		rec.Entries = map[string]map[string]VersionRecord{}
@@ -221,7 +221,7 @@ func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRe
 	vr, ok := rec.get(entry, v)
 	switch {
 	case !ok:
-		return vr, fmt.Errorf("%s is not known for version %s any more: %w", entry, v, ErrOutdated)
+		return vr, fmt.Errorf("%s no longer has version %s: %w", entry, v, ErrOutdated)
 	case vr.Digest != digest:
 		return vr, fmt.Errorf("version %s is %s now: %w", v, vr.Digest, ErrOutdated)
 	case vr.State != StateWaiting:

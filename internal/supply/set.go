@@ -54,7 +54,7 @@ func (a Auth) Validate() error {
 	u, err := url.Parse(a.APIURL)
 	switch {
 	case given != 1:
-		return errors.New("want one of token_env, token_file and app_id")
+		return errors.New("one of token_env, token_file and app_id is required")
 	case a.AppID != 0 && (a.Installation == 0 || a.KeyFile == ""):
 		return errors.New("app_id needs installation_id and private_key_file")
 	case a.APIURL == "":
@@ -273,7 +273,7 @@ func fileLine(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at
 func (b *setBuilder) commonSpec(at hcl.Range, c common) EntrySpec {
 	e := EntrySpec{Versions: deref(c.versions), Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth)}
 	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {
-		b.addError(at, fmt.Errorf("there is no auth block %q", e.Auth))
+		b.addError(at, fmt.Errorf("no auth block %q", e.Auth))
 	}
 	if s := c.scan; s != nil {
 		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge), SourceRepository: s.Source}

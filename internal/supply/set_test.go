@@ -100,7 +100,7 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 		"bad platform":     {"provider \"a/b\" {\n platforms = [\"linux\"]\n}", "x.hcl:1"},
 		"twice":            {"provider \"a/b\" {}\nprovider \"A/b\" {}", "x.hcl:2"},
 		"unknown auth":     {"provider \"a/b\" {\n auth = \"x\"\n}", "no auth block"},
-		"both secrets":     {"auth \"a\" {\n host = \"h\"\n token_env = \"A\"\n token_file = \"f\"\n}", "want one of token_env, token_file and app_id"},
+		"both secrets":     {"auth \"a\" {\n host = \"h\"\n token_env = \"A\"\n token_file = \"f\"\n}", "one of token_env, token_file and app_id is required"},
 		"plain http":       {"auth \"a\" {\n host = \"h\"\n token_env = \"A\"\n api_url = \"http://github.example.com\"\n}", "api_url is not an https address"},
 		"half an app":      {"auth \"a\" {\n host = \"h\"\n app_id = 1\n}", "app_id needs installation_id"},
 		"bad level":        {"provider \"a/b\" {\n scan {\n scanner = \"s\"\n block = \"huge\"\n }\n}", "huge"},

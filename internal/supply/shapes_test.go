@@ -42,15 +42,15 @@ func TestShapes(t *testing.T) {
 		suffix string     // of the addresses of the mirrored package
 	}{
 		{"a guide that links to a file that is not there", map[string]string{"main.tf": "", "AGENTS.md": ">CLAUDE.md"}, "",
-			both(outcome{"main.tf", "AGENTS.md: symbolic link to CLAUDE.md, which is not there, is left out", ""}), ""},
+			both(outcome{"main.tf", "AGENTS.md: symbolic link to CLAUDE.md, which is not there, skipped", ""}), ""},
 		{"tests that link to the files of the module", map[string]string{"locals.tf": "", "test/fixture/locals.tf": ">../../locals.tf"}, "",
 			both(outcome{"locals.tf test/fixture/locals.tf", "", ""}), ""},
 		{"a folder that links to another one", map[string]string{"main.tf": "", "data/spokes/a.yaml": "a", "data/classic": ">spokes/"}, "",
 			both(outcome{"data/classic/a.yaml data/spokes/a.yaml main.tf", "", ""}), ""},
 		{"an example that links to the whole module", map[string]string{"main.tf": "", "examples/a/main.tf": "", "examples/a/module": ">../.."}, "",
-			[2]outcome{{refused: "examples/a/module: symbolic link to ../.., which leads in a circle"}, {"examples/a/main.tf main.tf", "leads in a circle, is left out", ""}}, ""},
+			[2]outcome{{refused: "examples/a/module: circular symbolic link to ../.."}, {"examples/a/main.tf main.tf", "circular symbolic link to ../.., skipped", ""}}, ""},
 		{"a link out of the repository", map[string]string{"main.tf": "", "examples/a/x": ">../../../x"}, "",
-			both(outcome{refused: "examples/a/x: symbolic link to ../../../x, which is outside of the package"}), ""},
+			both(outcome{refused: "examples/a/x: symbolic link to ../../../x, which is outside the package"}), ""},
 		{"packages that .gitignore names", map[string]string{".gitignore": "*.zip\nbuilds/\n", "main.tf": "", "fixtures/f.zip": "PK", "builds/keep.txt": ""}, "",
 			both(outcome{"builds/keep.txt fixtures/f.zip main.tf", "", ""}), ""},
 		{"values of examples", map[string]string{".gitignore": "*.tfvars\n", "main.tf": "", "examples/a/main.tf": "", "examples/a/fixtures.auto.tfvars": "region = 1"}, "",
@@ -64,7 +64,7 @@ func TestShapes(t *testing.T) {
 		{"a call into a git submodule", map[string]string{"main.tf": calls("./sub/x"), "sub": "@"}, "",
 			[2]outcome{{refused: `main.tf:1: module "x" uses ./sub/x, which is not in the package`}, {refused: "which is not in the package: sub is empty, as the folder of a git submodule"}}, ""},
 		{"a module in a folder that calls a git submodule", map[string]string{"README.md": "", "modules/net/main.tf": calls("../../sub"), "sub": "@"}, "modules/net",
-			[2]outcome{{refused: "outside of the package"}, {refused: "sub is empty"}}, ""},
+			[2]outcome{{refused: "outside the package"}, {refused: "sub is empty"}}, ""},
 		{"an example that calls a git submodule", map[string]string{"main.tf": "", "examples/a/main.tf": calls("./sub"), "examples/a/sub": "@"}, "",
 			both(outcome{"examples/a/main.tf main.tf", "examples/a/main.tf:1: module", ""}), ""},
 		{"a schema that compresses a hundredfold", map[string]string{"main.tf": "", "rules.json": strings.Repeat(`{"region":"a","endpoint":"b"},`, 80_000)}, "",
@@ -78,9 +78,9 @@ func TestShapes(t *testing.T) {
 		{"a module that is whole", map[string]string{"README.md": "", "modules/net/main.tf": "", "modules/net/x/x.tf": ""}, "modules/net",
 			both(outcome{"main.tf x/x.tf", "", ""}), ""},
 		{"a module that calls one beside it", map[string]string{"README.md": "", "modules/net/main.tf": calls("../dns"), "modules/dns/main.tf": ""}, "modules/net",
-			[2]outcome{{refused: "main.tf:1: module \"x\" uses ../dns, which is outside of the package"}, {"README.md modules/dns/main.tf modules/net/main.tf", "", ""}}, "//modules/net"},
+			[2]outcome{{refused: "main.tf:1: module \"x\" uses ../dns, which is outside the package"}, {"README.md modules/dns/main.tf modules/net/main.tf", "", ""}}, "//modules/net"},
 		{"a module that links to the licence of all", map[string]string{"LICENSE": "", "modules/net/main.tf": "", "modules/net/LICENSE": ">../../LICENSE"}, "modules/net",
-			[2]outcome{{refused: "LICENSE: symbolic link to ../../LICENSE, which is outside of the package"}, {"LICENSE modules/net/LICENSE modules/net/main.tf", "", ""}}, "//modules/net"},
+			[2]outcome{{refused: "LICENSE: symbolic link to ../../LICENSE, which is outside the package"}, {"LICENSE modules/net/LICENSE modules/net/main.tf", "", ""}}, "//modules/net"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

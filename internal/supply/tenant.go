@@ -139,11 +139,11 @@ func (e tenant) permitLocation(l upstream.Location) error {
 	case l.Kind == upstream.KindOCI:
 		return nil // see openRepo
 	case slices.Contains(e.own, host):
-		return deniedError("%s is okara's own: name the module by its address", l.URL.Host)
+		return deniedError("%s is okara itself: use the address of the module", l.URL.Host)
 	case l.URL.Scheme == "ssh" && e.secret.SSH == nil:
-		return deniedError("a source over ssh needs a secret with a key and known hosts")
+		return deniedError("a source over ssh requires a secret with a key and known hosts")
 	case l.URL.Scheme == "ssh" && !e.agreesToHost(l.URL.Host) && !e.agreesToHost(l.URL.Hostname()):
-		return deniedError("the secret does not agree to be used for %s", l.URL.Host)
+		return deniedError("the secret does not allow use for %s", l.URL.Host)
 	case l.URL.Scheme == "ssh":
 		return nil
 	}
@@ -154,7 +154,7 @@ func (e tenant) permitLocation(l upstream.Location) error {
 // http.
 func requireHTTPS(u *url.URL) error {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-		return deniedError("sources are read over https, oci or ssh, not over %s", u.Scheme)
+		return deniedError("sources must use https, oci or ssh, not %s", u.Scheme)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.C
 	case address == e.own[0] && allowed(e.o.Layout):
 		return e.inside, nil
 	}
-	return nil, deniedError("%s is okara's own, and the namespace may not use the address", host)
+	return nil, deniedError("%s is okara itself, and the namespace may not use the address", host)
 }
 
 func (e tenant) ociOptions(h *http.Client) oci.Options {
@@ -219,7 +219,7 @@ func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	case !slices.Contains(e.own, withPort(&url.URL{Scheme: "https", Host: host})):
 		return e.outside, nil
 	case !e.may(it):
-		return nil, deniedError("%s is okara's own, and the namespace may not use the address", host)
+		return nil, deniedError("%s is okara itself, and the namespace may not use the address", host)
 	}
 	return e.inside, nil
 }

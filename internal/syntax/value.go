@@ -53,7 +53,7 @@ func CheckValue(node hclsyntax.Expression) error {
 		return refusedAt(at, "a value computed with more than %d operators", maxArithmetic)
 	}
 	if loops > 0 && math.Pow(size, float64(loops+1)) > maxSteps {
-		return refusedAt(at, "a value computed with %d loops over so much text", loops)
+		return refusedAt(at, "a value computed with %d loops over too much text", loops)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (x *verifier) verifyModule(ctx context.Context) error {
 		return x.failCheck("manifest", err)
 	}
 	if m.Version.String() != "" && m.Version != x.Version {
-		return x.failCheck("manifest", fmt.Errorf("it says version %s", m.Version))
+		return x.failCheck("manifest", fmt.Errorf("declares version %s", m.Version))
 	}
 	x.addCheck("manifest", "ok", "module")
 	if x.isRequired(RequireOpenPGP) {
@@ -45,7 +45,7 @@ func (x *verifier) verifyModule(ctx context.Context) error {
 		}
 		got, err := contentDigest(ctx, x.Repository, *layer)
 		if err == nil && m.ContentDigest != "" && got != m.ContentDigest {
-			err = fmt.Errorf("holds %s, the manifest says %s", got, m.ContentDigest)
+			err = fmt.Errorf("got %s, the manifest says %s", got, m.ContentDigest)
 		}
 		if err != nil {
 			return x.failCheck("content of "+layer.MediaType, err)
@@ -109,7 +109,7 @@ func (x *verifier) verifyProvider(ctx context.Context) error {
 		return x.failCheck("index", err)
 	}
 	if index.Version.String() != "" && index.Version != x.Version {
-		return x.failCheck("index", fmt.Errorf("it says version %s", index.Version))
+		return x.failCheck("index", fmt.Errorf("declares version %s", index.Version))
 	}
 	x.addCheck("index", "ok", "provider for %d platforms", len(index.Platforms))
 	md, err := evidence.Resigned(ctx, x.Repository, index, x.Status())
@@ -120,7 +120,7 @@ func (x *verifier) verifyProvider(ctx context.Context) error {
 		if x.isRequired(RequireOpenPGP) {
 			return x.failCheck("openpgp", ErrUnsigned)
 		}
-		x.addCheck("openpgp", "absent", "no SHA256SUMS: made by another tool")
+		x.addCheck("openpgp", "absent", "no SHA256SUMS: created by another tool")
 		return x.platforms(ctx, index, nil)
 	}
 	if err != nil {
@@ -248,7 +248,7 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 func (x *verifier) verifyTemplate(context.Context) error {
 	t, err := artifact.ParseTemplate(x.Manifest)
 	if err == nil && (t.Name != x.Item.Template || t.Version != x.Version) {
-		err = fmt.Errorf("it is version %s of %s: %w", t.Version, t.Name, oci.ErrCorrupt)
+		err = fmt.Errorf("contains version %s of %s: %w", t.Version, t.Name, oci.ErrCorrupt)
 	}
 	if err != nil {
 		return x.failCheck("template", err)

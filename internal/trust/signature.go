@@ -96,7 +96,7 @@ func cosignSignature(s Subject, c evidence.CosignSignature, keys []*ecdsa.Public
 	case len(keys) == 0:
 		out.Detail = "no trusted key is configured on this server"
 	default:
-		out.Detail = "no key of this server made it"
+		out.Detail = "not made with a key of this server"
 	}
 	return out
 }
@@ -111,7 +111,7 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 			continue // the version is not served
 		}
 		for _, k := range keys {
-			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by a key that is stored beside it"}
+			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by the key stored with it"}
 			made, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: o.Now, AllowExpired: true})
 			switch {
 			case errors.Is(err, signing.ErrUnknownKey):

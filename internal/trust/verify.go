@@ -212,7 +212,7 @@ func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*
 
 // errKeyless is the result for a signature by a short-lived key, which is
 // certified by Sigstore's authority or another one.
-var errKeyless = errors.New("a sigstore bundle with a certificate, which is not checked: only keys are")
+var errKeyless = errors.New("sigstore bundle with a certificate is not checked: only keys are")
 
 func (x *verifier) scan(ctx context.Context) error {
 	if x.o.Lean && x.o.Block == "" && !x.isRequired(RequireScan) {
@@ -244,7 +244,7 @@ func (x *verifier) checkYanked(context.Context) error {
 	case s.Yanked != nil && !x.o.AllowYanked:
 		return x.failCheck("status", errors.New(strings.TrimSpace("yanked "+s.Yanked.Message)))
 	case s.Yanked != nil:
-		x.addCheck("status", "ok", "yanked, which is allowed: %s", s.Yanked.Message)
+		x.addCheck("status", "ok", "withdrawn, which is allowed: %s", s.Yanked.Message)
 	case s.Deprecated != nil:
 		x.addCheck("status", "ok", "deprecated: %s", s.Deprecated.Message)
 	default:

@@ -112,7 +112,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.ReadCloser.Read(p)
 	_, _ = v.sum.Write(p[:n]) // a hash takes everything
 	if err == io.EOF && !v.sum.Verified() {
-		err = fmt.Errorf("the archive is not the one of its checksum: %w", oci.ErrCorrupt)
+		err = fmt.Errorf("the archive does not match its checksum: %w", oci.ErrCorrupt)
 	}
 	return n, err
 }

@@ -83,7 +83,7 @@ func carefulClient(h *http.Client) *http.Client {
 // the status is 200 or 204 and the caller must close the body.
 func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-		return nil, oci.Unsupported("%s: origins are read over https", u.Redacted())
+		return nil, oci.Unsupported("%s: origins must use https", u.Redacted())
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {

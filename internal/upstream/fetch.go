@@ -184,7 +184,7 @@ type boundBody struct {
 
 func (b *boundBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("the repository sent more than it may: %w", oci.ErrTooLarge)
+		return 0, fmt.Errorf("the repository sent more than allowed: %w", oci.ErrTooLarge)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)

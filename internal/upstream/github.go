@@ -167,7 +167,7 @@ func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string
 	u := g.repository(owner, name, "commits/tags/"+tag)
 	body, _, err := g.readAnswer(ctx, question{owner: owner, url: u, accept: "application/vnd.github.sha"})
 	if err == nil && !plumbing.IsHash(string(body)) {
-		err = fmt.Errorf("the answer is not a commit: %w", oci.ErrCorrupt)
+		err = fmt.Errorf("the response is not a commit: %w", oci.ErrCorrupt)
 	}
 	if err != nil {
 		return "", fmt.Errorf("resolving tag %s of %s/%s: %w", tag, owner, name, err)
@@ -183,7 +183,7 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 	err := g.askGitHub(ctx, q, func(resp *http.Response) (err error) {
 		link, err = resp.Location()
 		if err != nil {
-			return fmt.Errorf("the answer is not a link to an archive: %w", oci.ErrCorrupt)
+			return fmt.Errorf("the response is not a link to an archive: %w", oci.ErrCorrupt)
 		}
 		return nil
 	})

@@ -125,7 +125,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 		return errors.New("too many redirects")
 	}
 	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !netaddr.IsLoopback(r.URL.Hostname())) {
-		return oci.Unsupported("redirected to %s: origins are read over https", formatURL(r.URL))
+		return oci.Unsupported("redirected to %s: origins must use https", formatURL(r.URL))
 	}
 	for _, hop := range slices.Concat(via[1:], []*http.Request{r}) {
 		if !sameOrigin(hop.URL, via[0].URL) {

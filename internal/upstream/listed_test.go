@@ -57,7 +57,7 @@ func TestVersionsAsOriginsListThem(t *testing.T) {
 		t.Errorf("mirror: %v, %v", got, err)
 	}
 	slices.Sort(left)
-	if len(left) != 4 || !strings.HasPrefix(left[0], "1.0: ") || !strings.HasPrefix(left[1], `1.2.3.4: version "1.2.3.4": is not a semantic version`) {
+	if len(left) != 4 || !strings.HasPrefix(left[0], "1.0: ") || !strings.HasPrefix(left[1], `1.2.3.4: version "1.2.3.4": not a semantic version`) {
 		t.Errorf("left out: %q", left)
 	}
 }

@@ -107,7 +107,7 @@ func parseAnswer(resp *http.Response, ref string) (Location, error) {
 
 func locationBody(resp *http.Response) (string, error) {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return "", fmt.Errorf("the answer has no location: %w", oci.ErrCorrupt)
+		return "", fmt.Errorf("no location in the response: %w", oci.ErrCorrupt)
 	}
 	b, err := readAll(resp.Body, maxSums)
 	if err != nil {
@@ -115,7 +115,7 @@ func locationBody(resp *http.Response) (string, error) {
 	}
 	var doc struct{ Location string }
 	if json.Unmarshal(b, &doc) != nil || doc.Location == "" {
-		return "", fmt.Errorf("the answer has no location: %w", oci.ErrCorrupt)
+		return "", fmt.Errorf("no location in the response: %w", oci.ErrCorrupt)
 	}
 	return doc.Location, nil
 }

@@ -25,7 +25,7 @@ func checkPack(from io.Reader, limit int64) error {
 	r := bufio.NewReader(from)
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:4]) != "PACK" {
-		return badPack("it has no header")
+		return badPack("no header")
 	}
 	count := binary.BigEndian.Uint32(head[8:])
 	if count > maxObjects {
@@ -40,7 +40,7 @@ func checkPack(from io.Reader, limit int64) error {
 	return nil
 }
 
-func badPack(why string) error { return fmt.Errorf("a pack: %s: %w", why, oci.ErrCorrupt) }
+func badPack(why string) error { return fmt.Errorf("invalid pack: %s: %w", why, oci.ErrCorrupt) }
 
 // packSum sums the sizes of the objects of a pack.
 type packSum struct {
@@ -79,7 +79,7 @@ func (s *packSum) object() error {
 func (s *packSum) readHeader() (kind byte, size uint64, err error) {
 	b, err := s.r.ReadByte()
 	if err != nil {
-		return 0, 0, badPack("it ends before its last object")
+		return 0, 0, badPack("truncated before its last object")
 	}
 	kind = b >> 4 & 7
 	size = uint64(b & 15)
@@ -120,7 +120,7 @@ func (s *packSum) content(kind byte, size uint64) error {
 	}
 	rest, err := io.Copy(io.Discard, in)
 	if err != nil || n+rest != int64(size) {
-		return badPack("an object has another size than it says")
+		return badPack("object size mismatch")
 	}
 	return nil
 }

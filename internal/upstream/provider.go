@@ -232,7 +232,7 @@ func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version,
 	pkg.H1 = pkg.Others[t.String()]
 	zip, err := from.Parse(doc.DownloadURL)
 	if err != nil || doc.DownloadURL == "" || doc.Filename != path.Base(doc.Filename) {
-		return Package{}, fmt.Errorf("%s %s: the origin's answer has no package: %w", p, v, oci.ErrCorrupt)
+		return Package{}, fmt.Errorf("%s %s: no package in the response of the origin: %w", p, v, oci.ErrCorrupt)
 	}
 	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Client.openDownload(ctx, zip) }
 	if pkg.Shasums, err = r.getSibling(ctx, from, doc.ShasumsURL); err != nil {

@@ -53,7 +53,7 @@ func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
 	}
 	known, err := gitssh.NewKnownHostsDb(file)
 	if err != nil {
-		return nil, errors.New("the known hosts of the ssh key are no lines as ssh-keyscan prints them")
+		return nil, errors.New("the known hosts of the ssh key must be lines as printed by ssh-keyscan")
 	}
 	return &SSHKey{signer: signer, callback: known.HostKeyCallback(), algorithms: known.HostKeyAlgorithms}, nil
 }

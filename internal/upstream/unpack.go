@@ -57,7 +57,7 @@ func unpackKinds() map[string]error {
 // memory and time.
 func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	if os.Getenv(childEnv) != "" {
-		return "", errors.New("this program unpacks no repositories: it does not know the command " + UnpackCommand)
+		return "", errors.New("this program cannot unpack repositories: unknown command " + UnpackCommand)
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -89,7 +89,7 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	}
 	var answer unpackAnswer
 	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
-		return "", fmt.Errorf("the answer of %s: %w", UnpackCommand, err)
+		return "", fmt.Errorf("the response of %s: %w", UnpackCommand, err)
 	}
 	if answer.Error != "" {
 		return "", fmt.Errorf("%s: %w", text.Excerpt(answer.Error), cmp.Or(unpackKinds()[answer.Kind], oci.ErrCorrupt))
@@ -173,7 +173,7 @@ func (o unpackOrder) indexPack(repo *git.Repository) (err error) {
 	defer f.Close()
 	to, ok := repo.Storer.(storer.PackfileWriter)
 	if !ok {
-		return errors.New("the storage takes no packs")
+		return errors.New("the storage does not accept packs")
 	}
 	w, err := to.PackfileWriter()
 	if err != nil {
@@ -199,5 +199,5 @@ func peelTags(repo *git.Repository, hash plumbing.Hash) (plumbing.Hash, error) {
 		}
 		hash = tag.Target
 	}
-	return hash, fmt.Errorf("more than %d tags that name each other: %w", maxTags, oci.ErrCorrupt)
+	return hash, fmt.Errorf("more than %d chained tags: %w", maxTags, oci.ErrCorrupt)
 }

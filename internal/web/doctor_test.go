@@ -23,7 +23,7 @@ func findings() []web.Finding {
 	return []web.Finding{
 		{About: "Queue", State: "0 waiting", Meaning: "All is done."},
 		{Verdict: web.Act, About: "Key <b>\u202e\x1b[31m", State: `"><script>alert(1)</script>`, Meaning: strings.Repeat("long", 500), Do: "javascript:alert(1)"},
-		{Verdict: web.Look, About: "Disk", State: "3 GiB of 40 GiB are free", Meaning: "Less than a tenth is left.", Do: "Make room in time."},
+		{Verdict: web.Look, About: "Disk", State: "3 GiB of 40 GiB are free", Meaning: "Less than a tenth is left.", Do: "Free space soon."},
 	}
 }
 
@@ -33,7 +33,7 @@ func TestDoctorPage(t *testing.T) {
 	s.findings = findings()
 	_, body := s.ask(t, admin, http.MethodGet, "doctor", nil)
 	last := -1
-	for _, text := range []string{"2 findings need attention.", `<span class="mark bad">act</span> Key &lt;b&gt;`, "&lt;script&gt;alert(1)", "javascript:alert(1)</span>", `<span class="mark warn">look</span> Disk`, "Make room in time.", `<span class="mark good">fine</span> Queue`} {
+	for _, text := range []string{"2 findings need attention.", `<span class="mark bad">act</span> Key &lt;b&gt;`, "&lt;script&gt;alert(1)", "javascript:alert(1)</span>", `<span class="mark warn">look</span> Disk`, "Free space soon.", `<span class="mark good">fine</span> Queue`} {
 		at := strings.Index(body, text)
 		if at <= last {
 			t.Errorf("%q is at %d, after %d, in\n%s", text, at, last, body)

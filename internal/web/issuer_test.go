@@ -176,7 +176,7 @@ func TestLoggedInWithoutRights(t *testing.T) {
 	at := h.toIssuer(t, c, "/ui/login")
 	refused := at.Query()
 	refused.Set("error", "access_denied")
-	if resp, body := visit(t, c, h.URL+at.Path+"?"+refused.Encode(), ""); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "<h1>Not logged in</h1>") || !strings.Contains(body, `login?stay">Log in again</a>`) || strings.Contains(body, "administrator of this server can give") {
+	if resp, body := visit(t, c, h.URL+at.Path+"?"+refused.Encode(), ""); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "<h1>Not logged in</h1>") || !strings.Contains(body, `login?stay">Log in again</a>`) || strings.Contains(body, "administrator of this server can grant") {
 		t.Errorf("a login that the issuer refused: %s\n%s", resp.Status, body)
 	}
 	if _, body := visit(t, c, h.URL+"/ui/me", ""); !strings.Contains(body, "Me: Anna") {

@@ -50,15 +50,15 @@ func (l *logins) showMe(r *site.Request) (*site.Page, error) {
 	case "anonymous":
 		body.Known = "nothing: you sent no token and have not logged in"
 	case "static":
-		body.Known = "a token of the configuration"
+		body.Known = "a configured token"
 	case "login":
 		body.Known = "a token of tofu login"
 	case "session":
 		body.Known = "a login in this browser"
 	case "oidc":
-		body.Known = "a token of the issuer"
+		body.Known = "a token from the issuer"
 	case "pass-through":
-		body.Known = "a credential of the registry, which decides about access itself"
+		body.Known = "a registry credential; the registry decides about access"
 	}
 	return &site.Page{Template: "me.html", Title: "Me", Body: body}, nil
 }

@@ -79,7 +79,7 @@ func TestRunPages(t *testing.T) {
 	}
 	shows(reader, "states", `href="./runs"`)
 	shows(reader, "states/shop/default", `href="./../../runs/shop/default"`)
-	shows(reader, "runs", "shop/default", "waits to be confirmed", "applied")
+	shows(reader, "runs", "shop/default", "waiting for confirmation", "applied")
 	shows(reader, "runs/shop/default", "Run 4", "destroy", "plan failed with exit status 1", "1 added, 0 changed, 0 destroyed", "first &lt;/title&gt;", `href="./../../states/shop/default"`)
 	shows(reader, at+"1", "Confirmed by", "boss", `class="plan-add"`, "Apply</h2>")
 	body := shows(reader, at+"3", "The plan is ready", "1 to add", `class="plan-add"`, "&lt;script&gt;")
@@ -111,12 +111,12 @@ func TestRunPages(t *testing.T) {
 			t.Errorf("%s: %s of run %s: %d", caller, act, run, resp.StatusCode)
 		}
 	}
-	decide(reader, "3", "confirm", http.StatusForbidden, "waits to be confirmed")
+	decide(reader, "3", "confirm", http.StatusForbidden, "waiting for confirmation")
 	decide(publisher, "4", "cancel", http.StatusSeeOther, "cancelled")
 	stale := callers[publisher].form(t, "/ui/"+at+"3")
 	stale.Set("plan", "sha256:00")
 	visit(t, callers[publisher].Client, w.URL+"/ui/"+at+"3/confirm", stale.Encode())
-	shows(publisher, at+"3", "The plan has changed", "waits to be confirmed")
+	shows(publisher, at+"3", "The plan has changed", "waiting for confirmation")
 	decide(publisher, "3", "confirm", http.StatusSeeOther, "being applied")
 	shows(publisher, at+"3", "Apply</h2>", "Cancel")
 	log := w.api.Audit.String()

@@ -53,7 +53,7 @@ type Workspace struct {
 type Ref struct{ Organization, Name string }
 
 // ErrName reports an invalid name.
-var ErrName = errors.New("not a name")
+var ErrName = errors.New("invalid name")
 
 // ParseRef parses ORGANIZATION/WORKSPACE. The workspace is everything after the first
 // slash.

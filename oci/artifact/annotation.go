@@ -73,7 +73,7 @@ func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
 		{AnnKind, it.Kind}, {annAddress, it.String()}, {AnnOkaraVersion, v.EditionOf().String()},
 	} {
 		if got := says[x.annotation]; got != x.want {
-			return fmt.Errorf("the signature is about a manifest whose %s is %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
+			return fmt.Errorf("the signature is for a manifest with %s %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
 		}
 	}
 	return nil

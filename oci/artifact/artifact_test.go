@@ -115,7 +115,7 @@ func TestParseProviderIndex(t *testing.T) {
 		{"other children are ignored", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), layer(ocispec.MediaTypeImageManifest, "x")}, ""},
 		{"other artifact", artifact.ArtifactModule, nil, "artifact type"},
 		{"copied by skopeo 1.9", "", []oci.Descriptor{platform("linux", "amd64")}, "copy it again with `regctl image copy`"},
-		{"platform twice", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "linux_amd64 twice"},
+		{"platform twice", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "duplicate platform linux_amd64"},
 		{"no platform", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
 		{"os.version", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
 		{"nested index", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.MediaType = ocispec.MediaTypeImageIndex })}, "media type"},

@@ -80,7 +80,7 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 		return ModuleManifest{}, errors.Join(err, ErrOther)
 	}
 	if image.ArtifactType != ArtifactModule {
-		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, a module has %s: %w",
+		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, expected %s: %w",
 			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, ErrOther)
 	}
 	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[annContentDigest]}

@@ -127,7 +127,7 @@ func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 		return ProviderIndex{}, fmt.Errorf("provider index %s: %s: %w", m.Descriptor.Digest, fmt.Sprintf(format, args...), oci.ErrCorrupt)
 	}
 	if kind := index.Annotations[AnnKind]; index.ArtifactType == "" && (kind == addr.KindProvider || kind == addr.KindMirror) {
-		return fail("a copy has lost its artifact type, as skopeo 1.9 does, and no other byte: copy it again with `regctl image copy`, `oras cp` or `crane copy`")
+		return fail("the copy lost its artifact type, as with skopeo 1.9: copy it again with `regctl image copy`, `oras cp` or `crane copy`")
 	}
 	if index.ArtifactType != ArtifactProvider {
 		return ProviderIndex{}, fmt.Errorf("provider index %s: artifact type %q is not %s: %w", m.Descriptor.Digest, index.ArtifactType, ArtifactProvider, ErrOther)
@@ -151,7 +151,7 @@ func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 				return fail("%v", err)
 			}
 			if seen[p.Platform] {
-				return fail("platform %s twice", p.Platform)
+				return fail("duplicate platform %s", p.Platform)
 			}
 			seen[p.Platform] = true
 			out.Platforms = append(out.Platforms, p)

@@ -74,7 +74,7 @@ func sealBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string,
 	mediaType += suffixSealed
 	stored, ann, err := s.Seal(ctx, stored, sealContext(mediaType, r, tag))
 	if err != nil {
-		return oci.Blob{}, nil, fmt.Errorf("sealing %s:%s: %w", r, tag, err)
+		return oci.Blob{}, nil, fmt.Errorf("encrypting %s:%s: %w", r, tag, err)
 	}
 	blob := oci.BytesBlob(mediaType, stored)
 	blob.Annotations = ann
@@ -110,13 +110,13 @@ func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, lay
 		ann := maps.Clone(layer.Annotations)
 		maps.DeleteFunc(ann, func(k, _ string) bool { return !strings.HasPrefix(k, annEnvelope) })
 		if b, err = s.Open(ctx, b, ann, sealContext(layer.MediaType, r, tag)); err != nil {
-			return nil, fmt.Errorf("opening %s:%s: %w: %w", r, tag, err, oci.ErrCorrupt)
+			return nil, fmt.Errorf("decrypting %s:%s: %w: %w", r, tag, err, oci.ErrCorrupt)
 		}
 	case s == nil && layer.MediaType == mediaType:
 	case s == nil:
-		return nil, oci.Unsupported("%s:%s is sealed, and there are no state keys", r, tag)
+		return nil, oci.Unsupported("%s:%s is encrypted, and no state keys are configured", r, tag)
 	default:
-		return nil, fmt.Errorf("%s:%s is not sealed with the state keys: %w", r, tag, oci.ErrCorrupt)
+		return nil, fmt.Errorf("%s:%s is not encrypted with the state keys: %w", r, tag, oci.ErrCorrupt)
 	}
 	if !strings.HasSuffix(mediaType, suffixZstd) {
 		return b, nil

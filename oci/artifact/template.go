@@ -34,7 +34,7 @@ type TemplateManifest struct {
 // newTemplate encodes a version of a template and its blob.
 func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Blob, error) {
 	if len(body) > MaxTemplate {
-		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s has %d bytes, at most %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)
+		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s is %d bytes, the limit is %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)
 	}
 	blob := oci.BytesBlob(mediaTemplate, body)
 	m, err := oci.NewManifest(ocispec.Manifest{
@@ -76,7 +76,7 @@ func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, 
 	case err == nil && have.Digest == m.Digest:
 		return have, true, nil
 	case err == nil:
-		return have, false, fmt.Errorf("%s:%s has other content already: %w", r, v.Tag(), oci.ErrExists)
+		return have, false, fmt.Errorf("%s:%s has different content: %w", r, v.Tag(), oci.ErrExists)
 	case !errors.Is(err, oci.ErrNotFound):
 		return d, false, err
 	}
@@ -95,7 +95,7 @@ func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, 
 	case err == nil && have.Digest == m.Digest: // also if the answer to the PUT was lost
 		return have, false, nil
 	case err == nil: // another writer was first
-		return have, false, fmt.Errorf("%s:%s has other content already: %w", r, v.Tag(), oci.ErrExists)
+		return have, false, fmt.Errorf("%s:%s has different content: %w", r, v.Tag(), oci.ErrExists)
 	}
 	return d, false, errors.Join(putErr, err)
 }

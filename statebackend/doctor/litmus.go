@@ -60,7 +60,7 @@ func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b 
 		return nil, nil, 0, err
 	}
 	if _, err := a.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		d.o.Note("%s cannot be written, %s in the repository itself: %v", a, pluralize(keptRounds, "round"), err)
+		d.o.Note("cannot write to %s, running %s in the repository itself: %v", a, pluralize(keptRounds, "round"), err)
 		return d.repo, d.other, keptRounds, nil
 	}
 	return a, b, d.o.Rounds, nil

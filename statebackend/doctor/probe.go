@@ -220,7 +220,7 @@ func (d *examination) checkPush(ctx context.Context, _ *format.Verdict) error {
 	same := back.Digest == m.Digest
 	d.addFinding(same, "push and pull", yesNo(same), ternary(same, "states can be stored", "the registry changes manifests, nothing can be stored safely"))
 	if !same {
-		return fmt.Errorf("the manifest %s came back as %s: %w", m.Digest, back.Digest, oci.ErrCorrupt)
+		return fmt.Errorf("the manifest %s was returned as %s: %w", m.Digest, back.Digest, oci.ErrCorrupt)
 	}
 	return d.removeScratch(ctx, tag, m)
 }
@@ -285,7 +285,7 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	}
 	own := !slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(l.Tags, t) })
 	d.addFinding(own, "own pushes in the tag list", yesNo(own), ternary(own, "a lock sees its own claim at once", "locks wait until the list follows, at most 10 s"))
-	d.addFinding(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), pluralize(l.Pages, "page")), "each lock reads it twice or three times")
+	d.addFinding(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), pluralize(l.Pages, "page")), "each lock reads it two or three times")
 	d.addFinding(true, "order of the tag list", ternary(slices.IsSorted(l.Tags), "sorted", "not sorted"), "none, locks do not depend on it")
 	d.addFinding(!l.Cached, "cache before the registry", yesNo(l.Cached), ternary(l.Cached, "locking is refused, lists may be old", "lists are the registry's own"))
 	if l.Cached {
@@ -312,7 +312,7 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) er
 	seen := "honoured"
 	switch {
 	case keepsTag(err) && v.Pointer == format.PointerStuck:
-		seen = "not known, as every PUT of a tag that exists is refused"
+		seen = "unknown, since every PUT of an existing tag is refused"
 	case err == nil:
 		seen = "ignored"
 	case errors.Is(err, oci.ErrExists):
@@ -445,7 +445,7 @@ func (d *examination) drawVerdict(v *format.Verdict) {
 		v.Reason = known.Reason
 	case known.Locking == statebackend.LockingSettle || replicated || v.Stale > 0:
 		v.Locking = statebackend.LockingSettle
-		v.Reason = fmt.Sprintf("no conflict in %d rounds, on a service whose tag list is not proven to be exact", v.Rounds)
+		v.Reason = fmt.Sprintf("no conflict in %d rounds, but the tag list of this service is not known to be exact", v.Rounds)
 	default:
 		v.Locking = statebackend.LockingExact
 		v.Reason = fmt.Sprintf("the tag list showed every finished push in %d rounds", v.Rounds)

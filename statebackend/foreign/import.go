@@ -18,7 +18,7 @@ import (
 type OtherStateError struct{ Serial uint64 }
 
 func (e *OtherStateError) Error() string {
-	return fmt.Sprintf("there is a state with serial %d that the source does not have: %v", e.Serial, oci.ErrExists)
+	return fmt.Sprintf("current state with serial %d is not in the source: %v", e.Serial, oci.ErrExists)
 }
 
 func (e *OtherStateError) Unwrap() error { return oci.ErrExists }

@@ -86,7 +86,7 @@ func (t ConfigurationTag) isStoredAlone(ctx context.Context, r *oci.Repo) (there
 	}
 	for _, other := range list {
 		if other.ID == t.ID && other != t {
-			return false, fmt.Errorf("configuration %s of %s was uploaded before: %w", t.ID, t.Record, oci.ErrExists)
+			return false, fmt.Errorf("configuration %s of %s was already uploaded: %w", t.ID, t.Record, oci.ErrExists)
 		}
 		there = there || other == t
 	}

@@ -130,15 +130,15 @@ type WorkspaceRecord struct {
 func (r WorkspaceRecord) Check() error {
 	switch {
 	case r.Workspace == "" || len(r.Workspace) > maxWorkspaceName || !utf8.ValidString(r.Workspace) || strings.ContainsFunc(r.Workspace, unicode.IsControl):
-		return fmt.Errorf("workspace name %q: 1 to %d bytes without control characters are allowed", text.Excerpt(r.Workspace), maxWorkspaceName)
+		return fmt.Errorf("workspace name %q: must be 1 to %d bytes without control characters", text.Excerpt(r.Workspace), maxWorkspaceName)
 	case r.Mode != "" && r.Mode != modeLocal && r.Mode != modeRemote:
 		return fmt.Errorf("mode %q is neither %s nor %s", text.Excerpt(r.Mode), modeLocal, modeRemote)
 	case r.State != "" && r.State != StateSplit:
 		return fmt.Errorf("state %q is not %s", text.Excerpt(r.State), StateSplit)
 	case len(r.Description) > maxWorkspaceDescription:
-		return fmt.Errorf("description of %d bytes, at most %d", len(r.Description), maxWorkspaceDescription)
+		return fmt.Errorf("description of %d bytes, the limit is %d", len(r.Description), maxWorkspaceDescription)
 	case len(r.Tags) > maxWorkspaceTags, len(r.Settings) > maxWorkspaceTags:
-		return fmt.Errorf("%d tags and %d settings, at most %d", len(r.Tags), len(r.Settings), maxWorkspaceTags)
+		return fmt.Errorf("%d tags and %d settings, the limit is %d", len(r.Tags), len(r.Settings), maxWorkspaceTags)
 	}
 	for _, t := range [...]struct {
 		name, value string
@@ -161,7 +161,7 @@ func (r WorkspaceRecord) Check() error {
 func checkPairs(kind string, pairs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		if key == "" {
-			return fmt.Errorf("a %s without a key", kind)
+			return fmt.Errorf("%s without a key", kind)
 		}
 		if err := errors.Join(checkText(kind, key, maxWorkspaceTagKey), checkText("value of "+kind+" "+text.Excerpt(key), pairs[key], maxWorkspaceTagValue)); err != nil {
 			return err
@@ -173,10 +173,10 @@ func checkPairs(kind string, pairs map[string]string) error {
 // checkText refuses text that is too long, or not safe to display unchanged.
 func checkText(name, s string, limit int) error {
 	if n := utf8.RuneCountInString(s); n > limit {
-		return fmt.Errorf("%s of %d characters, at most %d", name, n, limit)
+		return fmt.Errorf("%s of %d characters, the limit is %d", name, n, limit)
 	}
 	if !utf8.ValidString(s) || text.Line(s) != s {
-		return fmt.Errorf("%s has characters that cannot be shown", name)
+		return fmt.Errorf("%s contains non-printable characters", name)
 	}
 	return nil
 }
@@ -187,10 +187,10 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 		return WorkspaceTag{}, oci.Manifest{}, err
 	}
 	if r.Seq < 1 || r.Seq > maxWorkspaceSeq {
-		return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("record number %d, at most %d", r.Seq, maxWorkspaceSeq)
+		return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("record number %d exceeds %d", r.Seq, maxWorkspaceSeq)
 	}
 	if r.Created.IsZero() || r.Updated.IsZero() {
-		return WorkspaceTag{}, oci.Manifest{}, errors.New("a record without its times")
+		return WorkspaceTag{}, oci.Manifest{}, errors.New("record without timestamps")
 	}
 	nonce := make([]byte, workspaceNonceLen/2)
 	rand.Read(nonce) // never fails
@@ -227,7 +227,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 		return WorkspaceTag{}, m, err
 	}
 	if len(m.Bytes) > maxWorkspaceRecord {
-		return WorkspaceTag{}, m, fmt.Errorf("record of %d bytes, at most %d", len(m.Bytes), maxWorkspaceRecord)
+		return WorkspaceTag{}, m, fmt.Errorf("record of %d bytes, the limit is %d", len(m.Bytes), maxWorkspaceRecord)
 	}
 	return WorkspaceTag{Fragment: StateFragment(r.Workspace), Seq: r.Seq, Hex: m.Digest.Encoded()[:workspaceHexLen]}, m, nil
 }
@@ -254,7 +254,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	case !ok:
 		return WorkspaceRecord{}, errors.New("no tag of a record")
 	case len(m.Bytes) > maxWorkspaceRecord:
-		return WorkspaceRecord{}, fmt.Errorf("%d bytes, at most %d", len(m.Bytes), maxWorkspaceRecord)
+		return WorkspaceRecord{}, fmt.Errorf("%d bytes, the limit is %d", len(m.Bytes), maxWorkspaceRecord)
 	case m.Digest.Validate() != nil || m.Digest.Algorithm() != digest.SHA256 || m.Digest.Encoded()[:workspaceHexLen] != t.Hex:
 		return WorkspaceRecord{}, fmt.Errorf("its digest is %s", m.Digest)
 	}
@@ -273,9 +273,9 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	}
 	switch deleted := ann[annWorkspaceDeleted]; {
 	case ann[annWorkspaceSeq] != strconv.Itoa(t.Seq):
-		return r, fmt.Errorf("it says that its number is %q", text.Excerpt(ann[annWorkspaceSeq]))
+		return r, fmt.Errorf("its number is %q", text.Excerpt(ann[annWorkspaceSeq]))
 	case StateFragment(r.Workspace) != t.Fragment:
-		return r, fmt.Errorf("it is of workspace %q", text.Excerpt(r.Workspace))
+		return r, fmt.Errorf("it belongs to workspace %q", text.Excerpt(r.Workspace))
 	case !workspaceNoncePattern().MatchString(r.Nonce):
 		return r, errors.New("bad nonce")
 	case deleted != "" && deleted != "true":

@@ -165,7 +165,7 @@ func asLostLock(err error) error {
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	b, err := httpserve.ReadBody(w, r, limit)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, fmt.Errorf("body over %d bytes: %w", limit, oci.ErrTooLarge)
+		return nil, fmt.Errorf("body exceeds %d bytes: %w", limit, oci.ErrTooLarge)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("%w: it ended early", errBody)

@@ -74,7 +74,7 @@ func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Ref) error {
 	u := all.open[id]
 	all.mu.Unlock()
 	if u == nil || u.ref != p {
-		return &s3Error{http.StatusNotFound, "NoSuchUpload", "the upload was completed, aborted or never begun"}
+		return &s3Error{http.StatusNotFound, "NoSuchUpload", "the upload was completed, aborted or never started"}
 	}
 	switch r.Method {
 	case http.MethodPut:
@@ -99,7 +99,7 @@ type createResult struct {
 func (all *uploads) create(w http.ResponseWriter, p Ref) error {
 	dir, remove, err := files.TempDir(all.o.TempDir)
 	if err != nil {
-		return fmt.Errorf("beginning an upload: %w", err)
+		return fmt.Errorf("starting an upload: %w", err)
 	}
 	id := rand.Text()
 	all.mu.Lock()
@@ -126,7 +126,7 @@ func (all *uploads) storePart(w http.ResponseWriter, r *http.Request, u *upload,
 	}
 	file, err := os.CreateTemp(u.dir, "part-")
 	if err != nil {
-		return fmt.Errorf("keeping part %d: %w", n, err)
+		return fmt.Errorf("storing part %d: %w", n, err)
 	}
 	size, err := copyBody(file, r, all.o.MaxState)
 	if err = errors.Join(err, file.Close()); err == nil {

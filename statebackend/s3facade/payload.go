@@ -51,7 +51,7 @@ func copyBody(w io.Writer, r *http.Request, limit int64) (int64, error) {
 		return n, &s3Error{http.StatusBadRequest, "IncompleteBody", fmt.Sprintf("reading the body: %v", err)}
 	}
 	if n > limit {
-		return n, fmt.Errorf("a body of more than %d bytes: %w", limit, oci.ErrTooLarge)
+		return n, fmt.Errorf("a body larger than %d bytes: %w", limit, oci.ErrTooLarge)
 	}
 	return n, sums.verify(trailer)
 }
@@ -119,7 +119,7 @@ func (c checksums) verify(trailer http.Header) error {
 			got = hex.EncodeToString(s.Sum(nil))
 		}
 		if got != s.want {
-			return &s3Error{http.StatusBadRequest, code, fmt.Sprintf("the body does not match its %s header: it is cut or changed", s.header)}
+			return &s3Error{http.StatusBadRequest, code, fmt.Sprintf("the body does not match its %s header: it was truncated or changed", s.header)}
 		}
 	}
 	return nil

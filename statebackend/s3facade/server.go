@@ -213,7 +213,7 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 	}
 	o, ok := parseKey(key)
 	if !ok {
-		return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("key %q names no repository", key)}
+		return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("key %q has no repository", key)}
 	}
 	if err := f.checkTaken(r, o); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case o.Remote && r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return &s3Error{http.StatusForbidden, "AllAccessDisabled",
-			fmt.Sprintf("terraform_remote_state only reads, and %s has no state of workspace %q", o.Repository, o.Workspace)}
+			fmt.Sprintf("terraform_remote_state is read-only, and %s has no state of workspace %q", o.Repository, o.Workspace)}
 	case o.lock && f.o.Taken != nil:
 		return f.serveTakenLock(w, r, o.Ref)
 	case o.lock:
@@ -243,7 +243,7 @@ func (f *Facade) serveBucket(w http.ResponseWriter, r *http.Request) error {
 }
 
 func errMethod(r *http.Request) error {
-	return &s3Error{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method + " is not part of what the s3 backend uses"}
+	return &s3Error{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method + " is not used by the s3 backend"}
 }
 
 // store returns the store of a workspace.

@@ -109,7 +109,7 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 		return err
 	}
 	if s.signer.publicURL(r) == "" {
-		return invalidError("this server does not know by which address it is reached, to which a configuration could be sent\nhint: set public_url")
+		return invalidError("this server does not know its public URL, which is required to upload a configuration\nhint: set public_url")
 	}
 	if _, err := s.books.openRemote(r.Context(), p); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 }
 
 func errTwice(c configurationID) error {
-	return conflictError("already uploaded", "another upload came for configuration version %s: run the command again", c)
+	return conflictError("already uploaded", "configuration version %s was uploaded more than once: run the command again", c)
 }
 
 // storeConfiguration accepts an upload, once: a later upload must have the same bytes,
@@ -267,7 +267,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 }
 
 func configurationTooLarge() error {
-	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(format.MaxConfiguration))
+	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the configuration exceeds %s; exclude unneeded files with .terraformignore", text.Size(format.MaxConfiguration))
 }
 
 // spool writes the body to a file while it checks whether it can be unpacked.

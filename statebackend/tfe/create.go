@@ -59,7 +59,7 @@ func (a announcement) check() error {
 	case err != nil || len(sum) != md5.Size:
 		return invalidError("md5 must be the 32 hex digits of the MD5 sum of the state")
 	case a.Lineage != "" && !validLabel(a.Lineage, maxLineage):
-		return invalidError("lineage must have at most %d characters, and none that is invisible", maxLineage)
+		return invalidError("lineage must be at most %d characters, without invisible ones", maxLineage)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 		return sendDocument(w, http.StatusCreated, document{Data: s.signer.versionOf(r, p, h, v)})
 	}
 	if s.signer.publicURL(r) == "" { // without it the tools send the state in the body
-		return newRefusal(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know by which address it is reached; set its public URL, or send the state in the body")
+		return newRefusal(http.StatusBadRequest, "param is missing or the value is empty: state", "this server does not know its public URL; set public_url, or send the state in the body")
 	}
 	r, cancel := limitTime(r)
 	defer cancel()
@@ -121,7 +121,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 // readAnnouncement reads the body; the caller calls release to free its memory.
 func (s versionWrites) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
 	if r.ContentLength > maxInline {
-		return nil, newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
+		return nil, newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body exceeds %d MiB: upload in two steps", maxInline>>20)
 	}
 	release = func() {}
 	if size := r.ContentLength; size < 0 || size > smallBody {
@@ -187,7 +187,7 @@ func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 	case !errors.Is(err, statebackend.ErrNotHeld):
 		return err
 	case s.gate.now().Sub(h.createdAt()) > maxCommandAge:
-		return conflictError("lock lost", "this command began days ago and holds no lock: run it again")
+		return conflictError("lock lost", "this command started days ago and holds no lock: run it again")
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (at located) followsHead(ctx context.Context, head statebackend.Version, er
 	case err != nil:
 		return err
 	case head.Lineage != "" && t.Lineage != "" && head.Lineage != t.Lineage:
-		return fmt.Errorf("lineage %q is not %q of the current state, it belongs to another configuration: %w", t.Lineage, head.Lineage, statebackend.ErrStale)
+		return fmt.Errorf("lineage %q does not match %q of the current state, it belongs to another configuration: %w", t.Lineage, head.Lineage, statebackend.ErrStale)
 	case t.Serial > head.Serial:
 		return nil
 	case t.Serial == head.Serial:

@@ -57,7 +57,7 @@ func conflictError(title, format string, args ...any) error {
 }
 
 func tooLarge(limit int64) error {
-	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", text.Size(limit))
+	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body exceeds %s", text.Size(limit))
 }
 
 // answered is an error of a store or a registry, with its status. The tools repeat any
@@ -71,13 +71,13 @@ type answered struct {
 // knownErrors are all of these errors. The first match counts.
 func knownErrors() []answered {
 	return []answered{
-		{statebackend.ErrAnother, http.StatusForbidden, "the lock is that of another caller"},
+		{statebackend.ErrAnother, http.StatusForbidden, "lock held by another caller"},
 		{statebackend.ErrLockLost, http.StatusConflict, "lock lost"},
-		{statebackend.ErrStale, http.StatusConflict, "state does not continue the stored one"},
+		{statebackend.ErrStale, http.StatusConflict, "state does not follow the stored one"},
 		{statebackend.ErrRecord, http.StatusUnprocessableEntity, "invalid attribute"},
 		{statebackend.ErrReplica, http.StatusUnprocessableEntity, "the repository is a read-only copy"},
-		{statebackend.ErrUnsafe, http.StatusUnprocessableEntity, "locking is refused on this registry"},
-		{statebackend.ErrUnsealed, http.StatusUnprocessableEntity, "the stored state is not sealed"},
+		{statebackend.ErrUnsafe, http.StatusUnprocessableEntity, "locking is unsafe on this registry"},
+		{statebackend.ErrUnsealed, http.StatusUnprocessableEntity, "the stored state is not encrypted for this place"},
 		{statebackend.ErrNotState, http.StatusUnprocessableEntity, "not a state"},
 		{oci.ErrRateLimited, http.StatusTooManyRequests, "too many requests"},
 		{oci.ErrUnavailable, http.StatusServiceUnavailable, "service unavailable"},

@@ -132,7 +132,7 @@ func parseBody(b []byte, v any) error {
 		return malformedError("the body nests more than %d levels", bodyLevels)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return malformedError("the body is not the document that this takes: %w", err)
+		return malformedError("the body is not the expected document: %w", err)
 	}
 	return nil
 }

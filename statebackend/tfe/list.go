@@ -118,7 +118,7 @@ func newFilter(organization string, q url.Values) (filter, error) {
 	}
 	for _, text := range []string{f.name, f.wildcard} {
 		if len(text) > maxWorkspace {
-			return filter{}, invalidError("no name has more than %d bytes", maxWorkspace)
+			return filter{}, invalidError("a name has at most %d bytes", maxWorkspace)
 		}
 	}
 	return f, nil

@@ -168,7 +168,7 @@ func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *st
 		return nil, conflictError("workspace already locked", "%w", err)
 	}
 	if err == nil && h == "" && !looked {
-		return nil, conflictError("workspace already locked", "workspace %q is locked by you already, maybe by another script: unlock it first", workspace)
+		return nil, conflictError("workspace already locked", "workspace %q is already locked by you, possibly by another script: unlock it first", workspace)
 	}
 	return l, err
 }

@@ -55,7 +55,7 @@ func moveRecords(ctx context.Context, o Options, store *statebackend.Store, log 
 	all, err := l.Workspaces(ctx)
 	switch {
 	case errors.Is(err, oci.ErrCorrupt):
-		log.WarnContext(ctx, "settings of workspaces were not moved, since a record cannot be read", "error", err)
+		log.WarnContext(ctx, "settings of workspaces were not moved: a record cannot be read", "error", err)
 	case err != nil:
 		return err
 	}
@@ -74,10 +74,10 @@ func moveRecords(ctx context.Context, o Options, store *statebackend.Store, log 
 		}
 	}
 	if len(left) > 0 {
-		log.WarnContext(ctx, "variables were not moved, since they cannot be read", "tags", left)
+		log.WarnContext(ctx, "variables were not moved: they cannot be read", "tags", left)
 	}
 	if records > 0 || len(settings) > 0 {
-		log.WarnContext(ctx, "what decides about runs was moved to "+book.Repo.String()+"; so far, whoever could write the states could write it, so look it through",
+		log.WarnContext(ctx, "settings and variables of runs were moved to "+book.Repo.String()+"; so far, whoever could write the states could write it, so look it through",
 			"variables_and_sets", records, "settings_of_workspaces", settings)
 	}
 	return nil

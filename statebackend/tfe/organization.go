@@ -58,7 +58,7 @@ func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request)
 func (s *gate) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
 	name := r.PathValue("organization")
 	if name == "" {
-		return "", access.Grant{}, errAbsent("no organization is named")
+		return "", access.Grant{}, errAbsent("no organization given")
 	}
 	g, err := s.allowRef(r, action, workspaceRef{organization: name})
 	return name, g, err

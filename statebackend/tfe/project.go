@@ -98,10 +98,10 @@ func (p projects) create(w http.ResponseWriter, r *http.Request, organization st
 	}
 	name := body.Data.Attributes.Name
 	if body.Data.Attributes.Description != "" {
-		return invalidError("a project is a label of workspaces, and has no description")
+		return invalidError("a project is a label of workspaces and has no description")
 	}
 	if !validProject(name) {
-		return invalidError("a project has a name of at most %d characters", maxProject)
+		return invalidError("a project name must be at most %d characters", maxProject)
 	}
 	return sendDocument(w, http.StatusCreated, document{Data: projectResource(organization, name)})
 }
@@ -124,7 +124,7 @@ func (p projects) delete(w http.ResponseWriter, r *http.Request, named namedProj
 	}
 	for _, ws := range all {
 		if live := ws.Live(); name == defaultProject || live != nil && live.Project == name {
-			return newRefusal(http.StatusUnprocessableEntity, "project is in use", "project %q has workspaces\nhint: give them another project first", name)
+			return newRefusal(http.StatusUnprocessableEntity, "project is in use", "project %q has workspaces\nhint: assign them to another project first", name)
 		}
 	}
 	return noContent(w)
@@ -137,7 +137,7 @@ func (p projects) update(w http.ResponseWriter, r *http.Request, named namedProj
 		return err
 	}
 	if a := body.Data.Attributes; a.Name != "" && a.Name != named.name || a.Description != "" {
-		return invalidError("a project is a label of workspaces: it has no description, and no other name\nhint: make another project, and give it to the workspaces")
+		return invalidError("a project is a label of workspaces: it has no description and cannot be renamed\nhint: create another project, and assign it to the workspaces")
 	}
 	return sendDocument(w, http.StatusOK, document{Data: projectResource(named.organization, named.name)})
 }

@@ -73,11 +73,11 @@ func (b runBody) runOptions(c configurationID, r *statebackend.Record) (RunOptio
 	case o.Destroy && !o.Speculative && !isOn(r, settingAllowDestroy):
 		return o, invalidError("allow-destroy-plan is off: this workspace cannot be destroyed")
 	case o.Speculative && !isOn(r, settingSpeculative):
-		return o, invalidError("speculative-enabled is off: no run of this workspace only plans\nhint: save the plan by -out, or ask for a run that waits to be confirmed")
+		return o, invalidError("speculative-enabled is off: plan-only runs are not allowed in this workspace\nhint: save the plan with -out, or start a run that waits for confirmation")
 	case a.AllowConfig:
 		return o, invalidError("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
 	case a.AllowEmpty, len(a.InvokeActions) > 0, len(a.Policies) > 0:
-		return o, invalidError("allow-empty-apply, invoke-action-addrs and policy-paths are not for runs of this server")
+		return o, invalidError("allow-empty-apply, invoke-action-addrs and policy-paths are not supported by this server")
 	case o.Destroy && o.RefreshOnly, o.RefreshOnly && o.NoRefresh, o.RefreshOnly && len(o.Replace) > 0, o.Destroy && len(o.Replace) > 0:
 		return o, invalidError("is-destroy, refresh-only, refresh and replace-addrs exclude each other")
 	case o.SavePlan && o.AutoApply:
@@ -214,7 +214,7 @@ func runError(err error) error {
 	case errors.Is(err, ErrTooManyRuns):
 		return newRefusal(http.StatusConflict, "too many runs", "%w\nhint: discard or cancel some", err)
 	case errors.Is(err, oci.ErrTooLarge):
-		return invalidError("%w\nhint: give large values to runs by files of the configuration", err)
+		return invalidError("%w\nhint: pass large values to runs in files of the configuration", err)
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (s runReader) readRun(ctx context.Context, id runID) (Run, error) {
 	}
 	at := slices.IndexFunc(view.Runs, func(r Run) bool { return r.N == id.n })
 	if view.Record != id.record || at < 0 {
-		return Run{}, errAbsent("workspace %q has no run %s, or not any more", id.workspaceRef, id)
+		return Run{}, errAbsent("workspace %q has no run %s", id.workspaceRef, id)
 	}
 	return view.Runs[at], nil
 }
@@ -460,7 +460,7 @@ func checkAddresses(name string, list []string) error {
 	}
 	for _, a := range list {
 		if !validText(a, maxAddressBytes) {
-			return fmt.Errorf("%s has an address that is empty, has control characters or more than %d bytes", name, maxAddressBytes)
+			return fmt.Errorf("%s has an address that is empty, contains control characters or exceeds %d bytes", name, maxAddressBytes)
 		}
 	}
 	return nil
@@ -474,7 +474,7 @@ func (at located) givenVariables(ctx context.Context, requested map[string]json.
 	}
 	given, err := variables.Give(own, sets, requested)
 	if err != nil {
-		err = invalidError("%w\nhint: give it another value", err)
+		err = invalidError("%w\nhint: assign another value", err)
 	}
 	return given, err
 }

@@ -57,8 +57,8 @@ type Runs interface {
 
 // Errors of [Runs].
 var (
-	ErrNoRun       = errors.New("there is no such run")
-	ErrRunStatus   = errors.New("the status of the run does not allow it")
+	ErrNoRun       = errors.New("run not found")
+	ErrRunStatus   = errors.New("not allowed in the status of the run")
 	ErrRunPending  = errors.New("a run of the workspace has not ended")
 	ErrTooManyRuns = errors.New("too many runs of the workspace have not ended")
 )

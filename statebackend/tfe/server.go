@@ -163,7 +163,7 @@ func (t table) handler() http.Handler {
 	for path, methods := range t.methods {
 		t.mux.Handle(prefix+path, t.gate.wrapErrors(wrongMethod(methods)))
 	}
-	unknown := t.gate.wrapErrors(func(http.ResponseWriter, *http.Request) error { return errAbsent("there is no such route") })
+	unknown := t.gate.wrapErrors(func(http.ResponseWriter, *http.Request) error { return errAbsent("unknown path") })
 	t.mux.Handle(prefix, unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeader(w.Header())
@@ -202,7 +202,7 @@ func isClean(path string) bool {
 func wrongMethod(allowed []string) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", strings.Join(slices.Sorted(slices.Values(allowed)), ", "))
-		return newRefusal(http.StatusMethodNotAllowed, "method not allowed", "%s is not one of the methods of this route", printableText(r.Method))
+		return newRefusal(http.StatusMethodNotAllowed, "method not allowed", "method %s is not allowed for this path", printableText(r.Method))
 	}
 }
 
@@ -254,7 +254,7 @@ func (s *gate) allowRef(r *http.Request, action rights.Action, p workspaceRef) (
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.isReserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
 	if noOrganization || noWorkspace {
-		return access.Grant{}, errAbsent("no organization or workspace can have this name")
+		return access.Grant{}, errAbsent("not a valid name of an organization or workspace")
 	}
 	manages := action == manage
 	if manages {

@@ -135,11 +135,11 @@ func (a requestedSettings) whyRefused() error {
 	case len(a.Prefixes)+len(a.Patterns) > 0:
 		return invalidError("trigger-prefixes and trigger-patterns: no push starts a run on this server\nhint: leave them out")
 	case a.Global != nil && !*a.Global, given(a.InProject):
-		return invalidError("global-remote-state false and project-remote-state: who may read a state is in the rights of callers here, and no setting of a workspace takes them away\nhint: set global_remote_state = true, also where the resource has it unset and sends false, and give the right to read to fewer callers")
+		return invalidError("global-remote-state false and project-remote-state: the rights of callers decide who may read a state, and no setting of a workspace restricts them\nhint: set global_remote_state = true, even if the resource has it unset and sends false, and give the right to read to fewer callers")
 	case given(a.AutoTrigger):
 		return invalidError("auto-apply-run-trigger: this server has no run triggers")
 	case given(a.Assessments):
-		return invalidError("assessments-enabled: this server does not check workspaces for drift\nhint: let CI plan by schedule")
+		return invalidError("assessments-enabled: this server does not check workspaces for drift\nhint: plan on a schedule in CI")
 	case a.AgentPool != nil && *a.AgentPool != "":
 		return invalidError("agent-pool-id: there are no agents; runs are executed by the server or where the tool is started")
 	case !isEmptyJSON(a.DestroyAt), !isEmptyJSON(a.DestroyAfter):
@@ -198,7 +198,7 @@ func (a requestedSettings) keepSettings(r *statebackend.Record) error {
 		r.Settings = nil
 	}
 	if r.Mode == modeRemote && next[settingFolder] != "" {
-		return invalidError("working-directory: a run on this server begins in the folder that is uploaded\nhint: leave it out, and start the tool in that folder")
+		return invalidError("working-directory: a run on this server starts in the uploaded folder\nhint: remove it, and start the tool in that folder")
 	}
 	return nil
 }

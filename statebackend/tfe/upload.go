@@ -97,7 +97,7 @@ func (s uploads) receiveUpload(w http.ResponseWriter, r *http.Request) error {
 }
 
 func stateTooLarge(limit int64) error {
-	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the state has more than %s", text.Size(limit))
+	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the state exceeds %s", text.Size(limit))
 }
 
 // readState reads the bytes of a state.
@@ -207,14 +207,14 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 // matchState reports whether a state is the announced one.
 func (t signedUpload) matchState(state []byte) error {
 	if checksum(state) != t.MD5 {
-		return invalidError("the state is not the one that was announced: its MD5 sum differs")
+		return invalidError("the state does not match the announced MD5 sum")
 	}
 	if err := statebackend.CheckState(state); err != nil {
 		return err
 	}
 	lineage, serial, _ := statebackend.Meta(state)
 	if serial != t.Serial || t.Lineage != "" && lineage != t.Lineage {
-		return invalidError("the state has serial %d of lineage %q, and %d of %q was announced", serial, printableText(lineage), t.Serial, t.Lineage)
+		return invalidError("the state has serial %d of lineage %q, but %d of %q was announced", serial, printableText(lineage), t.Serial, t.Lineage)
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func newLimiter(size int64) *service.Limiter[string] {
 func reserveMemory(l *service.Limiter[string], c access.Caller, n int64) (release func(), err error) {
 	release, ok := l.Acquire(subjectOf(c), n)
 	if !ok {
-		return nil, newRefusal(http.StatusServiceUnavailable, "service unavailable", "too much is being uploaded; try again in a moment")
+		return nil, newRefusal(http.StatusServiceUnavailable, "service unavailable", "too much data is being uploaded; try again in a moment")
 	}
 	return release, nil
 }

@@ -265,10 +265,10 @@ func (b variableBody) applyTo(to *variables.Variable) error {
 		return invalidError("sensitive: a sensitive variable cannot be made readable\nhint: delete it and create a new one")
 	}
 	if a.Category != nil && to.Category != "" && *a.Category != to.Category {
-		return invalidError("category: a variable keeps its category\nhint: delete it, and make another one")
+		return invalidError("category: the category of a variable cannot be changed\nhint: delete it and create a new one")
 	}
 	if to.Sensitive && a.Key != nil && *a.Key != to.Key && a.Value == nil {
-		return invalidError("key: a sensitive variable gets another name only with another value")
+		return invalidError("key: a sensitive variable can only be renamed together with a new value")
 	}
 	for value, to := range map[*string]*string{a.Key: &to.Key, a.Value: &to.Value, a.Description: &to.Description, a.Category: &to.Category} {
 		if value != nil {
@@ -392,7 +392,7 @@ func (v variableRoutes) keepAlone(r *http.Request, h holder, one variables.Varia
 		return err
 	}
 	h.recordVariable(one, "delete", http.StatusUnprocessableEntity)
-	return invalidError("key: somebody else is creating a variable with this key\nhint: try again")
+	return invalidError("key: another caller is creating a variable with this key\nhint: try again")
 }
 
 // recordVariable names the variable in the record of changes, but never its value.

@@ -51,7 +51,7 @@ func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization 
 		return g, err
 	}
 	if !s.gate.mayChangeSets(g, organization) {
-		return g, newRefusal(http.StatusForbidden, "forbidden", "a variable set applies to all workspaces of %q, and the caller may not write and run all of them", organization)
+		return g, newRefusal(http.StatusForbidden, "forbidden", "a variable set applies to all workspaces of %q, but the caller lacks the right to write and run all of them", organization)
 	}
 	return g, nil
 }
@@ -70,7 +70,7 @@ func (s *books) allowProject(r *http.Request, p workspaceRef, project string) er
 	}
 	_, uses, err := book.Sets(r.Context())
 	if err == nil && slices.ContainsFunc(uses, func(u variables.Use) bool { return u.Project == project }) {
-		err = newRefusal(http.StatusForbidden, "forbidden", "project %q uses sets of variables, which its workspaces get, and the caller may not write and run all of %q\nhint: ask who may, or leave the workspace where it is", project, p.organization)
+		err = newRefusal(http.StatusForbidden, "forbidden", "project %q uses variable sets, which apply to its workspaces, but the caller lacks the right to write and run all of %q\nhint: ask someone with these rights, or leave the workspace where it is", project, p.organization)
 	}
 	return err
 }
@@ -227,9 +227,9 @@ func (b setBody) applyTo(to *variables.Set) error {
 	to.Description = printableText(to.Description)
 	switch rel := b.Data.Relationships; {
 	case !validLabel(to.Name, 4*maxSet) || len([]rune(to.Name)) > maxSet:
-		return invalidError("a set has a name of at most %d characters", maxSet)
+		return invalidError("the name of a set must be at most %d characters", maxSet)
 	case rel.Parent.Data != nil && rel.Parent.Data.Type == "projects":
-		return invalidError("parent: a set is of its organization\nhint: leave parent_project_id out, and let the project use the set")
+		return invalidError("parent: a set belongs to its organization\nhint: remove parent_project_id, and let the project use the set")
 	case rel.Variables != nil && len(rel.Variables.Data) > 0:
 		return invalidError("vars: variables are added to a set one by one")
 	}
@@ -247,7 +247,7 @@ func (s setRoutes) usesNamed(r *http.Request, organization, set, kind string, li
 		case "workspaces":
 			p, _, err := s.gate.parseWorkspace(r, one.ID)
 			if err != nil || p.organization != organization {
-				return nil, invalidError("%s: there is no such workspace in organization %q", kind, organization)
+				return nil, invalidError("%s: workspace not found in organization %q", kind, organization)
 			}
 			if _, err := s.books.stores.openWorkspace(r.Context(), p); err != nil {
 				return nil, err
@@ -256,7 +256,7 @@ func (s setRoutes) usesNamed(r *http.Request, organization, set, kind string, li
 		default:
 			of, name, err := parseProjectID(one.ID)
 			if err != nil || of != "" && of != organization {
-				return nil, invalidError("%s: there is no such project in organization %q", kind, organization)
+				return nil, invalidError("%s: project not found in organization %q", kind, organization)
 			}
 			uses = append(uses, variables.Use{Set: set, Project: name})
 		}

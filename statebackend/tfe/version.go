@@ -160,7 +160,7 @@ func deletedSince(h commandID, v statebackend.Version, err error) bool {
 
 // deletedUnder is the error for a command whose workspace was deleted.
 func deletedUnder(p workspaceRef) error {
-	return conflictError("workspace was deleted", "workspace %q was deleted after this command began: run it again", p)
+	return conflictError("workspace was deleted", "workspace %q was deleted after this command started: run it again", p)
 }
 
 // findForCommand finds a workspace for a command, and lists its states. For a command, which has
@@ -353,7 +353,7 @@ func filteredWorkspace(r *http.Request) (workspaceRef, error) {
 	q := r.URL.Query()
 	p := workspaceRef{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
 	if p.organization == "" || p.workspace == "" {
-		return p, invalidError("filter[organization][name] and filter[workspace][name] are needed, both")
+		return p, invalidError("filter[organization][name] and filter[workspace][name] are both required")
 	}
 	return p, nil
 }

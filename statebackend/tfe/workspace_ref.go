@@ -68,7 +68,7 @@ func (s *stores) locateIn(ctx context.Context, p workspaceRef, records *statebac
 	}
 	if reserved, _ := s.gate.split(p.organization); !reserved {
 		if r := at.liveRecord(); r != nil && r.State == format.StateSplit { // it must not look like a workspace without a state
-			return located{}, newRefusal(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
+			return located{}, newRefusal(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q is in a separate repository; set split in the block organization %q, to true or false", p, p.organization)
 		}
 		return at, nil
 	}
@@ -98,7 +98,7 @@ func (s *stores) findSplit(ctx context.Context, at *located) error {
 		return nil
 	}
 	if !validOrganization(own) { // the record is forged
-		return fmt.Errorf("the record of workspace %q names no repository: %w", at.workspaceRef, oci.ErrCorrupt)
+		return fmt.Errorf("the record of workspace %q has no repository: %w", at.workspaceRef, oci.ErrCorrupt)
 	}
 	var err error
 	at.name = own
@@ -111,7 +111,7 @@ func (s *stores) findSplit(ctx context.Context, at *located) error {
 func (s *stores) openNamed(ctx context.Context, name string) (*statebackend.Store, error) {
 	store, err := s.open(ctx, name)
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil, errAbsent("no state can have the name %q", name)
+		return nil, errAbsent("a state cannot have the name %q", name)
 	}
 	return store, err
 }
@@ -207,7 +207,7 @@ func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 	if h == "" || !h.createdAt().Before(sinceTime(r).Truncate(time.Second)) {
 		return nil
 	}
-	return conflictError("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
+	return conflictError("workspace was deleted", "workspace %q was deleted or recreated after this command started: run it again", p)
 }
 
 // commandIDFor returns a command ID for a command that saw the workspace in a list of that
@@ -271,7 +271,7 @@ func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) 
 	}
 	p := workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 	if p.organization == "" || p.workspace == "" {
-		return p, "", errAbsent("no workspace is named")
+		return p, "", errAbsent("no workspace given")
 	}
 	return p, "", nil
 }
@@ -339,7 +339,7 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 		f.keepID(id, found[0])
 		return found[0], nil
 	}
-	return workspaceRef{}, conflictError("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
+	return workspaceRef{}, conflictError("two workspaces have this ID", "workspaces %q and %q have the same ID\nhint: specify organization and name instead", found[0], found[1])
 }
 
 // checkVisible refuses a workspace that the caller may not read, as if it did not exist.

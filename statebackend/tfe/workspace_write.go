@@ -67,7 +67,7 @@ func (b workspaceBody) applyTo(organization string, r *statebackend.Record) erro
 	if rel.Project.Data != nil {
 		of, name, err := parseProjectID(rel.Project.Data.ID)
 		if err != nil || of != "" && of != organization {
-			return invalidError("there is no such project")
+			return invalidError("project not found")
 		}
 		if name == defaultProject {
 			name = ""
@@ -178,7 +178,7 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 	}
 	name := body.Data.Attributes.Name
 	if name == nil || !newName().MatchString(*name) || *name == "." || *name == ".." {
-		return invalidError("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
+		return invalidError("a name must be 1 to 90 characters: A-Z, a-z, 0-9, -, _ and .")
 	}
 	body.ofTool(r)
 	p := workspaceRef{organization, *name}
@@ -256,7 +256,7 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 		if _, fresh := s.stores.gate.split(at.organization); fresh {
 			r.State = format.StateSplit
 			if !validOrganization(at.organization + "." + at.workspaceRef.workspace) {
-				return invalidError("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
+				return invalidError("the state of each workspace of %q is in a separate repository, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
 		}
 		r.Mode = s.mode(at.organization)

@@ -101,17 +101,17 @@ launch ben demo/app -p size=large --wait
 bens=$id
 expect ben 0 . okara instance protect "$bens"
 expect ben 4 'is protected by its owner' okara instance destroy "$bens"
-expect anna 3 "there is no instance $bens that you may see" okara instance show "$bens"
+expect anna 3 "instance $bens not found or not visible to you" okara instance show "$bens"
 
 step "A plan is applied once somebody else has approved exactly it"
 launch anna demo/guarded -p size=small
 guarded=$id
 for size in small large; do
 	until_true says anna "$guarded" '^phase *planned'
-	expect anna 0 'waits for approval' okara instance show "$guarded"
+	expect anna 0 'waiting for approval' okara instance show "$guarded"
 	expect anna 5 'by someone other than the requester' okara instance approve "$guarded" --plan "$(sed -n 's/^plan *//p' out)"
-	expect carla 4 'the plan changed since you looked at it' okara instance approve "$guarded" --plan sha256:0000
-	expect carla 0 'You approve sha256:' okara instance approve "$guarded" --yes
+	expect carla 4 'the plan changed since you reviewed it' okara instance approve "$guarded" --plan sha256:0000
+	expect carla 0 'About to approve sha256:' okara instance approve "$guarded" --yes
 	expect anna 0 " ready$" okara instance wait "$guarded"
 	expect anna 0 "/$size$" okara instance outputs "$guarded"
 	[ "$size" = large ] || expect anna 0 "$guarded" okara instance update "$guarded" -p size=large

@@ -218,7 +218,7 @@ func TestChildFailures(t *testing.T) {
 		{name: "apply", script: runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Print: runtest.Failure("one", "two")}, {Exit: 1}}}, want: "one: two", state: true},
 		{name: "killed", script: runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Die: true}}}, want: "the tool was killed", state: true},
 		{name: "not the archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = digest.FromString("x").String() }, want: "404"},
-		{name: "no archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = "x" }, want: "no digest"},
+		{name: "no archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = "x" }, want: "is not a digest"},
 		{name: "path out of the archive", change: func(tr *trial) { tr.order.Spec.Source.Path = "../.." }, want: "leaves its archive"},
 		{name: "no such path", change: func(tr *trial) { tr.order.Spec.Source.Path = "a/b" }, want: "has no folder"},
 		{name: "encryption", change: func(tr *trial) { tr.module(map[string]string{"main.tf": "terraform {\n encryption {}\n}"}) }, want: `block "encryption"`},

@@ -221,7 +221,7 @@ func TestChildLeftover(t *testing.T) {
 		{name: "older", left: runtest.State(1, 2), want: runtest.State(1, 1), log: "may hold a newer state in"},
 		{name: "another lineage", left: strings.Replace(runtest.State(3, 2), `"l"`, `"m"`, 1), want: runtest.State(1, 1), log: "may hold a newer state in"},
 		{name: "no state", left: "{}", want: runtest.State(1, 1), log: "may hold a newer state in"},
-		{name: "somebody wrote", left: runtest.State(3, 2), since: runtest.State(2, 0), want: runtest.State(2, 0), log: "another run stored a state since"},
+		{name: "somebody wrote", left: runtest.State(3, 2), since: runtest.State(2, 0), want: runtest.State(2, 0), log: "another run has stored a state since"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}}}.Module())

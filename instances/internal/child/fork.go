@@ -64,7 +64,7 @@ func keepFork(ctx context.Context, c *child) error {
 		return err
 	}
 	if !fits {
-		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by another writer meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
+		return fmt.Errorf("the previous attempt lost its lock and stored version %d, while another writer stored version %d\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
 	}
 	return bringBackFork(ctx, c, fork)
 }
@@ -80,7 +80,7 @@ func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) err
 		return v, err
 	})
 	if err != nil {
-		return fmt.Errorf("bringing back version %d: %w", fork.N, err)
+		return fmt.Errorf("restoring version %d: %w", fork.N, err)
 	}
 	c.wasStored(v, nil)
 	c.log.logLine("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)

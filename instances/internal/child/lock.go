@@ -49,7 +49,7 @@ func takeLock(ctx context.Context, c *child) error {
 				continue
 			}
 			if !errors.Is(err, oci.ErrNotFound) {
-				return fmt.Errorf("taking over the lock of the attempt before: %w", err)
+				return fmt.Errorf("taking over the lock of the previous attempt: %w", err)
 			}
 			// Another process released it, and a list may show it for some time.
 		}
@@ -111,7 +111,7 @@ func storeLeftovers(ctx context.Context, c *child) error {
 }
 
 // errNewer reports that a newer state than the leftover exists.
-var errNewer = errors.New("another run stored a state since")
+var errNewer = errors.New("another run has stored a state since")
 
 func storeLeftover(ctx context.Context, c *child, dir string) (file string, err error) {
 	left, note, err := sandbox.OpenErrored(dir)
@@ -180,6 +180,6 @@ func storeOwnErrored(ctx context.Context, c *child) {
 		if left != nil {
 			file = left.Name
 		}
-		c.recordFailure(fmt.Errorf("host %s holds the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
+		c.recordFailure(fmt.Errorf("host %s has the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
 	}
 }

@@ -39,7 +39,7 @@ func openRepo(o *sandbox.Order, name, userAgent string) (*oci.Repo, error) {
 		return nil, err
 	}
 	if host, _, _ := strings.Cut(r.Prefix, "/"); !strings.HasPrefix(name, host+"/") {
-		return nil, fmt.Errorf("repository %s is not at the registry of the run", name)
+		return nil, fmt.Errorf("repository %s is not in the registry of the run", name)
 	}
 	c := oci.Credential{Username: r.Username, Password: r.Password, RegistryToken: r.Token}
 	return oci.OpenRepo(name, oci.Options{
@@ -100,7 +100,7 @@ func (s serverPackages) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	case slices.Contains(s.server.serverNames(s.at), p.Hostname):
 		p.Hostname = s.server.Host
 	case !s.server.mirrors(s.at) || s.server.Hosts != nil && !slices.Contains(s.server.Hosts, p.Hostname):
-		return upstream.Package{}, fmt.Errorf("provider %s is not of this server: %w", p, oci.ErrNotFound)
+		return upstream.Package{}, fmt.Errorf("provider %s is not from this server: %w", p, oci.ErrNotFound)
 	}
 	return s.NetworkMirror.Package(ctx, p, v, t)
 }
@@ -153,7 +153,7 @@ func jsonTexts(raw json.RawMessage) []string {
 func ReadOrder(b []byte) (sandbox.Order, error) {
 	var o sandbox.Order
 	if err := json.Unmarshal(b, &o); err != nil {
-		return o, errors.New("standard input has no order") // the decoder's error may contain secrets
+		return o, errors.New("no order on standard input") // the decoder's error may contain secrets
 	}
 	if len(o.Ask) > 0 && o.Scratch != "" && o.Program != "" {
 		return o, nil

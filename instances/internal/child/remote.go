@@ -227,7 +227,7 @@ type shownResource struct {
 func removeUpload(c *child) {
 	if file := sandbox.FindErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still names the file
-		c.log.logLine("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
+		c.log.logLine("okara: host %s has a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
 		return
 	}
 	_ = c.dir.Clear() // on error it is removed with the folder of the attempt
@@ -245,7 +245,7 @@ func fillUpload(ctx context.Context, c *child, dir string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the configuration that was uploaded: %w", err)
+		return fmt.Errorf("uploaded configuration: %w", err)
 	}
 	err = pointCloud(c, dir)
 	if err == nil && o.Spec.Ref.Kind == lifecycle.RunApply { // the plan has the values, and the tool compares them

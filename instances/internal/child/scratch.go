@@ -216,7 +216,7 @@ func withArchive(ctx context.Context, c *child, unpack func(f *os.File, size int
 func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descriptor, err error) {
 	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
-		return d, fmt.Errorf("%q is no digest of its archive", s.Archive)
+		return d, fmt.Errorf("%q is not a digest of its archive", s.Archive)
 	}
 	if s.Size > 0 {
 		return oci.Descriptor{MediaType: artifact.MediaZip, Digest: id, Size: s.Size}, nil
@@ -279,7 +279,7 @@ func writeFiles(c *child) error {
 	files := map[string][]byte{variablesFile: variables, configFile: []byte(config)}
 	for name, b := range o.Files {
 		if filepath.Base(name) != name || !filepath.IsLocal(name) {
-			return fmt.Errorf("file %q of a credential has a folder", name)
+			return fmt.Errorf("file %q of a credential must have no folder", name)
 		}
 		files[path.Join(filesFolder, name)] = b
 	}
@@ -336,7 +336,7 @@ func toolEnvironment(c *child) ([]string, error) {
 		_, set := env[name]
 		overrides := set && name != "AWS_EC2_METADATA_DISABLED"
 		if overrides || strings.HasPrefix(name, "TF_CLI_ARGS") || slices.Contains([]string{"TF_DATA_DIR", "TF_WORKSPACE", "TF_ENCRYPTION"}, name) {
-			return nil, fmt.Errorf("a credential of this run sets %s, which is okara's", name)
+			return nil, fmt.Errorf("a credential of this run sets %s, which is reserved for okara", name)
 		}
 		env[name] = strings.ReplaceAll(value, "${files}", seen(sandbox.Given, filesFolder))
 	}
@@ -347,7 +347,7 @@ func toolEnvironment(c *child) ([]string, error) {
 			return nil, err
 		}
 		if own && !given && name != "AWS_EC2_METADATA_DISABLED" {
-			return nil, fmt.Errorf("the workspace has a variable %s, which no workspace can set\nhint: delete it", name)
+			return nil, fmt.Errorf("variable %s cannot be set by a workspace\nhint: delete it", name)
 		}
 		env[name] = value
 	}
@@ -379,7 +379,7 @@ func (s frontEnd) cliConfig(states bool) (string, error) {
 	}
 	for _, text := range append([]string{s.URL, s.Host, s.Token}, s.Hosts...) {
 		if strings.ContainsAny(text, "\"\\\n${}") {
-			return "", errors.New("the server's address, host or token has a character that no configuration can hold")
+			return "", errors.New("the server's address, host or token has an invalid character")
 		}
 	}
 	base := strings.TrimSuffix(s.URL, "/")

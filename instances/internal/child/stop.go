@@ -73,14 +73,14 @@ func (s *stopper) stopOnSignal() (forget func()) {
 func (c *child) watch(ctx context.Context) {
 	for text.Wait(ctx, c.pace.poll) == nil {
 		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
-			c.stop.askToStop(lifecycle.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
+			c.stop.askToStop(lifecycle.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a separate version")
 			return
 		}
 		at, err := c.Named(ctx, c.Order.Spec.Ref)
 		switch {
 		case err != nil:
 		case !at.Named:
-			c.stop.askToStop(lifecycle.Cancelled, "the ledger names another attempt by now")
+			c.stop.askToStop(lifecycle.Cancelled, "the ledger names another attempt now")
 		case at.Cancel != "":
 			c.stop.askToStop(lifecycle.Cancelled, at.Cancel)
 			if at.Force {

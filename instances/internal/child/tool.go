@@ -316,13 +316,13 @@ func runCommand(ctx context.Context, c *child, p prepared, args []string, out, e
 	case c.stop.err() != nil:
 		return exit.ExitCode(), c.stop.err()
 	case exit.ExitCode() < 0:
-		return exit.ExitCode(), fmt.Errorf("%s: the tool was killed (%s), perhaps for want of memory", args[0], exit)
+		return exit.ExitCode(), fmt.Errorf("%s: the tool was killed (%s), perhaps out of memory", args[0], exit)
 	}
 	return exit.ExitCode(), nil
 }
 
 func endTool(c *child, t startedTool, ended <-chan error) error {
-	c.log.logLine("okara: the tool did not end in time and is killed")
+	c.log.logLine("okara: the tool did not stop in time; killing it")
 	if err := t.Kill(); err != nil {
 		c.log.logLine("okara: %v", err)
 	}

@@ -63,7 +63,7 @@ func (r *Driver) beginAttempt(ctx context.Context, ref lifecycle.Ref, again bool
 		defer kill()
 		err := a.drive(ctx)
 		if err != nil && ctx.Err() == nil {
-			r.o.Logger.WarnContext(ctx, "instances: an attempt is left alone", "instance", ref.ID, "run", ref.N, "attempt", ref.Attempt, "error", err)
+			r.o.Logger.WarnContext(ctx, "instances: an attempt is no longer tracked", "instance", ref.ID, "run", ref.N, "attempt", ref.Attempt, "error", err)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -195,7 +195,7 @@ func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			a.warn(ctx, "instances: a run cannot be looked at", err)
+			a.warn(ctx, "instances: a run cannot be inspected", err)
 		case st.State == run.Ended:
 			return a.reportEnd(ctx, st.Result)
 		case st.State == run.Gone:

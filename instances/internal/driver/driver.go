@@ -137,7 +137,7 @@ func (r *Driver) repeatEffect(ctx context.Context, e lifecycle.Effect) {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			r.o.Logger.WarnContext(ctx, "instances: an effect is tried again", "effect", e.Kind, "instance", e.Ref.ID, "error", err)
+			r.o.Logger.WarnContext(ctx, "instances: retrying an effect", "effect", e.Kind, "instance", e.Ref.ID, "error", err)
 			if text.Wait(ctx, wait) != nil {
 				return
 			}
@@ -226,7 +226,7 @@ func (r *Driver) tidyHost(ctx context.Context, v lifecycle.View) {
 	}
 	for _, x := range r.o.Executors {
 		if err := x.Tidy(v.AsOf, gone); err != nil {
-			r.o.Logger.WarnContext(ctx, "instances: folders of instances that are gone stay", "error", err)
+			r.o.Logger.WarnContext(ctx, "instances: folders of removed instances not deleted", "error", err)
 		}
 	}
 }

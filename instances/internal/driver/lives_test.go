@@ -227,7 +227,7 @@ func TestApprovedPlanLost(t *testing.T) {
 				return nil
 			}
 			lost = true
-			return &lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: "the lease of its lock is over"}
+			return &lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: "the lease of its lock has expired"}
 		}
 		defer w.run(t)()
 		tpl := testTemplate("sandbox/vpc")

@@ -66,9 +66,9 @@ func newDocumentMetrics(view func(context.Context) (lifecycle.View, error)) docu
 		instances: desc("okara_instances", "Instances by template and phase.", "template", "phase"),
 		queue:     desc("okara_instance_queue", "Runs that wait in the queue."),
 		available: desc("okara_pool_available", "Members of a pool that can be claimed.", "template"),
-		paused:    desc("okara_pool_paused", "1 for a template of which no instance is made.", "template"),
+		paused:    desc("okara_pool_paused", "1 for a template whose instances are not created.", "template"),
 		leader:    desc("okara_leader", "1 if this process is the leader."),
-		late:      desc("okara_expiry_lag_seconds", "How long the end of an instance is over whose destruction has not begun, though nothing holds it."),
+		late:      desc("okara_expiry_lag_seconds", "Time since an instance expired whose destruction has not started, though nothing prevents it."),
 	}
 }
 

@@ -67,7 +67,7 @@ func NewNotifier(o NotifyOptions) (*Notifier, error) {
 	case o.URL.Scheme != "https" && (o.URL.Scheme != "http" || !netaddr.IsLoopback(o.URL.Host)):
 		return nil, errors.New("notify: url must be https")
 	case len(o.Secret) < minSecret:
-		return nil, fmt.Errorf("notify: the secret has %d bytes, at least %d", len(o.Secret), minSecret)
+		return nil, fmt.Errorf("notify: the secret has %d bytes, at least %d required", len(o.Secret), minSecret)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -100,14 +100,14 @@ const maxSensitiveState = 64 << 20
 // shortenedError is the error for a record that was shortened, as final ones are: it no
 // longer tells which attempt left the content in the repository.
 func shortenedError(rec *lifecycle.Record, u *lifecycle.Run) error {
-	return fmt.Errorf("run %d of instance %s is over, and its record was shortened: %w", u.N, rec.ID, oci.ErrNotFound)
+	return fmt.Errorf("run %d of instance %s has ended, and its record was shortened: %w", u.N, rec.ID, oci.ErrNotFound)
 }
 
 // Log returns the log of a run's newest attempt, from a byte on: on the host where it
 // runs as far as it is written, else as far as it was stored.
 func (r *Driver) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error) {
 	if u.Attempt == 0 {
-		return nil, fmt.Errorf("run %d of instance %s was not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
+		return nil, fmt.Errorf("run %d of instance %s has not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
 	}
 	return r.readLog(ctx, rec, u, u.Ref(rec.ID), offset)
 }
@@ -142,7 +142,7 @@ func (r *Driver) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.R
 		return nil, err
 	}
 	if report.PlanText == "" {
-		return nil, fmt.Errorf("run %d of instance %s left no plan: %w", u.N, rec.ID, oci.ErrNotFound)
+		return nil, fmt.Errorf("run %d of instance %s has no plan: %w", u.N, rec.ID, oci.ErrNotFound)
 	}
 	return []byte(report.PlanText), nil
 }

@@ -136,7 +136,7 @@ func (c *chain) goOn(ctx context.Context, m *moved) error {
 	}
 	b, _, err := s.GetVersion(ctx, workspace, m.Version)
 	if err == nil && digestOf(b) != m.Digest {
-		err = fmt.Errorf("version %d is not the document that the ledger went on with: %w", m.Version, oci.ErrCorrupt)
+		err = fmt.Errorf("version %d is not the document from which the ledger continued: %w", m.Version, oci.ErrCorrupt)
 	}
 	if _, gone := errors.AsType[*statebackend.VersionError](err); gone {
 		if v, cerr := s.Current(ctx, workspace); cerr == nil && v.N > m.Version {
@@ -144,7 +144,7 @@ func (c *chain) goOn(ctx context.Context, m *moved) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("going on in %s: %w", s.Repo(), err)
+		return fmt.Errorf("continuing in %s: %w", s.Repo(), err)
 	}
 	c.advance(m.Number)
 	return nil

@@ -90,7 +90,7 @@ func (l *Ledger) judgePage(ctx context.Context, p page) error {
 	l.mu.Unlock()
 	switch {
 	case older != nil:
-		return fmt.Errorf("%w: %w\nhint: restore it; or go on with what is there by: okara instance ledger --accept", errRefused, older)
+		return fmt.Errorf("%w: %w\nhint: restore it, or accept it as it is: okara instance ledger --accept", errRefused, older)
 	case p.Moved != nil:
 		if err := l.book.goOn(ctx, p.Moved); err != nil {
 			return asRefusal(err)
@@ -132,7 +132,7 @@ func (l *Ledger) endLock(lock *statebackend.Lock, how func(*statebackend.Lock, c
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if err := how(lock, ctx); err != nil {
-		l.o.Logger.WarnContext(ctx, "the lock of the ledger may still look held", "error", err)
+		l.o.Logger.WarnContext(ctx, "the lock of the ledger may still appear held", "error", err)
 		l.mu.Lock()
 		l.dangling = append(l.dangling, lock)
 		l.mu.Unlock()

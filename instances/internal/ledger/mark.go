@@ -155,7 +155,7 @@ func (l *Ledger) save(ctx context.Context) {
 		err = files.Replace(m.file, b, 0o600)
 	}
 	if err != nil {
-		l.o.Logger.WarnContext(ctx, "the serial of the ledger could not be noted", "error", err)
+		l.o.Logger.WarnContext(ctx, "serial of the ledger not recorded", "error", err)
 		return
 	}
 	l.mu.Lock()

@@ -175,7 +175,7 @@ func (p page) check() error {
 	case p.Lineage == "" || p.Serial == 0:
 		return fmt.Errorf("no lineage, or no serial")
 	case p.Moved != nil && (p.Moved.Number < 2 || p.Moved.Version < 1):
-		return fmt.Errorf("it moved nowhere")
+		return fmt.Errorf("moved without a target")
 	}
 	for id, a := range p.Aside {
 		if a == nil || a.Record == nil {
@@ -199,13 +199,13 @@ func (k known) whyOlder(p page) error {
 	case k.Lineage == "" || p.Accepted.At.After(k.Accepted):
 		return nil
 	case p.doc == nil:
-		return fmt.Errorf("the ledger is empty, and it was at serial %d", k.Serial)
+		return fmt.Errorf("the ledger is empty, but was at serial %d", k.Serial)
 	case p.Lineage != k.Lineage:
-		return fmt.Errorf("the ledger is another one than it was: its lineage is %.40q, not %.40q", p.Lineage, k.Lineage)
+		return fmt.Errorf("the ledger was replaced: its lineage is %.40q, not %.40q", p.Lineage, k.Lineage)
 	case p.Accepted.At.Before(k.Accepted):
-		return fmt.Errorf("the ledger is at a serial %d from before it was accepted on %s", p.Serial, k.Accepted.Format(time.RFC3339))
+		return fmt.Errorf("the ledger is at serial %d, from before it was accepted on %s", p.Serial, k.Accepted.Format(time.RFC3339))
 	case p.Serial < k.Serial:
-		return fmt.Errorf("the ledger is at serial %d, and it was at %d", p.Serial, k.Serial)
+		return fmt.Errorf("the ledger is at serial %d, but was at %d", p.Serial, k.Serial)
 	}
 	return nil
 }

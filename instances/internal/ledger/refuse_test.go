@@ -141,7 +141,7 @@ func TestLedgerSetBack(t *testing.T) {
 					now, want, why = other, nil, "empty"
 				case "set back":
 					setBack(t, h)
-					why = "at serial 1, and it was at 3"
+					why = "at serial 1, but was at 3"
 				case "swapped":
 					now = other
 					c := start(t, direct{moving}, ledger.Options{})
@@ -152,7 +152,7 @@ func TestLedgerSetBack(t *testing.T) {
 						want = append(want, n)
 					}
 					c.end()
-					why = "another one"
+					why = "the ledger was replaced"
 				}
 				b.gate.closed.Store(false)
 				neverLeads(t, b, why)
@@ -198,7 +198,7 @@ func TestFollowerRemembers(t *testing.T) {
 		a.end()
 		setBack(t, h)
 		b = start(t, direct{h}, ledger.Options{Folder: folder})
-		neverLeads(t, b, "at serial 1, and it was at 3")
+		neverLeads(t, b, "at serial 1, but was at 3")
 		b.end()
 		c := start(t, direct{h}, ledger.Options{Folder: t.TempDir()}) // a replica that has seen nothing
 		leads(t, c)

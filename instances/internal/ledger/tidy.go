@@ -14,7 +14,7 @@ import (
 )
 
 // errRenew ends a lock before its version numbers are used up.
-var errRenew = errors.New("the lock is taken anew")
+var errRenew = errors.New("renewing the lock")
 
 // tidyLedger does the periodic maintenance between two commits.
 func (t *tenure) tidyLedger(leads, commits context.Context) error {

@@ -75,11 +75,11 @@ func joinCgroup(dir string, pid int) error {
 func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
 	dir := filepath.Join(parent, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("making a control group: %w", err)
+		return "", fmt.Errorf("creating a control group: %w", err)
 	}
 	b, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 	if err != nil {
-		return "", fmt.Errorf("reading what control groups are delegated: %w", err)
+		return "", fmt.Errorf("reading the delegated control groups: %w", err)
 	}
 	const period = 100_000 // microseconds, the kernel's default
 	for c := range strings.FieldsSeq(string(b)) {

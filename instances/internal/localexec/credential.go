@@ -55,7 +55,7 @@ func (o *LocalOptions) resolveCredentials(ctx context.Context, s run.Spec) (give
 	g := given{map[string]string{}, map[string][]byte{}}
 	for _, name := range s.Credentials {
 		c, ok := o.Credentials[name]
-		err := errors.New("the server has no credential of that name")
+		err := errors.New("no such credential on the server")
 		if ok {
 			err = o.credential(ctx, s, name, c, g)
 		}
@@ -72,7 +72,7 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 			return err
 		}
 		if _, ok := g.environment[name]; ok {
-			return fmt.Errorf("the variable %s is given twice", name)
+			return fmt.Errorf("duplicate variable %s", name)
 		}
 		g.environment[name] = value
 		return nil
@@ -143,7 +143,7 @@ func readVariables(b []byte, set func(name, value string) error) error {
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
 		if !ok || !sandbox.IsVariable(name) || strings.ContainsRune(value, 0) {
-			return fmt.Errorf("line %d of what the command prints is not NAME=VALUE", n)
+			return fmt.Errorf("line %d of the command's output is not NAME=VALUE", n)
 		}
 		if err := set(name, value); err != nil {
 			return err

@@ -63,8 +63,8 @@ func TestCredentialsRefused(t *testing.T) {
 		{"open file", "may be read by others", Credential{Files: map[string]string{"A": open}}},
 		{"no program", "running /nowhere", Credential{Command: []string{"/nowhere"}}},
 		{"command fails", "exit status 3", sh("echo planted-secret; echo planted-secret >&2; exit 3")},
-		{"no variable", "line 2 of what the command prints is not NAME=VALUE", sh("echo A=1; echo planted-secret")},
-		{"twice", "A is given twice", sh("echo A=planted-secret; echo A=planted-secret")},
+		{"no variable", "line 2 of the command's output is not NAME=VALUE", sh("echo A=1; echo planted-secret")},
+		{"twice", "duplicate variable A", sh("echo A=planted-secret; echo A=planted-secret")},
 		{"loader", "LD_PRELOAD is set by the run itself", sh("echo LD_PRELOAD=planted-secret")},
 		{"endpoint", "AWS_ENDPOINT_URL_S3 is set by the run itself", sh("echo AWS_ENDPOINT_URL_S3=planted-secret")},
 		{"too much", "more than 65536 bytes", sh("head -c 70000 /dev/zero | tr '\\0' a")},
@@ -84,7 +84,7 @@ func TestCredentialsRefused(t *testing.T) {
 	if err := runtest.Kill(runtest.Running(t, "7243")); err != nil {
 		t.Error(err)
 	}
-	if _, err := (&LocalOptions{}).resolveCredentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: the server has no credential of that name") {
+	if _, err := (&LocalOptions{}).resolveCredentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: no such credential on the server") {
 		t.Errorf("got %v", err)
 	}
 }

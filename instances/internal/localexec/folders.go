@@ -118,7 +118,7 @@ func cleanErrored(l *Local, id string) error {
 		if total += e.size; total <= sandbox.MaxErrored {
 			continue
 		}
-		l.o.Logger.Warn("instances: a state that could not be stored is removed: newer ones of its instance use the space", "file", e.file, "bytes", e.size)
+		l.o.Logger.Warn("instances: removed a state that could not be stored: newer ones of its instance use the space", "file", e.file, "bytes", e.size)
 		errs = append(errs, sandbox.Remove(e.dir))
 	}
 	return errors.Join(errs...)
@@ -137,7 +137,7 @@ func removeCgroup(l *Local, dir string) {
 		err = os.Remove(dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.o.Logger.Warn("instances: a control group stays", "folder", dir, "error", err)
+		l.o.Logger.Warn("instances: control group not removed", "folder", dir, "error", err)
 	}
 }
 

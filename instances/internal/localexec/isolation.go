@@ -38,7 +38,7 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 	case sandbox.ModeSandbox:
 		file, err := exec.LookPath("bwrap")
 		if err != nil {
-			return i, errors.New("isolation = \"sandbox\" needs bubblewrap, and there is no bwrap\nhint: install the package bubblewrap, or write out another isolation: user, wrap or none")
+			return i, errors.New("isolation = \"sandbox\" requires bubblewrap, but bwrap was not found\nhint: install the package bubblewrap, or set another isolation: user, wrap or none")
 		}
 		if i.Bwrap, err = filepath.Abs(file); err != nil {
 			return i, err
@@ -48,18 +48,18 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 			i.GID = nobody
 		}
 		if strings.HasPrefix(filepath.Clean(o.Storage)+"/", sandbox.Mount+"/") {
-			return i, fmt.Errorf("the storage folder %s lies in %s, which a sandbox has for itself\nhint: choose another storage folder", o.Storage, sandbox.Mount)
+			return i, fmt.Errorf("the storage folder %s is in %s, which is reserved for the sandbox\nhint: choose another storage folder", o.Storage, sandbox.Mount)
 		}
 	case sandbox.ModeUser:
 		if !root {
 			return i, errors.New("isolation = \"user\" needs a server that runs as root, which alone may become others\nhint: isolation = \"sandbox\" needs no root")
 		}
 		if len(o.Users) == 0 {
-			return i, errors.New("isolation = \"user\" needs users, one for each run at a time")
+			return i, errors.New("isolation = \"user\" requires users, one for each concurrent run")
 		}
 		for n, u := range o.Users {
 			if u.UID <= 0 || slices.ContainsFunc(o.Users[:n], func(other User) bool { return other.UID == u.UID }) {
-				return i, fmt.Errorf("isolation = \"user\" needs users that are not root and each there once, not %d", u.UID)
+				return i, fmt.Errorf("isolation = \"user\" requires distinct users other than root, not %d", u.UID)
 			}
 		}
 	case sandbox.ModeWrap:
@@ -121,7 +121,7 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	}
 	m := toolVersion().FindStringSubmatch(output)
 	if m == nil {
-		return fmt.Errorf("%s does not say that it is OpenTofu or Terraform", l.o.Program)
+		return fmt.Errorf("%s is not OpenTofu or Terraform", l.o.Program)
 	}
 	version, err := addr.ParseVersion(m[2])
 	if err != nil {
@@ -132,7 +132,7 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 		return err
 	}
 	if version.Compare(oldest) < 0 {
-		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry\nhint: install 1.10 or newer, or name another program: executor \"local\" { program = … }", l.o.Program, version)
+		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry\nhint: install 1.10 or newer, or set another program: executor \"local\" { program = … }", l.o.Program, version)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (l *Local) askChild(ctx context.Context, o *sandbox.Order) (string, error) 
 	output, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
 	reply, ok := strings.CutSuffix(string(output), sandbox.Answered)
 	if err = cmp.Or(err, ctx.Err(), rerr); err == nil && !ok {
-		err = errors.New("it did not answer")
+		err = errors.New("no response")
 	}
 	return reply, err
 }
@@ -184,7 +184,7 @@ func (l *Local) explain(err error, output string) error {
 		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", failed)
 	}
 	if strings.HasPrefix(line, "bwrap: Can't") {
-		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", failed, nobody)
+		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; if the server runs as root, that user is %d", failed, nobody)
 	}
 	if l.isolation.Mode == sandbox.ModeSandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errNamespace)) {
 		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", failed)

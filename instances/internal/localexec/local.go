@@ -126,7 +126,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if l.cgroup, err = delegatedCgroup(); err != nil {
-		l.o.Logger.WarnContext(ctx, "instances: the control group that was delegated cannot be divided: each process is limited, not each run", "error", err)
+		l.o.Logger.WarnContext(ctx, "instances: the delegated control group cannot be divided: limits apply to each process, not each run", "error", err)
 	}
 	if err := makeFolders(l.folderMode(), l.runsFolder()); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 func findProgram(name string) (string, error) {
 	file, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%w\nhint: install it, or name another one: executor \"local\" { program = … }", err)
+		return "", fmt.Errorf("%w\nhint: install it, or set another one: executor \"local\" { program = … }", err)
 	}
 	return filepath.Abs(file)
 }
@@ -162,7 +162,7 @@ func (l *Local) scratch(r lifecycle.Ref) string {
 func checkRef(r lifecycle.Ref) error {
 	tag := records.InstanceTag{Kind: records.TagRun, ID: r.ID, N: r.N, Attempt: r.Attempt}
 	if _, ok := records.ParseInstanceTag(tag.String()); !ok || r.Nonce == "" {
-		return fmt.Errorf("%q is no attempt of a run", tag)
+		return fmt.Errorf("%q is not an attempt of a run", tag)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func parseHandle(h run.Handle) (parsedHandle, error) {
 		return p, errors.New("a handle of more than 256 bytes")
 	}
 	if err := json.Unmarshal([]byte(h), &p); err != nil {
-		return p, fmt.Errorf("a handle that this executor did not give: %w", err)
+		return p, fmt.Errorf("handle not issued by this executor: %w", err)
 	}
 	return p, nil
 }
@@ -220,7 +220,7 @@ func readMarker(dir string) (marker, error) {
 
 // errOther refuses an attempt whose number another running attempt has: the ledger was
 // set back, and an attempt that it forgot still runs.
-var errOther = errors.New("another attempt of this number still runs here")
+var errOther = errors.New("another attempt with this number is still running here")
 
 // Start begins an attempt. If a credential is missing, it counts as begun;
 // [Local.Observe] starts it once the credential is available.
@@ -350,7 +350,7 @@ func (l *Local) freeUser() (User, error) {
 			return u, nil
 		}
 	}
-	return User{}, fmt.Errorf("all %d users of the executor have a run\nhint: give it as many as instances { runs } allows at once", len(l.o.Users))
+	return User{}, fmt.Errorf("all %d users of the executor are in use\nhint: add users, as many as instances { runs } allows at once", len(l.o.Users))
 }
 
 // environment returns the environment of a child: the search path, and how to reach the

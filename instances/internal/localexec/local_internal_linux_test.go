@@ -382,7 +382,7 @@ func TestCheck(t *testing.T) {
 		{"old tool", "1.9.4, which cannot lock", func(o *LocalOptions) { o.Program = old }},
 		{"no tool", "hint: install it", func(o *LocalOptions) { o.Program = "/nowhere/tofu" }},
 		{"other program", "OpenTofu or Terraform", func(o *LocalOptions) { o.Program = "/bin/true" }},
-		{"no users", "needs", func(o *LocalOptions) { o.Isolation = sandbox.ModeUser }},
+		{"no users", "requires users", func(o *LocalOptions) { o.Isolation = sandbox.ModeUser }},
 		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = sandbox.ModeWrap }},
 		{"unknown", "not sandbox, user, wrap or none", func(o *LocalOptions) { o.Isolation = "chroot" }},
 	} {

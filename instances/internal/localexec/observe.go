@@ -82,14 +82,14 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	st, err := g.observe(ctx, s, at)
 	if err != nil {
 		g.heartbeat = "" // the holder of the lock may have got no answer either
-		return run.Status{}, fmt.Errorf("looking at attempt %s: %w", attemptName(s.Ref), err)
+		return run.Status{}, fmt.Errorf("inspecting attempt %s: %w", attemptName(s.Ref), err)
 	}
 	if st.State != run.Running {
 		l.mu.Lock()
 		delete(l.observations, s.Ref)
 		l.mu.Unlock()
 		if err := cleanEarlier(l, s.Ref); err != nil {
-			l.o.Logger.WarnContext(ctx, "instances: folders of earlier attempts stay", "instance", s.Ref.ID, "error", err)
+			l.o.Logger.WarnContext(ctx, "instances: folders of earlier attempts not deleted", "instance", s.Ref.ID, "error", err)
 		}
 	}
 	return st, nil
@@ -182,7 +182,7 @@ func (g *observation) observeRunning(ctx context.Context, s run.Spec, at workDir
 	}
 	why, err := g.findAbandoned(ctx, s)
 	if err == nil && why != "" {
-		g.local.o.Logger.WarnContext(ctx, "instances: a run is ended whose lock is not its own any more", "attempt", attemptName(s.Ref), "reason", why)
+		g.local.o.Logger.WarnContext(ctx, "instances: stopping a run that lost its lock", "attempt", attemptName(s.Ref), "reason", why)
 		err = g.local.kill(at)
 	}
 	if errors.Is(err, oci.ErrUnavailable) {
@@ -288,7 +288,7 @@ func (g *observation) findAbandoned(ctx context.Context, s run.Spec) (why string
 	if held == nil || held.Info.ID != run.LockID(s.Ref) {
 		g.heartbeat = ""
 		if now.Sub(g.alive) > claimTime {
-			return fmt.Sprintf("it was not seen to hold the lock of its state for %v", claimTime), nil
+			return fmt.Sprintf("it has not held the lock of its state for %v", claimTime), nil
 		}
 		return "", nil
 	}
@@ -298,7 +298,7 @@ func (g *observation) findAbandoned(ctx context.Context, s run.Spec) (why string
 		g.since = now
 	}
 	if held.TTL > 0 && now.Sub(g.since) > held.TTL+leaseGrace {
-		return "the lease of its lock is over", nil
+		return "the lease of its lock has expired", nil
 	}
 	return "", nil
 }

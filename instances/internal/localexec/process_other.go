@@ -14,7 +14,7 @@ import (
 // thisMachine says why nothing runs here: killing all processes of a tool, and finding
 // them again after a crash, need Linux.
 func thisMachine() (machine, error) {
-	return machine{}, fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
+	return machine{}, fmt.Errorf("instances require Linux: %w", errors.ErrUnsupported)
 }
 
 func ownSession() *syscall.SysProcAttr { return nil }

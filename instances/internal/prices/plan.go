@@ -30,7 +30,7 @@ func (t *Table) Of(plan io.Reader) (*Cost, error) {
 		return nil, fmt.Errorf("plan of more than %d bytes as JSON", MaxPlan)
 	}
 	if err != nil {
-		return nil, errors.New("the plan is not the JSON of a plan")
+		return nil, errors.New("not a plan in JSON")
 	}
 	return &s.cost, nil
 }
@@ -95,7 +95,7 @@ func skipValue(d *json.Decoder) error {
 		switch token {
 		case json.Delim('{'), json.Delim('['):
 			if depth++; depth > maxDepth {
-				return errors.New("it is nested too deeply")
+				return errors.New("nested too deeply")
 			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--

@@ -76,10 +76,10 @@ func (t *Table) readRows(r *csv.Reader) error {
 		}
 		key := Row{Type: row.Type, Attribute: row.Attribute, Value: row.Value}
 		if before := lines[key]; before > 0 {
-			return fmt.Errorf("line %d has a price for the same as line %d\nhint: remove one of them", line, before)
+			return fmt.Errorf("line %d duplicates line %d\nhint: remove one of them", line, before)
 		}
 		if lines[key] = line; len(t.Rows) == maxRows {
-			return fmt.Errorf("line %d: more than %d prices\nhint: leave out types that are not used", line, maxRows)
+			return fmt.Errorf("line %d: more than %d prices\nhint: remove unused types", line, maxRows)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -88,7 +88,7 @@ func (t *Table) readRows(r *csv.Reader) error {
 // wrongCSV adds the line number to a format error.
 func wrongCSV(err error) error {
 	if e, ok := errors.AsType[*csv.ParseError](err); ok {
-		return fmt.Errorf("line %d is not CSV: %w\nhint: put a value with a comma or a quotation mark between quotation marks, and double those within", e.Line, e.Err)
+		return fmt.Errorf("line %d is not CSV: %w\nhint: quote values with a comma or quotation mark, and double quotation marks within", e.Line, e.Err)
 	}
 	return err
 }
@@ -103,9 +103,9 @@ func parseRow(fields []string) (row Row, err error) {
 	row = Row{Type: fields[0], Attribute: fields[1], Value: fields[2]}
 	switch {
 	case row.Type == "":
-		return row, errors.New("no type\nhint: name a type of resources, such as aws_instance")
+		return row, errors.New("no type\nhint: set a resource type, such as aws_instance")
 	case row.Attribute == "" && row.Value != "":
-		return row, fmt.Errorf("the value %q of no attribute\nhint: name the attribute, or leave out the value too", row.Value)
+		return row, fmt.Errorf("value %q without an attribute\nhint: set the attribute, or remove the value", row.Value)
 	}
 	row.Hourly, err = parseAmount(fields[3])
 	return row, err

@@ -138,7 +138,7 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 	ann := map[string]string{}
 	for k, v := range s.Annotations {
 		if !strings.HasPrefix(k, ownAnnotation) {
-			return fmt.Errorf("annotation %q does not begin with %s", k, ownAnnotation)
+			return fmt.Errorf("annotation %q must begin with %s", k, ownAnnotation)
 		}
 		ann[k] = text.Excerpt(v)
 	}

@@ -34,7 +34,7 @@ var inputTagRE = text.Pattern(`^input-([a-z0-9]{1,40})-([0-9a-f]{16})$`)
 
 func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 	if err := d.Validate(); err != nil || d.Algorithm() != digest.SHA256 {
-		return InstanceTag{}, fmt.Errorf("%q is no digest of the input of a run: %w", d, oci.ErrCorrupt)
+		return InstanceTag{}, fmt.Errorf("%q is not a digest of the input of a run: %w", d, oci.ErrCorrupt)
 	}
 	return InstanceTag{Kind: TagInput, ID: id, Hex: d.Encoded()[:inputDigits]}, nil
 }
@@ -159,7 +159,7 @@ func AddInstanceEntry(ctx context.Context, r *oci.Repo, id, template, repository
 func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (artifact.CatalogEntry, error) {
 	e, err := artifact.ReadCatalogEntry(ctx, r, EntryTag(id))
 	if err == nil && (e.Kind != addr.KindInstance || e.Repository == "") {
-		err = fmt.Errorf("%s:%s is no entry of an instance: %w", r, EntryTag(id), oci.ErrCorrupt)
+		err = fmt.Errorf("%s:%s is not an entry of an instance: %w", r, EntryTag(id), oci.ErrCorrupt)
 	}
 	return e, err
 }

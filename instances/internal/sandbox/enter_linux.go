@@ -48,7 +48,7 @@ func Enter(o EnterOptions, line, env []string) error {
 		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("making a namespace for the run: %w", err)
+		return fmt.Errorf("creating a namespace for the run: %w", err)
 	}
 	_, err = fmt.Fprintln(os.NewFile(pidFD, "pid"), cmd.Process.Pid)
 	return err
@@ -61,7 +61,7 @@ func (o EnterOptions) runInside(line, env []string) error {
 	}
 	runtime.LockOSThread() // capabilities are per thread
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("giving up capabilities: %w", err)
+		return fmt.Errorf("dropping capabilities: %w", err)
 	}
 	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
 }

@@ -37,13 +37,13 @@ func CheckVariable(name string) error {
 // tool before it reads the configuration, or on programs of which nobody sees that they
 // run.
 var refusedNames = map[string][]string{
-	"leads the connections of the tool elsewhere": {
+	"redirects the connections of the tool": {
 		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS",
 	},
-	"decides whom the tool trusts, or shows what it sends": {
+	"changes whom the tool trusts, or exposes what it sends": {
 		"SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "OPENSSL_CONF", "OPENSSL_MODULES", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
 	},
-	"starts other programs in place of git": {"GIT_*", "SSH_ASKPASS", "EDITOR", "VISUAL", "PAGER"},
+	"replaces git with other programs": {"GIT_*", "SSH_ASKPASS", "EDITOR", "VISUAL", "PAGER"},
 	"runs code in each shell or interpreter": {
 		"BASH_ENV", "BASH_FUNC_*", "BASHOPTS", "SHELLOPTS", "ENV", "IFS", "PS4", "PROMPT_COMMAND", "ZDOTDIR", "PYTHON*", "PERL5*", "PERLLIB", "RUBYOPT", "RUBYLIB",
 		"NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "LUA_INIT*",
@@ -61,7 +61,7 @@ func CheckWorkspaceVariable(name string) error {
 		for _, refused := range names {
 			prefix, all := strings.CutSuffix(refused, "*")
 			if upper := strings.ToUpper(name); upper == refused || all && strings.HasPrefix(upper, prefix) {
-				return fmt.Errorf("a workspace cannot set the variable %s: it %s\nhint: the administrator can give it to runs by a credential of the organization", name, why)
+				return fmt.Errorf("a workspace cannot set the variable %s: it %s\nhint: the administrator can set it for runs with a credential of the organization", name, why)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func Exec(o ExecOptions, line, env []string) error {
 	runtime.LockOSThread()
 	if o.UID > 0 {
 		if err := becomeUser(o.UID, o.GID); err != nil {
-			return fmt.Errorf("becoming user %d: %w", o.UID, err)
+			return fmt.Errorf("switching to user %d: %w", o.UID, err)
 		}
 	}
 	if err := leaveKeys(); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // errSystem says why nothing runs here: killing all processes of a tool, and finding them
 // again after a crash, need Linux.
-var errSystem = fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
+var errSystem = fmt.Errorf("instances require Linux: %w", errors.ErrUnsupported)
 
 const ForceSignal = syscall.SIGTERM
 

@@ -140,7 +140,7 @@ func (w *Workdir) beginTool() error {
 // checkStraight refuses names whose parents include a link or anything else but a folder.
 func (w *Workdir) checkStraight(name string) error {
 	if !filepath.IsLocal(name) {
-		return fmt.Errorf("%q is no name in the folder of a run", name)
+		return fmt.Errorf("%q is not a valid name in the folder of a run", name)
 	}
 	parts := strings.Split(path.Dir(filepath.ToSlash(name)), "/")
 	for i := range parts {
@@ -238,7 +238,7 @@ func (w *Workdir) isBounded() bool { return w.o.Placed }
 func (w *Workdir) checkSpace(limit int64) error {
 	over, err := w.isOverLimit(limit)
 	if err == nil && over {
-		err = fmt.Errorf("%w: it holds %d bytes, which is its limit", errFull, limit)
+		err = fmt.Errorf("%w: limit of %d bytes reached", errFull, limit)
 	}
 	return err
 }

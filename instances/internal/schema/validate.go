@@ -25,7 +25,7 @@ func (s *Schema) Validate(v any) []Problem {
 	r := &run{left: maxSteps}
 	s.checkValue(v, nil, r)
 	if r.left < 0 {
-		return []Problem{{nil, "there is too much of it to check"}}
+		return []Problem{{nil, "too large to check"}}
 	}
 	return r.problems
 }
@@ -123,7 +123,7 @@ func (s *Schema) checkCount(keyword, unit string, n int, at []string, r *run) {
 func (s *Schema) checkNumber(v any, at []string, r *run) {
 	n, ok := exactNumber(v)
 	if !ok {
-		r.addProblem(at, "is too large a number")
+		r.addProblem(at, "is too large")
 		return
 	}
 	for _, keyword := range slices.Sorted(maps.Keys(s.bounds)) {
@@ -141,13 +141,13 @@ func describeBeyond(keyword string, n, limit *big.Rat) string {
 	case keyword == "minimum" && order < 0:
 		return "is less than "
 	case keyword == "exclusiveMinimum" && order <= 0:
-		return "is not more than "
+		return "is not greater than "
 	case keyword == "maximum" && order > 0:
-		return "is more than "
+		return "is greater than "
 	case keyword == "exclusiveMaximum" && order >= 0:
 		return "is not less than "
 	case keyword == "multipleOf" && !new(big.Rat).Quo(n, limit).IsInt():
-		return "is no multiple of "
+		return "is not a multiple of "
 	}
 	return ""
 }
@@ -181,7 +181,7 @@ func (s *Schema) checkObject(v map[string]any, at []string, r *run) {
 func (s *Schema) checkField(name string, v any, at []string, r *run) {
 	r.left--
 	if s.names != nil && !r.fitsSchema(s.names, name) {
-		r.addProblem(at, "no field may have this name")
+		r.addProblem(at, "field name is not allowed")
 	}
 	inner, known := s.properties[name]
 	if known {
@@ -196,7 +196,7 @@ func (s *Schema) checkField(name string, v any, at []string, r *run) {
 	switch {
 	case known || s.additional == nil:
 	case s.additional.never:
-		r.addProblem(at, "there is no such field")
+		r.addProblem(at, "unknown field")
 	default:
 		s.additional.checkValue(v, at, r)
 	}

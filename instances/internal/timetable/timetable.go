@@ -102,12 +102,12 @@ func parseCron(text string) (cron.Schedule, error) {
 		return nil, fmt.Errorf("%s: %w", wanted, err)
 	}
 	if s.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return nil, errors.New("there is no such day")
+		return nil, errors.New("no such day")
 	}
 	return s, nil
 }
 
-const wanted = "want five fields of cron, such as 0 20 * * 1-5"
+const wanted = "must be five cron fields, such as 0 20 * * 1-5"
 
 // Check refuses a table with two switches less than [Shortest] apart, by the wall clock:
 // a change to summer time does not count.
@@ -123,11 +123,11 @@ func (t *Table) Check() error {
 			return nil
 		}
 		if stop.Equal(start) || !last.IsZero() && at.Sub(last) < Shortest {
-			return fmt.Errorf("at %s it is less than %d minutes after another switch", at.Format("15:04"), Shortest/time.Minute)
+			return fmt.Errorf("at %s: less than %d minutes after another switch", at.Format("15:04"), Shortest/time.Minute)
 		}
 		last = at
 	}
-	return errors.New("it stops and starts more than ten times a day")
+	return errors.New("more than ten stops and starts a day")
 }
 
 // firstOf returns the earlier of two times, either of which may be zero: never.

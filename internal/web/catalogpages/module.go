@@ -174,7 +174,7 @@ func unavailableError(err error, kind, what string) error {
 		return site.NotFound("%s %s: %v", kind, what, no)
 	}
 	if errors.Is(err, oci.ErrNotFound) {
-		return site.NotFound("there is no %s %s, or not this version of it", kind, what)
+		return site.NotFound("%s %s, or this version of it, not found", kind, what)
 	}
 	return err
 }

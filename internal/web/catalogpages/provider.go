@@ -103,7 +103,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 			return nil, site.NotFound("%v", err)
 		}
 	} else if !ok {
-		return nil, site.NotFound("provider %s has no version that is available", p)
+		return nil, site.NotFound("provider %s has no available version", p)
 	}
 	pv, no, err := s.catalog.HeldProvider(r.Context(), p, v)
 	if no != nil && (err != nil || !r.Publishes(it)) {
@@ -125,7 +125,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 		body.Tab = "docs"
 	}
 	if !openTab(body.Tabs, body.Tab) {
-		return nil, site.NotFound("a provider has no page %q, or this version does not have it", body.Tab)
+		return nil, site.NotFound("this version of the provider has no page %q", body.Tab)
 	}
 	switch body.Tab {
 	case "versions":

@@ -178,8 +178,8 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
 		}, q.Kind),
 		Scans: site.Choose([]site.Choice{
-			{Text: "Any scan"}, {Value: search.ScanLow, Text: "No findings"}, {Value: search.ScanMedium, Text: "None of medium or worse"},
-			{Value: search.ScanHigh, Text: "None of high or worse"}, {Value: search.ScanCritical, Text: "None that is critical"},
+			{Text: "Any scan"}, {Value: search.ScanLow, Text: "No findings"}, {Value: search.ScanMedium, Text: "No medium or worse"},
+			{Value: search.ScanHigh, Text: "No high or worse"}, {Value: search.ScanCritical, Text: "No critical"},
 		}, q.Scan),
 		Sorts: site.Choose([]site.Choice{
 			{Text: "Best first"}, {Value: search.ByName, Text: "By name"}, {Value: search.ByNewest, Text: "Newest first"}, {Value: search.ByDownloads, Text: "Most downloads first"},
@@ -289,7 +289,7 @@ func (s *searches) namespace(r *site.Request) (*site.Page, error) {
 	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.readingProgress(r, complete)}
 	found := v.Search(body.Query, s.counts.monthlyDownloads)
 	if len(found) == 0 && complete {
-		return nil, site.NotFound("there is no module in %s", name)
+		return nil, site.NotFound("no module in %s", name)
 	}
 	s.fillRows(r, &body, found)
 	return &site.Page{Template: "namespace.html", Title: name, Crumbs: []site.Link{{Text: "Catalog"}}, Command: "okara list", Body: body}, nil

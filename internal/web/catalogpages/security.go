@@ -49,7 +49,7 @@ func (s *evidences) readEvidence(r *site.Request, it addr.Item, v addr.Version, 
 	}
 	e, err := look(ctx, it, v, manifest, l)
 	if err != nil {
-		r.Log().Warn("a page does without signatures and scans", "address", it.String(), "version", v.String(), "error", err)
+		r.Log().Warn("page shown without signatures and scans", "address", it.String(), "version", v.String(), "error", err)
 		return vouched{Unknown: true}
 	}
 	return vouched{evidence: e}

@@ -87,7 +87,7 @@ func (s usageExamples) providerExamples(r *site.Request, p addr.Provider, v addr
 	}}
 	if p.Hostname != "" {
 		all = append(all, site.Example{
-			Title: "Install it from here, with its signatures", Note: "This writes the configuration that has the tools check the keys of its publisher, as its own registry would.",
+			Title: "Install it from here, with its signatures", Note: "This writes configuration that makes the tools check the keys of its publisher, as with its own registry.",
 			Text: "okara cli-config https://" + s.hosts.Of(r) + " --origin " + p.Hostname + "\n",
 		}, site.Example{
 			Title: "Install it from here, as a mirror", Note: "In the CLI configuration; okara cli-config writes all of it.",
@@ -96,7 +96,7 @@ func (s usageExamples) providerExamples(r *site.Request, p addr.Provider, v addr
 	}
 	all = append(all, s.ociMirror(r, p))
 	return append(all,
-		site.Example{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine has to add hashes.", Text: "okara lock\n"},
+		site.Example{Title: "Complete the lock file", Note: "With the hashes of all platforms, so no machine has to add any.", Text: "okara lock\n"},
 		verifyExample(p.String()+"@"+v.String(), by))
 }
 
@@ -123,7 +123,7 @@ func quoteLiteral(s string) string { return `"` + s + `"` }
 // verifyExample returns the command that verifies the publisher of a version, with the
 // key of a signature if one is known.
 func verifyExample(version string, by vouched) site.Example {
-	example := site.Example{Title: "Prove who made it", Note: "This version is not signed; its digests can still be verified.", Text: "okara verify " + version + "\n"}
+	example := site.Example{Title: "Verify the publisher", Note: "This version is not signed; its digests can still be verified.", Text: "okara verify " + version + "\n"}
 	if by.evidence == nil {
 		return example
 	}

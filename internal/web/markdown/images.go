@@ -33,7 +33,7 @@ func CheckImageHosts(patterns []string) error {
 			return fmt.Errorf("%q is not a host of images: HOST, *.DOMAIN or HOST:PORT, without a scheme or a path", p)
 		}
 		if found[1] != "" && !strings.Contains(found[2], ".") {
-			return fmt.Errorf("%q lets images come from everywhere below %s: name the hosts", p, found[2])
+			return fmt.Errorf("%q allows images from any host under %s: list the hosts", p, found[2])
 		}
 	}
 	return nil

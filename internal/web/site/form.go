@@ -105,7 +105,7 @@ func (s *site) formHandler(limit int, may Check, f Do) http.Handler {
 func (s *site) readForm(r *Request, limit int) (*Form, error) {
 	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
-		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this must be a form: application/x-www-form-urlencoded"}
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "must be a form: application/x-www-form-urlencoded"}
 	}
 	if r.ContentLength > int64(limit) {
 		return nil, formTooLarge(limit)
@@ -116,7 +116,7 @@ func (s *site) readForm(r *Request, limit int) (*Form, error) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)+1))
 	switch {
 	case err != nil:
-		return nil, BadForm("the form was cut off")
+		return nil, BadForm("the form is truncated")
 	case len(b) > limit:
 		return nil, formTooLarge(limit)
 	}
@@ -130,7 +130,7 @@ func parseForm(body string) (*Form, error) {
 	}
 	values, err := url.ParseQuery(body)
 	if err != nil {
-		return nil, BadForm("the form cannot be read")
+		return nil, BadForm("invalid form")
 	}
 	for name, all := range values {
 		if !IsText(name) || slices.ContainsFunc(all, func(v string) bool { return !IsText(v) }) {
@@ -164,16 +164,16 @@ func (f *Form) takeKey(now time.Time) error {
 	keys := f.Values[keyField]
 	f.Del(keyField)
 	if len(keys) != 1 {
-		return BadForm("the form has no key: send it from its page")
+		return BadForm("the form has no key: submit it from its page")
 	}
 	made, random, ok := strings.Cut(keys[0], "-")
 	seconds, err := strconv.ParseInt(made, 36, 64)
 	if !ok || err != nil || len(random) != len(rand.Text()) || strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
-		return BadForm("the key of the form is invalid: send it from its page")
+		return BadForm("the key of the form is invalid: submit it from its page")
 	}
 	age := now.Sub(time.Unix(seconds, 0))
 	if age > keyAge || age < -keySkew {
-		return &service.Error{Status: http.StatusConflict, Text: "this page is older than an hour: open it again, check its content, and send the form then"}
+		return &service.Error{Status: http.StatusConflict, Text: "this page is older than an hour: reload it, check its content, and submit the form again"}
 	}
 	f.Key = keys[0]
 	return nil

@@ -248,10 +248,10 @@ func (s *site) showError(w http.ResponseWriter, hr *http.Request, err error) {
 	case ok:
 	case errors.Is(err, oci.ErrNotFound):
 		status = http.StatusNotFound
-		body.Text = "there is no such page"
+		body.Text = "page not found"
 	default:
 		status = http.StatusBadGateway
-		body.Text = "the registry did not answer correctly"
+		body.Text = "the request to the registry failed"
 	}
 	body.Status = status
 	body.RequestID = service.RequestID(hr)
@@ -268,7 +268,7 @@ func (s *site) showError(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusConflict:
 		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
-		body.Hint = "The administrator of this server can give you the right."
+		body.Hint = "The administrator of this server can grant you the right."
 		body.Me = true
 		if c, err := s.o.Kit.Guard.CallerOf(hr); err == nil && !c.Until.IsZero() {
 			body.Login = "Log in as another user"
@@ -303,13 +303,13 @@ func (s *site) showError(w http.ResponseWriter, hr *http.Request, err error) {
 func errorTitle(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
-		return "A token is needed"
+		return "Token required"
 	case http.StatusForbidden:
-		return "You may not open this"
+		return "Access denied"
 	case http.StatusNotFound:
 		return "Not found"
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return "The registry does not answer"
+		return "Registry unavailable"
 	case http.StatusServiceUnavailable:
 		return "Busy"
 	}

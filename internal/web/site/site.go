@@ -78,7 +78,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	r.Form("POST /ui/theme", NoRight, s.setTheme) // changes only a cookie
 	r.mux.Handle("GET /ui/assets/{hash}/{file}", s.wrapLimits(s.sendAsset))
-	r.Open("/ui/", func(*Request) (*Page, error) { return nil, NotFound("there is no such page") })
+	r.Open("/ui/", func(*Request) (*Page, error) { return nil, NotFound("page not found") })
 	return r.mux, nil
 }
 

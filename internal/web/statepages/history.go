@@ -138,7 +138,7 @@ func (s *versions) diff(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	if len(p.Numbers) == 0 {
-		return nil, site.NotFound("workspace %s has no version yet", text.Block(p.workspace))
+		return nil, site.NotFound("workspace %s has no versions yet", text.Block(p.workspace))
 	}
 	body := diffBody{Name: p.name, Workspace: text.Block(p.workspace), To: p.Numbers[0], From: p.Numbers[min(1, len(p.Numbers)-1)]}
 	for name, n := range map[string]*int64{"from": &body.From, "to": &body.To} {

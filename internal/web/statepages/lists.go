@@ -144,7 +144,7 @@ func (s *lists) rows(r *site.Request, names []string) []stateRow {
 	s.summaries(r, names, func(i int, name string, sum *states.Summary, err error) {
 		rows[i] = s.row(name, sum)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			rows[i].Problem = "The registry does not answer as it should."
+			rows[i].Problem = "The request to the registry failed."
 		}
 	})
 	return rows
@@ -221,7 +221,7 @@ func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 // noState returns the error for a state, a workspace or a version that does not exist.
 func noState(err error, what string) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		return site.NotFound("there is no state %s that this server knows", text.Block(what))
+		return site.NotFound("state %s not found", text.Block(what))
 	}
 	return err
 }

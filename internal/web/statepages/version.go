@@ -230,7 +230,7 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 	}
 	add("Stored", text.Size(v.Size))
 	if v.Encrypted {
-		add("Sealed for", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "unnamed keys"))
+		add("Encrypted with", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "unnamed keys"))
 	}
 	add("Lineage", v.Lineage)
 	return append(all, site.Fact{Name: "Digest", Digest: v.Digest})

@@ -96,7 +96,7 @@ func parseStatement(payload []byte) ([]digest.Digest, error) {
 		return nil, fmt.Errorf("statement: %v: %w", err, oci.ErrCorrupt)
 	}
 	if !strings.HasPrefix(doc.Type, "https://in-toto.io/Statement/") || doc.Predicate != predicateSign || len(doc.Subject) > maxSubjects {
-		return nil, fmt.Errorf("statement %q about %d subjects: %w", text.Excerpt(doc.Predicate), len(doc.Subject), oci.ErrCorrupt)
+		return nil, fmt.Errorf("statement %q with %d subjects: %w", text.Excerpt(doc.Predicate), len(doc.Subject), oci.ErrCorrupt)
 	}
 	var about []digest.Digest
 	for _, s := range doc.Subject {
@@ -108,7 +108,7 @@ func parseStatement(payload []byte) ([]digest.Digest, error) {
 func statementNames(payload []byte, manifest digest.Digest) error {
 	about, err := parseStatement(payload)
 	if err == nil && !slices.Contains(about, manifest) {
-		err = fmt.Errorf("sigstore bundle is about %q: %w", text.Excerpt(fmt.Sprint(about)), oci.ErrCorrupt)
+		err = fmt.Errorf("sigstore bundle is for %q: %w", text.Excerpt(fmt.Sprint(about)), oci.ErrCorrupt)
 	}
 	return err
 }

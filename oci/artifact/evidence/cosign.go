@@ -92,9 +92,9 @@ func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) er
 	case p.Critical.Type != cosignType:
 		return fmt.Errorf("cosign payload of type %q: %w", text.Excerpt(p.Critical.Type), oci.ErrCorrupt)
 	case p.Critical.Image.Digest != manifest:
-		return fmt.Errorf("cosign payload is about %q: %w", text.Excerpt(p.Critical.Image.Digest.String()), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload is for %q: %w", text.Excerpt(p.Critical.Image.Digest.String()), oci.ErrCorrupt)
 	case !strings.HasSuffix(p.Critical.Identity.Reference, "/"+repositoryName):
-		return fmt.Errorf("cosign payload is about the repository %q: %w", text.Excerpt(p.Critical.Identity.Reference), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload is for the repository %q: %w", text.Excerpt(p.Critical.Identity.Reference), oci.ErrCorrupt)
 	}
 	return nil
 }

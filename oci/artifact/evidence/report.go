@@ -105,7 +105,7 @@ func ReportType(document []byte) (mediaType string, err error) {
 	case doc.Type != "" || doc.Payload == ReportInToto:
 		return ReportInToto, nil
 	}
-	return "", errors.New("neither SPDX nor CycloneDX nor an in-toto statement")
+	return "", errors.New("not SPDX, CycloneDX or an in-toto statement")
 }
 
 // AttachReport stores a document as a referrer of subject. mediaType is one of the

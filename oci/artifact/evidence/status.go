@@ -158,11 +158,11 @@ func (e StatusEvent) check() error {
 	case !slices.Contains([]string{ActionDeprecate, ActionUndeprecate, ActionYank, ActionUnyank, ActionResign}, e.Action):
 		return fmt.Errorf("unknown action %q: %w", e.Action, oci.ErrCorrupt)
 	case len(e.Message) > maxMessage:
-		return fmt.Errorf("message of %d bytes, at most %d: %w", len(e.Message), maxMessage, oci.ErrTooLarge)
+		return fmt.Errorf("message of %d bytes, the limit is %d: %w", len(e.Message), maxMessage, oci.ErrTooLarge)
 	case len(e.Actor) > maxActor:
-		return fmt.Errorf("actor of %d bytes, at most %d: %w", len(e.Actor), maxActor, oci.ErrTooLarge)
+		return fmt.Errorf("actor of %d bytes, the limit is %d: %w", len(e.Actor), maxActor, oci.ErrTooLarge)
 	case e.Action == ActionResign && (e.Subject.Validate() != nil || len(e.Layers) == 0):
-		return fmt.Errorf("a resign event needs the digest of the index and layers: %w", oci.ErrCorrupt)
+		return fmt.Errorf("a resign event requires the digest of the index and layers: %w", oci.ErrCorrupt)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ type explainFlags struct{ kubeconfig, namespace string }
 func newExplain() *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
-		Use: "explain KIND NAME", Short: "Explain what an object waits for", Long: explainLong, Example: explainExample,
+		Use: "explain KIND NAME", Short: "Explain what an object is waiting for", Long: explainLong, Example: explainExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usagef("explain requires a kind and a name")
@@ -57,7 +57,7 @@ func newExplain() *cobra.Command {
 			return f.explain(cmd.Context(), args[0], args[1], cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE`")
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of the object (default that of the kubeconfig)")
 	return cmd
 }

@@ -23,7 +23,7 @@ type gateSite struct {
 
 func (s *gateSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.address, "plan-gate-address", "", "`ADDRESS` to which tofu-controller sends plans that wait for approval; empty: plans cannot be approved")
-	f.StringVar(&s.certificates, "plan-gate-certificates", "", "`FOLDER` with tls.crt and tls.key of the plan gate, and ca.crt, the authority of tofu-controller's certificate")
+	f.StringVar(&s.certificates, "plan-gate-certificates", "", "`FOLDER` with tls.crt and tls.key of the plan gate, and ca.crt, the CA of tofu-controller's certificate")
 	f.StringVar(&s.url, "plan-gate-url", "", "`URL` of the plan gate for tofu-controller (default https://okara-operator.NAMESPACE.svc"+plangate.Path+")")
 }
 
@@ -74,6 +74,6 @@ func (s *gateSite) startGate(mgr ctrl.Manager, namespace string, log *slog.Logge
 	if err != nil {
 		return err
 	}
-	log.Info("the plan gate listens", "address", gate.Addr(), "url", s.webhook(namespace))
+	log.Info("plan gate listening", "address", gate.Addr(), "url", s.webhook(namespace))
 	return mgr.Add(gate)
 }

@@ -128,8 +128,8 @@ func TestNoCluster(t *testing.T) {
 		code         int
 		want         string
 	}{
-		{"no kubeconfig", "", nil, exitFailure, "hint: name a kubeconfig with --kubeconfig or KUBECONFIG"},
-		{"no namespace", emptyConfig, nil, exitUsage, "the namespace of the operator is not known: name it with --namespace"},
+		{"no kubeconfig", "", nil, exitFailure, "hint: specify a kubeconfig with --kubeconfig or KUBECONFIG"},
+		{"no namespace", emptyConfig, nil, exitUsage, "unknown namespace of the operator: specify it with --namespace"},
 		{"no certificates", emptyConfig, []string{"--namespace", "default", "--ca-file", "/none.pem"}, exitFailure, "/none.pem"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -65,8 +65,8 @@ func newPortal() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "HCL `FILE` with the configuration")
 	cmd.Flags().StringVar(&f.namespace, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
-	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default in a cluster: the service account)")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "PEM `FILE` with additional certificates to trust")
 	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "log each request")
 	return cmd
 }
@@ -130,7 +130,7 @@ func servePortal(ctx context.Context, p *portalserve.Portal, s *portalserve.Sett
 	if err != nil {
 		return err
 	}
-	log.Info("okara-operator portal serves", "address", srv.Addr())
+	log.Info("okara-operator portal listening", "address", srv.Addr())
 	go p.Watch(ctx)
 	defer context.AfterFunc(ctx, p.Close)()
 	return srv.Serve(ctx)

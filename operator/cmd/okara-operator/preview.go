@@ -125,13 +125,13 @@ func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 	if ca := ready.State.CA; ca != nil {
 		m := &corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: ca.ConfigMap}, Data: map[string]string{ca.Key: "the authority of okara serve"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: ca.ConfigMap}, Data: map[string]string{ca.Key: "the CA of okara serve"},
 		}
 		fluxobj.Mark(m, r.UID)
 		all = append(all, m)
 	}
 	if ready.CASecret != "" {
-		all = append(all, describeSecret(r, ready.CASecret, corev1.SecretTypeOpaque, map[string]string{"ca.crt": "the authority of okara serve"}))
+		all = append(all, describeSecret(r, ready.CASecret, corev1.SecretTypeOpaque, map[string]string{"ca.crt": "the CA of okara serve"}))
 	}
 	return all
 }

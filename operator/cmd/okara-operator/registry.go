@@ -40,8 +40,8 @@ type registrySite struct {
 func (s *registrySite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that the objects fill")
 	f.StringArrayVar(&s.fronts, "front-end", nil, "`HOST[:PORT]` of an okara serve for that registry, which must not be an origin (repeatable)")
-	f.StringVar(&s.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
-	f.BoolVar(&s.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
+	f.StringVar(&s.caFile, "ca-file", "", "PEM `FILE` with additional certificates to trust")
+	f.BoolVar(&s.plainHTTP, "plain-http", false, "use plain HTTP for a registry that is not on loopback")
 	f.StringArrayVar(&s.allowed, "allow-origin", nil, "`HOST[:PORT]` at a private or loopback address that objects may name as origin (repeatable)")
 	f.StringVar(&s.scanner.Command, "scanner", "", "`COMMAND` that scans versions of objects with spec.scan: trivy, or one that writes SARIF to stdout")
 	f.StringVar(&s.scanner.Database, "scan-database", "", "`FOLDER` with trivy's offline database")
@@ -65,7 +65,7 @@ func (s *registrySite) check() error {
 	}{{"front-end", s.fronts}, {"allow-origin", s.allowed}} {
 		for _, host := range f.hosts {
 			if !isHost(host) {
-				return usagef("--%s %q is not HOST[:PORT]: give only the name, without https:// or a path", f.flag, host)
+				return usagef("--%s %q is not HOST[:PORT]: use only the name, without https:// or a path", f.flag, host)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ type renderFlags struct {
 
 func (f *renderFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that has the modules of kinds")
-	flags.StringVar(&f.serve, "serve", "", "`URL` of okara serve, which keeps the states of objects")
+	flags.StringVar(&f.serve, "serve", "", "`URL` of okara serve, which stores the states of objects")
 	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster, which names their states")
 	flags.StringVar(&f.namespace, "namespace", "okara-system", "`NAMESPACE` of the operator, which has the Secrets that definitions name")
 	flags.StringVar(&f.module, "module", "", "`FOLDER` with the module of a ModuleKind, as for okara publish")
@@ -120,7 +120,7 @@ func (f *renderFlags) parseKind(text []byte) (*kindspec.Kind, error) {
 // folder --module names.
 func (f *renderFlags) describeModule(module, path string) (kindspec.Module, error) {
 	if f.module == "" {
-		return kindspec.Module{}, &hintError{fmt.Errorf("the inputs of module %s are not known", module),
+		return kindspec.Module{}, &hintError{fmt.Errorf("unknown inputs of module %s", module),
 			"specify the folder with its files with --module, or set spec.schema.inline of the ModuleKind"}
 	}
 	tree := os.DirFS(f.module)

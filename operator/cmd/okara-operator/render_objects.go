@@ -95,7 +95,7 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	}
 	t := templates[strings.Replace(o.Spec.Template, "/", ".", 1)]
 	if t == nil {
-		return nil, &hintError{fmt.Errorf("template %q is not among the documents", o.Spec.Template), "also give the file with its Template"}
+		return nil, &hintError{fmt.Errorf("template %q not found in the documents", o.Spec.Template), "also give the file with its Template"}
 	}
 	if t.Spec.Module == nil {
 		return nil, fmt.Errorf("template %s installs a chart, but only modules can be rendered", o.Spec.Template)
@@ -122,14 +122,14 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 }
 
 func noVersion() error {
-	return &hintError{fmt.Errorf("no version of the module is chosen"), "specify it with --version VERSION@DIGEST, which okara publish and okara show print"}
+	return &hintError{fmt.Errorf("no version of the module given"), "specify it with --version VERSION@DIGEST, which okara publish and okara show print"}
 }
 
 // requiredSite returns the operator settings that are required to render objects.
 func (f *renderFlags) requiredSite(kind string) (operatorSite, error) {
 	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
 		if flag.value == "" {
-			return operatorSite{}, usagef("an object of %s needs --%s, with the operator's value", kind, flag.name)
+			return operatorSite{}, usagef("an object of %s requires --%s, with the operator's value", kind, flag.name)
 		}
 	}
 	host, layout, err := (&registrySite{registry: f.registry}).layout()

@@ -94,7 +94,7 @@ func TestRenderInstance(t *testing.T) {
 	golden(t, "instance", out)
 	text := must.Get(os.ReadFile("testdata/instance.yaml"))(t)
 	for _, c := range []struct{ change, to, want string }{
-		{"template: sandbox/vpc", "template: sandbox/other", "template \"sandbox/other\" is not among the documents"},
+		{"template: sandbox/vpc", "template: sandbox/other", "template \"sandbox/other\" not found in the documents"},
 		{"name: cidr", "name: other", "parameter other"},
 		{"region-${id}", "region-${nothing}", "nothing"},
 		{"address: net/vpc/aws", "address: vpc", "vpc"},
@@ -143,9 +143,9 @@ func TestRenderKindRefuses(t *testing.T) {
 		want string
 		code int
 	}{
-		{kindArgs(without("--registry")...), "needs --registry", exitUsage},
-		{kindArgs(without("--serve")...), "needs --serve", exitUsage},
-		{kindArgs(without("--cluster")...), "needs --cluster", exitUsage},
+		{kindArgs(without("--registry")...), "requires --registry", exitUsage},
+		{kindArgs(without("--serve")...), "requires --serve", exitUsage},
+		{kindArgs(without("--cluster")...), "requires --cluster", exitUsage},
 		{kindArgs(without("--version")...), "hint: specify it with --version", exitFailure},
 		{append(siteArgs(), "render", "testdata/vpcs.yaml"), "hint: specify the folder with its files with --module", exitFailure},
 		{append(siteArgs(), "render", "testdata/prod.yaml"), "no ModuleKind defines VPC", exitFailure},

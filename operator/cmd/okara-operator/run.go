@@ -43,8 +43,8 @@ replicas one is the leader, and another takes over when it stops. The registry i
 with the credentials that okara itself would use: a file that DOCKER_CONFIG or
 REGISTRY_AUTH_FILE names, or a credential helper.
 
-Origins that objects name are contacted only at public addresses. --allow-origin
-names hosts at private addresses that are allowed, too.
+Origins that objects name are contacted only at public addresses. --allow-origin also
+allows hosts at private addresses.
 
 With --serve it also runs the Instances of one namespace, and without --watch the
 objects of the kinds that ModuleKinds define, by tofu-controller, with their states in
@@ -90,8 +90,8 @@ func newRun() *cobra.Command {
 	f.site.addTo(cmd.Flags())
 	f.gate.addTo(cmd.Flags())
 	f.runs.addTo(cmd.Flags())
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
-	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which holds the lease, and whose objects may use every address (default that of its service account)")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default in a cluster: the service account)")
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which contains the lease, and whose objects may use every address (default that of its service account)")
 	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` in the configuration of okara serve that AccessRules may name (repeatable)")
 	cmd.Flags().StringSliceVar(&f.watch, "watch", nil, "`NAMESPACE` whose objects are processed (repeatable; default all)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-address", ":8080", "`ADDRESS` that serves /metrics; 0: none")
@@ -189,7 +189,7 @@ func connectCluster(f *flags) (*rest.Config, error) {
 		// A kubeconfig without a namespace also yields "default", whose objects may use
 		// every address.
 		if f.namespace = namespace; namespace == metav1.NamespaceDefault {
-			return nil, usagef("the namespace of the operator is not known: name it with --namespace")
+			return nil, usagef("unknown namespace of the operator: specify it with --namespace")
 		}
 	}
 	config.QPS = -1 // the API server limits requests itself
@@ -204,7 +204,7 @@ func loadConfig(kubeconfig string) (*rest.Config, string, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, "", &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
+		return nil, "", &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "specify a kubeconfig with --kubeconfig or KUBECONFIG"}
 	}
 	namespace, _, err := loaded.Namespace()
 	return config, namespace, err

@@ -115,9 +115,9 @@ It runs in namespace okara-run-u-1:
 Its last events:
   2m    Warning  DestroyFailed: destroying failed 5 times
 
-What helps:
+What to do:
   fix what the message says, then
-  kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme --overwrite okara.dev/requestedAt="$(date)"   # asks for another try now
+  kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme --overwrite okara.dev/requestedAt="$(date)"   # retry now
   or abandon it, which leaves its resources to you:
   kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme okara.dev/abandon=prod
   kubectl describe terraform.infra.contrib.fluxcd.io/vpc-prod -n okara-run-u-1
@@ -139,7 +139,7 @@ status:
 `)
 	e := &Explainer{Client: fake.NewClientBuilder().Build(), Now: time.Now()}
 	got := e.Explain(t.Context(), o)
-	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`, "if this persists: kubectl get pods"} {
+	for _, want := range []string{"This is for generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`, "if this persists: kubectl get pods"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
 		}
@@ -166,9 +166,9 @@ status:
 
   state      Waiting
   digest     sha256:14f2
-  plan       sha256:14f2 waits
+  plan       sha256:14f2 pending
 
-What helps:
+What to do:
   it has to be approved or rejected
   create an Approval; read the plan first:
     {apiVersion: okara.dev/v1alpha1, kind: Approval, metadata: {name: module-vpc-1.4.0-1, namespace: team-a},

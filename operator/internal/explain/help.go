@@ -5,7 +5,7 @@ package explain
 import "github.com/seed-141914ff/okara/operator/api/v1alpha1"
 
 // again is the command that requests another try.
-const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationRequest + "=\"$(date)\"   # asks for another try now"
+const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationRequest + "=\"$(date)\"   # retry now"
 
 // reasonRequested is the reason of an Instance that waits for its first approval.
 const reasonRequested = "Requested"
@@ -37,7 +37,7 @@ func helpOf(reason string) []string {
 	case v1alpha1.ReasonNamespaceNotAllowed:
 		return []string{"an administrator:", "kubectl label namespace {namespace} " + v1alpha1.LabelTenant + "="}
 	case v1alpha1.ReasonSourceNotAllowed:
-		return []string{"name a public address, or ask an administrator for --allow-origin"}
+		return []string{"use a public address, or ask an administrator for --allow-origin"}
 	case v1alpha1.ReasonScannerMissing:
 		return []string{"an administrator starts the operator with --scanner; or remove spec.scan"}
 	case v1alpha1.ReasonIssuerUnknown:
@@ -56,11 +56,11 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonSuspended:
 		return []string{"set spec.suspend to false, or spec.runOptions.suspend of an object of a kind"}
 	case v1alpha1.ReasonDrift, v1alpha1.ReasonDigestMismatch:
-		return []string{"a tag was moved: okara depot status says which; put it back, or publish another version", again}
+		return []string{"a tag was moved: okara depot status shows which; move it back, or publish another version", again}
 	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, reasonRequested:
 		return []string{"it has to be approved or rejected"}
 	case v1alpha1.ReasonEntriesFailed:
-		return []string{"each entry says what it waits for:"}
+		return []string{"each entry shows what it is waiting for:"}
 	case v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonRefused, v1alpha1.ReasonRejected:
 		return []string{"the request was refused, and the message says why: revert the change, or create another object"}
 	case v1alpha1.ReasonNotVerified:

@@ -66,7 +66,7 @@ func objectName(o *unstructured.Unstructured) string {
 }
 
 // pods is the command that lists the pods of the operator.
-const pods = "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # does it run?"
+const pods = "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # is it running?"
 
 // namespaceOption returns the kubectl option for the namespace of the object.
 func (p *page) namespaceOption() string {
@@ -89,7 +89,7 @@ func (p *page) writeHeading() {
 	case ready == (fluxobj.Condition{}):
 		p.addLine("%s: the operator has not processed it yet", objectName(p.o))
 		p.help = append(p.help, pods,
-			"with --watch it processes only the namespaces that are given there")
+			"with --watch, only the given namespaces are processed")
 		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
 			p.help = append(p.help, "Templates and Instances are processed in only one namespace: okara-instances, or that of --instances-namespace")
 		}
@@ -101,7 +101,7 @@ func (p *page) writeHeading() {
 	p.writeBlock(ready.Message)
 	switch {
 	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
-		p.addLine("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
+		p.addLine("  This is for generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
 		p.help = append(p.help, "if this persists: "+pods)
 	case !ready.True() && needsDecision(ready.Reason):
 		p.addLine("  It waits for an approval or a rejection.")
@@ -168,7 +168,7 @@ func (p *page) writeFacts() {
 	}
 	plan := cmp.Or(fluxobj.Text(p.o, "status", "plan", "pending"), planOf(p.o), heldBack(p.o))
 	if plan != "" {
-		p.addFact("%-10s %s waits", "plan", plan)
+		p.addFact("%-10s %s pending", "plan", plan)
 		p.help = append(p.help, p.approvalSteps(plan)...)
 	}
 }
@@ -232,7 +232,7 @@ func (p *page) writeMade(ctx context.Context) {
 		switch {
 		case meta.IsNoMatchError(err):
 		case apierrors.IsForbidden(err):
-			p.addLine("  %s: you may not read these", strings.TrimSuffix(kind[i+1:], "List"))
+			p.addLine("  %s: no permission to read these", strings.TrimSuffix(kind[i+1:], "List"))
 		case err != nil:
 			p.addLine("  %s: %s", strings.TrimSuffix(kind[i+1:], "List"), text.Excerpt(err.Error()))
 		}
@@ -296,7 +296,7 @@ func (p *page) commands() {
 		return
 	}
 	p.addLine("")
-	p.addLine("What helps:")
+	p.addLine("What to do:")
 	fill := strings.NewReplacer("{in}", p.namespaceOption(), "{ref}", p.kubectlRef(), "{name}", p.o.GetName(), "{namespace}", p.o.GetNamespace())
 	var printed []string
 	for _, h := range p.help {

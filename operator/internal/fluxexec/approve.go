@@ -63,9 +63,9 @@ type StaleError struct {
 
 func (e *StaleError) Error() string {
 	if e.Now == "" {
-		return fmt.Sprintf("plan %s does not wait for approval: see the status of the object", e.Plan)
+		return fmt.Sprintf("plan %s is not waiting for approval: see the status of the object", e.Plan)
 	}
-	return fmt.Sprintf("plan %s is not the one that waits: review plan %s", e.Plan, e.Now)
+	return fmt.Sprintf("plan %s is not the pending one: review plan %s", e.Plan, e.Now)
 }
 
 // GateMissingError says that the gate has not seen the plan that waits, so that a

@@ -58,10 +58,10 @@ func checkObjects(namespace, name string, drift Drift) error {
 
 func (s *Spec) checkTimes() error {
 	if s.Interval.Duration < 0 || s.Retries < 0 {
-		return fieldf("interval, retries", "they cannot be negative")
+		return fieldf("interval, retries", "must not be negative")
 	}
 	if s.RetryInterval.Duration < 0 || s.LockTimeout.Duration < 0 {
-		return fieldf("retryInterval, lockTimeout", "they cannot be negative")
+		return fieldf("retryInterval, lockTimeout", "must not be negative")
 	}
 	return nil
 }
@@ -72,10 +72,10 @@ func (s *Spec) checkWays() error {
 		return fieldf("approval", "%q must be %s, %s or %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
 	}
 	if s.Approval == ApprovalNone && s.Drift == DriftIgnore {
-		return fieldf("drift", "a run that applies nothing has to detect drift, or it would do nothing")
+		return fieldf("drift", "a run that applies nothing must detect drift, or it would do nothing")
 	}
 	if len(s.Outputs) > 0 && s.OutputsSecret == "" {
-		return fieldf("outputs", "outputs need a Secret: set outputsSecret")
+		return fieldf("outputs", "outputs require a Secret: set outputsSecret")
 	}
 	if s.Gate != "" {
 		u, err := url.Parse(s.Gate)
@@ -86,7 +86,7 @@ func (s *Spec) checkWays() error {
 	for i, h := range s.HealthChecks {
 		target := h.Type == "tcp" && h.Address != "" || h.Type == "http" && h.URL != ""
 		if h.Name == "" || !target || h.Timeout.Duration < 0 {
-			return fieldf(fmt.Sprintf("healthChecks[%d]", i), "a name, and type tcp with an address or http with a url")
+			return fieldf(fmt.Sprintf("healthChecks[%d]", i), "requires a name, and type tcp with an address or http with a url")
 		}
 	}
 	return nil
@@ -155,13 +155,13 @@ func (s *Spec) checkNames() error {
 	}
 	if ca := s.State.CA; ca != nil {
 		if ca.ConfigMap == "" || len(validation.IsConfigMapKey(ca.Key)) > 0 {
-			return fieldf("state.ca", "a ConfigMap, and one of its keys")
+			return fieldf("state.ca", "requires a ConfigMap and one of its keys")
 		}
 		names = append(names, struct{ field, name string }{"state.ca.configMap", ca.ConfigMap})
 	}
 	if key := s.Encryption; key != nil {
 		if key.Secret == "" || len(validation.IsConfigMapKey(key.Key)) > 0 {
-			return fieldf("encryption", "a Secret, and one of its keys")
+			return fieldf("encryption", "requires a Secret and one of its keys")
 		}
 		names = append(names, struct{ field, name string }{"encryption.secret", key.Secret})
 	}

@@ -56,7 +56,7 @@ func (r *Release) check() error {
 	}
 	var values map[string]json.RawMessage
 	if len(r.Values) > 0 && json.Unmarshal(r.Values, &values) != nil {
-		return fieldf("values", "they are not an object")
+		return fieldf("values", "must be an object")
 	}
 	return r.checkChart()
 }

@@ -65,13 +65,13 @@ func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.A
 	}
 	r := k.doc.Records[a.Spec.Target.Name]
 	if o == nil || r == nil {
-		return refused(v1alpha1.ApprovalStale, "there is no Instance %s", a.Spec.Target.Name)
+		return refused(v1alpha1.ApprovalStale, "Instance %s not found", a.Spec.Target.Name)
 	}
 	if a.Spec.Generation == 0 {
-		return refused(v1alpha1.ApprovalStale, "spec.generation is missing: the object is at %d, if you read the plan of that", o.Generation)
+		return refused(v1alpha1.ApprovalStale, "spec.generation is missing: the object is at %d; use that if you reviewed its plan", o.Generation)
 	}
 	if a.Spec.Generation != o.Generation {
-		return refused(v1alpha1.ApprovalStale, "plan %s is of generation %d, the object is at %d: read the new plan", a.Spec.Plan, a.Spec.Generation, o.Generation)
+		return refused(v1alpha1.ApprovalStale, "plan %s is for generation %d, but the object is at %d: read the new plan", a.Spec.Plan, a.Spec.Generation, o.Generation)
 	}
 	plan := a.Spec.Plan
 	if r.Phase == lifecycle.Requested && plan == v1alpha1.PlanRequest {

@@ -112,7 +112,7 @@ func newAttempt(p *reconciliation, r *lifecycle.Record) (Attempt, error) {
 	}
 	t := p.before.Templates[cmp.Or(n.Snapshot, r.Snapshot)]
 	if t == nil {
-		return a, fmt.Errorf("the template of instance %s is not in its status any more", r.ID)
+		return a, fmt.Errorf("the template of instance %s is no longer in its status", r.ID)
 	}
 	a.Template = t
 	var err error

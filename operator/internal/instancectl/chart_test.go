@@ -114,10 +114,10 @@ func TestChart(t *testing.T) {
 // Shows: operator 22
 func TestChartRefused(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.TemplateSpec){
-		"approval: a chart has no plan": func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Plan" },
-		"update: a chart has no plan":   func(o *v1alpha1.TemplateSpec) { o.Update = "Auto" },
-		"outputs: a chart has none":     func(o *v1alpha1.TemplateSpec) { o.Outputs = []string{"url"} },
-		"parameter replicas":            func(o *v1alpha1.TemplateSpec) { o.Parameters[0].Maximum, o.Parameters[0].Minimum = "", "2" },
+		"approval: a chart has no plan":    func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Plan" },
+		"update: a chart has no plan":      func(o *v1alpha1.TemplateSpec) { o.Update = "Auto" },
+		"outputs: not supported by charts": func(o *v1alpha1.TemplateSpec) { o.Outputs = []string{"url"} },
+		"parameter replicas":               func(o *v1alpha1.TemplateSpec) { o.Parameters[0].Maximum, o.Parameters[0].Minimum = "", "2" },
 	} {
 		s := newSite(t)
 		o := s.chartTemplate(change)

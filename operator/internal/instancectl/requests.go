@@ -86,7 +86,7 @@ func (k *requests) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1
 	case o.Spec.Owner == nil:
 		return recordRefused(o, "set owner and createdBy: only the operator creates members of a pool")
 	case !ok || e.Digest == "":
-		return recordRefused(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
+		return recordRefused(o, "Template "+objectName(o.Spec.Template)+" not found or not ready")
 	}
 	launch := lifecycle.Launch{ID: o.Name, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.catalog.settings.Users.owner(o), Name: o.Spec.Name}}
 	launch.Refused = k.fillLaunch(&launch.Create, e, o, r)

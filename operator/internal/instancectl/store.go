@@ -232,9 +232,9 @@ func writeFailure(id string, err error) error {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("instance %s: %w", id, lifecycle.ErrNotFound)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w: the cluster refuses it: %w", lifecycle.ErrDenied, err)
+		return fmt.Errorf("%w: refused by the cluster: %w", lifecycle.ErrDenied, err)
 	case apierrors.IsInvalid(err):
-		return fmt.Errorf("%w: the cluster refuses it: %w", template.ErrInvalid, err)
+		return fmt.Errorf("%w: refused by the cluster: %w", template.ErrInvalid, err)
 	}
 	return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 }

@@ -132,7 +132,7 @@ func (s *kinds) startWatch(ctx context.Context, def *v1alpha1.ModuleKind) (*kind
 	s.ending.Go(func() {
 		defer close(k.done)
 		if err := c.Start(under); err != nil {
-			s.log(err, "the objects of a kind are not watched any more", def.Name)
+			s.log(err, "stopped watching the objects of a kind", def.Name)
 		}
 	})
 	s.mu.Lock()

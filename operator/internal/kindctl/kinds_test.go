@@ -172,7 +172,7 @@ func TestRefusals(t *testing.T) {
 	s.start(nil)
 
 	for _, c := range []struct{ plural, more, reason, text string }{
-		{"wrongs", "{spec: {schema: {expose: [none]}}}", v1alpha1.ReasonSchemaInvalid, "spec.schema.expose: there is no input none"},
+		{"wrongs", "{spec: {schema: {expose: [none]}}}", v1alpha1.ReasonSchemaInvalid, "spec.schema.expose: no input none"},
 		{"futures", "{spec: {module: {version: '>= 7.0.0'}}}", v1alpha1.ReasonVersionMissing, "matches \">= 7.0.0\""},
 		{"nonsenses", "{spec: {module: {version: 'no, version'}}}", v1alpha1.ReasonInvalid, "spec.module.version"},
 		{"nowheres", "{spec: {module: {address: net/none/aws}}}", v1alpha1.ReasonModuleMissing, "no version of module net/none/aws"},

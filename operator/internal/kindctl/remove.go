@@ -106,7 +106,7 @@ func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKin
 	case count > 0 && def.Spec.Deletion.Orphan == v1alpha1.OrphanKeep:
 		return &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: fmt.Sprintf("%d objects are orphaned", count), Retry: true}
 	case count > 0:
-		return &verdict.Problem{Reason: v1alpha1.ReasonObjectsExist, Message: fmt.Sprintf("%d of its objects exist: delete them first, or set deletion.orphan to Keep, which leaves what they made to you", count), Retry: true}
+		return &verdict.Problem{Reason: v1alpha1.ReasonObjectsExist, Message: fmt.Sprintf("%d of its objects exist: delete them first, or set deletion.orphan to Keep, which leaves the resources they created to you", count), Retry: true}
 	}
 	return d.removeCRD(ctx, crd)
 }

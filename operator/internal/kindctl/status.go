@@ -47,7 +47,7 @@ func (d *definitions) writeConditions(def *v1alpha1.ModuleKind, wrong error) (af
 	if d.kinds.kindOfDefinition(def.Name) == nil {
 		established.Status = metav1.ConditionFalse
 		established.Reason = v1alpha1.ReasonRunning
-		established.Message = "there is no such kind yet"
+		established.Message = "the kind does not exist yet"
 	}
 	meta.SetStatusCondition(&def.Status.Conditions, established)
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonEstablished}

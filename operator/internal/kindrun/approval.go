@@ -63,7 +63,7 @@ func (x *object) judgeApproval(ctx context.Context, a *v1alpha1.Approval, now fl
 		return a.Status.Result, a.Status.Message, nil
 	}
 	if a.Spec.Generation != 0 && a.Spec.Generation != x.o.GetGeneration() {
-		return v1alpha1.ApprovalStale, fmt.Sprintf("plan %s is of generation %d, the object is at %d: read the new plan", planOf(a), a.Spec.Generation, x.o.GetGeneration()), nil
+		return v1alpha1.ApprovalStale, fmt.Sprintf("plan %s is for generation %d, but the object is at %d: read the new plan", planOf(a), a.Spec.Generation, x.o.GetGeneration()), nil
 	}
 	if now.Plan == nil || now.Plan.ID != planOf(a) {
 		if now.Plan == nil && now.Phase == fluxexec.Running {

@@ -140,10 +140,10 @@ func (s *status) projectRun(now fluxexec.Status, changed bool, sum string, gener
 		s.sayState(verdict.Stalled, generation, v1alpha1.ReasonFailed, text.Head(now.Message))
 	case fluxexec.Suspended:
 		state := verdict.Held
-		message := "no run begins"
+		message := "no run is started"
 		switch {
 		case !s.hasApplied(sum):
-			message = "no run begins: what the object asks for was not applied"
+			message = "no run is started: the spec of the object was not applied"
 		case s.Phase == phaseReady:
 			state = verdict.Ready
 		}
@@ -182,7 +182,7 @@ func (s *status) setPlanned(now fluxexec.Status, generation int64, had *planStat
 		return
 	}
 	s.Plan.Summary = ""
-	s.sayState(verdict.Failing, generation, now.Plan.Reason, "a plan waits, but the plan gate has not seen it: it cannot be approved")
+	s.sayState(verdict.Failing, generation, now.Plan.Reason, "a plan is pending, but the plan gate has not seen it: it cannot be approved")
 }
 
 // planLife is how long a plan waits before it is made again, as it may be outdated.

@@ -89,7 +89,7 @@ const RunField = "runOptions"
 
 // runSchema is the schema of an object's options for its run.
 func runSchema() apiextensions.JSONSchemaProps {
-	return objectProps("How this object runs. It is no input.", map[string]apiextensions.JSONSchemaProps{
+	return objectProps("How this object runs. It is not an input.", map[string]apiextensions.JSONSchemaProps{
 		"version": textProps(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
 		"suspend": {Type: "boolean", Description: "Stops runs, but not deletion."},
 		"drift": {
@@ -106,7 +106,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 	})
 	condition.Required = []string{"type", "status", "reason", "message", "lastTransitionTime"}
 	outputs := listProps(64, textProps(128, ""), "Names of the outputs that outputsSecret has.")
-	conditions := listProps(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
+	conditions := listProps(32, condition, "Ready, Reconciling and Stalled, as in kstatus, and others.")
 	conditions.XListType = new("map")
 	conditions.XListMapKeys = []string{"type"}
 	status := objectProps("Status of the object.", map[string]apiextensions.JSONSchemaProps{
@@ -135,7 +135,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		}),
 		"outputs":       outputs,
 		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that every reader of the object may see."},
-		"outputsSecret": textProps(253, "Secret beside this object that has the outputs."),
+		"outputsSecret": textProps(253, "Secret in the same namespace that contains the outputs."),
 	})
 	status.Default = &apiextensions.JSON{Raw: []byte(`{"observedGeneration":-1}`)} // kstatus: not reconciled yet
 	return status

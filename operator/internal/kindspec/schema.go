@@ -44,7 +44,7 @@ var inputName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 // inputsOf reads the JSON Schema of an object. from is its path, for errors.
 func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, error) {
 	if len(src) > maxSchema {
-		return nil, nil, fieldf(from, "%d bytes of JSON Schema, at most %d", len(src), maxSchema)
+		return nil, nil, fieldf(from, "JSON Schema of %d bytes, the limit is %d", len(src), maxSchema)
 	}
 	var whole map[string]any
 	var named struct {
@@ -57,7 +57,7 @@ func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, 
 		return nil, nil, fieldf(from, "not a JSON Schema of an object: %v", err)
 	}
 	if len(named.Properties) > maxInputs {
-		return nil, nil, fieldf(from, "%d inputs, at most %d", len(named.Properties), maxInputs)
+		return nil, nil, fieldf(from, "%d inputs, the limit is %d", len(named.Properties), maxInputs)
 	}
 	t := &translator{root: whole}
 	properties, _ := whole["properties"].(map[string]any)
@@ -151,7 +151,7 @@ func (k *Kind) visibleInputs(open map[string]input) (map[string]input, error) {
 	}{{"spec.schema.expose", def.Schema.Expose}, {"spec.schema.hide", def.Schema.Hide}} {
 		for _, name := range list.names {
 			if _, ok := open[string(name)]; !ok {
-				return nil, fieldf(list.field, "there is no input %s", name)
+				return nil, fieldf(list.field, "no input %s", name)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ type visibleInput struct {
 // Secret reaches the module as a string.
 func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.JSONSchemaProps, error) {
 	if of.Type == "array" || of.Type == "object" {
-		return apiextensions.JSONSchemaProps{}, fieldf(path, "a Secret holds a string, but the module expects an %s: hide it", of.Type)
+		return apiextensions.JSONSchemaProps{}, fieldf(path, "a Secret contains a string, but the module expects an %s: hide it", of.Type)
 	}
 	text := func(limit int64, description string) apiextensions.JSONSchemaProps {
 		return apiextensions.JSONSchemaProps{Type: "string", MinLength: new(int64(1)), MaxLength: new(limit), Description: description}
@@ -271,10 +271,10 @@ func (k *Kind) specSchema() (apiextensions.JSONSchemaProps, error) {
 	for _, name := range k.Definition.Spec.Schema.Immutable {
 		in, ok := k.shown[string(name)]
 		if !ok {
-			return props, fieldf("spec.schema.immutable", "there is no input %s that users see", name)
+			return props, fieldf("spec.schema.immutable", "no input %s that users see", name)
 		}
 		if in.props.Type == "" {
-			return props, fieldf("spec.schema.immutable", "the input %s takes anything, which cannot be compared: give it a type in spec.schema.inline", name)
+			return props, fieldf("spec.schema.immutable", "the input %s accepts anything, which cannot be compared: give it a type in spec.schema.inline", name)
 		}
 		field, ok := cel.Escape(in.field)
 		if !ok {

@@ -97,7 +97,7 @@ func (t *translator) resolve(path string, v any, in map[string]any, refs []strin
 		case isAnnotation(key):
 			merged[key] = value
 		default:
-			return nil, nil, fieldf(path, "%s beside $ref: write the type out", key)
+			return nil, nil, fieldf(path, "%s next to $ref: write the type out", key)
 		}
 	}
 	return merged, append(slices.Clone(refs), ref), nil
@@ -117,13 +117,13 @@ func typeOf(path string, in map[string]any) (kind string, nullable bool, err err
 		case isList && name == "null":
 			nullable = true
 		case kind != "":
-			return "", false, fieldf(path, "several types: a field has one, and null")
+			return "", false, fieldf(path, "multiple types: only one is allowed, and null")
 		default:
 			kind = name
 		}
 	}
 	if isList && kind == "" {
-		return "", false, fieldf(path, "a type that is null alone")
+		return "", false, fieldf(path, "null cannot be the only type")
 	}
 	return kind, nullable, nil
 }
@@ -147,7 +147,7 @@ func (n *node) fillPlain() error {
 	}
 	known, ok := keywords[kind]
 	if !ok {
-		return fieldf(n.path, "there is no type %q", kind)
+		return fieldf(n.path, "unknown type %q", kind)
 	}
 	plain := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(n.in)) {
@@ -214,7 +214,7 @@ func (n *node) fillArray() error {
 	of, typed := n.in["items"]
 	switch list, ok := prefix.([]any); {
 	case tuple && (!ok || of != nil):
-		return fieldf(n.path, "a tuple has prefixItems, which is a list, and no items")
+		return fieldf(n.path, "a tuple must have prefixItems as a list, and no items")
 	case tuple: // the types in a tuple differ; the module checks them. Its length is fixed.
 		n.out.MinItems = new(int64(len(list)))
 		n.out.MaxItems = new(int64(len(list)))
@@ -248,7 +248,7 @@ func (n *node) fillObject() error {
 	case closed && !hasMore, more == false:
 		return n.addProperties(object)
 	case len(n.out.Required) > 0:
-		return fieldf(n.path, "required without properties: say what they are")
+		return fieldf(n.path, "required without properties: define them")
 	case !hasMore || more == true:
 		n.out.XPreserveUnknownFields = new(true)
 		return nil

@@ -81,7 +81,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if apierrors.IsNotFound(err) {
 			status = http.StatusNotFound
 		}
-		g.log.Error("a plan was not judged", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name, "error", err)
+		g.log.Error("a plan was not evaluated", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name, "error", err)
 		http.Error(w, err.Error(), status)
 		return
 	}

@@ -43,11 +43,11 @@ func (c Certificates) load() (*tls.Config, error) {
 	}
 	authority, err := os.ReadFile(c.filePath("ca.crt"))
 	if err != nil {
-		return nil, fmt.Errorf("the client authority of the plan gate: %w", err)
+		return nil, fmt.Errorf("the client CA of the plan gate: %w", err)
 	}
 	callers := x509.NewCertPool()
 	if !callers.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("the client authority of the plan gate: %s has no certificate", c.filePath("ca.crt"))
+		return nil, fmt.Errorf("the client CA of the plan gate: %s has no certificate", c.filePath("ca.crt"))
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},

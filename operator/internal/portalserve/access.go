@@ -49,7 +49,7 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring.Ring, error) {
 	ui := s.UI
 	if ui == nil {
-		return nil, nil, &syntax.SettingError{Err: fmt.Errorf("a portal needs keys for the sessions of browsers\nhint: add ui { session_key_files = [\"FILE\"] }, with 32 bytes in hexadecimal")}
+		return nil, nil, &syntax.SettingError{Err: fmt.Errorf("a portal requires keys for browser sessions\nhint: add ui { session_key_files = [\"FILE\"] }, with 32 bytes in hexadecimal")}
 	}
 	var keys []keyring.Key
 	for _, file := range ui.Keys {
@@ -97,7 +97,7 @@ func (s *Settings) login(p *access.Policy) (*access.Login, error) {
 	}
 	i := slices.IndexFunc(p.Issuers, func(i access.Issuer) bool { return i.URL == in.Issuer })
 	if i < 0 {
-		return nil, wrongAt(in.Range, "a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer)
+		return nil, wrongAt(in.Range, "a direct login requires a block issuer %q, or its tokens would be refused", in.Issuer)
 	}
 	var err error
 	if p.NotBefore, err = syntax.Instant(in.Range, "not_before", in.NotBefore); err != nil {

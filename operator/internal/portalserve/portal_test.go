@@ -210,14 +210,14 @@ func TestPortalRereads(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		"listen = 1\nwhat = 2":                                              "portal.hcl:2: ",
-		"instances {\n quota {}\n}":                                         "portal.hcl:2: a quota has",
-		"instances {\n ttl {\n  default = \"1m\"\n }\n}":                    "portal.hcl:3: ttl: an instance lives at least 10m",
+		"instances {\n quota {}\n}":                                         "portal.hcl:2: a quota must have",
+		"instances {\n ttl {\n  default = \"1m\"\n }\n}":                    "portal.hcl:3: ttl: must be at least 10m",
 		"instances {\n config = { \"a b\" = \"c\" }\n}":                     "config:",
-		"quota \"a\" {}":                                                    "portal.hcl:1: quota \"a\": it has user, group or both, each at least 1",
+		"quota \"a\" {}":                                                    "portal.hcl:1: quota \"a\": must have user, group or both, each at least 1",
 		"instances {\n connection { type = \"web\" }\n}":                    "portal.hcl:2: a connection of type web needs a url",
 		"instances {\n ttl {\n  default = \"8h\"\n  extend = \"2h\"\n }\n}": "portal.hcl:4: ttl: extend says by how much; extends, how many times, is missing",
 		"instances {\n rate = -1\n}":                                        "portal.hcl:1: rate -1",
-		"quota \"a\" {\n user = 1\n}\nquota \"a\" {\n user = 2\n}":          "portal.hcl:4: quota \"a\": it appears twice",
+		"quota \"a\" {\n user = 1\n}\nquota \"a\" {\n user = 2\n}":          "portal.hcl:4: quota \"a\": duplicate",
 		"instances {\n templates = \"here\"\n}":                             "portal.hcl:2: An argument named \"templates\" is not expected here",
 		"executor \"local\" {}":                                             "portal.hcl:1: Blocks of type \"executor\" are not expected here",
 		"instances {\n group_age = \"soon\"\n}":                             `group_age "soon"`,

@@ -85,7 +85,7 @@ func Read(file string) (*Settings, error) {
 		return nil, &syntax.SettingError{Err: err}
 	}
 	if len(src) > maxFile {
-		return nil, &syntax.SettingError{Err: fmt.Errorf("%s has %d bytes, at most %d", file, len(src), maxFile)}
+		return nil, &syntax.SettingError{Err: fmt.Errorf("%s is %d bytes, the limit is %d", file, len(src), maxFile)}
 	}
 	return Parse(src, file)
 }

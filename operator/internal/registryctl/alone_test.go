@@ -200,7 +200,7 @@ func TestVersionWithoutTargetIsRefused(t *testing.T) {
 		t.Errorf("the registry has %v", got)
 	}
 	missing := s.alone(s.ns, "missing", "9.9.9", nil)
-	if message := s.says(missing, false, v1alpha1.ReasonFailed); message != "the origin has no such version" || missing.Status.State != v1alpha1.StateUnknown {
+	if message := s.says(missing, false, v1alpha1.ReasonFailed); message != "version not found at the origin" || missing.Status.State != v1alpha1.StateUnknown {
 		t.Errorf("%q, the Version says %+v", message, missing.Status)
 	}
 	for _, v := range []*v1alpha1.Version{auth, missing} {

@@ -139,7 +139,7 @@ func missingVersion(ctx context.Context, r *entries, kind string, repo *oci.Repo
 			return v1alpha1.ApprovalStatus{}, err
 		}
 	}
-	return staleStatus("no candidate %s of version %s waits: read the digest of the Version again", digest, version), nil
+	return staleStatus("no candidate %s of version %s is pending: read the digest of the Version again", digest, version), nil
 }
 
 func staleStatus(format string, args ...any) v1alpha1.ApprovalStatus {

@@ -291,7 +291,7 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 	if err := verdict.Update(ctx, r.Client, d, func() {
 		if d.Status.ObservedGeneration != d.Generation {
 			d.Status.ObservedGeneration = d.Generation
-			verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its entries are handled as spec.deletionPolicy says"}.Say(r.events, d, &d.Status.Conditions)
+			verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its entries are handled according to spec.deletionPolicy"}.Say(r.events, d, &d.Status.Conditions)
 		}
 	}); err != nil {
 		return err

@@ -308,7 +308,7 @@ func (r *entries) emitEntryEvent(o client.Object, kind, reason, message string) 
 // removeEntry carries out the deletion policy.
 func (r *entries) removeEntry(ctx context.Context, e *entry) error {
 	if e.status.ObservedGeneration != e.GetGeneration() { // else the status says how the last try ended
-		if err := e.sayEnding(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its versions are handled as spec.deletionPolicy says"}); err != nil {
+		if err := e.sayEnding(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its versions are handled according to spec.deletionPolicy"}); err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ func entryOf(o client.Object) *entry {
 			return entryOfVersion(o)
 		}
 	}
-	return &entry{Object: o, err: fmt.Errorf("%T is no entry", o)}
+	return &entry{Object: o, err: fmt.Errorf("%T is not an entry", o)}
 }
 
 // isEntry reports whether an object is an entry itself, and not a Version of one.
@@ -155,7 +155,7 @@ func (e *entry) scanWith(s Scanner) error {
 		return nil
 	}
 	if s.Command == "" {
-		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the operator has no scanner: an administrator names one by --scanner"}
+		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the operator has no scanner: an administrator can set one with --scanner"}
 	}
 	name := func(p *supply.ScanPolicy) {
 		p.Scanner = s.Command

@@ -28,7 +28,7 @@ const (
 )
 
 // limitText is the same for every try, so that the status does not change.
-const limitText = "the rate limit of the origin is reached: the next try follows later"
+const limitText = "the rate limit of the origin is reached: it is retried later"
 
 // pauseOf returns how long the origin must not be asked after an error of a rate limit.
 func pauseOf(err error) (time.Duration, bool) {
@@ -64,13 +64,13 @@ func (e *soonError) Error() string {
 func problemOf(err error) error {
 	if taken, ok := errors.AsType[*supply.OwnerError](err); ok {
 		return &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: taken.Entry +
-			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can give the address to this one by " + v1alpha1.AnnotationAddresses}
+			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can assign the address to this one with " + v1alpha1.AnnotationAddresses}
 	}
 	if errors.Is(err, scan.ErrMissing) {
 		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the operator's scanner was not found: " + err.Error()}
 	}
 	if inside, ok := errors.AsType[*upstream.InsideError](err); ok {
-		return &verdict.Problem{Reason: v1alpha1.ReasonSourceNotAllowed, Message: inside.Host + " is not a public address: an administrator can allow it by --allow-origin"}
+		return &verdict.Problem{Reason: v1alpha1.ReasonSourceNotAllowed, Message: inside.Host + " is not a public address: an administrator can allow it with --allow-origin"}
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func (j judged) verdict() verdict.Verdict {
 	if j.err != nil {
 		return verdictOf(j.err)
 	}
-	return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "it is in the file that okara serve reads, and counts within two minutes"}
+	return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "it is in the file that okara serve reads, and takes effect within two minutes"}
 }
 
 // judge decides which rules take effect, the oldest first.
@@ -158,11 +158,11 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 		return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
 	}
 	if rule.Issuer != "" && !slices.Contains(r.Issuers, rule.Issuer) {
-		return &verdict.Problem{Reason: v1alpha1.ReasonIssuerUnknown, Message: fmt.Sprintf("okara serve knows no issuer %s: an administrator adds it there, and as --issuer of the operator", rule.Issuer)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonIssuerUnknown, Message: fmt.Sprintf("okara serve has no issuer %s: an administrator can add it there, and as --issuer of the operator", rule.Issuer)}
 	}
 	for i, scope := range rule.Allow {
 		if !artifactRight(scope) {
-			return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf("spec.allow[%d]: a rule gives read and publish of module, provider and mirror only", i)}
+			return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf("spec.allow[%d]: a rule can only grant read and publish of module, provider and mirror", i)}
 		}
 		if isWithinAddresses(scope, r.ownAddresses(namespace)) {
 			continue // allowed even without the annotation
@@ -212,9 +212,9 @@ func (u usage) countRule(namespace string, rule access.Rule) error {
 	all.bytes += len(text)
 	switch {
 	case own.rules > maxRules || own.bytes > maxRulesText:
-		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("namespace %s may have %d rules of %d KiB in total, and older ones use that up", namespace, maxRules, maxRulesText>>10)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("namespace %s may have %d rules of %d KiB in total, which older ones use up", namespace, maxRules, maxRulesText>>10)}
 	case all.bytes > maxRulesTotal:
-		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("rules may have %d KiB in total, and older ones use that up", maxRulesTotal>>10)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("rules may have %d KiB in total, which older ones use up", maxRulesTotal>>10)}
 	}
 	u[namespace] = own
 	u[""] = all

@@ -55,6 +55,6 @@ func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 	}
 	return later, dropPassing(verdict.Update(ctx, r.Client, &a, func() {
-		verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
+		verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and is it waiting for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
 	}))
 }

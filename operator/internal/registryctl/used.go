@@ -30,7 +30,7 @@ func (r *entries) usedVersions(ctx context.Context, e *entry) func(string, addr.
 	read := sync.OnceValues(func() (known, error) {
 		digests, err := r.runningDigests(ctx)
 		if err != nil {
-			log.FromContext(ctx).Error(err, "what runs is not known: nothing is pruned")
+			log.FromContext(ctx).Error(err, "versions in use are unknown: nothing is pruned")
 			return known{}, err
 		}
 		if len(digests) == 0 {

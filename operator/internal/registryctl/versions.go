@@ -282,7 +282,7 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName())}
 		if v == e.Object {
 			result.Reason = v1alpha1.ReasonFailed
-			result.Message = "the origin has no such version"
+			result.Message = "version not found at the origin"
 		}
 	}
 	result.Say(r.events, v, &v.Status.Conditions)
@@ -336,7 +336,7 @@ func deleteOrphans(ctx context.Context, r *entries, name types.NamespacedName) e
 		}
 		if err := dropPassing(verdict.Update(ctx, r.Client, v, func() {
 			v.Status.ObservedGeneration = v.Generation
-			verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("there is no %s %s", r.kind, name.Name)}.
+			verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("%s %s not found", r.kind, name.Name)}.
 				Say(r.events, v, &v.Status.Conditions)
 		})); err != nil {
 			return err

@@ -60,10 +60,10 @@ func IsBase(u *url.URL) bool {
 func New(o Options) (*Access, error) {
 	u := o.FrontEnd
 	if u == nil || !IsBase(u) || strings.ContainsAny(u.String(), `"$%{}\`) {
-		return nil, errors.New("okara serve: an https address is needed, without a query")
+		return nil, errors.New("okara serve: requires an https address, without a query")
 	}
 	if o.Client == nil || o.Issuer == nil || o.Stores == nil {
-		return nil, errors.New("access of runs: a client, an issuer of tokens and the states are needed")
+		return nil, errors.New("access of runs: a client, an issuer of tokens and the states are required")
 	}
 	at := *u
 	at.Path = strings.TrimSuffix(at.Path, "/")

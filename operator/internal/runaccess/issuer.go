@@ -60,7 +60,7 @@ func NewIssuer(o IssuerOptions) (*Issuer, error) {
 		return nil, fmt.Errorf("cluster %q is not a DNS label: it %s", o.Cluster, wrong[0])
 	}
 	if o.Client == nil || o.Namespace == "" {
-		return nil, errors.New("issuer of run tokens: a client and a namespace are needed")
+		return nil, errors.New("issuer of run tokens: a client and a namespace are required")
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -125,7 +125,7 @@ func TestStateDataRefuses(t *testing.T) {
 	says(t, a, "the tool encrypted this state itself", "terraform_remote_state")
 
 	for output, want := range map[string]string{
-		`{"value":1}`: "it has no type",
+		`{"value":1}`: "no type",
 		`{"value":null,"type":` + strings.Repeat(`["list",`, 9000) + `"string"` + strings.Repeat("]", 9000) + `}`: "more than 100 levels",
 	} {
 		must.Succeed(t, store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {

@@ -57,13 +57,13 @@ func hintOf(err error) string {
 	case errors.Is(err, oci.ErrDenied):
 		return "check that the repository or its project exists, and that the account has the necessary rights; `okara auth explain REPOSITORY` shows which credentials are used"
 	case errors.Is(err, oci.ErrRateLimited):
-		return "wait and repeat the command; many registries have higher limits for authenticated users"
+		return "wait and retry; many registries have higher limits for authenticated users"
 	case isServerError(err):
-		return "the registry itself returned this error: check its log, and repeat the command"
+		return "the registry itself returned this error: check its log, and retry"
 	case errors.Is(err, oci.ErrUnavailable):
-		return "check the host name, the port and the network; ca_file names a private CA, plain_http = true uses http"
+		return "check the host name, the port and the network; set ca_file for a private CA, plain_http = true for http"
 	case errors.Is(err, envelope.ErrKey):
-		return "name a key that it was sealed for in encryption; `okara state keys` shows the keys of every version"
+		return "set a key that it was encrypted with in encryption; `okara state keys` shows the keys of every version"
 	}
 	return ""
 }

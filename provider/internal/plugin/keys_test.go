@@ -78,7 +78,7 @@ func TestReplicas(t *testing.T) {
 // state.
 func checkReplica(t *testing.T, replica string, a answer, want []byte) {
 	t.Helper()
-	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: it catches up with the next run") {
+	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: the next run updates it") {
 		t.Errorf("diagnostics %+v", a.Diagnostics)
 	}
 	r := must.Get(oci.OpenRepo(replica, oci.Options{}))(t)

@@ -102,7 +102,7 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 func splitOutputs(ctx context.Context, state []byte) (open, sensitive attr.Value, err error) {
 	all, err := states.Outputs(state)
 	if errors.Is(err, states.ErrEncrypted) {
-		return nil, nil, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or seal states by `encryption` of the backend instead")
+		return nil, nil, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or encrypt states with `encryption` of the backend instead")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the outputs of a state: %w", statebackend.ErrNotState)
@@ -130,10 +130,10 @@ const maxLevels = 100
 // encoding of a dynamic value in the protocol of providers.
 func decodeOutput(value, typ json.RawMessage) (tftypes.Value, error) {
 	if len(typ) == 0 {
-		return tftypes.Value{}, errors.New("it has no type")
+		return tftypes.Value{}, errors.New("no type")
 	}
 	if states.Levels(typ) > maxLevels || states.Levels(value) > maxLevels {
-		return tftypes.Value{}, fmt.Errorf("it is nested more than %d levels deep", maxLevels)
+		return tftypes.Value{}, fmt.Errorf("nested more than %d levels deep", maxLevels)
 	}
 	var t any
 	if err := json.Unmarshal(typ, &t); err != nil {

@@ -38,11 +38,11 @@ func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, res
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lists the published versions of a " + d.of + " in an OCI registry.",
 		Attributes: map[string]schema.Attribute{
-			"address":    schema.StringAttribute{Required: true, MarkdownDescription: "of it, such as `" + d.exampleAddress() + "`"},
+			"address":    schema.StringAttribute{Required: true, MarkdownDescription: "address, such as `" + d.exampleAddress() + "`"},
 			"registry":   schema.StringAttribute{Optional: true, MarkdownDescription: "`HOST[:PORT][/PREFIX]`; default: the variable `OKARA_REGISTRY`"},
 			"ca_file":    schema.StringAttribute{Optional: true, MarkdownDescription: "PEM file of certificate authorities to trust besides the system's"},
 			"insecure":   schema.BoolAttribute{Optional: true, MarkdownDescription: "do not verify TLS certificates"},
-			"plain_http": schema.BoolAttribute{Optional: true, MarkdownDescription: "speak http to a registry that is not on loopback"},
+			"plain_http": schema.BoolAttribute{Optional: true, MarkdownDescription: "use plain HTTP for a registry that is not on loopback"},
 			"versions":   schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "highest first, without withdrawn ones"},
 			"latest":     schema.StringAttribute{Computed: true, MarkdownDescription: "the highest of `versions` that is neither a pre-release nor deprecated; null if there is none"},
 			"deprecated": schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "messages of the deprecated ones of `versions`"},

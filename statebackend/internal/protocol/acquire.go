@@ -124,8 +124,8 @@ type passing string
 const (
 	errStaleList = passing("the registry's tag list does not show its own writes")
 	errOvertaken = passing("the lock was taken over while it was being acquired")
-	errContended = passing("other clients try to lock at this moment")
-	ErrBeside    = passing("other servers answer requests under the same lock at this moment")
+	errContended = passing("other clients are trying to lock")
+	ErrBeside    = passing("other servers are handling requests under the same lock")
 )
 
 func (e passing) Error() string        { return string(e) }

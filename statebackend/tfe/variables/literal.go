@@ -66,7 +66,7 @@ func parseLiteral(words string) (json.RawMessage, error) {
 	}
 	e, diags := syntax.ParseExpression(words, "value")
 	if diags.HasErrors() {
-		return nil, fmt.Errorf("the value is no expression, or nested too deep or too long")
+		return nil, fmt.Errorf("the value is not an expression, or nested too deep or too long")
 	}
 	if !isLiteral(e, maxLiteralLevels) {
 		return nil, fmt.Errorf("the value must be written out, at most %d levels deep: no functions, references, loops or operators", maxLiteralLevels)

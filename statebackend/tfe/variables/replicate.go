@@ -37,7 +37,7 @@ func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicate
 	marked := to.marked
 	to.marked = true
 	if replica, err := to.isReplica(ctx); err != nil || !replica {
-		return n, cmp.Or(err, fmt.Errorf("%s is no copy of another one: %w", dst.States, statebackend.ErrReplica))
+		return n, cmp.Or(err, fmt.Errorf("%s is not a copy of another repository: %w", dst.States, statebackend.ErrReplica))
 	}
 	if !marked {
 		if err := dst.copyMark(ctx); err != nil {
@@ -138,7 +138,7 @@ func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	}
 	_, layer, err := b.fetch(ctx, tags[0])
 	if err == nil && layer.MediaType != mediaVariable && b.Sealer == nil {
-		err = fmt.Errorf("%s does not delete, so recording that %s is deleted needs the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
+		err = fmt.Errorf("%s does not delete, so recording that %s is deleted requires the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
 	}
 	if err != nil {
 		return false, err

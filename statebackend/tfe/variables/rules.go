@@ -31,7 +31,7 @@ func (v Variable) Check() error {
 	case v.Key == "" || len(v.Key) > maxKey:
 		return fmt.Errorf("key must have 1 to %d characters", maxKey)
 	case len(v.Value) > maxValue || len(v.Description) > maxDescription:
-		return fmt.Errorf("a value has at most %d KiB, and a description %d characters", maxValue>>10, maxDescription)
+		return fmt.Errorf("a value must be at most %d KiB, a description at most %d characters", maxValue>>10, maxDescription)
 	case v.Category == Environment:
 		if strings.ContainsAny(v.Key, "=\x00") || strings.ContainsRune(v.Value, 0) {
 			return errors.New("key and value must be those of an environment variable")
@@ -55,7 +55,7 @@ const minHidden = 8
 // false and null inside a value give nothing away.
 func (v Variable) checkHidden(parts ...string) error {
 	if v.Sensitive && (len(v.Value) < minHidden || slices.ContainsFunc(parts, func(s string) bool { return len(s) < minHidden })) {
-		return fmt.Errorf("a sensitive value, and each text and number in it, must have %d characters or more, since shorter ones cannot be hidden in logs\nhint: leave sensitive out and set sensitive = true in the variable of the configuration, or use a longer value", minHidden)
+		return fmt.Errorf("a sensitive value, and each text and number in it, must have at least %d characters, since shorter ones cannot be masked in logs\nhint: remove sensitive and set sensitive = true in the variable of the configuration, or use a longer value", minHidden)
 	}
 	return nil
 }

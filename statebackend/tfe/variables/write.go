@@ -163,7 +163,7 @@ func (l *Listing) writeRecord(ctx context.Context, r record) error {
 	case r.Deleted && len(before) == 0:
 		return nil
 	case len(before) == 0 && len(l.ids) >= maxRecords, t.seq > maxSeq:
-		return fmt.Errorf("%s has %d of them, with those that are deleted where the registry keeps them: %w", l.b.Repo, len(l.ids), ErrFull)
+		return fmt.Errorf("%s has %d of them, including deleted ones that the registry keeps: %w", l.b.Repo, len(l.ids), ErrFull)
 	case len(before) == 0 && t.kind == kindVariable && len(l.wantedTags(t.isBeside)) >= maxOfOne:
 		return fmt.Errorf("a workspace, or a set, has at most %d variables: %w", maxOfOne, ErrFull)
 	}

@@ -238,8 +238,8 @@ function follow(box) {
   source.addEventListener("attempt", (e) => { begin(); add("\n--- attempt " + Number(e.data) + " ---\n"); renew(); });
   source.addEventListener("wait", (e) => {
     const w = JSON.parse(e.data);
-    if (w.place) say("It waits for a free place: number " + w.place + " in the queue");
-    else if (w.reason) say("It waits" + (w.message ? ": " + clean(w.message) : ""));
+    if (w.place) say("Position " + w.place + " in the queue");
+    else if (w.reason) say("Waiting" + (w.message ? ": " + clean(w.message) : ""));
     else say("Running");
     renew();
   });
