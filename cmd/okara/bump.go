@@ -30,8 +30,9 @@ const bumpCommits = "commits"
 // changedModule is a module of a repository compared with its highest release.
 type changedModule struct {
 	Address     string                   `json:"address"`
-	From        string                   `json:"from,omitempty"` // the highest release that was not withdrawn; "": none
-	To          string                   `json:"to,omitempty"`   // the version to publish; "" if the folder has not changed
+	From        string                   `json:"from,omitempty"`  // the highest release that was not withdrawn; "": none
+	To          string                   `json:"to,omitempty"`    // the version to publish; "" if the folder has not changed or is refused
+	Error       string                   `json:"error,omitempty"` // why it is refused
 	Changes     []string                 `json:"changes,omitempty"`
 	Differences []description.Difference `json:"differences,omitempty"`
 
@@ -49,6 +50,9 @@ func (c changedModule) countBreaking() int {
 	}
 	return n
 }
+
+// isUnchanged reports whether the folder is what its highest release is.
+func (c changedModule) isUnchanged() bool { return c.To == "" && c.Error == "" }
 
 // isUnannounced reports whether callers break although the version does not announce that.
 func (c changedModule) isUnannounced() bool {
@@ -71,18 +75,16 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	}
 	defer done()
 	c := changedModules{publisher: p, options: o, part: f.bump, since: f.since}
-	all, err := c.findModules(ctx, folders)
-	if err != nil {
-		return cli.PublishHint(err)
+	all := c.findModules(ctx, folders)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	var changed []moduleFolder
 	for _, m := range all {
 		if m.isUnannounced() {
 			reg.Note("warning: %s %s breaks callers of %s but is not a major version", m.Address, m.To, m.From)
 		}
-	}
-	var changed []moduleFolder
-	for _, m := range all {
-		if m.To != "" {
+		if !m.isUnchanged() {
 			m.folder.annotations = c.changeAnnotations(m)
 			changed = append(changed, m.folder)
 		}
@@ -93,14 +95,14 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 		if f.markdown && !reg.JSON {
 			text = strings.TrimSuffix(changedMarkdown(all), "\n")
 		}
-		return cmp.Or(reg.PrintResult(all, text), refusedError(changed, refused, f.keepGoing))
+		return cmp.Or(reg.PrintResult(all, text), refusedError(changed, refused, len(all), f.keepGoing))
 	}
 	for _, m := range all {
-		if m.To == "" {
+		if m.isUnchanged() {
 			reg.Note("%s: unchanged since %s", m.Address, m.From)
 		}
 	}
-	b, err := publishPlanned(ctx, p, changed, o, f.keepGoing)
+	b, err := publishPlanned(ctx, p, changed, len(all), o, f.keepGoing)
 	done()
 	if err != nil {
 		return err
@@ -108,17 +110,18 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	return b.print(reg.App)
 }
 
-// findModules returns all modules, including unchanged ones.
-func (c changedModules) findModules(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
+// findModules returns all modules, including unchanged and refused ones.
+func (c changedModules) findModules(ctx context.Context, folders []moduleFolder) []changedModule {
 	all := []changedModule{}
 	for _, f := range folders {
 		m, err := c.findModule(ctx, f)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.dir, err)
+			m.folder.refused = err
+			m.Error = err.Error()
 		}
 		all = append(all, m)
 	}
-	return all, nil
+	return all
 }
 
 func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changedModule, error) {
@@ -145,8 +148,10 @@ func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changed
 		part = m.part
 	}
 	next, err := l.Next(part)
-	m.To = next.String()
-	m.folder.target.Version = next
+	if err == nil {
+		m.To = next.String()
+		m.folder.target.Version = next
+	}
 	return m, err
 }
 
@@ -275,14 +280,11 @@ func (c changedModules) changeAnnotations(m changedModule) map[string]string {
 func changedText(all []changedModule) string {
 	var rows [][]string
 	for _, m := range all {
-		switch {
-		case m.To == "":
-			rows = append(rows, []string{m.Address, m.From, "unchanged"})
-		case m.From == "":
-			rows = append(rows, []string{m.Address, "-", m.To})
-		default:
-			rows = append(rows, []string{m.Address, m.From, m.To})
+		next := cmp.Or(m.To, "refused")
+		if m.isUnchanged() {
+			next = "unchanged"
 		}
+		rows = append(rows, []string{m.Address, cmp.Or(m.From, "-"), next})
 	}
 	return cli.Table(rows)
 }
@@ -310,14 +312,14 @@ func (c *comment) addLine(format string, args ...any) {
 func changedMarkdown(all []changedModule) string {
 	var c comment
 	c.addLine("<!-- okara: modules -->")
-	changed := slices.DeleteFunc(slices.Clone(all), func(m changedModule) bool { return m.To == "" })
+	changed := slices.DeleteFunc(slices.Clone(all), changedModule.isUnchanged)
 	if len(changed) == 0 {
 		c.addLine("No module changes.")
 		return c.text.String()
 	}
 	c.addLine("| module | released | next |\n|---|---|---|")
 	for _, m := range changed {
-		c.addLine("| %s | %s | **%s** |", m.Address, cmp.Or(m.From, "none"), m.To)
+		c.addLine("| %s | %s | **%s** |", m.Address, cmp.Or(m.From, "none"), cmp.Or(m.To, "refused"))
 	}
 	for _, m := range changed {
 		c.addChanges(m)

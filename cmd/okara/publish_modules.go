@@ -140,6 +140,7 @@ type moduleFolder struct {
 	root, below string // the folder that is packed, and where the module is in it
 	target      addr.ModuleVersion
 	annotations map[string]string // nil: those of the options
+	refused     error             // why no version could be chosen for it
 }
 
 // folderOptions returns the options for the folder.
@@ -270,7 +271,10 @@ func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.
 	plans = []modulePlan{}
 	refused = map[string]error{}
 	for _, m := range modules {
-		one, err := planPublishing(ctx, p, m.root, m.target, m.folderOptions(o))
+		one, err := modulePlan{}, m.refused
+		if err == nil {
+			one, err = planPublishing(ctx, p, m.root, m.target, m.folderOptions(o))
+		}
 		if err != nil {
 			refused[m.dir] = err
 			one.Address = m.target.Module.String()
@@ -282,8 +286,9 @@ func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.
 	return plans, refused
 }
 
-// refusedError is the error for modules of which some are refused; nil if none is.
-func refusedError(modules []moduleFolder, refused map[string]error, keepGoing bool) error {
+// refusedError is the error for modules of which some are refused; nil if none is. With those
+// that have not changed they are total.
+func refusedError(modules []moduleFolder, refused map[string]error, total int, keepGoing bool) error {
 	var all error
 	for _, m := range modules {
 		if err := refused[m.dir]; err != nil {
@@ -293,12 +298,12 @@ func refusedError(modules []moduleFolder, refused map[string]error, keepGoing bo
 	switch {
 	case all == nil:
 		return nil
-	case len(refused) == len(modules):
+	case len(refused) == total:
 		return cli.PublishHint(all)
 	case keepGoing:
-		return cli.PartlyError("%d of %d modules failed: %w", len(refused), len(modules), all)
+		return cli.PartlyError("%d of %d modules failed: %w", len(refused), total, all)
 	}
-	return cli.PartlyError("%w", cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, nothing published without --keep-going: %w", len(refused), len(modules), all)))
+	return cli.PartlyError("%w", cli.PublishHint(fmt.Errorf("%d of %d modules would be refused, nothing published without --keep-going: %w", len(refused), total, all)))
 }
 
 func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {
@@ -317,7 +322,7 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 			text = append(text, planText(reg.App, p))
 		}
 	}
-	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, keepGoing))
+	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, len(modules), keepGoing))
 }
 
 // publishModules publishes one module after the other and prints the outcome of each.
@@ -326,7 +331,7 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	if err != nil {
 		return err
 	}
-	b, err := publishPlanned(ctx, p, modules, o, keepGoing)
+	b, err := publishPlanned(ctx, p, modules, len(modules), o, keepGoing)
 	done()
 	if err != nil {
 		return err
@@ -335,12 +340,12 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 }
 
 // publishPlanned publishes the modules, none of them if one would be refused and keepGoing is
-// not set.
-func publishPlanned(ctx context.Context, p publisher, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) (batch, error) {
-	b := batch{all: []depot.Published{}}
+// not set. With those that have not changed they are total.
+func publishPlanned(ctx context.Context, p publisher, modules []moduleFolder, total int, o depot.ModuleOptions, keepGoing bool) (batch, error) {
+	b := batch{all: []depot.Published{}, total: total}
 	if len(modules) > 1 && !keepGoing {
 		_, refused := planEach(ctx, p, modules, o)
-		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, false)); err != nil {
+		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, total, false)); err != nil {
 			return b, err
 		}
 	}
@@ -357,11 +362,15 @@ type batch struct {
 	all     []depot.Published
 	failed  error
 	refused []depot.Published // only with their warnings
+	total   int               // modules, with those that have not changed
 }
 
 // publish continues after a failure; it only returns the error of an interruption.
 func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depot.ModuleOptions) error {
-	out, err := publishModule(ctx, p, m.root, m.target, m.folderOptions(o))
+	out, err := depot.Published{}, m.refused
+	if err == nil {
+		out, err = publishModule(ctx, p, m.root, m.target, m.folderOptions(o))
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -389,8 +398,8 @@ func (b *batch) print(a *cli.App) error {
 	if err := a.PrintResult(b.all, strings.Join(text, "\n")); err != nil || b.failed == nil {
 		return err
 	}
-	if len(b.all) == 0 {
+	if len(b.refused) == b.total {
 		return cli.PublishHint(b.failed)
 	}
-	return cli.PartlyError("%d of %d modules failed: %w", len(b.refused), len(b.refused)+len(b.all), b.failed)
+	return cli.PartlyError("%d of %d modules failed: %w", len(b.refused), b.total, b.failed)
 }

@@ -35,13 +35,14 @@ func (u *person) run(t *testing.T, args ...string) (code int, stdout, stderr str
 }
 
 // TestPublishModulesExits publishes the folders of a repository, of which one has submodules
-// alone and one will be refused: exit codes, and how many modules are printed.
+// alone and some will be refused: exit codes, and how many modules are printed.
 func TestPublishModulesExits(t *testing.T) {
 	t.Parallel()
 	c, registry := newPerson(t), ocitest.New(t, ocitest.Quirks{})
 	for _, name := range []string{"a/main.tf", "alone/modules/x/x.tf", "b/main.tf", "docs/modules/README.md"} {
 		c.file("all/"+name, "")
 	}
+	const plain, sibling = "locals {}\n", `module "s" { source = "../a" }`
 	for i, step := range []struct {
 		changed         string // file that changes before
 		folder, more    string
@@ -56,11 +57,21 @@ func TestPublishModulesExits(t *testing.T) {
 		{"one/a/main.tf", "one", "", cli.ExitConflict, 0},
 		{"", "one", "--keep-going", cli.ExitConflict, 0},
 		{"", "all/docs", "", cli.ExitUsage, 0},
+		{"", "all", "--bump minor --dry-run", cli.ExitOK, 0},
+		{"all/b/sibling.tf", "all", "--bump minor --dry-run", cli.ExitPartly, 0},
+		{"", "all", "--bump minor", cli.ExitPartly, 0},
+		{"all/later/sibling.tf", "all", "--bump minor --keep-going", cli.ExitPartly, 1},
+		{"", "all", "--bump minor --keep-going --dry-run", cli.ExitPartly, 0},
+		{"", "all", "--bump minor --keep-going", cli.ExitPartly, 0},
+		{"", "all", "--bump minor --package-root " + filepath.Join(c.home, "all"), cli.ExitOK, 5},
 	} {
 		if step.changed != "" {
-			c.file(step.changed, "locals {}\n")
+			c.file(step.changed, map[bool]string{false: plain, true: sibling}[strings.HasSuffix(step.changed, "/sibling.tf")])
 		}
-		args := []string{"publish", "modules", filepath.Join(c.home, step.folder), "net/{name}/aws", "--version", "1.0.0", "--registry", registry}
+		args := []string{"publish", "modules", filepath.Join(c.home, step.folder), "net/{name}/aws", "--registry", registry}
+		if !strings.Contains(step.more, "--bump") {
+			args = append(args, "--version", "1.0.0")
+		}
 		code, out, errOut := c.run(t, append(args, strings.Fields(step.more)...)...)
 		if code != step.code || strings.Count(out, "@sha256:") != step.published {
 			t.Errorf("step %d: exit %d, want %d and %d modules: %s%s", i, code, step.code, step.published, out, errOut)
