@@ -213,3 +213,33 @@ func TestReadServerRights(t *testing.T) {
 		})
 	}
 }
+
+// TestReadBuiltIn: a reader of the built-in registry lists and shows with its own right what it
+// may read, where the catalog of all is denied to it.
+func TestReadBuiltIn(t *testing.T) {
+	t.Parallel()
+	c, dir := newPerson(t), newModuleDir(t)
+	server, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", c.file("tokens", serveToken+" publish:*:**\n"+readToken+" read:module:net/**\n"))
+	for _, tt := range []struct {
+		token, args string
+		code        int
+		out         string
+	}{
+		{serveToken, "publish module " + dir + " net/vpc/aws 1.0.0", cli.ExitOK, "net/vpc/aws:1.0.0@"},
+		{serveToken, "publish module " + dir + " data/lake/aws 1.0.0", cli.ExitOK, "data/lake/aws:1.0.0@"},
+		{serveToken, "deprecate net/vpc/aws@1.0.0 -m old", cli.ExitOK, "deprecate"},
+		{serveToken, "list", cli.ExitOK, "^module +data/lake/aws\nmodule +net/vpc/aws$"},
+		{readToken, "list", cli.ExitOK, "^module +net/vpc/aws$"},
+		{readToken, "list net/vpc/aws", cli.ExitOK, "^1.0.0 +deprecated: old$"},
+		{readToken, "show net/vpc/aws", cli.ExitOK, "^address +net/vpc/aws\n"},
+		{readToken, "list data/lake/aws", cli.ExitDenied, "^$"},
+		{readToken, "show data/lake/aws", cli.ExitDenied, "^$"},
+		{"oks_ci_wrongwrongwrongwrong", "list", cli.ExitDenied, "^$"},
+	} {
+		c.env = map[string]string{"OKARA_USERNAME": "token", "OKARA_PASSWORD": tt.token}
+		code, out, errOut := c.run(t, append(strings.Fields(tt.args), "--registry", strings.TrimPrefix(server, "http://"))...)
+		if code != tt.code || !matches(t, tt.out, out) {
+			t.Errorf("%s: exit %d, want %d\n%s%s", tt.args, code, tt.code, out, errOut)
+		}
+	}
+}
