@@ -27,8 +27,8 @@ type PullOptions struct {
 }
 
 // Pull writes a version into dir. It returns the names of a provider's files; a
-// module fills the whole directory.
-func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) ([]string, error) {
+// module fills the whole directory. With an error nothing of it is left.
+func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) (names []string, err error) {
 	s, err := d.Subject(ctx, it, v)
 	if err == nil {
 		err = trust.Fulfils(ctx, s, o.Policy)
@@ -37,6 +37,20 @@ func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir stri
 		return nil, err
 	}
 	p := pull{Subject: s, dir: dir, progress: d.o.Progress}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.undo())
+		}
+	}()
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		p.dirs = append(p.dirs, at)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	if it.Kind == addr.KindModule {
 		return nil, p.unpackModule(ctx, d.o.TempDir)
 	}
@@ -48,24 +62,36 @@ type pull struct {
 	trust.Subject
 	dir      string
 	progress Progress
+	dirs     []string // that it created, the innermost first
+	made     []string // what it wrote below dir that was not there before
 }
 
-// unpackModule unpacks a module into the directory, which must be empty or not exist.
+// undo removes what the pull wrote, and the directories that it created if nobody else has
+// put something there.
+func (p *pull) undo() (err error) {
+	for _, name := range p.made {
+		err = errors.Join(err, os.RemoveAll(name))
+	}
+	for _, dir := range p.dirs {
+		_ = os.Remove(dir)
+	}
+	return err
+}
+
+// unpackModule unpacks a module into the directory, which must be empty.
 // The zip is verified against its digest before it is unpacked.
-func (p pull) unpackModule(ctx context.Context, temp string) (err error) {
+func (p *pull) unpackModule(ctx context.Context, temp string) error {
 	parsed, err := artifact.ParseModule(p.Manifest)
 	if err != nil {
 		return err
 	}
-	undo, err := emptyDir(p.dir)
+	entries, err := os.ReadDir(p.dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s is not empty: %w", p.dir, os.ErrExist)
+	}
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, undo())
-		}
-	}()
 	tmp, done, err := files.TempFile(temp)
 	if err != nil {
 		return err
@@ -74,42 +100,20 @@ func (p pull) unpackModule(ctx context.Context, temp string) (err error) {
 	if err := p.progress.save(ctx, p.Repository, *parsed.Zip, tmp, p.Item.String()); err != nil {
 		return err
 	}
-	return archive.Unpack(ctx, tmp, parsed.Zip.Size, p.dir, archive.Limits{})
-}
-
-// emptyDir creates dir, or checks that it is empty. undo removes what is written
-// into it, and dir itself if it was created.
-func emptyDir(dir string) (undo func() error, err error) {
-	_, err = os.Stat(dir)
-	created := errors.Is(err, os.ErrNotExist)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+	err = archive.Unpack(ctx, tmp, parsed.Zip.Size, p.dir, archive.Limits{})
+	written, readErr := os.ReadDir(p.dir)
+	for _, e := range written {
+		p.made = append(p.made, filepath.Join(p.dir, e.Name()))
 	}
-	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("%s is not empty: %w", dir, os.ErrExist)
-	}
-	return func() error {
-		if created {
-			return os.RemoveAll(dir)
-		}
-		written, err := os.ReadDir(dir)
-		for _, e := range written {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-		}
-		return err
-	}, err
+	return errors.Join(err, readErr)
 }
 
 // writeProvider writes the zips with SHA256SUMS and its current signature, in the
 // form that PublishProvider accepts; without platforms it writes all. Existing
 // files with the right digest are kept. It returns the names of the files.
-func (p pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
+func (p *pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
 	index, err := artifact.ParseProviderIndex(p.Manifest)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -118,7 +122,7 @@ func (p pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]s
 			continue
 		}
 		name := signing.PackageName(p.Item.Provider, p.Version, t.Platform)
-		if err := p.writeZip(ctx, t, filepath.Join(p.dir, name)); err != nil {
+		if err := p.writeZip(ctx, t, name); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -145,7 +149,11 @@ func (p pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]s
 		if b == nil {
 			continue
 		}
-		if err := files.Replace(filepath.Join(p.dir, name), b, 0o644); err != nil {
+		write := func(f *os.File) error {
+			_, err := f.Write(b)
+			return err
+		}
+		if err := p.writeFile(name, write); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -154,15 +162,23 @@ func (p pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]s
 	return names, nil
 }
 
-// writeZip writes a zip under a temporary name first, so that a file with the final
-// name is complete.
-func (p pull) writeZip(ctx context.Context, t artifact.ProviderPlatform, file string) error {
+func (p *pull) writeZip(ctx context.Context, t artifact.ProviderPlatform, name string) error {
 	blob, err := artifact.ResolveProviderZip(ctx, p.Repository, t)
 	if err != nil {
 		return err
 	}
-	if have, err := oci.FileBlob(artifact.MediaZip, file); err == nil && have.Digest == blob.Digest {
+	if have, err := oci.FileBlob(artifact.MediaZip, filepath.Join(p.dir, name)); err == nil && have.Digest == blob.Digest {
 		return nil
 	}
-	return files.ReplaceWith(file, 0o644, func(f *os.File) error { return p.progress.save(ctx, p.Repository, blob, f, filepath.Base(file)) })
+	return p.writeFile(name, func(f *os.File) error { return p.progress.save(ctx, p.Repository, blob, f, name) })
+}
+
+// writeFile writes a file under a temporary name first, so that one with the final name is
+// complete.
+func (p *pull) writeFile(name string, write func(*os.File) error) error {
+	file := filepath.Join(p.dir, name)
+	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) {
+		p.made = append(p.made, file)
+	}
+	return files.ReplaceWith(file, 0o644, write)
 }
