@@ -3,15 +3,24 @@
 package registry_test
 
 import (
+	"bytes"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/statictoken"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 const describedModule = `
@@ -176,5 +185,28 @@ func TestModuleDetail(t *testing.T) {
 	resp, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/foreign/aws"))
 	if got := decode[detail](t, body); resp.StatusCode != 200 || !got.Root.Empty || got.Root.Inputs == nil {
 		t.Errorf("without a description: %d %s", resp.StatusCode, body)
+	}
+}
+
+// TestListNamesWhatIsNotOffered: through a server too a list says which versions are not
+// offered beside another one, and that a cache answered, which the catalog logs once.
+func TestListNamesWhatIsNotOffered(t *testing.T) {
+	o := oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{CachedList: true})}, PlainHTTP: true}
+	w := newWalk(t, depottest.VPC().Item(), nil, o.Transport, t.TempDir(), "list")
+	w.rnd = rand.New(rand.NewPCG(1, 1))
+	w.publishPair()
+	l := must(w.server.Versions(t.Context(), w.item))
+	warnings := strings.Join(l.Warnings(), "\n")
+	if len(l.Versions) != 1 || len(l.Hidden) != 1 || !strings.HasPrefix(warnings, "version "+slices.Collect(maps.Keys(l.Hidden))[0].String()+" is not offered: ") || !strings.Contains(warnings, "\na cache of the registry answered") {
+		t.Errorf("%v, hidden %v: %s", l.Versions, l.Hidden, warnings)
+	}
+	var log bytes.Buffer
+	prefix, _, _ := strings.Cut(w.repo.Name(), "/")
+	c := catalog.New(catalog.Options{Client: newClient(t, "registry.test", o), Layout: addr.Layout{Prefix: prefix}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 2 {
+		must(c.Versions(t.Context(), w.item))
+	}
+	if strings.Count(log.String(), "a cache of the registry answered") != 1 {
+		t.Error(log.String())
 	}
 }

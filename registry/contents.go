@@ -74,7 +74,9 @@ func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 }
 
 type itemVersionsDoc struct {
-	Versions []itemVersionDoc `json:"versions"`
+	Versions []itemVersionDoc              `json:"versions"`
+	Hidden   map[addr.Version]addr.Version `json:"hidden,omitempty"` // see [depot.Listing]
+	Cached   bool                          `json:"cached,omitempty"`
 }
 
 type itemVersionDoc struct {
@@ -104,7 +106,7 @@ func (c *contents) listItemVersions(w http.ResponseWriter, r call[addr.Item]) er
 		return orNotFound(err, "%s %s", r.at.Kind, r.at)
 	}
 	all := l.All()
-	doc := itemVersionsDoc{Versions: make([]itemVersionDoc, 0, len(all))}
+	doc := itemVersionsDoc{Versions: make([]itemVersionDoc, 0, len(all)), Hidden: l.Listing.Hidden, Cached: l.Listing.Cached}
 	for _, v := range all {
 		s := l.Listing.Status(v)
 		doc.Versions = append(doc.Versions, itemVersionDoc{v, l.Listing.Published(v, nil), newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})

@@ -134,6 +134,7 @@ func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.List
 	}
 	listing := *l.Listing
 	listing.Versions = l.All()
+	listing.Cached = false // the catalog has warned
 	return &listing, nil
 }
 

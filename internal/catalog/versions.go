@@ -78,6 +78,11 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 			return old, nil
 		}
 		c.lost.warn(repository, all.Dangling...)
+		for _, warning := range all.WarnCached() {
+			if c.lost.shouldLog(repository) {
+				c.lost.log.Warn(warning, "repository", repository)
+			}
+		}
 		l := &Versions{Listing: all}
 		l.split()
 		for v := range l.Listing.Hidden {

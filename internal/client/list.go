@@ -55,11 +55,13 @@ func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, er
 			PublishedAt        time.Time `json:"published_at"`
 			Deprecated, Yanked *event
 		}
+		Hidden map[addr.Version]addr.Version
+		Cached bool
 	}
 	if _, err := c.send(ctx, http.MethodGet, "v1/catalog/"+it.String(), nil, nil, &doc); err != nil {
 		return nil, err
 	}
-	l := &depot.Listing{Times: map[string]time.Time{}}
+	l := &depot.Listing{Times: map[string]time.Time{}, Hidden: doc.Hidden, Cached: doc.Cached}
 	for _, v := range doc.Versions {
 		l.Versions = append(l.Versions, v.Version)
 		l.Times[v.Version.Tag()] = v.PublishedAt

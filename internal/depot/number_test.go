@@ -321,7 +321,7 @@ func TestPlusIsNoNumber(t *testing.T) {
 		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 		if l := mustVersions(t, d, module.item); l.Versions[0] != first || l.Hidden[second] != first || len(l.Versions) != 1 {
 			t.Errorf("%v is offered, %v hidden", l.Versions, l.Hidden)
-		} else if w := l.Warnings(); len(w) != 2 || !strings.Contains(w[0], second.String()+" of") || !strings.Contains(w[1], "a cache answered") {
+		} else if w := l.Warnings(); len(w) != 2 || !strings.Contains(w[0], second.String()+" is not offered") || !strings.Contains(w[1], "a cache") {
 			t.Errorf("warnings: %q", w)
 		}
 		first, second = second, first

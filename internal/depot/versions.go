@@ -265,15 +265,23 @@ func clockAhead(list oci.TagList) time.Duration {
 
 // Warnings returns what a reader of the list should know: versions that are not
 // offered, and that a cache answered.
-func (l *Listing) Warnings() []string {
-	var out []string
+func (l *Listing) Warnings() (out []string) {
 	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
-		out = append(out, l.NoVersion(v).Error())
+		out = append(out, fmt.Sprintf("version %s is not offered: %s", v, l.whyHidden(v)))
 	}
-	if l.Cached {
-		out = append(out, fmt.Sprintf("a cache answered for %s: a version that was withdrawn since appears without its mark; ask the registry behind it", l.Repository))
+	return append(out, l.WarnCached()...)
+}
+
+func (l *Listing) whyHidden(v addr.Version) string {
+	return fmt.Sprintf("to OpenTofu and Terraform it is %s, which was published first", l.Hidden[v])
+}
+
+// WarnCached returns the warning that a cache answered.
+func (l *Listing) WarnCached() []string {
+	if !l.Cached {
+		return nil
 	}
-	return out
+	return []string{"a cache of the registry answered: a version that was withdrawn since appears without its mark; ask the registry behind it"}
 }
 
 // withTags returns the list after the tags have become these. It reads only events
@@ -331,8 +339,8 @@ func (l *Listing) NoVersion(v addr.Version) error {
 	if err := l.emptyError(); err != nil {
 		return err
 	}
-	if first, hidden := l.Hidden[v]; hidden {
-		return fmt.Errorf("version %s of %s is not offered: to OpenTofu and Terraform it is %s, which was published first: %w", v, l.Repository, first, oci.ErrNotFound)
+	if _, hidden := l.Hidden[v]; hidden {
+		return fmt.Errorf("version %s of %s is not offered: %s: %w", v, l.Repository, l.whyHidden(v), oci.ErrNotFound)
 	}
 	return fmt.Errorf("%s has no version %s, the newest is %s: %w", l.Repository, v, l.Versions[0], oci.ErrNotFound)
 }
