@@ -138,19 +138,7 @@ func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, d
 
 // fetchOCI also returns the directory of the module.
 func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) (sub string, err error) {
-	r, err := f.Open(l.URL.Host + l.URL.Path)
-	if err != nil {
-		return "", err
-	}
-	ref := l.Ref
-	if ref == "" {
-		ref = artifact.TagLatest
-	}
-	m, err := r.Fetch(ctx, ref)
-	if err != nil {
-		return "", err
-	}
-	parsed, err := artifact.ParseModule(m)
+	r, parsed, err := readModule(ctx, f.Open, l, cmp.Or(l.Ref, artifact.TagLatest))
 	if err != nil {
 		return "", err
 	}
@@ -159,6 +147,18 @@ func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) 
 		return "", err
 	}
 	return cmp.Or(l.Subdir, parsed.Annotations[artifact.AnnModulePath]), f.unpack(ctx, body, dir)
+}
+
+// readModule reads the manifest of a module in a repository.
+func readModule(ctx context.Context, open func(string) (*oci.Repo, error), l upstream.Location, ref string) (r *oci.Repo, m artifact.ModuleManifest, err error) {
+	if r, err = open(l.URL.Host + l.URL.Path); err != nil {
+		return r, m, err
+	}
+	raw, err := r.Fetch(ctx, ref)
+	if err == nil {
+		m, err = artifact.ParseModule(raw)
+	}
+	return r, m, err
 }
 
 // stripTop returns the only directory in dir, which forges add to the files of

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Origins provides access to origins with the credentials of one auth block.
@@ -129,6 +130,7 @@ type item struct {
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
 	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error)
+	read    func(ctx context.Context, o offer) error // reads the manifest of a tag of a repository; nil: the origin is none
 
 	platforms []addr.Platform // of a provider, see [ProviderEntry]
 	mirrors   bool            // it is a provider
@@ -243,6 +245,13 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	}
 	keep := s.retention(it, rec)
 	wanted, twice := it.wantedOffers(offers, p.listing, keep)
+	for others := it.otherArtifacts(ctx, wanted, p.listing); len(others) > 0; others = it.otherArtifacts(ctx, wanted, p.listing) {
+		for _, o := range others {
+			p.left = append(p.left, Difference{it.key, o.version.String(), "the tag is that of another artifact"})
+		}
+		offers = slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(others, o) })
+		wanted, twice = it.wantedOffers(offers, p.listing, keep)
+	}
 	p.left = append(p.left, twice...)
 	if s.o.Once && len(wanted) == 0 {
 		address, versions, _ := strings.Cut(it.Where, "@")
@@ -299,6 +308,36 @@ func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retenti
 	removed := withPublished(l, coming).Prunable(keep)
 	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) }), twice
 }
+
+// otherArtifacts returns the offers that are neither in the registry nor a module or a
+// provider, but something else in a repository, such as a chart.
+func (it item) otherArtifacts(ctx context.Context, wanted []offer, l *depot.Listing) []offer {
+	if it.read == nil || len(it.Exact) > 0 {
+		return nil
+	}
+	is := make([]bool, len(wanted))
+	var g errgroup.Group
+	g.SetLimit(readParallel)
+	for i, o := range wanted {
+		if !slices.Contains(l.Versions, o.version) {
+			g.Go(func() error {
+				is[i] = errors.Is(it.read(ctx, o), artifact.ErrOther) // publishing fails with other errors
+				return nil
+			})
+		}
+	}
+	_ = g.Wait()
+	var others []offer
+	for i, o := range wanted {
+		if is[i] {
+			others = append(others, o)
+		}
+	}
+	return others
+}
+
+// readParallel is how many manifests of an origin are read concurrently.
+const readParallel = 8
 
 // withoutPairs keeps one of a module's versions that differ only after "+", which
 // are one version to OpenTofu and Terraform: the one in the registry, or the

@@ -265,6 +265,12 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	}
 	it := item{Entry: e.Entry, key: e.Key(), kind: addr.KindModule, repo: r, editions: e.Policy == string(depot.PolicyEditions), subdir: &e.Subdir}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
+	if e.Source.Kind == sourceOCI {
+		it.read = func(ctx context.Context, o offer) error {
+			_, _, err := readModule(ctx, from.Open, e.Source.Location, o.ref)
+			return err
+		}
+	}
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
 		fetch := func(ctx context.Context, dir string, whole bool) (depot.Fetched, error) {
@@ -296,6 +302,12 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 		return item{}, err
 	}
 	it := item{Entry: e.Entry, key: e.Key(), kind: e.Address.Item().Kind, repo: r, mirrors: true, platforms: e.Platforms, source: src, provider: e.Address}
+	if repository, ok := src.(*upstream.Repository); ok {
+		it.read = func(ctx context.Context, o offer) error {
+			_, err := repository.Platforms(ctx, e.Address, o.version)
+			return err
+		}
+	}
 	it.list = func(ctx context.Context) ([]offer, error) {
 		versions, err := src.Versions(ctx, e.Address)
 		offers := make([]offer, len(versions))

@@ -545,3 +545,33 @@ func TestSyncRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestSyncLeavesOutOtherArtifacts: a tag of a repository that is a chart takes no place among
+// the versions that are kept; plan and run say that it is left out.
+func TestSyncLeavesOutOtherArtifacts(t *testing.T) {
+	r := newRunner(t)
+	origin, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v := depottest.MustVersion(t, "1.2.3")
+	must.Get(origin.PublishModule(t.Context(), depottest.NewModule("# 1\n"), addr.ModuleVersion{Module: depottest.VPC(), Version: v}, depot.ModuleOptions{}))(t)
+	must.Get(origin.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: depottest.NewKey(t, signing.KeyOptions{ECC: true})}))(t)
+	module, provider := depottest.MustRepo(t, client, depottest.ModuleRepo), depottest.MustRepo(t, client, depottest.ProviderRepo)
+	for _, repo := range []*oci.Repo{module, provider} {
+		empty := oci.EmptyBlob()
+		chart := must.Fixed(artifact.NewProviderTarget(empty.Descriptor, "x.zip"))
+		must.Get(repo.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{empty}, Root: chart}))(t)
+		must.Succeed(t, repo.PutTag(t.Context(), "9.0.0", chart))
+	}
+	r.src = upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return provider, nil })
+	s := r.syncer(fmt.Sprintf("module \"net/vpc/aws\" {\n  source = %q\n  keep = 1\n}\nprovider \"registry.opentofu.org/acme/dns\" {\n  keep = 1\n  allow_unsigned = true\n}\n", "oci://"+module.String()))
+	for range 2 {
+		p := must.Get(s.Plan(t.Context()))(t)
+		if len(p.Steps) != 2 || p.Steps[0].Version+p.Steps[1].Version != "1.2.31.2.3" || len(p.LeftOut) != 2 {
+			t.Errorf("%+v, left out %v", p.Steps, p.LeftOut)
+		}
+		for _, res := range must.Get(s.Apply(t.Context(), p, nil))(t) {
+			if res.Err() != nil {
+				t.Error(res.Entry, res.Err())
+			}
+		}
+	}
+}
