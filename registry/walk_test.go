@@ -51,6 +51,8 @@ type walk struct {
 	dir    string // of bundles
 	done   map[string]int
 
+	origins map[string]*depot.Depot // of modules, by content
+
 	list    *depot.Listing               // as last read
 	wrote   atomic.Bool                  // some request since then may have changed something
 	undid   bool                         // a withdrawal was taken back since then
@@ -71,11 +73,11 @@ type walk struct {
 // grow, and with them what a step costs.
 const maxWalkSteps = 24
 
-// walkStart is when the key exists: in a bubble it is the year 2000.
-var walkStart time.Time
+// walkStart is when the key is made: a bubble begins in the year 2000.
+var walkStart = time.Date(1999, time.December, 31, 0, 0, 0, 0, time.UTC)
 
 // TestWalkOfNumbers makes random walks for modules, providers and mirrored
-// providers, on registries in memory, of which one in 32 is the built-in
+// providers, on registries in memory, of which one in 16 is the built-in
 // one. OKARA_TEST_STEPS makes more, OKARA_TEST_SEED makes one of them, and
 // OKARA_TEST_REGISTRY makes them on a registry that is running.
 func TestWalkOfNumbers(t *testing.T) {
@@ -83,8 +85,7 @@ func TestWalkOfNumbers(t *testing.T) {
 	if s := os.Getenv("OKARA_TEST_STEPS"); s != "" {
 		steps = must(strconv.Atoi(s))
 	}
-	key := depottest.NewKey(t, signing.KeyOptions{ECC: true})
-	walkStart = time.Now()
+	key := depottest.NewKey(t, signing.KeyOptions{Lifetime: 100 * 365 * 24 * time.Hour, Now: func() time.Time { return walkStart }})
 	var found atomic.Bool // a violation
 	for i, it := range []addr.Item{depottest.VPC().Item(), depottest.DNS().Item(), depottest.UpstreamDNS().Item()} {
 		t.Run(it.Kind, func(t *testing.T) {
@@ -92,7 +93,9 @@ func TestWalkOfNumbers(t *testing.T) {
 			done := map[string]int{}
 			dir := t.TempDir()
 			foreign := newForeign(t, it, key)
-			for n, made := 0, 0; made < steps/3 && !found.Load(); n++ {
+			n, made := 0, 0
+			on := map[string]int{} // steps by registry
+			for ; made < steps/3 && !found.Load(); n++ {
 				seed := uint64(n*3 + i)
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				length := 4 + rnd.IntN(maxWalkSteps-3)
@@ -101,6 +104,7 @@ func TestWalkOfNumbers(t *testing.T) {
 					continue
 				}
 				var rule *depot.VersionRule
+				name := "in memory"
 				run := func(t *testing.T, transport http.RoundTripper) {
 					w := newWalk(t, it, key, transport, dir, strconv.Itoa(n))
 					w.rnd = rnd
@@ -110,22 +114,25 @@ func TestWalkOfNumbers(t *testing.T) {
 						rule.Depot = w.depots[1]
 					}
 					w.run(length)
+					on[name] += length
 					if t.Failed() {
 						found.Store(true)
 						t.Logf("seed %d: %s", seed, strings.Join(w.trail, "; "))
 					}
 				}
 				if host := os.Getenv("OKARA_TEST_REGISTRY"); host != "" {
+					name = host
 					run(t, redirected{host})
 					continue
 				}
 				h := ocitest.Memory()
-				if n%32 == 31 {
-					rule = &depot.VersionRule{}
+				if n%16 == 7 {
+					name, rule = "built-in", &depot.VersionRule{}
 					h = must(embedded.New("", embedded.Options{Rule: rule}))
 				}
 				synctest.Test(t, func(t *testing.T) { run(t, ocitest.Direct{Handler: h}) })
 			}
+			t.Logf("%s: steps %v, seeds %d to %d in threes", it.Kind, on, i, (n-1)*3+i)
 			if steps >= 10_000 && os.Getenv("OKARA_TEST_SEED") == "" {
 				for name := range verbs(it.Kind) {
 					if done[name] == 0 {
@@ -148,7 +155,7 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundTripper, dir, name string) *walk {
-	w := &walk{t: t, item: it, key: key, dir: dir, done: map[string]int{}, named: map[string]string{}, moved: map[string]bool{}, known: map[string]map[string]string{}, carried: map[addr.Version]bool{}}
+	w := &walk{t: t, item: it, key: key, dir: dir, done: map[string]int{}, origins: map[string]*depot.Depot{}, named: map[string]string{}, moved: map[string]bool{}, known: map[string]map[string]string{}, carried: map[addr.Version]bool{}}
 	transport = watched{w, transport}
 	o := oci.Options{Transport: transport, PlainHTTP: true}
 	layout := addr.Layout{Prefix: "walk-" + strings.ToLower(filepath.Base(filepath.Dir(dir))) + "-" + name}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -65,16 +67,32 @@ func verbs(kind string) map[string]verb {
 			_, err := w.server.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: v}, depot.ModuleOptions{})
 			return err
 		}
-		all["yank --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
-			action := map[string]string{"a": evidence.ActionYank, "b": evidence.ActionUnyank}[text]
-			_, err := w.server.Announce(w.t.Context(), "v1/modules/"+w.item.Module.String(), depot.Announcement{Action: action, Version: v.String()})
+		all["mirror"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error {
+			fetch := func(_ context.Context, dir string, _ bool) (depot.Fetched, error) {
+				return depot.Fetched{Package: dir}, os.CopyFS(dir, walkModule(text))
+			}
+			_, err := d.MirrorModule(w.t.Context(), addr.ModuleVersion{Module: w.item.Module, Version: v}, fetch, depot.ModuleOptions{Compare: w.rnd.IntN(2) == 0})
 			return err
 		}
 	case addr.KindProvider:
 		all["publish"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.publishProvider(d, v, text) }
+		all["publish --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
+			dist, o := w.dist(v, text)
+			_, err := w.server.PublishProvider(w.t.Context(), dist, w.item.Provider, v, o)
+			return err
+		}
 	case addr.KindMirror:
 		all["mirror"] = func(w *walk, d *depot.Depot, v addr.Version, text string) error { return w.mirror(d, v, text) }
+	}
+	if kind != addr.KindProvider {
 		all["depot apply"] = (*walk).apply
+	}
+	if kind != addr.KindMirror {
+		all["yank --server"] = func(w *walk, _ *depot.Depot, v addr.Version, text string) error {
+			action := map[string]string{"a": evidence.ActionYank, "b": evidence.ActionUnyank}[text]
+			_, err := w.server.Announce(w.t.Context(), "v1/"+w.item.Kind+"s/"+w.item.String(), depot.Announcement{Action: action, Version: v.String()})
+			return err
+		}
 	}
 	return all
 }
@@ -145,13 +163,18 @@ func (w *walk) publishPair() {
 	w.trail = append(w.trail, fmt.Sprint("an older program published ", texts))
 }
 
-// publishProvider publishes or extends a version with one or two platforms.
-func (w *walk) publishProvider(d *depot.Depot, v addr.Version, text string) error {
+// dist is a release with one or two platforms, which may extend a version.
+func (w *walk) dist(v addr.Version, text string) (fstest.MapFS, depot.ProviderOptions) {
 	dist := fstest.MapFS{"artifacts.json": {Data: []byte("[]")}}
 	for _, platform := range []string{"linux_amd64", "darwin_arm64"}[:1+w.rnd.IntN(2)] {
 		dist[signing.PackageStem(w.item.Provider, v)+platform+".zip"] = &fstest.MapFile{Data: walkZip(w.t, platform, text)}
 	}
-	_, err := d.PublishProvider(w.t.Context(), dist, w.item.Provider, v, depot.ProviderOptions{SignKey: w.key, Now: walkStart, Extend: w.rnd.IntN(2) == 0})
+	return dist, depot.ProviderOptions{SignKey: w.key, Now: walkStart, Extend: w.rnd.IntN(2) == 0}
+}
+
+func (w *walk) publishProvider(d *depot.Depot, v addr.Version, text string) error {
+	dist, o := w.dist(v, text)
+	_, err := d.PublishProvider(w.t.Context(), dist, w.item.Provider, v, o)
 	return err
 }
 
@@ -192,17 +215,38 @@ func (w *walk) mirror(d *depot.Depot, v addr.Version, text string) error {
 }
 
 func (w *walk) apply(d *depot.Depot, _ addr.Version, text string) error {
-	set, err := supply.ParseSet("depot.hcl", fmt.Appendf(nil, "provider %q {\n  versions = \">= 1.0.0\"\n  keep = %d\n  allow_unsigned = true\n}\n", w.item.Provider, 1+w.rnd.IntN(2)))
+	keep := fmt.Sprintf("  versions = \">= 1.0.0\"\n  keep = %d\n", 1+w.rnd.IntN(2))
+	file := fmt.Sprintf("provider %q {\n%s  allow_unsigned = true\n}\n", w.item.Provider, keep)
+	if w.item.Kind == addr.KindModule {
+		file = fmt.Sprintf("module %q {\n  source = \"oci://registry.test/origin\"\n%s}\n", w.item.Module, keep)
+	}
+	set, err := supply.ParseSet("depot.hcl", []byte(file))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	from := supply.Origins{Client: &upstream.Client{}, Provider: func(string, addr.Provider) (depot.Source, error) { return w.origin(text), nil }}
+	from := supply.Origins{
+		Client: &upstream.Client{}, Provider: func(string, addr.Provider) (depot.Source, error) { return w.origin(text), nil },
+		Open: func(string) (*oci.Repo, error) { return w.moduleOrigin(text) },
+	}
 	s := supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: func(string) (supply.Origins, error) { return from, nil }})
 	p, err := s.Plan(w.t.Context())
 	if err == nil {
 		_, err = s.Apply(w.t.Context(), p, nil)
 	}
 	return err
+}
+
+// moduleOrigin is a repository of another registry with two versions of the module.
+func (w *walk) moduleOrigin(text string) (*oci.Repo, error) {
+	if w.origins[text] == nil {
+		o := oci.Options{Transport: ocitest.Direct{Handler: ocitest.Memory()}, PlainHTTP: true}
+		d := depot.New(depot.Options{Client: newClient(w.t, "registry.test", o), TempDir: w.dir})
+		for _, v := range []string{"1.0.0", "1.1.0"} {
+			must(d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: depottest.MustVersion(w.t, v)}, depot.ModuleOptions{}))
+		}
+		w.origins[text] = d
+	}
+	return w.origins[text].Repo(w.item.Repository(addr.Layout{}))
 }
 
 func (w *walk) prune(d *depot.Depot, _ addr.Version, _ string) error {
