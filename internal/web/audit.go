@@ -22,22 +22,18 @@ type auditBody struct {
 	auditNote
 	Tabs      []site.Tab
 	Decisions bool
-	Filtered  bool
-	Actor     string // of the filters, like the five below
-	Address   string
-	Action    string
-	Since     string
-	Until     string
-	Kinds     []site.Choice
-	Results   []site.Choice
-	Outcomes  []site.Choice
-	Rows      []auditRow
-	First     int // first row shown, from 1
-	Last      int
-	Total     int
-	Before    string
-	After     string
-	Exports   []site.Link // downloads of the same records
+	site.Pages
+	Filtered bool
+	Actor    string // of the filters, like the five below
+	Address  string
+	Action   string
+	Since    string
+	Until    string
+	Kinds    []site.Choice
+	Results  []site.Choice
+	Outcomes []site.Choice
+	Rows     []auditRow
+	Exports  []site.Link // downloads of the same records
 }
 
 // auditNote says how complete the shown records are.
@@ -78,16 +74,11 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 	found := a.auditLog.Find(r.Context(), q)
 	body := auditBody{
 		auditNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
-		Kinds: site.Choose(auditKinds(), q.Kind), Total: found.Total,
+		Kinds: site.Choose(auditKinds(), q.Kind), Pages: site.PagesOf(r, "page", found.Total),
 	}
 	body.Results = site.Choose([]site.Choice{{Text: "Any decision"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
 	body.Outcomes = site.Choose(outcomeChoices(q.Decisions), q.Outcome)
 	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
-	first, last, before, after := site.Cut(r, found.Total)
-	body.First = first + 1
-	body.Last = last
-	body.Before = before
-	body.After = after
 	for _, e := range found.Entries {
 		body.Rows = append(body.Rows, a.row(e))
 	}

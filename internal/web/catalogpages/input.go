@@ -18,10 +18,9 @@ type inputs struct {
 	Block              string // module block with the required inputs
 
 	// The part that a page shows, set by cut.
-	All, Total    int    // number of inputs of the module, and of those that match the query
-	Query         string // searched in names and descriptions
-	First, Last   int
-	Before, After string // links to the previous and the next page, "" for none
+	All        int    // number of inputs of the module
+	Query      string // searched in names and descriptions
+	site.Pages        // of the inputs that match the query
 }
 
 // Searched reports whether there are enough inputs for a search field.
@@ -43,10 +42,8 @@ func (in *inputs) cutInputs(r *site.Request) {
 		in.Required = slices.DeleteFunc(in.Required, other)
 		in.Optional = slices.DeleteFunc(in.Optional, other)
 	}
-	in.Total = len(in.Required) + len(in.Optional)
-	in.First, in.Last, in.Before, in.After = site.Cut(r, in.Total)
+	in.Pages = site.PagesOf(r, "page", len(in.Required)+len(in.Optional))
 	in.Required, in.Optional = site.Between(in.Required, in.Optional, in.First, in.Last)
-	in.First++
 }
 
 // maxQuery bounds the text to search for in a list, in bytes.

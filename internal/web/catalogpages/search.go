@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -142,15 +141,14 @@ func (s *searches) rowOf(e *search.Entry) resultRow {
 // listBody is a page of search results.
 type listBody struct {
 	search.Query
-	Rows               []resultRow
-	Total, First, Last int
-	Before, After      string // links to the previous and the next page, "" for none
-	Near               []resultRow
-	Facets             []facet
-	Kinds              []site.Choice
-	Scans, Sorts       []site.Choice
-	Reading            *readingBody // the catalog is being read; nil: it has been read
-	Wider              string       // same search in all namespaces and systems; "": it has no such filter
+	site.Pages
+	Rows         []resultRow
+	Near         []resultRow
+	Facets       []facet
+	Kinds        []site.Choice
+	Scans, Sorts []site.Choice
+	Reading      *readingBody // the catalog is being read; nil: it has been read
+	Wider        string       // same search in all namespaces and systems; "": it has no such filter
 }
 
 // queryIn parses the search query of a request.
@@ -256,24 +254,10 @@ func queryWith(r *site.Request, pairs ...string) string {
 
 // fillRows adds the rows of the current page of a list.
 func (s *searches) fillRows(r *site.Request, b *listBody, found []*search.Entry) {
-	b.Total = len(found)
-	b.First = (b.Page - 1) * search.PageSize
-	b.Last = min(b.First+search.PageSize, b.Total)
-	for _, e := range found[min(b.First, b.Total):b.Last] {
+	found, b.Pages = site.OnePage(r, "page", found)
+	for _, e := range found {
 		b.Rows = append(b.Rows, s.rowOf(e))
 	}
-	other := func(n int) string {
-		q := r.URL.Query()
-		q.Set("page", strconv.Itoa(n))
-		return "?" + q.Encode()
-	}
-	if b.Page > 1 {
-		b.Before = other(b.Page - 1)
-	}
-	if b.Last < b.Total && b.Page < search.MaxPage {
-		b.After = other(b.Page + 1)
-	}
-	b.First++
 }
 
 func (s *searches) namespace(r *site.Request) (*site.Page, error) {
@@ -286,7 +270,7 @@ func (s *searches) namespace(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	name := r.PathValue("namespace")
-	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.readingProgress(r, complete)}
+	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort}, Reading: s.readingProgress(r, complete)}
 	found := v.Search(body.Query, s.counts.monthlyDownloads)
 	if len(found) == 0 && complete {
 		return nil, site.NotFound("no module in %s", name)

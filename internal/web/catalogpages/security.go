@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -126,14 +125,12 @@ type reportRow struct {
 // scanBody is the newest report of a scanner.
 type scanBody struct {
 	reportRow
-	Levels  []levelChoice
-	Level   string // level of the findings shown, "" for all
-	Rows    []findingRow
-	Found   int    // number of findings of the level
-	Hidden  int    // number of findings in the report that no page shows
-	Problem string // why there are no rows
-	Before  string // links to the previous and the next page, "" for none
-	After   string
+	site.Pages // of the findings of the level
+	Levels     []levelChoice
+	Level      string // level of the findings shown, "" for all
+	Rows       []findingRow
+	Hidden     int    // number of findings in the report that no page shows
+	Problem    string // why there are no rows
 }
 
 type levelChoice struct {
@@ -212,31 +209,13 @@ func (b *scanBody) fillFindings(r *site.Request, found *catalog.Findings, page s
 		choose(l.name, l.name, levelMark(l.name), l.n)
 	}
 	shown := slices.DeleteFunc(slices.Clone(found.All), func(f scan.Finding) bool { return b.Level != "" && f.Level != b.Level })
-	b.Found = len(shown)
-	n, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if last := max(0, len(shown)-1)/site.RowsPerPage + 1; err != nil || n < 1 || n > last {
-		n = 1
-	}
-	first := (n - 1) * site.RowsPerPage
-	for _, f := range shown[first:min(first+site.RowsPerPage, len(shown))] {
+	shown, b.Pages = site.OnePage(r, "page", shown)
+	for _, f := range shown {
 		row := findingRow{Finding: f, Mark: levelMark(f.Level), Host: safeHost(f.Link)}
 		if f.File != "" && files != nil {
 			row.Href = files(f.File, f.Line)
 		}
 		b.Rows = append(b.Rows, row)
-	}
-	other := func(n int) string {
-		q := url.Values{"page": {strconv.Itoa(n)}}
-		if b.Level != "" {
-			q.Set("level", b.Level)
-		}
-		return page + "?" + q.Encode()
-	}
-	if n > 1 {
-		b.Before = other(n - 1)
-	}
-	if first+site.RowsPerPage < len(shown) {
-		b.After = other(n + 1)
 	}
 }
 

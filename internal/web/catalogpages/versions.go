@@ -14,13 +14,12 @@ import (
 
 // versionsBody is the list of versions of a module or provider.
 type versionsBody struct {
-	Address            string
-	Rows               []versionRow
-	Total, First, Last int
-	Before, After      string    // links to the previous and the next page, "" for none
-	Left               int       // number of rows whose manifest has not been read yet
-	Counted            bool      // downloads are counted
-	Held               []heldRow // versions that are not served, for callers that may publish
+	site.Pages
+	Address string
+	Rows    []versionRow
+	Left    int       // number of rows whose manifest has not been read yet
+	Counted bool      // downloads are counted
+	Held    []heldRow // versions that are not served, for callers that may publish
 }
 
 type heldRow struct {
@@ -54,16 +53,14 @@ type versions struct {
 // need a hundred requests.
 func (s *versions) versionsPage(r *site.Request, l *catalog.Versions, it addr.Item) versionsBody {
 	item := itemPath(it)
-	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.counts.downloads != nil}
+	body := versionsBody{Address: it.String(), Pages: site.PagesOf(r, "page", len(l.Listed)), Counted: s.counts.downloads != nil}
 	if r.Publishes(it) {
 		held, reasons := l.Held()
 		for i, v := range held[:min(len(held), site.RowsPerPage)] {
 			body.Held = append(body.Held, heldRow{site.Link{Text: v.String(), Href: item + "/" + site.EscapePath(v.String())}, reasons[i].Error()})
 		}
 	}
-	body.First, body.Last, body.Before, body.After = site.Cut(r, body.Total)
 	shown := underTheirs(l.Listed)[body.First:body.Last]
-	body.First++
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	s.catalog.ReadSummaries(ctx, it, l, shown, maxSummaries)

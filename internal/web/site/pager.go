@@ -4,7 +4,7 @@ package site
 
 import "strconv"
 
-// RowsPerPage bounds all lists except search results.
+// RowsPerPage bounds all lists.
 const RowsPerPage = 100
 
 // maxPage bounds the number of a page in a query.
@@ -22,8 +22,24 @@ func (p Pages) From() int { return p.First + 1 }
 // PagesOf returns the pages of a list of total rows; name is the query parameter with the
 // page number.
 func PagesOf(r *Request, name string, total int) Pages {
-	first, last, before, after := cutBy(r, name, total)
-	return Pages{first, last, total, before, after}
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
+	if err != nil || n < 1 || n > maxPage {
+		n = 1
+	}
+	other := func(n int) string {
+		q := r.URL.Query()
+		q.Set(name, strconv.Itoa(n))
+		return "?" + q.Encode()
+	}
+	p := Pages{First: min((n-1)*RowsPerPage, total), Total: total}
+	p.Last = min(p.First+RowsPerPage, total)
+	if n > 1 {
+		p.Before = other(n - 1)
+	}
+	if p.Last < total && n < maxPage {
+		p.After = other(n + 1)
+	}
+	return p
 }
 
 // OnePage returns the rows of the current page of a list.
@@ -36,32 +52,4 @@ func OnePage[T any](r *Request, name string, all []T) ([]T, Pages) {
 func Between[T any](a, b []T, first, last int) ([]T, []T) {
 	n := len(a)
 	return a[min(first, n):min(last, n)], b[max(first-n, 0):max(last-n, 0)]
-}
-
-// Cut returns the range of a list of total rows that a page shows, with the queries of
-// the previous and the next page, "" for none.
-func Cut(r *Request, total int) (first, last int, before, after string) {
-	return cutBy(r, "page", total)
-}
-
-// cutBy is Cut for one of several lists on a page, with another query parameter.
-func cutBy(r *Request, name string, total int) (first, last int, before, after string) {
-	n, err := strconv.Atoi(r.URL.Query().Get(name))
-	if err != nil || n < 1 || n > maxPage {
-		n = 1
-	}
-	other := func(n int) string {
-		q := r.URL.Query()
-		q.Set(name, strconv.Itoa(n))
-		return "?" + q.Encode()
-	}
-	first = min((n-1)*RowsPerPage, total)
-	last = min(first+RowsPerPage, total)
-	if n > 1 {
-		before = other(n - 1)
-	}
-	if last < total && n < maxPage {
-		after = other(n + 1)
-	}
-	return first, last, before, after
 }

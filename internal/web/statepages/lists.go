@@ -25,11 +25,9 @@ const (
 
 // statesBody is the list of states that the caller may read.
 type statesBody struct {
+	site.Pages
 	Rows    []stateRow
-	Total   int
 	Left    int    // rows that could not be read in time
-	Before  string // link to the previous page, with its query
-	After   string
 	Address string // of this server
 	Any     bool   // the caller may read some states, though none is known
 	Reading bool   // the names of states have not been read yet
@@ -74,10 +72,8 @@ func (s *lists) listStates(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	names, body.Unread = s.listableStates(r, names)
-	body.Total = len(names)
-	var first, last int
-	first, last, body.Before, body.After = site.Cut(r, len(names))
-	body.Rows = s.rows(r, names[first:last])
+	names, body.Pages = site.OnePage(r, "page", names)
+	body.Rows = s.rows(r, names)
 	for _, row := range body.Rows {
 		if row.Count < 0 && row.Problem == "" {
 			body.Left++
@@ -198,10 +194,8 @@ func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 			heads = append(heads, statebackend.Head{Workspace: h.Workspace})
 		}
 	}
-	var first, last int
-	body.Total = len(heads)
-	first, last, body.Before, body.After = site.Cut(r, len(heads))
-	for _, h := range heads[first:last] {
+	heads, body.Pages = site.OnePage(r, "page", heads)
+	for _, h := range heads {
 		row := stateRow{Link: site.Link{Text: text.Block(h.Workspace), Href: statePath(name, h.Workspace)}, Version: h.N, Written: s.clock.When(h.Created)}
 		if held := sum.Held(h.Workspace); held != nil {
 			row.Holders = []holder{{Who: site.WhoHolds(*held)}}

@@ -18,14 +18,13 @@ const maxAttributes = 500
 
 // resourcesBody is the page of the resources of a version, or of the values of one.
 type resourcesBody struct {
+	site.Pages
 	Name, Workspace string
 	N               int64
 	Tabs            []site.Tab
 	Why             string
 	Query           string // part of the address
 	Rows            []resourceRow
-	Total           int
-	Before, After   string
 	One             *resourceBody
 	All             string // page of all resources, below Up
 }
@@ -92,11 +91,8 @@ func (b *resourcesBody) fillResources(r *site.Request, p versionRef, d *states.V
 			found = append(found, res)
 		}
 	}
-	b.Total = len(found)
-	first, last, before, after := site.Cut(r, len(found))
-	b.Before = before
-	b.After = after
-	for _, res := range found[first:last] {
+	found, b.Pages = site.OnePage(r, "page", found)
+	for _, res := range found {
 		values, _ := d.Values(res.Address)
 		b.Rows = append(b.Rows, resourceRow{site.Link{Text: site.Clip(text.Block(res.Address)), Href: b.All + "?address=" + url.QueryEscape(res.Address)}, providerName(res.Provider), len(values)})
 	}
