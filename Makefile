@@ -46,7 +46,7 @@ image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara
 	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
 release: # okara's own provider as GoReleaser leaves one, for okara publish provider
 	cd internal/e2e && go run ./dist ../../provider github.com/seed-141914ff/okara/provider/cmd/terraform-provider-okara $(VERSION) "$(CURDIR)/$(OUT)" $(PLATFORMS)
-tools: build $(TOFU) $(TIME) $(REG) $(JQ) $(RELEASE)
+tools: build $(TOFU) $(TIME) $(REG) $(REG2) $(JQ) $(RELEASE)
 generate: # what is made from the API types of operator
 	$(MAKE) -C operator generate
 lint:

@@ -7,6 +7,7 @@ OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
 TRIVY   := $(CACHE)/trivy/0.72.0/trivy
 COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
+REG2    := $(CACHE)/registry/2.8.3/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 KO      := $(CACHE)/ko/0.19.1/ko
 PROM    := $(CACHE)/promtool/0.313.0/promtool
@@ -28,6 +29,8 @@ $(CACHE)/cyclonedx/%/cyclonedx-gomod: internal/e2e/cyclonedx/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 $(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
+$(REG2): internal/e2e/registry/2.8.3/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" .
 $(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod
 	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/google/ko
 # What the tests publish of it, for this platform and another one.

@@ -65,6 +65,10 @@ type Options struct {
 	// "Single POST"). Blobs of up to 1 MiB are then sent that way. If false,
 	// the first blob of at most 64 KiB shows whether the registry supports it.
 	SinglePost bool
+	// TagParts gives each manifest that [Repo.PutPart] stores a tag of its own: the
+	// registry removes manifests without one, also those that an index names. It is
+	// always set for ghcr.io, where a popular action does so.
+	TagParts bool
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger
 	// Warned is called once for each text that the registry sends as a warning
@@ -120,6 +124,7 @@ func New(prefix string, o Options) (*Client, error) {
 		return nil, fmt.Errorf("parse registry %q: %q is not a repository path: %s", prefix, path, nameRule)
 	}
 	o.Retry = o.Retry.withDefaults()
+	o.TagParts = o.TagParts || host == "ghcr.io"
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
 	}

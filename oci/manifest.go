@@ -283,6 +283,41 @@ func (r *Repo) PutManifest(ctx context.Context, m Manifest) error {
 	return err
 }
 
+// PartPrefix begins the tags of manifests that an index names; what follows is
+// the start of the digest, 32 hex digits.
+const PartPrefix = "okara-part-"
+
+// PartTag returns the tag of a manifest that an index names.
+func PartTag(d digest.Digest) string { return PartPrefix + d.Encoded()[:32] }
+
+// PutPart stores a manifest that an index names, under its tag if
+// [Options].TagParts is set, and otherwise under its digest only. It can be
+// repeated safely.
+func (r *Repo) PutPart(ctx context.Context, m Manifest) error {
+	_, err := r.putManifest(ctx, r.partRef(m.Digest), m)
+	return err
+}
+
+// HasPart reports whether the registry has a manifest as [Repo.PutPart] stores it.
+// It sends one HEAD.
+func (r *Repo) HasPart(ctx context.Context, d Descriptor) (bool, error) {
+	have, err := r.Resolve(ctx, r.partRef(d.Digest))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return have.Digest == d.Digest, err
+}
+
+// TagsParts reports whether parts have a tag of their own, see [Options].TagParts.
+func (r *Repo) TagsParts() bool { return r.conn.c.o.TagParts }
+
+func (r *Repo) partRef(d digest.Digest) string {
+	if r.TagsParts() {
+		return PartTag(d)
+	}
+	return d.String()
+}
+
 func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.Header, error) {
 	if len(m.Bytes) > MaxManifest {
 		return nil, fmt.Errorf("manifest %s of %s: %w: %d bytes, the limit is %d", ref, r, ErrTooLarge, len(m.Bytes), MaxManifest)

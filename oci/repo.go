@@ -48,8 +48,8 @@ const (
 	maxUnasked = 64 << 10
 )
 
-// Push stores the artifact by digest and returns its root, which has no tag
-// yet. Blobs that the registry has are not sent again. An interrupted Push can
+// Push stores the artifact by digest, and its children as [Repo.PutPart] does,
+// and returns its root, which has no tag yet. Blobs that the registry has are not sent again. An interrupted Push can
 // be repeated.
 func (r *Repo) Push(ctx context.Context, a Artifact) (Descriptor, error) {
 	if err := pushBlobs(ctx, r, a); err != nil || a.Root.Bytes == nil {
@@ -58,7 +58,7 @@ func (r *Repo) Push(ctx context.Context, a Artifact) (Descriptor, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pushParallel)
 	for _, m := range a.Children {
-		g.Go(func() error { return r.PutManifest(gctx, m) })
+		g.Go(func() error { return r.PutPart(gctx, m) })
 	}
 	if err := g.Wait(); err != nil {
 		return Descriptor{}, err

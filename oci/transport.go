@@ -236,16 +236,17 @@ func isRepeatable(req *http.Request) bool {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
 		return true
 	case http.MethodPut:
-		ref, ok := manifestRef(req.URL)
-		return ok && isDigest(ref)
+		_, ok := manifestRef(req.URL)
+		return ok && !changesTag(req)
 	}
 	return false
 }
 
-// changesTag reports whether a request must reach the registry at most once.
+// changesTag reports whether a request must reach the registry at most once. The
+// tag of a part names the same manifest whenever it is put.
 func changesTag(req *http.Request) bool {
 	ref, ok := manifestRef(req.URL)
-	return ok && (req.Method == http.MethodDelete || req.Method == http.MethodPut && !isDigest(ref))
+	return ok && (req.Method == http.MethodDelete || req.Method == http.MethodPut && !isDigest(ref) && !strings.HasPrefix(ref, PartPrefix))
 }
 
 // manifestRef returns the tag or digest in /v2/<name>/manifests/<reference>.

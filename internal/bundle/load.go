@@ -360,6 +360,9 @@ func (l *loader) push(ctx context.Context, x root) error {
 			return err
 		}
 		put := x.repo.PutManifest
+		if x.kind == rootVersion && m.Digest != x.Digest {
+			put = x.repo.PutPart
+		}
 		if subject, err := subjectOf(m); err == nil && subject != nil {
 			put = func(ctx context.Context, m oci.Manifest) error { return x.repo.PutReferrer(ctx, m, *subject) }
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -61,11 +62,16 @@ func (reg *Registries) OCIOptions() (oci.Options, error) {
 	if err != nil {
 		return oci.Options{}, err
 	}
+	tagParts, err := depot.TagParts(reg.Getenv)
+	if err != nil {
+		return oci.Options{}, &ExitError{Code: ExitUsage, Err: err}
+	}
 	return oci.Options{
 		Credential: reg.credential,
 		Rejected:   reg.Credentials().Rejected,
 		Transport:  t,
 		PlainHTTP:  reg.plainHTTP,
+		TagParts:   tagParts,
 		UserAgent:  reg.UserAgent(),
 		Logger:     reg.Logger(),
 		Warned:     func(text string) { reg.Note("warning: the registry says: %s", text) },

@@ -4,7 +4,7 @@ package conformance_test
 
 import (
 	"fmt"
-	"os"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,66 +18,123 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// collected is a registry of distribution that collects garbage.
+type collected struct {
+	t       *testing.T
+	program string
+	config  string
+	o       oci.Options
+	key     *signing.Key
+}
+
+func (c *collected) open(transport http.RoundTripper) (d *depot.Depot, stop func()) {
+	host, stop := serveDistribution(c.t, c.program, c.config)
+	return c.depot(host, transport), stop
+}
+
+func (c *collected) depot(host string, transport http.RoundTripper) *depot.Depot {
+	o := c.o
+	o.Transport = transport
+	return depot.New(depot.Options{Client: newClient(c.t, host, o), Layout: addr.Layout{Prefix: "kept"}})
+}
+
+func (c *collected) collect(args ...string) {
+	args = append(append([]string{"garbage-collect"}, args...), c.config)
+	if out, err := exec.CommandContext(c.t.Context(), c.program, args...).CombinedOutput(); err != nil {
+		c.t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// damaged returns which of the versions are not whole.
+func (c *collected) damaged(d *depot.Depot, names ...string) (items []string) {
+	for _, name := range names {
+		s := must.Get(addr.ParseSelection(name))(c.t)
+		_, version, _ := strings.Cut(name, "@")
+		if _, err := d.Verify(c.t.Context(), s.Item, mustVersion(c.t, version), trust.Policy{Deep: true}); err != nil {
+			items = append(items, name)
+		}
+	}
+	return items
+}
+
 // TestGarbageCollect runs the garbage collection of distribution after modules and a provider
 // were published: each version stays whole, or publishing it again restores it.
 func TestGarbageCollect(t *testing.T) {
-	older := os.Getenv("OKARA_TEST_DISTRIBUTION_2")
-	if name, err := exec.LookPath("docker-registry"); older == "" && err == nil {
-		older = name
-	}
 	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true}))(t)
 	for _, tt := range []struct {
-		program string
+		version string
 		args    []string
+		tags    bool // of the parts
 		loses   bool // the manifests that only an index names, and their zips
 	}{
-		{pinned(t), nil, false},
-		{pinned(t), []string{"--delete-untagged"}, false},
-		{older, nil, false},
-		{older, []string{"--delete-untagged"}, true},
+		{"3.1.2", nil, false, false},
+		{"3.1.2", []string{"--delete-untagged"}, false, false},
+		{"2.8.3", nil, false, false},
+		{"2.8.3", []string{"--delete-untagged"}, false, true},
+		{"2.8.3", []string{"--delete-untagged"}, true, false},
 	} {
-		t.Run(fmt.Sprintf("%t %v", tt.program == older, tt.args), func(t *testing.T) {
-			if tt.program == "" {
-				t.Skip("no docker-registry 2.8 on PATH, and OKARA_TEST_DISTRIBUTION_2 names none")
-			}
-			config := configure(t, true)
-			open := func() (d *depot.Depot, stop func()) {
-				host, stop := serveDistribution(t, tt.program, config)
-				return depot.New(depot.Options{Client: newClient(t, host, oci.Options{}), Layout: addr.Layout{Prefix: "kept"}}), stop
-			}
+		t.Run(fmt.Sprintf("%s %v %t", tt.version, tt.args, tt.tags), func(t *testing.T) {
+			c := &collected{t, pinned(t, tt.version), configure(t, true), oci.Options{TagParts: tt.tags}, key}
 			publish := func(d *depot.Depot) {
 				publishModule(t, d)
 				publishProvider(t, d, key)
 			}
-			damaged := func(d *depot.Depot) (items []string) {
-				for _, name := range []string{"net/vpc/aws@1.0.0", "net/vpc/aws@1.2.0", "net/vpc/aws@1.10.0", "acme/dns@1.2.3"} {
-					s := must.Get(addr.ParseSelection(name))(t)
-					_, version, _ := strings.Cut(name, "@")
-					if _, err := d.Verify(t.Context(), s.Item, mustVersion(t, version), trust.Policy{Deep: true}); err != nil {
-						items = append(items, name)
-					}
-				}
-				return items
-			}
-			d, stop := open()
+			all := []string{"net/vpc/aws@1.0.0", "net/vpc/aws@1.2.0", "net/vpc/aws@1.10.0", "acme/dns@1.2.3"}
+			d, stop := c.open(nil)
 			publish(d)
 			stop()
-			args := append(append([]string{"garbage-collect"}, tt.args...), config)
-			if out, err := exec.Command(tt.program, args...).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			d, _ = open()
+			c.collect(tt.args...)
+			d, _ = c.open(nil)
 			var want []string
 			if tt.loses {
 				want = []string{"acme/dns@1.2.3"}
 			}
-			if got := damaged(d); !slices.Equal(got, want) {
+			if got := c.damaged(d, all...); !slices.Equal(got, want) {
 				t.Errorf("damaged are %v, want %v", got, want)
 			}
 			publish(d)
-			if got := damaged(d); len(got) > 0 {
+			if got := c.damaged(d, all...); len(got) > 0 {
 				t.Errorf("published again: damaged are %v", got)
 			}
 		})
+	}
+}
+
+// before runs do before the request with the number n.
+type before struct {
+	n  int
+	do func()
+}
+
+func (b *before) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.n--; b.n == -1 {
+		b.do()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestGarbageCollectBeside runs the collection of distribution 2.8 before every second request of a
+// publication: the version that was there stays whole, and the new one is whole or is not
+// there, at the latest after it is published again.
+func TestGarbageCollectBeside(t *testing.T) {
+	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true}))(t)
+	c := &collected{t, pinned(t, "2.8.3"), configure(t, true), oci.Options{TagParts: true}, key}
+	host, _ := serveDistribution(t, c.program, c.config)
+	publishProvider(t, c.depot(host, nil), key)
+	ran := true
+	for n := 0; ran && !t.Failed(); n += 2 {
+		version := fmt.Sprintf("1.3.%d", n)
+		b := &before{n: n, do: func() { c.collect("--delete-untagged") }}
+		_, err := publishProviderAs(t, c.depot(host, b), key, version)
+		ran = b.n < 0
+		if got := c.damaged(c.depot(host, nil), "acme/dns@1.2.3"); len(got) > 0 {
+			t.Errorf("before request %d: %v was whole", n, got)
+		}
+		if _, again := publishProviderAs(t, c.depot(host, nil), key, version); again != nil {
+			t.Errorf("before request %d: %v, then %v", n, err, again)
+		}
+		if got := c.damaged(c.depot(host, nil), "acme/dns@"+version); len(got) > 0 {
+			t.Errorf("before request %d: %v, and published again it is damaged", n, err)
+		}
 	}
 }

@@ -61,20 +61,27 @@ func publishModule(t *testing.T, d *depot.Depot) tofutest.Module {
 
 func publishProvider(t *testing.T, d *depot.Depot, key *signing.Key) tofutest.Provider {
 	t.Helper()
-	address := must.Get(addr.ParseProvider("acme/dns"))(t)
-	dist, zips := fstest.MapFS{}, map[string][]byte{}
-	for _, platform := range []string{"linux_amd64", "darwin_arm64"} {
-		zips[platform] = zipOf(t, "terraform-provider-dns_v1.2.3", "binary for "+platform)
-		dist["terraform-provider-dns_1.2.3_"+platform+".zip"] = &fstest.MapFile{Data: zips[platform]}
-	}
-	dist["terraform-provider-dns_1.2.3_manifest.json"] = &fstest.MapFile{
-		Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`),
-	}
-	o := depot.ProviderOptions{SignKey: key}
-	must.Get(d.PublishProvider(t.Context(), dist, address, mustVersion(t, "1.2.3"), o))(t)
+	zips, err := publishProviderAs(t, d, key, "1.2.3")
+	must.Succeed(t, err)
 	return tofutest.Provider{
 		Host: "okara.test", Address: "acme/dns", Version: "1.2.3", Protocols: []string{"6.0"}, Zips: zips,
 	}
+}
+
+func publishProviderAs(t *testing.T, d *depot.Depot, key *signing.Key, version string) (zips map[string][]byte, err error) {
+	t.Helper()
+	address := must.Get(addr.ParseProvider("acme/dns"))(t)
+	dist := fstest.MapFS{}
+	zips = map[string][]byte{}
+	for _, platform := range []string{"linux_amd64", "darwin_arm64"} {
+		zips[platform] = zipOf(t, "terraform-provider-dns_v"+version, "binary for "+platform)
+		dist["terraform-provider-dns_"+version+"_"+platform+".zip"] = &fstest.MapFile{Data: zips[platform]}
+	}
+	dist["terraform-provider-dns_"+version+"_manifest.json"] = &fstest.MapFile{
+		Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`),
+	}
+	_, err = d.PublishProvider(t.Context(), dist, address, mustVersion(t, version), depot.ProviderOptions{SignKey: key})
+	return zips, err
 }
 
 func mustVersion(t *testing.T, s string) addr.Version {

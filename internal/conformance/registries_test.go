@@ -93,14 +93,14 @@ var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:[0-9]+)`)
 // startDistribution runs the program that `make tools` builds.
 func startDistribution(t *testing.T, deletes bool) string {
 	t.Helper()
-	host, _ := serveDistribution(t, pinned(t), configure(t, deletes))
+	host, _ := serveDistribution(t, pinned(t, "3.1.2"), configure(t, deletes))
 	return host
 }
 
-// pinned is the program that `make tools` builds.
-func pinned(t *testing.T) string {
+// pinned is the program of a version that `make tools` builds.
+func pinned(t *testing.T, version string) string {
 	t.Helper()
-	return must.Get(filepath.Abs("../../.cache/registry/3.1.2/registry"))(t)
+	return must.Get(filepath.Abs("../../.cache/registry/" + version + "/registry"))(t)
 }
 
 // configure writes the configuration of a registry with a folder of its own.

@@ -374,7 +374,7 @@ func TestRequestsOfAModule(t *testing.T) {
 // takes a HEAD for each of its three manifests and two zips.
 func TestRequestsOfVerbs(t *testing.T) {
 	key := mustKey(t)
-	count, host := &ocitest.Count{}, ocitest.New(t, ocitest.Quirks{})
+	count, hosts := &ocitest.Count{}, []string{ocitest.New(t, ocitest.Quirks{}), ocitest.New(t, ocitest.Quirks{})}
 	publish := func(platforms ...string) func(*depot.Depot) error {
 		return func(d *depot.Depot) error {
 			return second(d.PublishProvider(t.Context(), depottest.NewDist(t, platforms...), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: key, Extend: true}))
@@ -408,10 +408,12 @@ func TestRequestsOfVerbs(t *testing.T) {
 		{"mirror", mirror, 27}, {"mirror again", mirror, 4},
 		{"module", module("1.0.0"), 20}, {"module", module("1.1.0"), 13}, {"yank", announce(evidence.ActionYank), 8}, {"undo", announce(evidence.ActionUnyank), 9}, {"prune", prune, 13},
 	} {
-		d, _ := depottest.NewDepot(t, host, oci.Options{Transport: count})
-		must.Succeed(t, step.do(d))
-		if n := count.Take(); total(n) > step.most {
-			t.Errorf("%s took %d requests, at most %d: %v", step.name, total(n), step.most, n)
+		for host, o := range map[string]oci.Options{hosts[0]: {Transport: count}, hosts[1]: {Transport: count, TagParts: true}} {
+			d, _ := depottest.NewDepot(t, host, o)
+			must.Succeed(t, step.do(d))
+			if n := count.Take(); total(n) > step.most {
+				t.Errorf("%s took %d requests, at most %d: %v (%t)", step.name, total(n), step.most, n, o.TagParts)
+			}
 		}
 	}
 }

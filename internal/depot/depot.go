@@ -3,15 +3,18 @@
 package depot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -24,6 +27,16 @@ type Options struct {
 	LayoutFromServer bool     // Layout was received from a server, see [trust.Subject]
 	Progress         Progress // called from several goroutines
 	TempDir          string   // for packed archives; "": the system default
+}
+
+// TagParts returns [oci.Options].TagParts as OKARA_TAG_PARTS of the environment says.
+func TagParts(getenv func(string) string) (bool, error) {
+	value := cmp.Or(getenv("OKARA_TAG_PARTS"), "false")
+	tags, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("OKARA_TAG_PARTS is %q, want true or false", text.Excerpt(value))
+	}
+	return tags, nil
 }
 
 // Depot publishes into one registry. It is safe for concurrent use.

@@ -82,15 +82,17 @@
 //
 // # Parts of a version
 //
-// The manifests that an index names have no tag, and a few registries remove
-// what has none (docs/operate/registries.md). A tag for each of them costs no
-// request when it is published, but a provider of 15 platforms would have 18
-// tags instead of 2: each list of versions gets that many times longer, in pages
-// of 100 tags at some registries; retention rules that count tags, harmless
-// today, would push versions out; and a prune needs a DELETE for each. So parts
-// have no tag. Instead a version is called existing only after a look at each
-// part, and what is missing is pushed again from the bytes that are offered
-// (restore.go).
+// A few registries remove manifests that only an index names, because these have
+// no tag (docs/operate/registries.md). Where that is known, each has a tag of its
+// own ([oci.Options].TagParts): the push by tag replaces the push by digest, and
+// costs no request. It is not done everywhere, since a provider of 15 platforms
+// has 18 tags instead of 2: each list of versions gets that many times longer, in
+// pages of 100 tags at some registries. [PruneVersions] and a withdrawal with
+// DeleteTag remove the tags of parts that no other version names (partTags).
+//
+// Wherever the tags are missing, a version is called existing only after a look
+// at each part, and what is missing is pushed again from the bytes that are
+// offered (restore.go).
 //
 // # Retention
 //

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -75,10 +76,11 @@ func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 // does not delete tags, it removes the manifests, except those that a remaining
 // tag names; versions that it could not remove are returned as a [*KeptError].
 // Content that another tag needs is kept, and the registry's own garbage
-// collection frees the rest. Bids for existing versions and publish times of
-// removed versions are deleted, too.
+// collection frees the rest. Bids for existing versions, publish times and tags
+// of the parts of removed versions are deleted, too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
+	named := l.partTags(ctx)
 	err := pruneVersions(ctx, l, versions)
 	gone := versions
 	if kept, ok := errors.AsType[*KeptError](err); ok {
@@ -86,6 +88,59 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	}
 	if err == nil || errors.Is(err, oci.ErrUnsupported) {
 		dropTimes(ctx, l, gone)
+		l.dropPartTags(ctx, named, gone)
+	}
+	return err
+}
+
+// partTags returns the versions that name a part, by the tag of the part. It sends
+// a request for each version if some part has a tag. If a version cannot be read,
+// nothing is returned: what it needs is unknown.
+func (l *Listing) partTags(ctx context.Context) map[string][]addr.Version {
+	named := map[string][]addr.Version{}
+	if !slices.ContainsFunc(l.Tags, func(tag string) bool { return strings.HasPrefix(tag, oci.PartPrefix) }) {
+		return named
+	}
+	for _, v := range l.Versions {
+		m, err := l.Repository.Fetch(ctx, v.Tag())
+		if was := l.lastRemoval(v); was != nil && errors.Is(err, oci.ErrNotFound) {
+			m, err = l.Repository.Fetch(ctx, was.Subject.String())
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return nil
+		}
+		manifests, _, _ := partsOf(m) // what is damaged or no version names none
+		for _, d := range manifests {
+			named[oci.PartTag(d.Digest)] = append(named[oci.PartTag(d.Digest)], v)
+		}
+	}
+	return named
+}
+
+// dropPartTags removes the tags of parts that no other version than those which
+// are gone names, as far as the registry allows.
+func (l *Listing) dropPartTags(ctx context.Context, named map[string][]addr.Version, gone []addr.Version) {
+	for tag, versions := range named {
+		isPart := func(m oci.Manifest) bool { return oci.PartTag(m.Digest) == tag }
+		isNeeded := slices.ContainsFunc(versions, func(v addr.Version) bool { return !slices.Contains(gone, v) })
+		if !isNeeded && slices.Contains(l.Tags, tag) && dropTag(ctx, l.Repository, tag, isPart) != nil {
+			return
+		}
+	}
+}
+
+// dropTag removes a tag, or its manifest if the registry does not delete tags and
+// isOwn reports that nothing else needs the manifest.
+func dropTag(ctx context.Context, r *oci.Repo, tag string, isOwn func(oci.Manifest) bool) error {
+	err := r.Untag(ctx, tag)
+	if errors.Is(err, oci.ErrUnsupported) {
+		var m oci.Manifest
+		if m, err = r.Fetch(ctx, tag); err == nil && isOwn(m) {
+			err = r.Delete(ctx, m.Descriptor)
+		}
+	}
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
 	}
 	return err
 }

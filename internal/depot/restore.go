@@ -60,10 +60,27 @@ func withoutInlined(blobs []oci.Descriptor) []oci.Descriptor {
 	return slices.DeleteFunc(slices.Clone(blobs), func(d oci.Descriptor) bool { return d.Data != nil })
 }
 
-// lostOf is LostParts for a provider.
-func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) ([]oci.Descriptor, error) {
+// lostOf is LostParts for a provider that somebody writes again: manifests that
+// only lack the tag that they should have get it.
+func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) (lost []oci.Descriptor, err error) {
 	manifests, blobs := providerParts(stored)
-	return findMissing(ctx, r, manifests, withoutInlined(blobs))
+	missing, err := findMissing(ctx, r, manifests, withoutInlined(blobs))
+	if err != nil || !r.TagsParts() {
+		return missing, err
+	}
+	for _, d := range missing {
+		m, err := r.Fetch(ctx, d.Digest.String())
+		if err == nil {
+			err = r.PutPart(ctx, m)
+		} else if errors.Is(err, oci.ErrNotFound) {
+			lost = append(lost, d)
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
 }
 
 // findMissing returns the manifests and blobs that are missing.
@@ -74,14 +91,11 @@ func findMissing(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descri
 	g.SetLimit(resolveParallel)
 	for i, d := range parts {
 		g.Go(func() (err error) {
+			has := r.HasPart
 			if i >= len(manifests) {
-				there[i], err = r.HasBlob(gctx, d)
-				return err
+				has = r.HasBlob
 			}
-			_, err = r.Resolve(gctx, d.Digest.String())
-			if there[i] = err == nil; errors.Is(err, oci.ErrNotFound) {
-				return nil
-			}
+			there[i], err = has(gctx, d)
 			return err
 		})
 	}
@@ -125,7 +139,7 @@ func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Desc
 		return nil, err
 	}
 	for _, m := range push.Children {
-		if err := r.PutManifest(ctx, m); err != nil {
+		if err := r.PutPart(ctx, m); err != nil {
 			return nil, err
 		}
 	}

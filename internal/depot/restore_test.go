@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestPublishAgainRestores removes what only an index names, with its zips, as
@@ -81,6 +83,68 @@ func TestPublishAgainRestores(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTagParts gives the parts of a provider tags of their own, which they get when it is
+// published again, keep while a version names them, and have again after an undo.
+func TestTagParts(t *testing.T) {
+	for _, q := range []ocitest.Quirks{{}, {DigestDeleteOnly: true}} {
+		host := ocitest.New(t, q)
+		for _, name := range []string{"provider", "mirror"} {
+			t.Run(fmt.Sprint(name, q.DigestDeleteOnly), func(t *testing.T) {
+				publish := numbers(t)[slices.IndexFunc(numbers(t), func(n number) bool { return n.name == name })]
+				plain, client := depottest.NewDepot(t, host, oci.Options{})
+				d, _ := depottest.NewDepot(t, host, oci.Options{TagParts: true})
+				r := depottest.MustRepo(t, client, publish.item.Repository(d.Options().Layout))
+				check := func(when string, want int) {
+					t.Helper()
+					isNoPart := func(tag string) bool { return !strings.HasPrefix(tag, oci.PartPrefix) }
+					tags := slices.DeleteFunc(depottest.MustTags(t, r), isNoPart)
+					if len(tags) != want {
+						t.Errorf("%s: %d parts have tags: %q", when, len(tags), tags)
+					}
+					for _, tag := range tags {
+						if m := depottest.MustFetch(t, r, tag); oci.PartTag(m.Digest) != tag {
+							t.Errorf("%s: %s is %s", when, tag, m.Digest)
+						}
+					}
+				}
+				must.Get(publish.publish(plain, "1.2.3", ""))(t)
+				check("without", 0)
+				again := must.Get(publish.publish(d, "1.2.3", ""))(t)
+				check("again", 2)
+				if again.Added != nil || !again.Existing {
+					t.Errorf("got %+v", again)
+				}
+				announce := func(action, version string) {
+					must.GetBoth(d.Announce(t.Context(), publish.item, depot.Announcement{Action: action, Version: version, DeleteTag: true}))(t)
+				}
+				if !q.DigestDeleteOnly {
+					must.Succeed(t, r.PutTag(t.Context(), "1.2.4", depottest.MustFetch(t, r, "1.2.3")))
+					announce(evidence.ActionYank, "1.2.3")
+					check("another version needs them", 2)
+					announce(evidence.ActionYank, "1.2.4")
+					check("no version needs them", 0)
+					announce(evidence.ActionUnyank, "1.2.3")
+					check("undone", 2)
+				}
+				l := mustVersions(t, d, publish.item)
+				must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Versions))
+				check("pruned", 0)
+			})
+		}
+	}
+	for value, want := range map[string]bool{"": false, "true": true, "0": false} {
+		if got, err := depot.TagParts(func(string) string { return value }); got != want || err != nil {
+			t.Errorf("%q: got %t, %v", value, got, err)
+		}
+	}
+	if _, err := depot.TagParts(func(string) string { return "yes" }); err == nil || !strings.Contains(err.Error(), `OKARA_TAG_PARTS is "yes", want true or false`) {
+		t.Error(err)
+	}
+	if r := must.Get(oci.OpenRepo("ghcr.io/acme/dns", oci.Options{}))(t); !r.TagsParts() {
+		t.Error("parts have no tags at ghcr.io")
 	}
 }
 

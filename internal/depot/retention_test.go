@@ -36,7 +36,7 @@ func TestRetentionRecipe(t *testing.T) {
 	}
 	must.Succeed(t, json.Unmarshal([]byte(recipe), &rules))
 
-	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), oci.Options{TagParts: true})
 	publish := func(version, text string, o depot.ModuleOptions) error {
 		_, err := d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), o)
 		return err
@@ -56,7 +56,7 @@ func TestRetentionRecipe(t *testing.T) {
 	must.Get(evidence.AddCosignSignature(t.Context(), r, root, evidence.CosignSignature{Payload: must.Get(evidence.CosignPayload(r.String(), root.Digest))(t), Signature: []byte("x")}))(t)
 
 	tags := slices.Concat(mustVersions(t, d, depottest.VPC().Item()).Tags, mustVersions(t, d, depottest.DNS().Item()).Tags)
-	for _, kind := range []string{"latest", "sha256-", "okara-status-", "okara-time-", "okara-publish-", "okara-candidate-", "okara-index-"} {
+	for _, kind := range []string{"latest", "sha256-", "okara-status-", "okara-time-", "okara-publish-", "okara-candidate-", "okara-index-", oci.PartPrefix} {
 		if !slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, kind) }) {
 			t.Errorf("no tag %s…: %q", kind, tags)
 		}

@@ -73,6 +73,9 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 		warnings = append(warnings, fmt.Sprintf("%s is withdrawn, but can still be pulled by name, because the registry keeps the tag (%v); "+
 			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err))
 		err = nil
+	} else if v, wrong := addr.ParseVersion(an.Version); err == nil && wrong == nil {
+		after := l.withEvent(event)
+		after.dropPartTags(ctx, after.partTags(ctx), []addr.Version{v})
 	}
 	hadLatest := func(e evidence.StatusEvent) bool { return e.Latest }
 	back := an.Action == evidence.ActionUnyank && slices.ContainsFunc(l.Events, hadLatest) // a yank removed it
@@ -135,6 +138,11 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	if was := l.lastRemoval(v); was != nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
+			if stored, wrong := artifact.ParseProviderIndex(m); wrong == nil && l.Repository.TagsParts() {
+				if _, err := lostOf(ctx, l.Repository, stored); err != nil {
+					return nil, err
+				}
+			}
 			_, warnings, err = putVersion(ctx, l, v, m, putOptions{own: isWaited}) // the publish time stays
 			return warnings, err
 		}
@@ -383,15 +391,11 @@ func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 		}) {
 			continue
 		}
-		err := l.Repository.Untag(ctx, tag)
-		if errors.Is(err, oci.ErrUnsupported) {
-			var m oci.Manifest
-			m, err = l.Repository.Fetch(ctx, tag)
-			if image, wrong := m.Image(); err == nil && wrong == nil && image.ArtifactType == artifactTime && image.Annotations[artifact.AnnTitle] == tag {
-				err = l.Repository.Delete(ctx, m.Descriptor)
-			}
+		isRecord := func(m oci.Manifest) bool {
+			image, err := m.Image()
+			return err == nil && image.ArtifactType == artifactTime && image.Annotations[artifact.AnnTitle] == tag
 		}
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		if dropTag(ctx, l.Repository, tag, isRecord) != nil {
 			return
 		}
 	}

@@ -132,10 +132,14 @@ func (s *registrySite) newReach(log *slog.Logger) (*reach, error) {
 	if err != nil {
 		return nil, err
 	}
+	tagParts, err := depot.TagParts(os.Getenv)
+	if err != nil {
+		return nil, &usageError{err}
+	}
 	own := credentials.New(credentials.Options{Getenv: os.Getenv, Logger: log})
 	c, err := oci.New(host, oci.Options{
 		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent(), Logger: log,
-		Retry: newRetry(),
+		TagParts: tagParts, Retry: newRetry(),
 	})
 	return &reach{client: c, host: host, layout: layout}, err
 }
