@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Modes of resources in a state.
@@ -35,33 +37,10 @@ func Fits(state []byte) error {
 	if len(state) > MaxShown {
 		return fmt.Errorf("the state has more than %d MiB: %w", MaxShown>>20, ErrNotShown)
 	}
-	if Levels(state) > MaxLevels {
+	if text.Levels(state) > MaxLevels {
 		return fmt.Errorf("the state nests more than %d levels: %w", MaxLevels, ErrNotShown)
 	}
 	return nil
-}
-
-// Levels returns how deep the objects and lists of a JSON text nest. It allocates no
-// memory, and accepts any text, so a text can be refused before it is parsed.
-func Levels(text []byte) int {
-	deepest := 0
-	depth := 0
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }
 
 // Resource is an instance of a resource, or an output.

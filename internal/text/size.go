@@ -47,3 +47,26 @@ func Clip(text string, limit int) string {
 	}
 	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
+
+// Levels returns how deep the objects and lists of a JSON text nest. It allocates no
+// memory, and accepts any text, so a text can be refused before it is parsed.
+func Levels(json []byte) int {
+	deepest := 0
+	depth := 0
+	quoted := false
+	for i := 0; i < len(json); i++ {
+		switch c := json[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}

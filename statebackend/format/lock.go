@@ -3,7 +3,6 @@
 package format
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -148,21 +147,8 @@ func ParseLockInfo(b []byte) (LockInfo, error) {
 	if len(b) > MaxLockInfo {
 		return LockInfo{}, fmt.Errorf("lock information of %d bytes: %w", len(b), oci.ErrTooLarge)
 	}
-	depth := 0
-	dec := json.NewDecoder(bytes.NewReader(b))
-	for {
-		t, err := dec.Token()
-		if err != nil {
-			break // Unmarshal reports the error
-		}
-		switch t {
-		case json.Delim('{'), json.Delim('['):
-			if depth++; depth > maxLockInfoDepth {
-				return LockInfo{}, fmt.Errorf("lock information nested more than %d deep: %w", maxLockInfoDepth, oci.ErrTooLarge)
-			}
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
+	if text.Levels(b) > maxLockInfoDepth {
+		return LockInfo{}, fmt.Errorf("lock information nested more than %d deep: %w", maxLockInfoDepth, oci.ErrTooLarge)
 	}
 	var info LockInfo
 	if err := json.Unmarshal(b, &info); err != nil {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -128,7 +127,7 @@ func parseBody(b []byte, v any) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
 	}
-	if states.Levels(b) > bodyLevels {
+	if text.Levels(b) > bodyLevels {
 		return malformedError("the body nests more than %d levels", bodyLevels)
 	}
 	if err := json.Unmarshal(b, v); err != nil {

@@ -14,6 +14,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -54,8 +56,8 @@ var errNoPlan = errors.New("it contains no tofu plan: the webhook needs payloadT
 
 // parsePayload reads a payload. Numbers keep their notation.
 func parsePayload(body []byte) (*payload, error) {
-	if err := checkDepth(body); err != nil {
-		return nil, err
+	if text.Levels(body) > maxDepth {
+		return nil, fmt.Errorf("it is nested more than %d levels deep", maxDepth)
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -73,28 +75,6 @@ func parsePayload(body []byte) (*payload, error) {
 		return nil, errNoPlan
 	}
 	return &p, nil
-}
-
-// checkDepth returns an error for input that is nested deeper than plans are.
-func checkDepth(body []byte) error {
-	depth := 0
-	quoted := false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("it is nested more than %d levels deep", maxDepth)
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
 }
 
 // digest identifies the changes of a plan by 64 hexadecimal digits. Equal changes of

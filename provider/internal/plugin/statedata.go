@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -132,7 +133,7 @@ func decodeOutput(value, typ json.RawMessage) (tftypes.Value, error) {
 	if len(typ) == 0 {
 		return tftypes.Value{}, errors.New("no type")
 	}
-	if states.Levels(typ) > maxLevels || states.Levels(value) > maxLevels {
+	if text.Levels(typ) > maxLevels || text.Levels(value) > maxLevels {
 		return tftypes.Value{}, fmt.Errorf("nested more than %d levels deep", maxLevels)
 	}
 	var t any
