@@ -108,12 +108,12 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 		if i < 0 {
 			return newIgnored("no configuration for %s with this secret", e.owner)
 		}
-		m, _, err := owners[i].target(e.repository, e.tag)
+		t, err := owners[i].target(e.repository, e.tag)
 		if err != nil {
 			return err
 		}
-		doc.Module = m.Module.String()
-		doc.Version = m.Version.String()
+		doc.Module = t.Module.Module.String()
+		doc.Version = t.Module.Version.String()
 		h.kit.Guard.Record(r, access.Record{
 			Caller: access.Caller{Mode: "github", Subject: e.String()},
 			Right:  rights.Right{Action: rights.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,

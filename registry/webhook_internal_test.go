@@ -52,10 +52,11 @@ func FuzzHook(f *testing.F) {
 		if back := hookEventOf(e.publishJob("id")); back != e {
 			t.Errorf("recorded as %+v, want %+v", back, e)
 		}
-		m, dir, err := g.target(e.repository, e.tag)
+		to, err := g.target(e.repository, e.tag)
 		if err != nil {
 			return
 		}
+		m, dir := to.Module, to.Dir
 		if err := m.Validate(); err != nil || m.Version == (addr.Version{}) || dir != "" && !fs.ValidPath(dir) || dir != "" && dir != "d" && !strings.HasPrefix(e.tag, dir+"/") {
 			t.Errorf("%s leads to %s %s in %q, %v", e, m.Module, m.Version, dir, err)
 		}

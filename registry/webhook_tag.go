@@ -98,35 +98,40 @@ func (g GitHub) Validate() error {
 
 func (g GitHub) namespace() string { return strings.ToLower(cmp.Or(g.Namespace, g.Owner)) }
 
-// target returns the version that a tag of a repository stands for, and the
-// folder of the module. For any other tag the error is an ignoredError.
-func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string, err error) {
-	dir, v, err := addr.VersionFromGit(tag)
+// target returns the version that a tag of a repository stands for, and where its module is.
+// For any other tag the error is an ignoredError.
+func (g GitHub) target(repository, tag string) (t supply.Tagged, err error) {
+	t = supply.Tagged{Owner: g.Owner, Name: repository, Tag: tag}
+	if t.Dir, t.Module.Version, err = addr.VersionFromGit(tag); err != nil {
+		return t, newIgnored("%v", err)
+	}
+	if t.Dir != "" && !fs.ValidPath(t.Dir) {
+		return t, newIgnored("%q is not a valid folder", t.Dir)
+	}
+	if i := slices.IndexFunc(g.Modules, func(m GitHubModule) bool { return strings.EqualFold(m.Repository, repository) }); i >= 0 {
+		t.Title, t.Dir, err = g.Modules[i].target(t.Dir)
+	} else {
+		t.Title, err = g.addressOf(repository, t.Dir)
+	}
 	if err != nil {
-		return m, "", newIgnored("%v", err)
+		return t, err
 	}
-	if dir != "" && !fs.ValidPath(dir) {
-		return m, "", newIgnored("%q is not a valid folder", dir)
+	if t.Module.Module, err = addr.ParseModule(t.Title); err != nil {
+		return t, newIgnored("%v", err)
 	}
-	for _, known := range g.Modules {
-		if strings.EqualFold(known.Repository, repository) {
-			m.Module, dir, err = known.target(dir)
-			m.Version = v
-			return m, dir, err
-		}
-	}
-	part := strings.SplitN(strings.ToLower(repository), "-", 3)
+	return t, nil
+}
+
+// addressOf returns the address of the module in a repository that no block names.
+func (g GitHub) addressOf(repository, dir string) (string, error) {
+	part := strings.SplitN(repository, "-", 3)
 	switch {
-	case len(part) != 3 || part[0] != "terraform":
-		return m, "", newIgnored("repository %s is not named terraform-SYSTEM-NAME, and the configuration has no module for it", repository)
+	case len(part) != 3 || !strings.EqualFold(part[0], "terraform"):
+		return "", newIgnored("repository %s is not named terraform-SYSTEM-NAME, and the configuration has no module for it", repository)
 	case dir != "":
-		return m, "", newIgnored("the tag is for folder %s, and the configuration has no module for it", dir)
+		return "", newIgnored("the tag is for folder %s, and the configuration has no module for it", dir)
 	}
-	m = addr.ModuleVersion{Module: addr.Module{Namespace: g.namespace(), Name: part[2], System: part[1]}, Version: v}
-	if err := m.Validate(); err != nil {
-		return m, "", newIgnored("%v", err)
-	}
-	return m, "", nil
+	return cmp.Or(g.Namespace, g.Owner) + "/" + part[2] + "/" + strings.ToLower(part[1]), nil
 }
 
 const (
@@ -150,26 +155,19 @@ func (m GitHubModule) validate() error {
 	return err
 }
 
-// target returns the module of a tag with this folder in its name, and its
+// target returns the address of the module of a tag with this folder in its name, and its
 // folder in the repository.
-func (m GitHubModule) target(dir string) (addr.Module, string, error) {
-	address := m.Address
+func (m GitHubModule) target(dir string) (address, folder string, err error) {
 	switch {
-	case !strings.Contains(address, nameHole):
+	case !strings.Contains(m.Address, nameHole):
 		if dir != "" && dir != m.Dir {
-			return addr.Module{}, "", newIgnored("the tag is for folder %s, the module is in %q", dir, m.Dir)
+			return "", "", newIgnored("the tag is for folder %s, the module is in %q", dir, m.Dir)
 		}
-		dir = m.Dir
+		return m.Address, m.Dir, nil
 	case dir == "":
-		return addr.Module{}, "", newIgnored("the tag does not name a folder, and the repository has one module per folder")
-	default:
-		address = strings.NewReplacer(nameHole, path.Base(dir), systemHole, path.Base(path.Dir(dir))).Replace(address)
+		return "", "", newIgnored("the tag does not name a folder, and the repository has one module per folder")
 	}
-	module, err := addr.ParseModule(address)
-	if err != nil {
-		return module, "", newIgnored("%v", err)
-	}
-	return module, dir, nil
+	return strings.NewReplacer(nameHole, path.Base(dir), systemHole, path.Base(path.Dir(dir))).Replace(m.Address), dir, nil
 }
 
 // runHookJob is the handler of jobGitHub.
@@ -179,21 +177,20 @@ func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	if i < 0 {
 		return "", jobs.Permanent(fmt.Errorf("%s is no longer configured", e.owner))
 	}
-	m, dir, err := h.owners[i].target(e.repository, e.tag)
+	t, err := h.owners[i].target(e.repository, e.tag)
 	if err != nil {
 		return "", jobs.Permanent(err)
 	}
+	t.Commit, t.URL = e.commit, e.url
 	from, err := h.owners[i].Origins()
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, tagTimeout)
 	defer cancel()
-	out, err := supply.PublishTagged(ctx, h.depot, from, supply.Tagged{
-		Owner: h.owners[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
-	})
+	out, err := supply.PublishTagged(ctx, h.depot, from, t)
 	if final := isHopeless(err); err == nil || final {
-		h.recordTag(ctx, j, m, out, err)
+		h.recordTag(ctx, j, t.Module, out, err)
 		if final {
 			return "", jobs.Permanent(err)
 		}
@@ -201,7 +198,7 @@ func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h.catalog.Changed(h.layout.Module(m.Module), out.Tag)
+	h.catalog.Changed(h.layout.Module(t.Module.Module), out.Tag)
 	h.catalog.ChangedPublished()
 	for _, text := range out.Warnings {
 		h.log.Warn("published with a warning", "tag", e.String(), "warning", text)

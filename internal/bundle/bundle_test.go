@@ -290,6 +290,7 @@ func publishVersions(t *testing.T, d *depot.Depot, n int) {
 	t.Helper()
 	for i := range n {
 		tree := depottest.NewModule(fmt.Sprintf("# version %d\n", i))
-		must.Get(d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), depot.ModuleOptions{}))(t)
+		o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnTitle: "Net/VPC/aws"}}
+		must.Get(d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), o))(t)
 	}
 }

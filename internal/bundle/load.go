@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -56,7 +57,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	}
 	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted, images: o.Images,
-		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]*oci.Repo{}, done: map[blobRef]bool{},
+		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]*oci.Repo{}, titles: map[addr.Item]string{}, done: map[blobRef]bool{},
 	}
 	l.report = b.Report()
 	err := l.load(ctx)
@@ -79,6 +80,7 @@ type loader struct {
 	mu     sync.Mutex // guards the fields below
 	report Report
 	filled map[addr.Item]*oci.Repo // items that have a version
+	titles map[addr.Item]string    // of modules among them, as they are written
 	done   map[blobRef]bool        // manifests that have been pushed
 }
 
@@ -133,16 +135,19 @@ func (l *loader) load(ctx context.Context) error {
 		if it.Kind == addr.KindModule {
 			l.report.Warnings = append(l.report.Warnings, depot.MoveLatest(ctx, &depot.Listing{Repository: l.filled[it], Kind: it.Kind})...)
 		}
-		if err := l.d.AddToCatalog(ctx, it, ""); err != nil {
+		if err := l.d.AddToCatalog(ctx, it, l.titles[it]); err != nil {
 			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err)...)
 		}
 	}
 	return nil
 }
 
-func (l *loader) markFilled(x root) {
+func (l *loader) markFilled(x root, m oci.Manifest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if x.item.Kind == addr.KindModule {
+		l.titles[x.item] = artifact.AnnotationsOf(m)[artifact.AnnTitle]
+	}
 	l.filled[x.item] = x.repo
 }
 
@@ -333,7 +338,7 @@ func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, lis
 		l.noteReason(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
-		l.markFilled(x)
+		l.markFilled(x, m)
 	}
 	return err
 }

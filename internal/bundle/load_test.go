@@ -129,6 +129,9 @@ func TestLoadBundleInOrder(t *testing.T) {
 	if blobs != report.Pushed || last < 3 {
 		t.Errorf("%d blobs sent, %d reported, last step %d", blobs, report.Pushed, last)
 	}
+	if all := must.Get(inside.Catalog(t.Context()))(t); len(all) != 1 || all[0].Title != "Net/VPC/aws" {
+		t.Errorf("catalog: %+v", all)
+	}
 	l, err := inside.Versions(t.Context(), depottest.VPC().Item())
 	if err != nil || len(l.Versions) != 10 || l.Status(depottest.MustVersion(t, "1.2.0")).Yanked == nil {
 		t.Errorf("loaded %+v, %v", l, err)

@@ -205,11 +205,11 @@ func (l *loader) hasEntry(ctx context.Context, x *root) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("loading %s: %w", x, err)
 	case stored.Digest == x.Digest && x.kind == rootVersion:
-		l.markFilled(*x)
 		m, err := l.manifest(ctx, x.repo, x.Descriptor)
 		if err != nil {
 			return false, err
 		}
+		l.markFilled(*x, m)
 		parts, err := depot.LostParts(ctx, x.repo, m)
 		return len(parts) == 0, err // what the registry has lost is loaded again
 	case stored.Digest == x.Digest:

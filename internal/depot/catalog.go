@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // RebuildCatalog adds modules and providers that have a version to the catalog.
@@ -28,16 +29,30 @@ func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, err
 	}
 	n := 0
 	for _, it := range items {
-		switch _, err := d.Versions(ctx, it); {
+		l, err := d.Versions(ctx, it)
+		switch {
 		case errors.Is(err, oci.ErrNotFound):
 			continue // only status events, or candidates
 		case err != nil:
 			return n, err
 		}
-		if err := d.AddToCatalog(ctx, it, ""); err != nil {
+		if err := d.AddToCatalog(ctx, it, ReadTitle(ctx, it.Kind, l.Repository, l.Versions[len(l.Versions)-1].Tag())); err != nil {
 			return n, err
 		}
 		n++
 	}
 	return n, nil
+}
+
+// ReadTitle returns the address of a module as it is written in the version under a tag; "" if
+// that has none.
+func ReadTitle(ctx context.Context, kind string, r *oci.Repo, tag string) string {
+	if kind != addr.KindModule {
+		return ""
+	}
+	m, err := r.Fetch(ctx, tag)
+	if err != nil {
+		return ""
+	}
+	return artifact.AnnotationsOf(m)[artifact.AnnTitle]
 }

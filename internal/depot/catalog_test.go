@@ -19,12 +19,13 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestRebuildCatalog deletes the catalog and rebuilds it.
+// TestRebuildCatalog deletes the catalog and rebuilds it, with addresses as they were written.
 func TestRebuildCatalog(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		lost := &ocitest.Fault{Match: inCatalog, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
 		d, _ := depottest.NewDepot(t, host, oci.Options{Transport: lost})
-		must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
+		written := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnTitle: "Net/VPC/aws"}}
+		must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), written))(t)
 		must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}))(t)
 		_, client := depottest.NewDepot(t, host, oci.Options{})
 		other := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "elsewhere"}})
@@ -33,7 +34,7 @@ func TestRebuildCatalog(t *testing.T) {
 		if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 			t.Fatalf("the catalog that was not written: %v, %v", entries, err)
 		}
-		module := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo}
+		module := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo, Title: "Net/VPC/aws"}
 		provider := artifact.CatalogEntry{Kind: addr.KindProvider, Address: "acme/dns", Repository: depottest.ProviderRepo}
 		for _, step := range []struct {
 			items []addr.Item

@@ -14,11 +14,11 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
@@ -151,10 +151,8 @@ func (f *Front) updateCaches(r *http.Request) {
 	}
 	ctx := context.WithoutCancel(r.Context())
 	title := ""
-	if repo, err := f.depot.Repo(repository); err == nil && it.Kind == addr.KindModule {
-		if m, err := repo.Fetch(ctx, reference); err == nil {
-			title = artifact.AnnotationsOf(m)[artifact.AnnTitle]
-		}
+	if repo, err := f.depot.Repo(repository); err == nil {
+		title = depot.ReadTitle(ctx, it.Kind, repo, reference)
 	}
 	if err := f.depot.AddToCatalog(ctx, it, title); err != nil {
 		f.o.Logger.Warn("a version was pushed and is not listed in the catalog", "repository", repository, "tag", reference, "error", err)

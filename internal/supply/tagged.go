@@ -19,6 +19,7 @@ type Tagged struct {
 	URL         string // of the repository, for messages; may be empty
 	Dir         string // of the module in the tree; "": its root
 	Module      addr.ModuleVersion
+	Title       string // the address of the module as it is written; may be empty
 }
 
 // PublishTagged fetches the tree of the commit and publishes the module in it.
@@ -32,7 +33,7 @@ func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) 
 		}
 	}
 	annotations := map[string]string{artifact.AnnRevision: t.Commit, artifact.AnnSourceRef: t.Tag}
-	for key, value := range map[string]string{artifact.AnnSource: t.URL, artifact.AnnSourcePath: t.Dir} {
+	for key, value := range map[string]string{artifact.AnnSource: t.URL, artifact.AnnSourcePath: t.Dir, artifact.AnnTitle: t.Title} {
 		if value != "" {
 			annotations[key] = value
 		}
