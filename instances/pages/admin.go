@@ -93,16 +93,11 @@ type adminTemplatesBody struct{ Rows []adminTemplateRow }
 
 type adminTemplateRow struct {
 	site.Link
-	Name       string
+	api.AdminTemplate
 	Marks      []site.Mark
-	Live       int
 	Pool       string
 	Problem    string
-	PausedBy   string
 	Pause      string // address of the form; "": there is none
-	Paused     bool
-	Gone       bool
-	Failures   int
 	BackoffEnd time.Time
 	Counts     []phaseCount
 }
@@ -122,8 +117,7 @@ func (s *instances) listAllTemplates(r *site.Request) (*site.Page, error) {
 
 func (s *instances) templateRow(r *site.Request, t api.AdminTemplate) adminTemplateRow {
 	row := adminTemplateRow{
-		Link: site.Link{Text: titleOf(t.Template), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: text.Block(t.Invalid), PausedBy: text.Block(t.PausedBy),
-		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,
+		Link: site.Link{Text: titleOf(t.Template), Href: "templates/" + site.EscapePath(t.Name)}, AdminTemplate: t, Problem: text.Block(t.Invalid),
 	}
 	for _, f := range templateFacts(t.Template) {
 		if f.Name == "Pool" {
@@ -143,7 +137,7 @@ func (s *instances) templateRow(r *site.Request, t api.AdminTemplate) adminTempl
 	}
 	if !t.Gone && r.Grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
 		row.Pause = "templates/" + site.EscapePath(t.Name) + "/pause"
-		if row.Paused {
+		if t.Paused != "" {
 			row.Pause = "templates/" + site.EscapePath(t.Name) + "/resume"
 		}
 	}

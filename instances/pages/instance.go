@@ -20,10 +20,8 @@ import (
 
 // instancesBody is a list of instances.
 type instancesBody struct {
+	api.Instances
 	Rows               []instanceRow
-	Total              int
-	Used, Limit        int // of the caller's own
-	Shared             int // of the caller's groups
 	Owners, Phases     []site.Choice
 	Template           string
 	Next               string // link to the next page; "": there is none
@@ -112,10 +110,7 @@ func (b *instancesBody) listQuery(r *site.Request) url.Values {
 
 // addInstances puts an answer of the API into the rows.
 func (b *instancesBody) addInstances(r *site.Request, doc api.Instances, now time.Time) {
-	b.Total = doc.Count
-	b.Used = doc.Used
-	b.Limit = doc.Limit
-	b.Shared = doc.Shared
+	b.Instances = doc
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, now))
 	}
@@ -177,7 +172,7 @@ func (s *instances) list(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body.Offered = offeredRows(offers, s.clock())
-	if !body.Filtered && body.Total == 0 {
+	if !body.Filtered && body.Count == 0 {
 		body.NoneYet = "You have none."
 	}
 	return &site.Page{Template: "instances.html", Title: "Instances", Key: s.clock.NewKey(), Command: "okara instance list --owner mine", Also: adminPages(r), Body: body}, nil
@@ -205,10 +200,9 @@ type instanceBody struct {
 	Rest       *restBody // what exists after a failed run; nil: not known
 	Plan       string    // page of the plan that waits for approval
 	Again      string    // form that launches another instance with the same values; "": there is none
-	Events     []eventRow
-	Asked      bool // another user has to act
-	Watch      bool // something is in progress: without script the page reloads
-	Still      bool // the reader turned reloading off
+	Asked      bool      // another user has to act
+	Watch      bool      // something is in progress: without script the page reloads
+	Still      bool      // the reader turned reloading off
 }
 
 // facts are lines of a page about one thing.
@@ -240,14 +234,6 @@ type button struct {
 	Text, Href string
 	Form       bool
 	Kind       string // primary, danger or ""
-}
-
-// eventRow is one past event.
-type eventRow struct {
-	At     time.Time
-	Text   string
-	Actor  string
-	Detail string
 }
 
 func (s *instances) instanceOf(r *site.Request) (api.Instance, error) {
@@ -403,10 +389,6 @@ func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 	b.Buttons = actionButtons(i)
 	if i.Plan != "" && slices.Contains(i.Actions, api.ActApprove) {
 		b.Plan = b.Base + "/approve"
-	}
-	for _, e := range i.Events {
-		row := eventRow{At: e.At, Text: text.Block(e.Action), Actor: text.Block(e.Actor), Detail: text.Block(e.Detail)}
-		b.Events = append(b.Events, row)
 	}
 	return b
 }

@@ -20,23 +20,14 @@ import (
 
 // pendingBody shows what waits for approval, with everything that an approval covers.
 type pendingBody struct {
+	Doc     *api.Pending
 	What    string
 	Facts   facts
 	Values  []valueChange
 	Compare *site.Link // the two versions of the module side by side; nil: same version
 
-	Modules    bool           // there are two versions of the module
-	Changes    []moduleChange // between them, breaking ones first
-	Breaking   int            // of Changes
-	Left       int            // further changes, which are not shown
-	Uncompared string         // why they were not compared; "": they were
-}
-
-// moduleChange is one difference between two versions of a module.
-type moduleChange struct {
-	What, Name, Detail string
-	Mark               site.Mark
-	Breaking           bool
+	Modules  bool // there are two versions of the module
+	Breaking int  // of the changes between them
 }
 
 // valueChange is a parameter before and after the change.
@@ -62,7 +53,7 @@ func wantedWords(what string) string {
 
 func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	p := i.Pending
-	b := &pendingBody{What: wantedWords(p.What)}
+	b := &pendingBody{Doc: p, What: wantedWords(p.What)}
 	add := func(name, words string) { b.Facts.addText(name, text.Block(words)) }
 	add("Requested", b.What)
 	add("By", askedBy(p))
@@ -101,26 +92,16 @@ func (b *pendingBody) addSources(p *api.Pending) {
 	if was == nil || was.Digest == is.Digest {
 		return
 	}
-	b.addDifferences(p)
+	b.Modules = true
+	for _, c := range p.Changes {
+		if c.Breaking {
+			b.Breaking++
+		}
+	}
 	b.Facts = append(b.Facts, site.Fact{Name: "Current module", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, site.Fact{Name: "Current digest", Digest: was.Digest})
 	if was.Module == is.Module && is.Module != "" {
 		q := url.Values{"from": {was.Version}, "to": {is.Version}}
 		b.Compare = &site.Link{Text: "Compare version " + text.Block(was.Version) + " with " + text.Block(is.Version), Href: "modules/" + site.EscapePath(is.Module) + "/compare?" + q.Encode()}
-	}
-}
-
-// addDifferences adds the differences between the two versions of the module.
-func (b *pendingBody) addDifferences(p *api.Pending) {
-	b.Modules = true
-	b.Left = p.Left
-	b.Uncompared = text.Block(p.Uncompared)
-	kinds := map[string]string{"added": "good", "removed": "bad", "changed": "plain"}
-	for _, c := range p.Changes {
-		row := moduleChange{What: text.Block(c.What), Name: text.Block(c.Name), Detail: text.Block(c.Detail), Mark: site.Mark{Text: text.Block(c.Change), Kind: kinds[c.Change]}, Breaking: c.Breaking}
-		if c.Breaking {
-			b.Breaking++
-		}
-		b.Changes = append(b.Changes, row)
 	}
 }
 

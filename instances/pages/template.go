@@ -173,12 +173,9 @@ func listTerms(t api.Template) []string {
 // templateBody is the page of one template.
 type templateBody struct {
 	templateCard
+	Doc        api.Template
 	Lines      []site.Fact
 	Parameters []parameterRow
-	Outputs    []string
-	Paused     string
-	Invalid    string
-	Behind     string
 	Share      string // link that fills the form; "": no link can
 	CLI        string
 }
@@ -205,8 +202,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := templateBody{
-		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: text.Block(t.Paused), Invalid: text.Block(t.Invalid), Behind: text.Block(t.Behind),
-		CLI: "okara instance create " + t.Name,
+		templateCard: cardOf(t), Doc: t, Lines: templateFacts(t), CLI: "okara instance create " + t.Name,
 	}
 	fill := url.Values{}
 	for _, name := range p.Order {
@@ -353,9 +349,8 @@ func iconLines(name string) string {
 // kindBody is the page of a kind of the cluster, whose objects users write themselves.
 type kindBody struct {
 	templateCard
-	Invalid string
+	Doc     api.Kind
 	Lines   []site.Fact
-	Example string // in YAML; "": none yet
 	Explain string // command
 }
 
@@ -377,7 +372,7 @@ func (s *templates) kindPage(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := kindBody{
-		templateCard: kindCard(k), Invalid: text.Block(k.Invalid), Example: text.Block(k.Example), Explain: "kubectl explain " + k.Name + ".spec",
+		templateCard: kindCard(k), Doc: k, Explain: "kubectl explain " + k.Name + ".spec",
 		Lines: []site.Fact{{Name: "Kind", Text: text.Block(k.Kind)}, {Name: "API version", Text: text.Block(k.APIVersion)}, {Name: "Module", Text: strings.TrimSpace(text.Block(k.Module + " " + k.Version))}},
 	}
 	if len(k.Tags) > 0 {
