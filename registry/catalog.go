@@ -109,12 +109,7 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	if err != nil {
 		return err
 	}
-	a, err := service.Encode(moduleListDoc{Meta: meta, Modules: docs})
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, privateCache)
-	return nil
+	return service.Send(w, r.Request, privateCache, moduleListDoc{Meta: meta, Modules: docs})
 }
 
 // readableItems returns the items that the caller may read.

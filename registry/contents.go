@@ -65,12 +65,7 @@ func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	for _, it := range page {
 		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout), index.Titles[it]})
 	}
-	a, err := service.Encode(doc)
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, privateCache)
-	return nil
+	return service.Send(w, r.Request, privateCache, doc)
 }
 
 type itemVersionsDoc struct {
@@ -111,10 +106,5 @@ func (c *contents) listItemVersions(w http.ResponseWriter, r call[addr.Item]) er
 		s := l.Listing.Status(v)
 		doc.Versions = append(doc.Versions, itemVersionDoc{v, l.Listing.Published(v, nil), newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})
 	}
-	a, err := service.Encode(doc)
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, privateCache)
-	return nil
+	return service.Send(w, r.Request, privateCache, doc)
 }

@@ -262,15 +262,10 @@ func (m *modules) describeModule(w http.ResponseWriter, r call[addr.ModuleVersio
 	if err != nil {
 		return err
 	}
-	a, err := service.Encode(moduleDetailDoc{
+	return service.Send(w, r.Request, cacheControl(r.grant), moduleDetailDoc{
 		moduleDoc: m.newDoc(r.at, l, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{r.at.System},
 		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
 	})
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, cacheControl(r.grant))
-	return nil
 }
 
 func newDirDocs(list []artifact.DescribedModule) []moduleDirDoc {

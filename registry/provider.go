@@ -66,11 +66,7 @@ func (p *providers) serveProviderVersions(w http.ResponseWriter, r call[addr.Pro
 		}
 		return doc, nil
 	})
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, cacheControl(r.grant))
-	return nil
+	return send(w, r.Request, cacheControl(r.grant), a, err)
 }
 
 // providerDetailDoc describes one version of a provider, and names the others.
@@ -109,12 +105,7 @@ func (p *providers) describeProvider(w http.ResponseWriter, r call[providerVersi
 	d := providerDetailDoc{newVersionDoc(l, r.at.version, pv.Annotations), l.Listed}
 	d.ID, d.Namespace, d.Name = r.at.Provider.String()+"/"+d.Version, r.at.Namespace, r.at.Type
 	d.Downloads = p.counts.Total(addr.KindProvider, r.at.Provider.String())
-	a, err := service.Encode(d)
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, cacheControl(r.grant))
-	return nil
+	return service.Send(w, r.Request, cacheControl(r.grant), d)
 }
 
 // providerPackageDoc is the answer for one platform. Field order and names are
@@ -171,11 +162,7 @@ func (p *providers) serveBuild(w http.ResponseWriter, r call[build]) error {
 	a, err := encodedOnce(r.links.keptAnswers(&pv.Derived, root), root+r.at.platform.String(), exp, func() (any, error) {
 		return newPackageDoc(r.links, root, exp, r.at.providerVersion, pv, pkg), nil
 	})
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, r.links.cacheControl(r.grant, root))
-	return nil
+	return send(w, r.Request, r.links.cacheControl(r.grant, root), a, err)
 }
 
 func newPackageDoc(l *links, root string, exp int64, p providerVersion, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
@@ -256,11 +243,7 @@ func (p *providers) mirrorIndex(w http.ResponseWriter, r call[addr.Provider]) er
 		}
 		return doc, nil
 	})
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, cacheControl(r.grant))
-	return nil
+	return send(w, r.Request, cacheControl(r.grant), a, err)
 }
 
 type mirrorVersionDoc struct {
@@ -284,11 +267,7 @@ func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]
 	a, err := encodedOnce(r.links.keptAnswers(&pv.Derived, root), "mirror "+root, exp, func() (any, error) {
 		return newMirrorDoc(r.links, root, exp, pv), nil
 	})
-	if err != nil {
-		return err
-	}
-	a.Write(w, r.Request, r.links.cacheControl(r.grant, root))
-	return nil
+	return send(w, r.Request, r.links.cacheControl(r.grant, root), a, err)
 }
 
 func newMirrorDoc(l *links, root string, exp int64, pv *catalog.ProviderVersion) mirrorVersionDoc {

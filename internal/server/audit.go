@@ -93,12 +93,7 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Que
 	if doc.Records == nil {
 		doc.Records = []*auditlog.Entry{}
 	}
-	a, err := service.Encode(doc)
-	if err != nil {
-		return err
-	}
-	a.Write(w, r, "private, no-cache")
-	return nil
+	return service.Send(w, r, "private, no-cache", doc)
 }
 
 // auditExport sends all matching records. An error after the first byte cuts the

@@ -70,12 +70,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	if len(hits) == 0 {
 		doc.Near = f.entryDocs(v.Near(q.Text))
 	}
-	a, err := service.Encode(doc)
-	if err != nil {
-		return err
-	}
-	a.Write(w, r, "private, no-cache")
-	return nil
+	return service.Send(w, r, "private, no-cache", doc)
 }
 
 func (f *Front) entryDocs(entries []*search.Entry) []entryDoc {

@@ -114,12 +114,7 @@ func (f *Front) serveDiscovery(w http.ResponseWriter, r *http.Request) error {
 		}
 		maps.Copy(doc, added)
 	}
-	a, err := service.Encode(doc)
-	if err != nil {
-		return err
-	}
-	a.Write(w, r, cacheControl)
-	return nil
+	return service.Send(w, r, cacheControl, doc)
 }
 
 // loginService returns the addresses at which the tools log in.

@@ -47,6 +47,15 @@ func Encode(v any) (*Answer, error) {
 	return newAnswer("application/json", "Authorization, Accept-Encoding", b)
 }
 
+// Send sends v as JSON, or 304 if the client has it already.
+func Send(w http.ResponseWriter, r *http.Request, cacheControl string, v any) error {
+	a, err := Encode(v)
+	if err == nil {
+		a.Write(w, r, cacheControl)
+	}
+	return err
+}
+
 // Page returns an HTML page, which may differ for each login (cookie).
 func Page(html []byte) (*Answer, error) {
 	return newAnswer("text/html; charset=utf-8", "Cookie, Authorization, Accept-Encoding", html)
