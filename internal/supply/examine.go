@@ -97,20 +97,22 @@ func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, erro
 }
 
 // examine returns a version in the registry. A published version that is not
-// examined now is as recorded.
+// examined now is as recorded. On demand, and daily, its parts are looked for, and
+// the platforms that the origin has by now.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (x stored, err error) {
 	isDue := shouldExamine(it.key, v, s.o.Examined, s.o.Now())
+	looks := s.o.Repair || isDue && !s.o.Examined.IsZero()
 	switch {
-	case !known.coversPlatforms(it.askedPlatforms()):
+	case looks || !known.coversPlatforms(it.askedPlatforms()):
 		x, err = it.findStored(ctx, v)
-	case known.State == StatePublished && !newest && !isDue && !s.o.Repair:
+	case known.State == StatePublished && !newest && !isDue:
 		return stored{digest: known.Digest}, nil
 	default:
 		var d oci.Descriptor
 		d, err = it.repo.Resolve(ctx, v.Tag())
 		x.digest = d.Digest.String()
 	}
-	if err != nil || !s.o.Repair && (s.o.Examined.IsZero() || !isDue) {
+	if err != nil || !looks {
 		return x, err
 	}
 	root, err := it.repo.Fetch(ctx, x.digest)

@@ -4,9 +4,11 @@ package supply_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -88,4 +90,44 @@ approval {
 	before := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "okara-index-") })
 	must.Succeed(t, repo.PutTag(t.Context(), "1.2.3", depottest.MustFetch(t, repo, tags[before])))
 	r.want(r.apply(one), "drift 1.2.3 drift")
+}
+
+// TestSyncAddsLaterPlatforms adds platforms that the origin got after a version was mirrored,
+// which the record calls complete: on demand and daily.
+func TestSyncAddsLaterPlatforms(t *testing.T) {
+	for _, asked := range []string{"", `platforms = ["linux_amd64", "darwin_arm64", "windows_amd64"]`} {
+		r := newRunner(t)
+		src := depottest.NewRelease(t, depottest.NewKey(t, signing.KeyOptions{Name: "A"}), "linux_amd64", "darwin_arm64", "windows_amd64")
+		src.Offers = []addr.Version{depottest.MustVersion(t, "1.2.3")}
+		all, zips := src.Has, maps.Clone(src.Dist)
+		offer := func(n int) {
+			src.Has = all[:n]
+			for i, platform := range all {
+				name := depottest.Stem + platform + ".zip"
+				if delete(src.Dist, name); i < n {
+					src.Dist[name] = zips[name]
+				}
+			}
+		}
+		offer(1)
+		r.src = src
+		file := providerEntry(asked)
+		r.want(r.apply(file), "publish 1.2.3 published")
+		for n, daily := range []bool{false, true} {
+			offer(n + 2)
+			r.repair = false
+			r.examined = r.now
+			r.want(r.plan(file), "present 1.2.3")
+			if r.repair = !daily; daily {
+				r.examined = r.now.Add(-25 * time.Hour)
+			}
+			r.want(r.plan(file), "extend 1.2.3")
+			r.want(r.apply(file), "extend 1.2.3 published")
+			r.want(r.apply(file), "present 1.2.3")
+			x := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3")))(t)
+			if len(x.Platforms) != n+2 {
+				t.Errorf("%d platforms, want %d", len(x.Platforms), n+2)
+			}
+		}
+	}
 }
