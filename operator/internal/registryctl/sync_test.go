@@ -4,6 +4,7 @@ package registryctl_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,9 +34,9 @@ func (s *site) offer() {
 		supply.Set{Providers: []supply.ProviderEntry{providerEntry(s.t, "")}})
 }
 
-func providerEntry(t *testing.T, origin string) supply.ProviderEntry {
+func providerEntry(t *testing.T, origin string, platforms ...string) supply.ProviderEntry {
 	t.Helper()
-	return must.Get(supply.ProviderSpec{Address: dns, Origin: origin, Platforms: []string{"linux_amd64"}}.Entry("provider"))(t)
+	return must.Get(supply.ProviderSpec{Address: dns, Origin: origin, Platforms: platforms}.Entry("provider"))(t)
 }
 
 // apply runs the engine without an operator.
@@ -52,7 +53,8 @@ func apply(t *testing.T, d *depot.Depot, from supply.Origins, set supply.Set) {
 }
 
 // TestDepotSyncs lets a Depot fill a registry: its content is that of a run without the
-// operator, and an operator that starts anew writes nothing.
+// operator, and an operator that starts anew writes nothing. Platforms that the Depot then asks
+// for are added.
 //
 // Shows: operator 1 | a Depot creates Modules, and these create Versions; the same bytes as without
 // the operator; a second run writes nothing
@@ -69,7 +71,7 @@ func TestDepotSyncs(t *testing.T) {
 			c, err := oci.New(s.origin, oci.Options{})
 			return supply.RepositorySource(c, addr.Layout{Prefix: "p"}, ""), err
 		},
-	}, supply.Set{Modules: []supply.ModuleEntry{entry}, Providers: []supply.ProviderEntry{providerEntry(t, "oci://"+s.origin+"/p")}})
+	}, supply.Set{Modules: []supply.ModuleEntry{entry}, Providers: []supply.ProviderEntry{providerEntry(t, "oci://"+s.origin+"/p", "linux_amd64")}})
 
 	s.start()
 	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "d"}, Spec: v1alpha1.DepotSpec{
@@ -124,6 +126,17 @@ func TestDepotSyncs(t *testing.T) {
 	if after := s.everything(); !maps.Equal(everything, after) {
 		t.Errorf("the registry changed:\n%v\n%v", everything, after)
 	}
+
+	s.start()
+	s.read(d)
+	d.Spec.Providers[0].Platforms = []string{"linux_amd64", "darwin_arm64"}
+	must.Succeed(t, s.Update(t.Context(), d))
+	s.until("with both platforms", func() (bool, any) {
+		versions := s.versions()
+		return slices.ContainsFunc(versions, func(v v1alpha1.Version) bool {
+			return slices.Equal(slices.Sorted(slices.Values(v.Status.Platforms)), []string{"darwin_arm64", "linux_amd64"})
+		}), versions
+	})
 }
 
 // everything returns the whole content of the registry.
