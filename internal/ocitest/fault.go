@@ -75,21 +75,21 @@ func FailBefore(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 
 // FailAfter loses the response: the request takes effect.
 func FailAfter(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	if err := dropResponse(r, next); err != nil {
+	if _, _, err := readResponse(r, next); err != nil {
 		return nil, err
 	}
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 }
 
-// dropResponse sends the request and drops the response.
-func dropResponse(r *http.Request, next http.RoundTripper) error {
+// readResponse sends the request and reads the whole response.
+func readResponse(r *http.Request, next http.RoundTripper) (*http.Response, []byte, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	body, err := io.ReadAll(resp.Body)
+	return resp, body, err
 }
 
 // Refuse fails as if no process listens on the port.
@@ -114,7 +114,7 @@ func Status(status, retryAfter int) Act {
 // StatusAfter returns an act that lets the request take effect and answers with a status.
 func StatusAfter(status int) Act {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if err := dropResponse(r, next); err != nil {
+		if _, _, err := readResponse(r, next); err != nil {
 			return nil, err
 		}
 		return newResponse(r, status, http.Header{}, ""), nil
@@ -131,12 +131,7 @@ func Respond(contentType, body string) Act {
 
 // CutBody breaks off the response body in its middle.
 func CutBody(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	resp, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	resp, body, err := readResponse(r, next)
 	if err != nil {
 		return nil, err
 	}
@@ -150,12 +145,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // Corrupt changes one byte in the middle of the response body.
 func Corrupt(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	resp, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	resp, body, err := readResponse(r, next)
 	if err != nil {
 		return nil, err
 	}
@@ -199,12 +189,7 @@ func Stale() Act {
 		defer mu.Unlock()
 		key := r.Method + " " + r.URL.String()
 		if kept[key] == nil {
-			resp, err := next.RoundTrip(r)
-			if err != nil {
-				return nil, err
-			}
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
+			resp, body, err := readResponse(r, next)
 			if err != nil {
 				return nil, err
 			}

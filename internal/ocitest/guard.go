@@ -25,6 +25,7 @@ import (
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/crypto/bcrypt"
 
@@ -132,17 +133,7 @@ func (g *Guard) sign(claims map[string]any) string {
 		g.t.Error(err)
 		return ""
 	}
-	body, err := json.Marshal(claims)
-	if err != nil {
-		g.t.Error(err)
-		return ""
-	}
-	signed, err := s.Sign(body)
-	if err != nil {
-		g.t.Error(err)
-		return ""
-	}
-	raw, err := signed.CompactSerialize()
+	raw, err := jwt.Signed(s).Claims(claims).Serialize()
 	if err != nil {
 		g.t.Error(err)
 	}

@@ -201,36 +201,56 @@ func (q Quirks) link(r *http.Request, size int, last string) string {
 	return "<" + u + `>; rel="next"`
 }
 
+// countdown is how often something is still refused, by key.
+type countdown struct {
+	mu   sync.Mutex // guards left
+	left map[string]int
+}
+
+// isSet reports whether a key was ever set.
+func (c *countdown) isSet(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.left[key]
+	return ok
+}
+
+// set begins to count down from n.
+func (c *countdown) set(key string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left[key] = n
+}
+
+// take counts down by one and reports whether it was above 0.
+func (c *countdown) take(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left[key] <= 0 {
+		return false
+	}
+	c.left[key]--
+	return true
+}
+
 // lateList hides each newly pushed tag from the next n lists. Deleted tags vanish at
 // once. Lists always show a prefix of the pushed tags in their order.
 func lateList(h http.Handler, n int) http.Handler {
-	var mu sync.Mutex // guards hidden
-	hidden := map[string]int{}
+	hidden := countdown{left: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parsePlace(r.URL.Path)
 		switch {
 		case r.Method == http.MethodPut && p.kind == "manifest" && !p.digest():
-			mu.Lock()
-			if _, old := hidden[p.name+":"+p.ref]; !old {
-				hidden[p.name+":"+p.ref] = n
+			if !hidden.isSet(p.name + ":" + p.ref) {
+				hidden.set(p.name+":"+p.ref, n)
 			}
-			mu.Unlock()
 		case r.Method == http.MethodGet && p.kind == "tags":
 			tags, other := listTags(h, r)
 			if other != nil {
 				replayResponse(w, other)
 				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			writeTags(w, p.name, slices.DeleteFunc(tags, func(tag string) bool {
-				key := p.name + ":" + tag
-				left := hidden[key]
-				if left > 0 {
-					hidden[key] = left - 1
-				}
-				return left > 0
-			}))
+			writeTags(w, p.name, slices.DeleteFunc(tags, func(tag string) bool { return hidden.take(p.name + ":" + tag) }))
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -240,24 +260,14 @@ func lateList(h http.Handler, n int) http.Handler {
 // halfLinks refuses the first n manifests after each push of a blob, as
 // distribution 2.8 does when it reads a link file that is empty for an instant.
 func halfLinks(h http.Handler, n int) http.Handler {
-	var mu sync.Mutex // guards left
-	left := map[string]int{}
+	half := countdown{left: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parsePlace(r.URL.Path)
-		arrives := blobArrives(r, p)
-		if arrives || r.Method == http.MethodPut && p.kind == "manifest" {
-			mu.Lock()
-			k := left[p.name]
-			if arrives {
-				left[p.name] = n
-			} else if k > 0 {
-				left[p.name] = k - 1
-			}
-			mu.Unlock()
-			if p.kind == "manifest" && k > 0 {
-				sendRefusal(w, http.StatusBadRequest, "DIGEST_INVALID", "provided digest did not match uploaded content", "MANIFEST_BLOB_UNKNOWN", "blob unknown to registry")
-				return
-			}
+		if blobArrives(r, p) {
+			half.set(p.name, n)
+		} else if r.Method == http.MethodPut && p.kind == "manifest" && half.take(p.name) {
+			sendRefusal(w, http.StatusBadRequest, "DIGEST_INVALID", "provided digest did not match uploaded content", "MANIFEST_BLOB_UNKNOWN", "blob unknown to registry")
+			return
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -270,31 +280,17 @@ func blobArrives(r *http.Request, p place) bool {
 
 // freshMissing answers 404 to the first n reads of a digest after its push.
 func freshMissing(h http.Handler, n int) http.Handler {
-	var mu sync.Mutex // guards left
-	left := map[string]int{}
+	missing := countdown{left: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parsePlace(r.URL.Path)
 		switch {
 		case r.Method == http.MethodPut && p.kind == "manifest" && p.digest():
-			mu.Lock()
-			left[p.name+"@"+p.ref] = n
-			mu.Unlock()
+			missing.set(p.name+"@"+p.ref, n)
 		case blobArrives(r, p):
-			mu.Lock()
-			left[p.name+"@"+r.URL.Query().Get("digest")] = n
-			mu.Unlock()
-		case r.Method == http.MethodGet || r.Method == http.MethodHead:
-			key := p.name + "@" + p.ref
-			mu.Lock()
-			k := left[key]
-			if k > 0 {
-				left[key] = k - 1
-			}
-			mu.Unlock()
-			if k > 0 {
-				sendRefusal(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "not here yet")
-				return
-			}
+			missing.set(p.name+"@"+r.URL.Query().Get("digest"), n)
+		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && missing.take(p.name+"@"+p.ref):
+			sendRefusal(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "not here yet")
+			return
 		}
 		h.ServeHTTP(w, r)
 	})

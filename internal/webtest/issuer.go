@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -65,9 +66,7 @@ func (i *Issuer) Token(t testing.TB, subject string, groups ...string) string {
 func (i *Issuer) Sign(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil))(t)
-	b := must.Get(json.Marshal(claims))(t)
-	signed := must.Get(signer.Sign(b))(t)
-	return must.Get(signed.CompactSerialize())(t)
+	return must.Get(jwt.Signed(signer).Claims(claims).Serialize())(t)
 }
 
 // Rule returns a rule that gives rights to the members of a group.
