@@ -5,12 +5,11 @@ package credentials
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -64,8 +63,8 @@ func (r *Resolver) loadSources() (_ []source, ambient bool) {
 	if around.off {
 		return list, false
 	}
-	helpers, files := loadDockerStyle(r.locations, around)
-	list = append(append(list, helpers...), files...)
+	helpers, static := loadDockerStyle(r.locations, around)
+	list = append(append(list, helpers...), static...)
 	return append(list, environment(r.o.Getenv)...), true
 }
 
@@ -74,7 +73,7 @@ func loadCLI(p locations) ([]source, ambient) {
 	var around ambient
 	for _, pl := range p.cliFiles() {
 		s := source{class: classCLI, name: pl.source, location: pl.file}
-		b, err := readFile(pl.file)
+		b, err := files.ReadLimited(pl.file, maxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			s.missing = true
@@ -96,7 +95,7 @@ func loadCLI(p locations) ([]source, ambient) {
 
 // loadDockerStyle reads each Docker-style file once. A file yields two sources,
 // because helpers rank before static entries whichever file they come from.
-func loadDockerStyle(p locations, around ambient) (helpers, files []source) {
+func loadDockerStyle(p locations, around ambient) (helpers, static []source) {
 	add := func(name, location string, b []byte, legacy bool, err error) {
 		h := source{class: classHelper, name: name, location: location}
 		f := source{class: classFile, name: name, location: location}
@@ -111,42 +110,26 @@ func loadDockerStyle(p locations, around ambient) (helpers, files []source) {
 		if len(h.entries) > 0 {
 			helpers = append(helpers, h)
 		}
-		files = append(files, f)
+		static = append(static, f)
 	}
 	if around.fixed {
 		for _, file := range around.files {
-			b, err := readFile(file)
+			b, err := files.ReadLimited(file, maxFile)
 			if errors.Is(err, fs.ErrNotExist) {
 				err = fmt.Errorf("%s in docker_style_config_files does not exist", file)
 			}
 			add("docker_style_config_files", file, b, false, err)
 		}
-		return helpers, files
+		return helpers, static
 	}
 	if v := p.getenv("DOCKER_AUTH_CONFIG"); v != "" {
 		add("DOCKER_AUTH_CONFIG", "variable DOCKER_AUTH_CONFIG", []byte(v), false, nil)
 	}
 	for _, pl := range p.dockerFiles() {
-		b, err := readFile(pl.file)
+		b, err := files.ReadLimited(pl.file, maxFile)
 		add(pl.source, pl.file, b, filepath.Base(pl.file) == ".dockercfg", err)
 	}
-	return helpers, files
-}
-
-func readFile(name string) (_ []byte, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
-	}
-	return b, nil
+	return helpers, static
 }
 
 // environment returns the credentials that CI systems give to a job. They are

@@ -12,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
 
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -106,7 +107,7 @@ func (r *Resolver) openDockerFile() (*dockerDocument, error) {
 	if f.name == "" {
 		return nil, errors.New("cannot store credentials: no home directory, and DOCKER_CONFIG is not set")
 	}
-	b, err := readFile(f.name)
+	b, err := files.ReadLimited(f.name, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read docker configuration: %w", err)
 	}
