@@ -3,6 +3,7 @@
 package instances
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -259,9 +260,7 @@ func (l *platform) listening(at, ca string) error {
 		}
 		public = u.String()
 	}
-	if public == "" {
-		public = at
-	}
+	public = cmp.Or(public, at)
 	u, err := url.Parse(public)
 	if err != nil {
 		return err

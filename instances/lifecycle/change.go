@@ -132,9 +132,7 @@ func (e Cancel) applyTo(tx *tx) (Answer, error) {
 	if r.Phase == Destroying {
 		why = "stopped"
 	}
-	if actor := tx.actorName(); actor != "" {
-		why += " by " + actor
-	}
+	why += byActor(tx)
 	switch {
 	case Awaits(r) != "":
 		declineRequest(tx, r, Cancelled, why)
@@ -274,10 +272,8 @@ func (r *Record) mergeParameters(changed map[string]json.RawMessage) (map[string
 	if changed == nil {
 		return nil, nil
 	}
-	all := maps.Clone(r.Parameters)
-	if all == nil {
-		all = map[string]json.RawMessage{}
-	}
+	all := map[string]json.RawMessage{}
+	maps.Copy(all, r.Parameters)
 	maps.Copy(all, changed)
 	return all, checkSize("/parameters", sizeOf(all), template.MaxParameters)
 }
@@ -319,14 +315,8 @@ func (e Pause) applyTo(tx *tx) (Answer, error) {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is required"}
 	}
 	p := tx.editPool(e.Template)
-	p.By = tx.actorName()
-	p.Paused = clipForeign(e.Reason, maxText)
-	if p.By == "" {
-		p.By = byAdmin
-	}
-	if p.Paused == "" {
-		p.Paused = "paused by " + p.By
-	}
+	p.By = cmp.Or(tx.actorName(), byAdmin)
+	p.Paused = cmp.Or(clipForeign(e.Reason, maxText), "paused by "+p.By)
 	return Answer{Status: 200}, nil
 }
 

@@ -82,12 +82,7 @@ func (d *Document) checkVersionAndSize() error {
 }
 
 func hasNil[V any](m map[string]*V) bool {
-	for _, v := range m {
-		if v == nil {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(m)), nil)
 }
 
 const maxRecord = 16 << 10 // bytes of a record as JSON, without what a pending update adds

@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -75,8 +76,7 @@ func (r *Run) recordResult(res Result) {
 		r.Source.Lock = res.Lock
 	}
 	if res.Counts != nil {
-		c := *res.Counts
-		r.Counts = &c
+		r.Counts = new(*res.Counts)
 	}
 	if res.Plan != "" {
 		r.Cost = res.Cost
@@ -136,13 +136,10 @@ func handleApplyEnd(tx *tx, r *Record, e Ended) {
 }
 
 func failureText(res Result) string {
-	if res.Error == "" && res.Outcome == Lost {
-		return "contact with the run was lost"
+	if res.Outcome == Lost {
+		return cmp.Or(res.Error, "contact with the run was lost")
 	}
-	if res.Error == "" {
-		return "the run " + outcomeOf(res.Outcome)
-	}
-	return res.Error
+	return cmp.Or(res.Error, "the run "+outcomeOf(res.Outcome))
 }
 
 func isValidPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
@@ -235,7 +232,8 @@ func finishApply(tx *tx, r *Record, e Ended) {
 	}
 	if r.Owner.ID == "" {
 		r.Phase = Available
-		removeEnd(tx, r)
+		r.ExpiresAt = time.Time{} // its lifetime begins with the claim
+		armNotices(tx, r)
 		clearMemberFailures(tx, r.Template)
 		return
 	}
@@ -254,21 +252,13 @@ func (r *Run) stateReached() string {
 	return "started"
 }
 
-// removeEnd removes the end of a pool member: its lifetime begins with the claim.
-func removeEnd(tx *tx, r *Record) {
-	r.ExpiresAt = time.Time{}
-	armNotices(tx, r)
-}
-
 // beginLifetime starts the lifetime when an instance is first ready, or when an update
 // gives it one.
 func beginLifetime(tx *tx, r *Record, t *template.Template, first bool) {
 	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
 		return
 	}
-	if r.TTL == 0 {
-		r.TTL = max(t.TTL.Default, template.MinTTL)
-	}
+	r.TTL = cmp.Or(r.TTL, max(t.TTL.Default, template.MinTTL))
 	setEndAfter(tx, r, r.TTL)
 }
 

@@ -214,9 +214,7 @@ func isEndUnapproved(tx *tx, r *Record, end time.Time) bool {
 }
 
 func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Time, error) {
-	if by == 0 {
-		by = ttl.Extend
-	}
+	by = cmp.Or(by, ttl.Extend)
 	admin := tx.command.Actor.Admin
 	switch {
 	case r.Pending != nil && !r.Pending.Until.IsZero():

@@ -162,9 +162,7 @@ func followRun(tx *tx, r *Record, next *Run, why string) {
 
 // stopRun asks an attempt to end early.
 func stopRun(tx *tx, r *Record, why string) {
-	if r.Run.Cancel == "" {
-		r.Run.Cancel = clipForeign(why, maxText)
-	}
+	r.Run.Cancel = cmp.Or(r.Run.Cancel, clipForeign(why, maxText))
 	tx.addEffect(CancelRun, r.Run.Ref(r.ID))
 }
 

@@ -219,11 +219,6 @@ func switchDeadlines(r *Record) []deadline {
 	return all
 }
 
-// canRunSwitch reports whether the run of a record may stop or start it.
-func canRunSwitch(r *Record) bool {
-	return r.Run.Kind == RunApply && r.Phase == Updating && r.Switch != nil
-}
-
 // checkSwitch checks that an instance has a place in a schedule only if its template has
 // one, and that only a run of an existing instance stops or starts it.
 func checkSwitch(d *Document, _ string, r *Record) string {
@@ -235,7 +230,7 @@ func checkSwitch(d *Document, _ string, r *Record) string {
 		return "in a schedule that it does not have"
 	case r.Switch == nil && t.Schedule != nil && r.Phase == Ready:
 		return "ready, and its schedule does not count"
-	case r.Run != nil && r.Run.Switch && !canRunSwitch(r):
+	case r.Run != nil && r.Run.Switch && (r.Run.Kind != RunApply || r.Phase != Updating || r.Switch == nil):
 		return "a run stops or starts it that cannot"
 	}
 	return ""

@@ -143,15 +143,14 @@ func (tx *tx) dropUnusedTemplates() {
 // Snapshots returns the digests of the templates that a record needs.
 func (r *Record) Snapshots() []string {
 	all := []string{r.Snapshot}
-	for _, run := range []*Run{r.Run, r.Then} {
-		if run != nil {
-			all = append(all, run.Snapshot)
-		}
+	for _, run := range openRuns(r) {
+		all = append(all, run.Snapshot)
 	}
-	for _, runs := range [][]Run{r.Open, r.Runs} {
-		for i := range runs {
-			all = append(all, runs[i].Snapshot)
-		}
+	for i := range r.Runs {
+		all = append(all, r.Runs[i].Snapshot)
+	}
+	if r.Then != nil {
+		all = append(all, r.Then.Snapshot)
 	}
 	if r.Pending != nil && r.Pending.Update != nil {
 		all = append(all, r.Pending.Update.Snapshot)
@@ -182,11 +181,7 @@ func recordRunEnd(tx *tx, r *Record, action, why string) {
 // recordRunEvent adds the outcome of a run to the history. The entry has no actor,
 // since the run did it, but names the requester of the run.
 func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
-	by := run.By.Label
-	if by == "" {
-		by = cmp.Or(run.By.Subject, "the server")
-	}
-	detail := fmt.Sprintf("run %d, requested by %s", run.N, by)
+	detail := fmt.Sprintf("run %d, requested by %s", run.N, cmp.Or(run.By.Label, run.By.Subject, "the server"))
 	switch c := run.Counts; {
 	case c == nil:
 	case run.Result == Done:
@@ -202,11 +197,7 @@ func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
 
 // actorName returns the actor for display; "": the server.
 func (tx *tx) actorName() string {
-	a := tx.command.Actor
-	if a.Label != "" {
-		return clipForeign(a.Label, 128)
-	}
-	return clipForeign(a.Subject, 128)
+	return clipForeign(cmp.Or(tx.command.Actor.Label, tx.command.Actor.Subject), 128)
 }
 
 // alphabet has no characters that look alike; letters come first.
@@ -257,19 +248,17 @@ func (r *Record) clone() *Record {
 	c.Open = slices.Clone(r.Open)
 	c.Notices = slices.Clone(r.Notices)
 	c.Events = slices.Clone(r.Events)
-	if r.Run != nil {
-		run := *r.Run
-		c.Run = &run
-	}
-	if r.Then != nil {
-		run := *r.Then
-		c.Then = &run
-	}
-	if r.Switch != nil {
-		s := *r.Switch
-		c.Switch = &s
-	}
+	c.Run = copyOf(r.Run)
+	c.Then = copyOf(r.Then)
+	c.Switch = copyOf(r.Switch)
 	return &c
+}
+
+func copyOf[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
 }
 
 func (r *Record) setCondition(kind, reason, message string) {

@@ -449,9 +449,7 @@ func placeErrors(fields []field, problems map[string]string) []string {
 			rest = append(rest, strings.TrimPrefix(text.Block(path), "/")+" "+written)
 			continue
 		}
-		if fields[i].Error == "" {
-			fields[i].Error = written
-		}
+		fields[i].Error = cmp.Or(fields[i].Error, written)
 	}
 	return rest
 }

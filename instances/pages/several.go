@@ -171,10 +171,8 @@ func (p parameters) neverApplies(name string) bool {
 
 // dropUnasked removes the values of fields that do not apply, and their errors.
 func (p parameters) dropUnasked(fields []field, values map[string]json.RawMessage, bad map[string]bool) {
-	all := maps.Clone(p.have)
-	if all == nil {
-		all = map[string]json.RawMessage{}
-	}
+	all := map[string]json.RawMessage{}
+	maps.Copy(all, p.have)
 	maps.Copy(all, values)
 	unasked, err := template.Unasked(p.raw, all)
 	if err != nil {

@@ -124,10 +124,8 @@ func updateFields(c *verbCall) ([]field, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.have = maps.Clone(c.i.Parameters)
-	if p.have == nil {
-		p.have = map[string]json.RawMessage{}
-	}
+	p.have = map[string]json.RawMessage{}
+	maps.Copy(p.have, c.i.Parameters)
 	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !wasNeverReady(c.i) })
 	p.Order = slices.DeleteFunc(p.Order, p.neverApplies)
 	for _, name := range p.Order { // a secret stays one, even if the module no longer marks it

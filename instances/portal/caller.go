@@ -147,17 +147,10 @@ func (c caller) rules(template string) role {
 		}
 		return have
 	}
-	if c.mayInstance(rights.Admin, template) {
-		have |= reads | administers
-	}
-	if c.mayInstance(rights.Approve, template) {
-		have |= reads | approves
-	}
-	if c.mayInstance(rights.Read, template) {
-		have |= reads
-	}
-	if c.mayInstance(rights.Use, template) {
-		have |= owns
+	for action, roles := range map[rights.Action]role{rights.Admin: reads | administers, rights.Approve: reads | approves, rights.Read: reads, rights.Use: owns} {
+		if c.mayInstance(action, template) {
+			have |= roles
+		}
 	}
 	return have
 }

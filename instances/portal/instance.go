@@ -60,7 +60,7 @@ func listDocument(d *lifecycle.Document, r *lifecycle.Record, have role) api.Ins
 		doc.Conditions = append(doc.Conditions, c)
 	}
 	if r.Run != nil {
-		doc.Run = runDoc(r, r.Run, have)
+		doc.Run = runDoc(r.Run, have)
 	}
 	if have&(owns|approves|administers) != 0 {
 		doc.Plan = lifecycle.Awaits(r)
@@ -324,10 +324,8 @@ func (t *target) setTarget(s template.Source, snapshot string, parameters map[st
 }
 
 func valueChanges(before, after map[string]json.RawMessage, sensitive []string) []api.ValueChange {
-	all := maps.Clone(before)
-	if all == nil {
-		all = map[string]json.RawMessage{}
-	}
+	all := map[string]json.RawMessage{}
+	maps.Copy(all, before)
 	maps.Copy(all, after)
 	var rows []api.ValueChange
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -171,13 +171,10 @@ func inPhase(r *lifecycle.Record, word string) bool {
 	return string(r.Phase) == word
 }
 
-// anyTemplate stands for the limits that the server sets beside those of templates.
-func anyTemplate() *template.Template { return &template.Template{Name: "-/-"} }
-
 // userLimit returns the limit on the caller's own live instances of all templates; 0:
 // no limit.
 func userLimit(s *server, c caller, d *lifecycle.Document) int {
-	for _, q := range s.o.Machine.Quotas(d, anyTemplate(), c.owner(), c.actor) {
+	for _, q := range s.o.Machine.Quotas(d, &template.Template{Name: "-/-"}, c.owner(), c.actor) {
 		return q.Limit
 	}
 	return 0

@@ -48,18 +48,18 @@ func listRuns(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error
 	have := r.role(r.view.Document, r.at)
 	doc := api.Runs{Runs: []api.Run{}}
 	for _, u := range r.at.AllRuns() {
-		doc.Runs = append(doc.Runs, *runDoc(r.at, u, have))
+		doc.Runs = append(doc.Runs, *runDoc(u, have))
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
 func showRun(_ *server, w http.ResponseWriter, r call[runOf]) error {
-	return service.WriteJSON(w, http.StatusOK, runDoc(r.at.record, r.at.run, r.role(r.view.Document, r.at.record)))
+	return service.WriteJSON(w, http.StatusOK, runDoc(r.at.run, r.role(r.view.Document, r.at.record)))
 }
 
 // runDoc is a run as a caller with these roles sees it: the tool's error text is for
 // callers that may read logs, the planned changes for those that may read plans.
-func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
+func runDoc(u *lifecycle.Run, have role) *api.Run {
 	doc := &api.Run{
 		N: u.N, Attempt: u.Attempt, Kind: string(u.Kind), By: personDoc(u.By), QueuedAt: u.QueuedAt, NotBefore: u.NotBefore, StartedAt: u.StartedAt, EndedAt: u.EndedAt,
 		Source: sourceDoc(u.Source), Result: u.Result,

@@ -4,6 +4,7 @@ package portal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -189,10 +190,7 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 		}
 	}
 	kind, id, _ := strings.Cut(b.To, ":")
-	to := template.Owner{Kind: kind, Issuer: b.Issuer, ID: id, Label: b.Label}
-	if to.Issuer == "" {
-		to.Issuer = r.actor.Issuer
-	}
+	to := template.Owner{Kind: kind, Issuer: cmp.Or(b.Issuer, r.actor.Issuer), ID: id, Label: b.Label}
 	if to.Label == "" || !r.actor.Admin {
 		to.Label = id
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -191,10 +192,7 @@ func (c Credential) check() error {
 	if len(c.EnvFrom)+len(c.Files)+len(c.Command) == 0 {
 		return errors.New("env_from, files or command is required")
 	}
-	names := slices.Clone(c.EnvFrom)
-	for name := range c.Files {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(slices.Clone(c.EnvFrom), maps.Keys(c.Files))
 	slices.Sort(names)
 	for i, name := range names {
 		switch {

@@ -238,12 +238,9 @@ func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
 // isTrusted reports whether a part of an address refers only to values of the server or the
 // module.
 func isTrusted(part hclsyntax.Expression) bool {
-	for _, t := range part.Variables() {
-		if !slices.Contains([]string{nameID, nameConfig, nameOutputs}, t.RootName()) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(part.Variables(), func(t hcl.Traversal) bool {
+		return !slices.Contains([]string{nameID, nameConfig, nameOutputs}, t.RootName())
+	})
 }
 
 // hasHost reports whether an address continues beyond its host.

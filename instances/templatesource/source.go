@@ -46,10 +46,7 @@ func (t *Templates) readFiles(found map[string]*template.Entry) []template.Probl
 	names, err := Files(t.o.Dir)
 	if err != nil {
 		problems = append(problems, template.Problem{From: t.o.Dir, Text: err.Error()})
-		for name := range t.files {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+		names = slices.Sorted(maps.Keys(t.files))
 	}
 	now := map[string]templateFile{}
 	for _, name := range names {

@@ -3,6 +3,7 @@
 package templatesource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ type Templates struct {
 // New returns a Templates without content, to be filled by [Templates.Load] or
 // [Templates.Run].
 func New(o Options) *Templates {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*template.Entry{}}
 }
 

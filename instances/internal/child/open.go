@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -118,9 +119,7 @@ func sealerOf(o *sandbox.Order) (*envelope.Envelope, error) {
 func secretsOf(o *sandbox.Order) []string {
 	list := append([]string{o.Registry.Password, o.Registry.Token, o.Server.Token}, o.Masked...)
 	list = append(list, strings.Fields(o.StateKeys)...)
-	for _, v := range o.Environment {
-		list = append(list, v)
-	}
+	list = slices.AppendSeq(list, maps.Values(o.Environment))
 	for _, b := range o.Files {
 		list = append(list, string(b))
 	}

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -84,9 +85,7 @@ func New(o Options) *Driver {
 	if o.Observe <= 0 {
 		o.Observe = observeEvery
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Driver{
 		o: o, attempts: map[lifecycle.Ref]*attempt{}, doing: map[lifecycle.Effect]<-chan struct{}{},
 		concurrency: make(chan struct{}, effectsAtOnce),

@@ -125,9 +125,7 @@ type snapshot struct {
 // New returns a ledger that does nothing until [Ledger.Run].
 func New(o Options) (*Ledger, error) {
 	o.Limits = o.Limits.withDefaults()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

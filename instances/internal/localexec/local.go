@@ -97,9 +97,7 @@ type Local struct {
 // earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	l := &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
-	if l.o.Logger == nil {
-		l.o.Logger = slog.New(slog.DiscardHandler)
-	}
+	l.o.Logger = cmp.Or(l.o.Logger, slog.New(slog.DiscardHandler))
 	if err := l.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("executor local: %w", err)
 	}
