@@ -18,16 +18,12 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Sealer encrypts states. Open needs the same aad that the bytes were sealed with. ann
-// is stored beside the sealed bytes, in annotations that begin with
-// "vnd.okara.state.envelope". Package internal/envelope has the implementation.
-type Sealer interface {
-	Seal(ctx context.Context, plain, aad []byte) (sealed []byte, ann map[string]string, err error)
-	Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error)
-}
+// Sealer encrypts states.
+type Sealer = artifact.Sealer
 
 // Suffixes of the media type of a stored state, in the order of application.
 const (
@@ -195,17 +191,9 @@ func unzstd(stored []byte, n int64) ([]byte, error) {
 }
 
 // associatedData binds sealed bytes to the origin that their manifest names, which
-// read compares with where they were found. Lengths in front of the strings keep the
-// encoding unambiguous.
+// read compares with where they were found.
 func associatedData(encoding string, o format.StateOrigin) []byte {
-	var b bytes.Buffer
-	for _, part := range [...]string{
-		format.MediaState + encoding, o.Repository, o.Workspace,
-		strconv.FormatInt(o.Version, 10), strconv.FormatInt(o.Fence, 10), o.Parent,
-	} {
-		fmt.Fprintf(&b, "%d:%s\n", len(part), part)
-	}
-	return b.Bytes()
+	return artifact.AssociatedData(format.MediaState+encoding, o.Repository, o.Workspace, strconv.FormatInt(o.Version, 10), strconv.FormatInt(o.Fence, 10), o.Parent)
 }
 
 // Budget bounds the memory that states take while they are read and written,

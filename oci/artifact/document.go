@@ -14,11 +14,14 @@ import (
 // Two forms are common to several kinds: a bare manifest has all its data in
 // annotations, a document is a manifest with one layer.
 
+// NewImage returns the manifest of an artifact without a config.
+func NewImage(artifactType string, annotations map[string]string, layers ...oci.Descriptor) (oci.Manifest, error) {
+	return oci.NewManifest(ocispec.Manifest{ArtifactType: artifactType, Config: EmptyConfig(), Layers: layers, Annotations: annotations})
+}
+
 // NewBare returns a manifest that consists of annotations only.
 func NewBare(artifactType string, annotations map[string]string) (oci.Manifest, error) {
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactType, Config: EmptyConfig(), Layers: []oci.Descriptor{EmptyConfig()}, Annotations: annotations,
-	})
+	return NewImage(artifactType, annotations, EmptyConfig())
 }
 
 // PutBare writes a bare manifest under a tag. It takes one request if the
@@ -47,9 +50,7 @@ func EnsureBlobs(ctx context.Context, r *oci.Repo, blobs ...oci.Blob) error {
 
 // PutDocument replaces the manifest under a tag by a document of this type.
 func PutDocument(ctx context.Context, r *oci.Repo, tag, artifactType string, layer oci.Blob, annotations map[string]string) error {
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactType, Config: EmptyConfig(), Layers: []oci.Descriptor{layer.Descriptor}, Annotations: annotations,
-	})
+	m, err := NewImage(artifactType, annotations, layer.Descriptor)
 	if err != nil {
 		return err
 	}

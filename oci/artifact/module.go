@@ -11,8 +11,6 @@ import (
 	"strings"
 	"unicode"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -59,12 +57,7 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	tar.MediaType = MediaModuleTar
 	zip.MediaType = MediaZip
 	description.MediaType = MediaModuleDescription
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactModule,
-		Config:       EmptyConfig(),
-		Layers:       []oci.Descriptor{tar, zip, description},
-		Annotations:  annotations,
-	})
+	return NewImage(ArtifactModule, annotations, tar, zip, description)
 }
 
 // ErrOther means that a manifest is that of another artifact. It is ErrCorrupt.

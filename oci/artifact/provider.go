@@ -62,11 +62,7 @@ type ProviderIndex struct {
 func NewProviderTarget(zip oci.Descriptor, filename string) (oci.Manifest, error) {
 	zip.MediaType = MediaZip
 	zip.Annotations = map[string]string{AnnTitle: filename}
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactProviderTarget,
-		Config:       EmptyConfig(),
-		Layers:       []oci.Descriptor{zip},
-	})
+	return NewImage(ArtifactProviderTarget, nil, zip)
 }
 
 // NewProviderIndex encodes x for an address of kind addr.KindProvider or

@@ -98,7 +98,7 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	case md.Docs != nil: // the repository has the blob
 		layers = append(layers, *md.Docs)
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactProviderMetadata, Config: EmptyConfig(), Layers: layers})
+	m, err := NewImage(artifactProviderMetadata, nil, layers...)
 	return m, blobs, err
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Sealer encrypts the data that an instance stores beside its state. Open needs
+// Sealer encrypts states, and what an instance stores beside its state. Open needs
 // the same aad that Seal was called with, and the annotations ann that Seal
-// returned, which are stored beside the sealed bytes. Package internal/envelope
-// implements Sealer.
+// returned, which are stored beside the sealed bytes and begin with
+// "vnd.okara.state.envelope". Package internal/envelope implements Sealer.
 type Sealer interface {
 	Seal(ctx context.Context, plain, aad []byte) (sealed []byte, ann map[string]string, err error)
 	Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error)
@@ -31,14 +31,13 @@ const (
 	sealOverhead = 1 << 10
 )
 
-// sealContext returns the aad that binds sealed bytes to their media type,
-// repository and tag.
-func sealContext(mediaType string, r *oci.Repo, tag string) []byte {
-	var b strings.Builder
-	for _, part := range [...]string{mediaType, r.Name(), tag} {
-		fmt.Fprintf(&b, "%d:%s\n", len(part), part)
+// AssociatedData returns the aad that binds sealed bytes to texts. Lengths in front of
+// them keep it unambiguous.
+func AssociatedData(parts ...string) (aad []byte) {
+	for _, part := range parts {
+		aad = fmt.Appendf(aad, "%d:%s\n", len(part), part)
 	}
-	return []byte(b.String())
+	return aad
 }
 
 // Seal returns a layer for a tag. The content is compressed if the media type
@@ -72,7 +71,7 @@ func sealBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string,
 		return oci.BytesBlob(mediaType, stored), stored, nil
 	}
 	mediaType += suffixSealed
-	stored, ann, err := s.Seal(ctx, stored, sealContext(mediaType, r, tag))
+	stored, ann, err := s.Seal(ctx, stored, AssociatedData(mediaType, r.Name(), tag))
 	if err != nil {
 		return oci.Blob{}, nil, fmt.Errorf("encrypting %s:%s: %w", r, tag, err)
 	}
@@ -109,7 +108,7 @@ func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, lay
 	case s != nil && layer.MediaType == mediaType+suffixSealed:
 		ann := maps.Clone(layer.Annotations)
 		maps.DeleteFunc(ann, func(k, _ string) bool { return !strings.HasPrefix(k, annEnvelope) })
-		if b, err = s.Open(ctx, b, ann, sealContext(layer.MediaType, r, tag)); err != nil {
+		if b, err = s.Open(ctx, b, ann, AssociatedData(layer.MediaType, r.Name(), tag)); err != nil {
 			return nil, fmt.Errorf("decrypting %s:%s: %w: %w", r, tag, err, oci.ErrCorrupt)
 		}
 	case s == nil && layer.MediaType == mediaType:

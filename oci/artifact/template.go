@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -37,14 +35,9 @@ func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Bl
 		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s is %d bytes, the limit is %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)
 	}
 	blob := oci.BytesBlob(mediaTemplate, body)
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactTemplate,
-		Config:       EmptyConfig(),
-		Layers:       []oci.Descriptor{blob.Descriptor},
-		Annotations: map[string]string{
-			AnnTitle: name, AnnVersion: v.String(), AnnKind: addr.KindTemplate, annAddress: name, AnnOkaraVersion: v.String(),
-		},
-	})
+	m, err := NewImage(artifactTemplate, map[string]string{
+		AnnTitle: name, AnnVersion: v.String(), AnnKind: addr.KindTemplate, annAddress: name, AnnOkaraVersion: v.String(),
+	}, blob.Descriptor)
 	return m, blob, err
 }
 

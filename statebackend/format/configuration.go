@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	digest "github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -55,12 +54,8 @@ func parseConfigurationTag(tag string) (ConfigurationTag, bool) {
 // are the same upload, so the call may be repeated.
 func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer oci.Blob) (ConfigurationTag, error) {
 	layer.MediaType = MediaConfiguration
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactConfiguration,
-		Config:       artifact.EmptyConfig(),
-		Layers:       []oci.Descriptor{layer.Descriptor},
-		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // so that no two uploads share a manifest: manifests are deleted by digest
-	})
+	ann := map[string]string{annConfiguration: record + "-" + id} // so that no two uploads share a manifest: manifests are deleted by digest
+	m, err := artifact.NewImage(artifactConfiguration, ann, layer.Descriptor)
 	if err != nil {
 		return ConfigurationTag{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -198,11 +199,7 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 	if !l.Created.IsZero() {
 		ann[ocispec.AnnotationCreated] = l.Created.UTC().Format(time.RFC3339)
 	}
-	for k, v := range ann {
-		if v == "" {
-			delete(ann, k)
-		}
-	}
+	maps.DeleteFunc(ann, isEmpty)
 	return artifact.NewBare(artifactLock, ann)
 }
 

@@ -266,17 +266,8 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 		}
 	}
 	maps.Copy(ann, s.Envelope)
-	for k, v := range ann {
-		if v == "" {
-			delete(ann, k)
-		}
-	}
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactState,
-		Config:       artifact.EmptyConfig(),
-		Layers:       []oci.Descriptor{layer},
-		Annotations:  ann,
-	})
+	maps.DeleteFunc(ann, isEmpty)
+	return artifact.NewImage(ArtifactState, ann, layer)
 }
 
 // ParseState reads the manifest of a stored state, including those that tools
@@ -332,6 +323,9 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 	}
 	return s, nil
 }
+
+// isEmpty reports whether an annotation is left out.
+func isEmpty(_, value string) bool { return value == "" }
 
 // annotationReader converts annotations and keeps the first error.
 type annotationReader struct {

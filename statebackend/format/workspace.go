@@ -221,7 +221,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 	if r.Deleted {
 		ann[annWorkspaceDeleted] = "true"
 	}
-	maps.DeleteFunc(ann, func(_, v string) bool { return v == "" })
+	maps.DeleteFunc(ann, isEmpty)
 	m, err := artifact.NewBare(artifactWorkspace, ann)
 	if err != nil {
 		return WorkspaceTag{}, m, err
