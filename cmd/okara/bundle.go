@@ -298,6 +298,9 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 	if errors.Is(err, bundle.ErrImage) {
 		return cli.WithHint(err, "use --images to load container images too")
 	}
+	if errors.Is(err, oci.ErrNotFound) {
+		return cli.WithHint(err, "the bundle may lack what an earlier one has: load all of them, in order")
+	}
 	if err != nil {
 		return err
 	}
@@ -315,7 +318,7 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 	if len(report.Conflict) == 0 {
 		return nil
 	}
-	err = fmt.Errorf("%d versions were not loaded: %w", len(report.Conflict), oci.ErrExists)
+	err = fmt.Errorf("not loaded: %s: %w", cli.Plural(len(report.Conflict), "version"), oci.ErrExists)
 	return cli.WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
 		"published versions never change, and numbers are not reused: publish the content of the bundle as another version")
 }

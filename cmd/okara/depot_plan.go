@@ -70,7 +70,7 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	if err := up.reg.PrintResult(p, text); err != nil {
 		return err
 	}
-	up.reg.Note("%d versions, %d changes", len(p.Steps), changes)
+	up.reg.Note("%s, %s", cli.Plural(len(p.Steps), "version"), cli.Plural(changes, "change"))
 	if failed > 0 {
 		return cli.PartlyError("%d entries could not be read", failed)
 	}

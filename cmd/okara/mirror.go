@@ -363,7 +363,7 @@ func unfinishedError(failures []error, what string) error {
 	}
 	if !slices.ContainsFunc(failures, func(err error) bool { return !hasType[*depot.ConflictError](err) }) {
 		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they exist with different content, or were withdrawn", len(failures), what)},
-			"published versions never change, and numbers are not reused: ask the origin which content is right, and publish the other under a new number")
+			"published versions never change, and numbers are not reused: the version stays as it was mirrored, also if the origin added platforms with another SHA256SUMS")
 	}
 	for _, err := range failures {
 		if errors.Is(err, oci.ErrUnavailable) { // likely the cause of all failures

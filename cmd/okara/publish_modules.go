@@ -319,7 +319,7 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 	var text []string
 	for _, p := range plans {
 		if p.Error == "" || p.Outcome != "" {
-			text = append(text, planText(reg.App, p))
+			text = append(text, "module\t"+p.Address+"\t"+p.Version+"\n"+planText(reg.App, p))
 		}
 	}
 	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, len(modules), keepGoing))

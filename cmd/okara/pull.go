@@ -108,7 +108,7 @@ func (t selected) pull(ctx context.Context, reg *cli.Registries, dir string, o d
 		return nil, cli.UsageError("%w", err)
 	}
 	if y := t.status.Yanked; err == nil && y != nil && !allowYanked {
-		reg.Note("%s %s was withdrawn on %s%s\nhint: use --allow-yanked to download it without this note", t.address, t.version, y.Time.UTC().Format(time.DateOnly), y.Because())
+		reg.Note("warning: %s %s was withdrawn on %s%s; --allow-yanked downloads it without this warning", t.address, t.version, y.Time.UTC().Format(time.DateOnly), y.Because())
 	}
 	return files, err
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -92,7 +91,7 @@ func frontVersion(ctx context.Context, front *client.Client, it addr.Selection) 
 	there := &catalog.Versions{Listing: l, Listed: slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.Status(v).Yanked != nil })}
 	v, ok := selectVersion(there, it)
 	if !ok {
-		return v, fmt.Errorf("%s has no such version: %w", it.Item, oci.ErrNotFound)
+		return v, noneSelected(there, it)
 	}
 	return v, nil
 }

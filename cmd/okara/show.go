@@ -264,6 +264,9 @@ func (s *shown) text() string {
 	for line := range strings.Lines(s.Annotations[artifact.AnnChanges]) {
 		add("change", strings.TrimSpace(line))
 	}
+	if dir := s.Annotations[artifact.AnnModuleDir]; dir != "" {
+		add("module", "//"+dir)
+	}
 	add("content", s.ContentDigest)
 	add("protocols", strings.Join(s.Protocols, ", "))
 	add("signature", s.Signature)

@@ -281,7 +281,10 @@ func (w *walk) followLink(name string, at *place) (fs.FileInfo, error) {
 		return nil, err
 	}
 	final := w.resolve(name)
-	if path.IsAbs(target) || !fs.ValidPath(final) {
+	if path.IsAbs(target) {
+		return nil, fmt.Errorf("%s: symbolic link to %s, which is an absolute path; make it relative: %w", name, target, ErrUnsafe)
+	}
+	if !fs.ValidPath(final) {
 		return nil, fmt.Errorf("%s: symbolic link to %s, which is %w: %w", name, target, ErrOutside, ErrUnsafe)
 	}
 	info, err := fs.Stat(w.tree, name)

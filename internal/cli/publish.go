@@ -36,7 +36,7 @@ func PrintFindings(a *App, findings []depot.Finding, n int) error {
 	if err := a.PrintResult(findings, Table(rows)); err != nil {
 		return err
 	}
-	return fmt.Errorf("%d findings", len(findings))
+	return errors.New(Plural(len(findings), "finding"))
 }
 
 // OpenTree opens a folder such that no link in it reaches outside.
@@ -182,7 +182,7 @@ func PublishHint(err error) error {
 	case errors.Is(err, signing.ErrNoProvider):
 		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
-		return WithHint(err, "rename the file, or exclude it in .terraformignore")
+		return WithHint(err, "rename or replace the file, or exclude it in .terraformignore")
 	}
 	return err
 }
@@ -190,8 +190,13 @@ func PublishHint(err error) error {
 // conflictHint names a version that can be published instead.
 func conflictHint(c *depot.ConflictError) string {
 	hint := "a published version never changes; publish under a new version"
-	if c.Withdrawn != nil && c.Stored == "" {
-		hint = "okara yank --undo restores its content; new content needs a new version"
+	switch {
+	case c.Grows:
+		return "--extend adds the platforms that the version lacks"
+	case strings.HasPrefix(c.Offered, "protocols "):
+		return fmt.Sprintf("put the registry manifest beside the zips, or give --%s", strings.ReplaceAll(c.Stored, ", ", ","))
+	case c.Withdrawn != nil && c.Stored == "" && c.Duplicate == addr.Version{}:
+		hint = "okara yank --undo restores its content, unless the registry has collected it; new content needs a new version"
 	}
 	if c.Next != (addr.Version{}) {
 		hint += fmt.Sprintf(", such as %s", c.Next)
@@ -201,5 +206,5 @@ func conflictHint(c *depot.ConflictError) string {
 
 // NoteDelay says when a front-end shows a change that was made directly in the registry.
 func NoteDelay(a *App) {
-	a.Note("a front-end server shows the change within its tag TTL, 30 s by default; okara's built-in registry immediately")
+	a.Note("a front-end server shows the change within 30 s, or its cache.tag_ttl; okara's built-in registry immediately")
 }

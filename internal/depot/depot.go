@@ -87,13 +87,15 @@ type ConflictError struct {
 	Withdrawn       *evidence.StatusEvent // event that withdrew the version; nil: not withdrawn
 	Duplicate       addr.Version          // version of a module that differs only after "+"; zero: none
 	Next            addr.Version          // next free patch version, zero if unknown
+	Grows           bool                  // of a provider: what is offered has the stored platforms unchanged, and more
 }
 
 func (e *ConflictError) Error() string {
 	text := e.Repository + ":" + e.Tag + " is already published with other content"
 	switch {
 	case e.Duplicate != addr.Version{}:
-		text = fmt.Sprintf("%s already has %s, which OpenTofu and Terraform treat as the same version as %s: they ignore what follows \"+\"", e.Repository, e.Duplicate, e.Tag)
+		v, _ := addr.VersionFromTag(e.Tag)
+		text = fmt.Sprintf("%s used the number for %s, which OpenTofu and Terraform treat as the same version as %s: they ignore what follows \"+\"", e.Repository, e.Duplicate, v)
 	case e.Withdrawn == nil:
 	case e.Stored == "":
 		text = e.Repository + ":" + e.Tag + " was withdrawn" + e.Withdrawn.Because() + "; version numbers are not reused"

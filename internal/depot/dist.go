@@ -214,7 +214,10 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	if err != nil {
 		return err
 	}
-	return plan.takeSignature(signature, keys, signing.VerifyOptions{Now: o.Now})
+	if err = plan.takeSignature(signature, keys, signing.VerifyOptions{Now: o.Now}); err != nil && name != "" && o.SignKey != nil {
+		err = fmt.Errorf("%w; remove the .sig to sign again", err)
+	}
+	return err
 }
 
 // knownKeys returns the public keys that may have signed.

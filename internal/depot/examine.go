@@ -115,7 +115,7 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 			return nil, err
 		}
 		if n := len(checks); err != nil && n > 0 {
-			add(v.Tag(), checks[n-1].Name+": "+checks[n-1].Detail, "publish under a new version, and yank this one")
+			add(v.Tag(), checks[n-1].Name+": "+checks[n-1].Detail, "if content is lost, publish the same files again, or run okara depot apply --repair; else yank the version and publish a new one")
 		}
 	}
 	missing, err := l.missingPlatforms(ctx, item.Kind)

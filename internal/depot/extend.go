@@ -26,7 +26,7 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 		return Published{}, fmt.Errorf("%s:%s is not a provider: %w", x.repo, x.version.Tag(), oci.ErrExists)
 	}
 	if !slices.Equal(stored.Protocols, x.plan.Protocols) {
-		return Published{}, fmt.Errorf("%s:%s is published with %s, yours has %s: %w", x.repo, x.version.Tag(), protocolsText(stored.Protocols), protocolsText(x.plan.Protocols), oci.ErrExists)
+		return Published{}, &ConflictError{Repository: x.repo.String(), Tag: x.version.Tag(), Stored: protocolsText(stored.Protocols), Offered: protocolsText(x.plan.Protocols)}
 	}
 	added, err := addedPackages(ctx, x.repo, x.plan, stored)
 	if err != nil {
@@ -78,6 +78,9 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 		zip, err := artifact.ResolveProviderZip(ctx, r, have)
 		if err != nil {
 			return nil, err
+		}
+		if _, listed := plan.sums[have.Filename]; !listed {
+			return nil, fmt.Errorf("%s is already published, and SHA256SUMS lacks it: to extend, the folder has the zips of all platforms: %w", have.Platform, oci.ErrExists)
 		}
 		if err := signing.CheckListed(plan.sums, have, zip); err != nil {
 			return nil, fmt.Errorf("%s is already published and cannot change: %w: %w", have.Platform, oci.ErrExists, err)

@@ -33,6 +33,16 @@ func TestExtendProvider(t *testing.T) {
 		first := must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o))(t)
 		r := depottest.MustRepo(t, client, depottest.ProviderRepo)
 		before := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
+		more := o
+		more.Extend = false
+		_, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, more)
+		if conflict, ok := errors.AsType[*depot.ConflictError](err); !ok || !conflict.Grows {
+			t.Errorf("more platforms without Extend: %v", err)
+		}
+		_, err = d.PublishProvider(t.Context(), depottest.NewDist(t, "darwin_arm64"), depottest.DNS(), v, o)
+		if !errors.Is(err, oci.ErrExists) || !strings.Contains(err.Error(), "linux_amd64 is already published, and SHA256SUMS lacks it") {
+			t.Errorf("only the new platform: %v", err)
+		}
 		second, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, o)
 		if err != nil || second.Existing || second.Digest == first.Digest {
 			t.Fatalf("%+v, %v", second, err)

@@ -171,6 +171,8 @@ func storedProof(stored artifact.ProviderIndex, md artifact.ProviderMetadata, pa
 		switch {
 		case !ok && len(pkg.Shasums) > 0:
 			return nil, &ConflictError{Stored: digest.FromBytes(md.ShasumsBytes).String(), Offered: digest.FromBytes(pkg.Shasums).String()}
+		case !ok && pkg.Zh != "":
+			return nil, &ConflictError{Stored: digest.FromBytes(md.ShasumsBytes).String(), Offered: digestOf(pkg.Zh).String()}
 		case !ok:
 			return nil, fmt.Errorf("SHA256SUMS of the mirrored version does not list %s: %w", pkg.Filename, signing.ErrSums)
 		case pkg.Zh != "" && pkg.Zh != listed:

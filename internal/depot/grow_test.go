@@ -137,6 +137,11 @@ func TestMirrorGrowsOnlyTheSameRelease(t *testing.T) {
 				*p = own
 			}
 		}, addr.Platform{OS: "freebsd", Arch: "arm"}},
+		"a platform of an origin without sums": {func(p *upstream.Package) {
+			if p.Platform.OS == "freebsd" {
+				p.Shasums, p.Signature, p.Keys = nil, nil, nil
+			}
+		}, addr.Platform{OS: "freebsd", Arch: "arm"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})

@@ -306,16 +306,19 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.Pro
 // completeProvider completes out if the stored provider has its zips and protocols, and
 // otherwise returns the conflict. What the registry has lost is pushed again.
 func (x providerPush) completeProvider(ctx context.Context, l *Listing, out Published, stored artifact.ProviderIndex) (Published, error) {
-	sums := signing.Sums{}
+	sums, grows := signing.Sums{}, true
 	for _, p := range stored.Platforms {
 		zip, err := artifact.ResolveProviderZip(ctx, l.Repository, p)
 		if err != nil {
 			return Published{}, err
 		}
 		sums[p.Platform.String()] = zip.Digest.Encoded()
+		grows = grows && x.plan.sums[p.Filename] == zip.Digest.Encoded()
 	}
 	if have := sumsDigest(sums); have != out.ContentDigest {
-		return Published{}, l.conflictWith(x.version, have, out.ContentDigest)
+		conflict := l.conflictWith(x.version, have, out.ContentDigest)
+		conflict.Grows = grows
+		return Published{}, conflict
 	}
 	if !slices.Equal(stored.Protocols, x.plan.Protocols) {
 		return Published{}, l.conflictWith(x.version, protocolsText(stored.Protocols), protocolsText(x.plan.Protocols))

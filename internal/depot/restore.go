@@ -143,7 +143,7 @@ func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Desc
 			return nil, err
 		}
 	}
-	return []string{fmt.Sprintf("the registry had lost %d parts of %s, which were pushed again; does its garbage collection remove untagged manifests?", len(parts), tag)}, nil
+	return []string{fmt.Sprintf("the registry had lost %d of the parts of %s, which were pushed again; does its garbage collection remove untagged manifests?", len(parts), tag)}, nil
 }
 
 // readInlined returns a manifest that an index repeats inside its descriptor, with
@@ -220,7 +220,7 @@ func (x providerPush) restoreMirror(ctx context.Context, d *Depot, src Source, s
 		err = x.transferZips(ctx, packages, d.o.TempDir) // sends the zips that are missing
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s has lost %d parts: %w", x.provider, x.version, len(parts), err)
+		return nil, fmt.Errorf("%s %s has lost %d of its parts: %w", x.provider, x.version, len(parts), err)
 	}
 	offered, err := x.buildArtifact(x.plan.Packages, nil)
 	if err != nil {

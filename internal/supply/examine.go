@@ -32,7 +32,7 @@ type stored struct {
 func (x stored) action() (Action, string) {
 	switch {
 	case x.lost > 0:
-		return actionRepair, fmt.Sprintf("the registry has lost %d parts of it", x.lost)
+		return actionRepair, fmt.Sprintf("the registry has lost %d of its parts", x.lost)
 	case len(x.lacking.Offered) > 0:
 		return ActionExtend, "lacks " + strings.Join(platformNames(x.lacking.Offered), ", ")
 	}

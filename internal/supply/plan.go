@@ -462,7 +462,7 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 		}
 		return st.markDrift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since), nil
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
-		return st.markDrift(fmt.Sprintf("tag %s of the origin moved from %s to %s, or another tag was the version", o.ref, st.known.Origin, o.commit), now.Since), nil
+		return st.markDrift(fmt.Sprintf("tag %s of the origin moved from %s to %s, or the version was published from another tag", o.ref, st.known.Origin, o.commit), now.Since), nil
 	case st.known.State == StateDrift:
 		now.Since = st.known.Since
 		now.Scanned = st.known.Scanned

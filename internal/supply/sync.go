@@ -428,6 +428,9 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 		l.Ref = o.ref
 	}
 	got, err := f.fetch(ctx, l, dir)
+	if err == nil && e.Source.Kind == SourceRegistry && l.URL.Host == e.Source.Host { // of an archive whose path may be a signed link
+		got.Annotations[artifact.AnnSource] = "https://" + e.Source.Host + "/" + e.Source.Address.String()
+	}
 	if err == nil && o.commit != "" && got.Annotations[artifact.AnnRevision] != o.commit {
 		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, got.Annotations[artifact.AnnRevision], oci.ErrCorrupt)
 	}
