@@ -25,8 +25,8 @@ func newDepotStatus(up *upstreams) *cobra.Command {
 A depot file has one common record in the registry. A Kubernetes operator keeps a
 separate record for each module and provider; RECORD shows which one a line is from.
 
-With a depot file, every difference between it and its record is listed: entries and
-versions that only one of them has, and missing platforms.`,
+With a depot file, every difference between it, its record and the registry is listed:
+entries and versions that only one of them has, and missing platforms.`,
 		Example: "  okara depot status --registry registry.example.com/platform --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.reg, f) },
 	}
@@ -57,10 +57,11 @@ func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
 	if err := reg.PrintResult(knownVersions(common, own), recordText(common, own)); err != nil || len(set.Modules)+len(set.Providers) == 0 {
 		return err
 	}
-	for _, d := range set.Differences(common) {
+	differences, err := set.Differences(ctx, d, common)
+	for _, d := range differences {
 		reg.Note("%s: %s", strings.TrimSpace(d.Entry+" "+d.Version), d.Reason)
 	}
-	return nil
+	return err
 }
 
 // knownVersions returns the versions of all records, by entry. An entry's own record takes

@@ -3,12 +3,16 @@
 package supply
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Difference is something in which the registry differs from a depot file.
@@ -59,10 +63,10 @@ func (p *Plan) Omitted(entry string) []Difference {
 func (s *Set) byKey() map[string]item {
 	all := map[string]item{}
 	for _, e := range s.Modules {
-		all[e.Key()] = item{Entry: e.Entry, key: e.Key()}
+		all[e.Key()] = item{Entry: e.Entry, key: e.Key(), address: addr.Item{Kind: addr.KindModule, Module: e.Address}}
 	}
 	for _, e := range s.Providers {
-		all[e.Key()] = item{Entry: e.Entry, key: e.Key(), platforms: e.Platforms, mirrors: true}
+		all[e.Key()] = item{Entry: e.Entry, key: e.Key(), address: e.Address.Item(), platforms: e.Platforms, mirrors: true}
 	}
 	return all
 }
@@ -79,16 +83,28 @@ func (s *Set) unlistedEntries(rec *Record) []Difference {
 	return out
 }
 
-// Differences compares the set with the record of earlier runs. Which versions
-// an origin has is not in the record: a plan names those that are missing.
-func (s *Set) Differences(rec *Record) []Difference {
+// Differences compares the set, the record of earlier runs and the registry, of
+// which it reads one list of tags for each entry. Which versions an origin has is
+// not in the record: a plan names those that are missing.
+func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]Difference, error) {
 	out := s.unlistedEntries(rec)
 	listed := s.byKey()
 	for _, e := range slices.Sorted(maps.Keys(listed)) {
 		it := listed[e]
+		l, err := d.Versions(ctx, it.address)
+		if errors.Is(err, oci.ErrNotFound) {
+			l = &depot.Listing{}
+		} else if err != nil {
+			return out, fmt.Errorf("%s: %w", e, err)
+		}
 		versions := rec.Versions(e)
 		if len(versions) == 0 {
 			out = append(out, Difference{Entry: e, Reason: "in the depot file, but no run has published a version"})
+		}
+		for _, v := range l.Versions {
+			if _, ok := rec.get(e, v); !ok && !v.Edition() {
+				out = append(out, Difference{e, v.String(), "in the registry, but not in the record: published by another process or user"})
+			}
 		}
 		for _, version := range versions {
 			vr := rec.Entries[e][version]
@@ -96,7 +112,11 @@ func (s *Set) Differences(rec *Record) []Difference {
 			if err != nil || vr.State != StatePublished {
 				continue
 			}
-			switch {
+			switch withdrawn := depot.WithoutNext(l.Taken(v)); {
+			case withdrawn != nil:
+				out = append(out, Difference{e, version, withdrawn.Error()})
+			case !slices.Contains(l.Versions, v):
+				out = append(out, Difference{e, version, "published by an earlier run, but no longer in the registry"})
 			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.isPinned(v):
 				out = append(out, Difference{e, version, "not allowed by " + constraintText(it.Entry)})
 			case !vr.coversPlatforms(it.askedPlatforms()):
@@ -106,5 +126,5 @@ func (s *Set) Differences(rec *Record) []Difference {
 			}
 		}
 	}
-	return out
+	return out, nil
 }

@@ -47,7 +47,7 @@ func TestSyncAddsPlatforms(t *testing.T) {
 		for _, d := range p.Kept {
 			got = append(got, fmt.Sprintf("kept %s: %s", d.Version, d.Reason))
 		}
-		for _, d := range set.Differences(rec) {
+		for _, d := range must.Get(set.Differences(t.Context(), r.depot, rec))(t) {
 			got = append(got, fmt.Sprintf("status %s: %s", d.Version, d.Reason))
 		}
 		r.want(got, want...)
@@ -79,13 +79,22 @@ approval {
 	r.want(r.apply(all), "present 1.2.3")
 	differences(all, "plan present: ")
 
+	// versions that only the registry has, or had
+	repo := depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns")
+	was := depottest.MustFetch(t, repo, "1.2.3")
+	must.Succeed(t, repo.PutTag(t.Context(), "1.2.4", was))
+	differences(all, "plan present: ", "kept 1.2.4: the origin does not have it", "status 1.2.4: in the registry, but not in the record: published by another process or user")
+	must.Succeed(t, repo.Untag(t.Context(), "1.2.4"))
+	must.Succeed(t, repo.Untag(t.Context(), "1.2.3"))
+	differences(all, `plan publish: allowed by "~> 1.0"`, "status 1.2.3: published by an earlier run, but no longer in the registry")
+	must.Succeed(t, repo.PutTag(t.Context(), "1.2.3", was))
+
 	// what the file does not ask for any more
 	narrowed := "provider \"registry.example.com/acme/dns\" {\n versions = \"~> 2.0\"\n}\n" + moduleEntry(newOrigin(t, "v0.1.0"), "")
 	differences(narrowed, `kept 1.2.3: not allowed by "~> 2.0"`, `status 1.2.3: not allowed by "~> 2.0"`, "status : in the depot file, but no run has published a version")
 	differences("", "kept : published by an earlier run, no longer in the depot file", "status : published by an earlier run, no longer in the depot file")
 
 	// other content under the tag is drift
-	repo := depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns")
 	tags := must.Get(repo.Snapshot(t.Context()))(t).Tags
 	before := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "okara-index-") })
 	must.Succeed(t, repo.PutTag(t.Context(), "1.2.3", depottest.MustFetch(t, repo, tags[before])))

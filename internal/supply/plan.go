@@ -126,7 +126,8 @@ type Plan struct {
 type item struct {
 	Entry
 	key     string
-	kind    string // of the address
+	address addr.Item // set by [Set.byKey]
+	kind    string    // of the address
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
 	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error)
