@@ -260,11 +260,11 @@ func hasPart(ctx context.Context, r *oci.Repo, m oci.Manifest, reference string)
 }
 
 // isDeletable reports whether it remains known what a version named when a tag
-// is deleted.
+// is deleted, and, if it is that of the version, whether the version is withdrawn.
 func (l *Listing) isDeletable(tag string, m oci.Manifest) bool {
 	if v, ok := addr.VersionFromTag(tag); ok {
 		was := l.lastRemoval(v)
-		return was != nil && was.Subject == m.Digest
+		return was != nil && was.Subject == m.Digest && l.Status(v).Yanked != nil
 	}
 	v, _, isRecord := recordOf(tag, m)
 	return !isRecord || !evidence.IsStatusTag(tag) && l.lastRemoval(v) != nil

@@ -231,7 +231,17 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	}
 	put(depottest.ProviderRepo, "1.2.3", must.Get(oci.NewIndex(lying))(t), "is already published")
 	put(depottest.ProviderRepo, "1.2.3", must.Get(artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, metadata))(t), "not proved to be its content")
-	must.GetBoth(d.Announce(ctx, depottest.DNS().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", DeleteTag: true}))(t)
+	announce := func(action string) {
+		must.GetBoth(d.Announce(ctx, depottest.DNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true}))(t)
+	}
+	announce(evidence.ActionYank)
+	announce(evidence.ActionUnyank) // it is served again
+	for _, reference := range append(parts, "manifests/1.2.3", "manifests/"+out.Digest) {
+		if code := deletePart(reference); code != http.StatusConflict {
+			t.Errorf("DELETE %s after the withdrawal was undone: %d", reference, code)
+		}
+	}
+	announce(evidence.ActionYank)
 	if code := deletePart(parts[0]); code != http.StatusAccepted {
 		t.Errorf("DELETE of what no tag leads to: %d", code)
 	}
