@@ -91,9 +91,9 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 
 // Put writes a state as the next version. When it returns nil, every later
 // holder of the lock sees that version. ErrLockLost says that the lock was taken over;
-// the message names the version that keeps the bytes. Writes after the first failed
-// one are kept, too: a run goes on for a while, and its last state is the most
-// complete.
+// the message and the result name the version that keeps the bytes, if any. Writes after
+// the first failed one are kept, too: a run goes on for a while, and its last state is the
+// most complete.
 func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
@@ -127,9 +127,9 @@ func (l *Lock) writeState(ctx context.Context, state []byte, m format.StateManif
 
 // settleSave turns the result of a save into the result of a write.
 func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
-	kept := int64(0)
+	var kept Version
 	if res.Written {
-		kept = m.N
+		kept = newVersion(m)
 	}
 	switch {
 	case res.Lost && errors.Is(res.Err, protocol.ErrNumbersUsed):
@@ -138,9 +138,9 @@ func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res proto
 		l.head = &m
 		return newVersion(m), nil
 	case res.Lost:
-		return Version{}, overtakenError(ctx, l, kept, res)
+		return kept, overtakenError(ctx, l, kept.N, res)
 	case !res.Stored && res.Written:
-		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it is current: %w", l.x.names.workspace, l.s.repo, kept, res.Err)
+		return kept, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it is current: %w", l.x.names.workspace, l.s.repo, kept.N, res.Err)
 	case !res.Stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.names.workspace, l.s.repo, res.Err)
 	case res.Behind:

@@ -81,6 +81,15 @@ type Change struct {
 // NotCurrent is the detail of a write whose version is kept and did not become the state.
 const NotCurrent = "not current"
 
+// Keeping returns a write with the version that keeps its bytes, also of a refused one.
+func (c Change) Keeping(version int64) Change {
+	c.Version = strconv.FormatInt(version, 10)
+	if Outcome(c.Status) == Refused {
+		c.Detail = NotCurrent
+	}
+	return c
+}
+
 // Own is a change that the server makes by itself.
 type Own struct {
 	Action  rights.Action

@@ -7,11 +7,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -67,6 +71,14 @@ func (r *Record) NameActor() string {
 		return "the server for " + who
 	}
 	return who
+}
+
+// isLostWrite reports whether a refused request was to change a state, under a lock that its
+// sender did not have or does not have any more. Unlike others it is an act: of a run whose
+// result is not the state.
+func (r *Record) isLostWrite() bool {
+	return r.Kind == string(addr.KindState) && slices.Contains([]string{string(rights.Write), "restore", "delete"}, r.Action) &&
+		slices.Contains([]int{http.StatusForbidden, http.StatusConflict, http.StatusLocked}, r.Status)
 }
 
 // Object says in one line what an act was done to: the address, and a version or run.
@@ -131,10 +143,10 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		failed = failed || a.Key == "error" && a.Value.String() != ""
 		return true
 	})
-	switch r.Message {
-	case decision, refused:
+	switch {
+	case r.Message == decision, r.Message == refused && !rec.isLostWrite():
 		h.t.decisions.addDecision(rec)
-	case depotRun:
+	case r.Message == depotRun:
 		rec.Kind = depotRun
 		rec.Mode = depotRun
 		rec.Outcome = access.Done

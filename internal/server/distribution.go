@@ -170,7 +170,7 @@ func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, sta
 	for _, m := range made {
 		c := access.Change{Action: rights.Action(m.Action), Digest: m.Digest, Lock: m.Lock, Status: status}
 		if m.Version > 0 {
-			c.Version = strconv.FormatInt(m.Version, 10)
+			c = c.Keeping(m.Version)
 		}
 		g.Record(g.Address(), c)
 	}

@@ -77,7 +77,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 		Kinds: site.Choose(auditKinds(), q.Kind), Pages: site.PagesOf(r, "page", found.Total),
 	}
 	body.Results = site.Choose([]site.Choice{{Text: "Any decision"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
-	body.Outcomes = site.Choose(outcomeChoices(q.Decisions), q.Outcome)
+	body.Outcomes = site.Choose([]site.Choice{{Text: "Any result"}, {Value: access.Done, Text: access.Done}, {Value: access.Failed, Text: access.Failed}, {Value: access.Refused, Text: access.Refused}}, q.Outcome)
 	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
 	for _, e := range found.Entries {
 		body.Rows = append(body.Rows, a.row(e))
@@ -135,20 +135,6 @@ func resultMark(result string) site.Mark {
 		m.Kind = "plain"
 	}
 	return m
-}
-
-// outcomeChoices returns the possible results of changes, or of decisions: a request that was
-// allowed but refused later is listed there.
-func outcomeChoices(decisions bool) []site.Choice {
-	all := []site.Choice{{Text: "Any result"}}
-	of := []string{access.Done, access.Failed}
-	if decisions {
-		of = []string{access.Refused}
-	}
-	for _, o := range of {
-		all = append(all, site.Choice{Value: o, Text: o})
-	}
-	return all
 }
 
 // auditKinds returns the kinds of things that records are about.

@@ -72,13 +72,15 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 		return fmt.Errorf("%w: %w", errBody, err)
 	}
 	force := r.URL.Query().Get("force") == "true"
-	return s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
-		v, err := putState(ctx, l, state, force)
-		if v.N > 0 {
-			s.noteChange(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
-		}
+	var v statebackend.Version
+	err = s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) (err error) {
+		v, err = putState(ctx, l, state, force)
 		return err
 	})
+	if v.N > 0 {
+		s.noteChange(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
+	}
+	return err
 }
 
 // putState writes state if it may follow the current one. If the bytes are the same, the

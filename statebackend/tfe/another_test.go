@@ -3,8 +3,18 @@
 package tfe_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/auditlog"
+	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // TestReadThroughAnother locks through one server and writes through another: the holder
@@ -27,4 +37,60 @@ func TestReadThroughAnother(t *testing.T) {
 		here, there = there, here
 	}
 	tool.unlock(http.StatusOK, id)
+}
+
+// TestAuditRefusedWrites refuses writes after the lock was ended by force, under no lock, and
+// under another's: each is a row of the record like one that was stored.
+//
+// Shows: mistakes 39 | a write of a `cloud` block that its lock refused was in no record
+func TestAuditRefusedWrites(t *testing.T) {
+	host := newRegistry(t)
+	queue := must.Get(oci.OpenRepo(host+"/queue", oci.Options{PlainHTTP: true}))(t)
+	record := auditlog.New(auditlog.Options{Repo: queue})
+	store := openStore(t, host, "acme")
+	tool := newTool(t, newServer(t, host, setup{audit: slog.New(record.Handler(nil))}))
+	tool.create("prod")
+	lost, late := tool.begin("prod").read(), tool.begin("prod").read()
+	lost.lock()
+	lost.must(http.StatusCreated, http.MethodPost, "workspaces/"+lost.id+"/state-versions", announce(stateOf("a", 1)))
+	lost.write(stateOf("a", 1))
+	address := fmt.Sprint(lost.must(http.StatusCreated, http.MethodPost, "workspaces/"+lost.id+"/state-versions", announce(stateOf("a", 2))).item().Attributes["hosted-state-upload-url"])
+	held := must.Get(store.Held(t.Context(), "prod"))(t).Info.ID
+	must.Succeed(t, store.ForceUnlock(t.Context(), "prod", held))
+	lost.anonymous().must(http.StatusConflict, http.MethodPut, address, stateOf("a", 2))
+	if a := lost.write(stateOf("a", 2)); a.status != http.StatusConflict {
+		t.Fatalf("a write after the lock was ended: %d", a.status)
+	}
+	script := newScript(t, tool.base).as("admin")
+	if a := (&command{client: script, id: script.read("prod")}).write(stateOf("a", 2)); a.status != http.StatusConflict {
+		t.Fatalf("a write without a lock: %d", a.status)
+	}
+	late.lock()
+	other := *late
+	other.client = late.as("admin")
+	if a := other.write(stateOf("a", 2)); a.status != http.StatusForbidden {
+		t.Fatalf("a write under another's lock: %d", a.status)
+	}
+	latest := must.Get(store.Held(t.Context(), "prod"))(t).Info.ID
+	own := "" // the lock that the script would have
+	var got []string
+	for _, e := range record.Find(t.Context(), auditlog.Query{}).Entries {
+		if e.Subject == "admin" {
+			own = e.Lock
+		}
+		got = append(got, strings.Join([]string{e.Subject, e.Action, e.Object(), e.Lock, e.Result()}, " "))
+	}
+	slices.Reverse(got)
+	if diff := cmp.Diff([]string{
+		"ci create acme/prod  done",
+		"ci lock acme/prod " + held + " done",
+		"ci write acme/prod 1 " + held + " done",
+		"ci write acme/prod 2 not current " + held + " refused",
+		"ci write acme/prod serial 2 " + held + " refused",
+		"admin write acme/prod serial 2 " + own + " refused",
+		"ci lock acme/prod " + latest + " done",
+		"admin write acme/prod serial 2 " + latest + " refused",
+	}, got); diff != "" {
+		t.Errorf("the record (-want +got):\n%s", diff)
+	}
 }

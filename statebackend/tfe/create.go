@@ -109,6 +109,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 	r, cancel := limitTime(r)
 	defer cancel()
 	if err := s.mayUpload(r.Context(), p, h, t); err != nil {
+		recordWrite(g, p, t.asChange(), statebackend.Version{}, err)
 		return err
 	}
 	data, err := s.pendingVersion(r, p, h, g, t)
@@ -258,6 +259,10 @@ func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p worksp
 
 func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, h commandID, n int64) (v statebackend.Version, err error) {
 	ctx := r.Context()
+	lock := lockIDOf(h, g.Caller)
+	defer func() {
+		recordWrite(g, p, access.Change{Action: "restore", From: strconv.FormatInt(n, 10), Lock: lock}, v, err)
+	}()
 	at, _, err := s.writer.stores.findForCommand(ctx, p, h)
 	if err != nil {
 		return v, err
@@ -270,7 +275,7 @@ func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, 
 		return v, absentState(p, n, err)
 	}
 	restored := fmt.Sprintf("restore of version %d", n)
-	err = at.store.Resumed(ctx, at.workspace, lockIDOf(h, g.Caller), func(l *statebackend.Lock) (err error) {
+	err = at.store.Resumed(ctx, at.workspace, lock, func(l *statebackend.Lock) (err error) {
 		v, err = l.Restore(ctx, old, false)
 		return err
 	})
@@ -289,7 +294,6 @@ func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, 
 		})
 	}
 	if err == nil {
-		g.Record(p.String(), access.Change{Action: "restore", Version: strconv.FormatInt(v.N, 10), From: strconv.FormatInt(n, 10), Digest: v.Digest, Lock: v.LockID, Status: http.StatusOK})
 		s.writer.wrote(ctx, at.name)
 	}
 	return v, err

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -159,30 +158,53 @@ func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t sign
 	return nil
 }
 
-// writeSigned stores the state of a signed upload.
-func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
-	if err := t.matchState(state); err != nil {
-		return statebackend.Version{}, err
+// recordWrite records that a state was stored, or that it was not, and what keeps it then.
+func recordWrite(g access.Grant, p workspaceRef, c access.Change, v statebackend.Version, err error) {
+	c.Status = http.StatusOK
+	if err != nil {
+		c.Status, _, _ = classifyError(err)
 	}
+	if v.N > 0 {
+		c = c.Keeping(v.N)
+		c.Digest = v.Digest
+		c.Lock = v.LockID
+	}
+	g.Record(p.String(), c)
+}
+
+// asChange returns the write of a signed upload as the record names it.
+func (t signedUpload) asChange() access.Change {
+	return access.Change{Action: rights.Write, Lock: t.Lock, Detail: fmt.Sprintf("serial %d", t.Serial)}
+}
+
+// writeSigned stores the state of a signed upload.
+func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload, state []byte) (v statebackend.Version, err error) {
 	p, h, err := parseWorkspaceID(t.Workspace, s.gate.now())
 	if err != nil {
-		return statebackend.Version{}, err
+		return v, err
+	}
+	repeated := false
+	defer func() {
+		if !repeated {
+			recordWrite(g, p, t.asChange(), v, err)
+		}
+	}()
+	if err := t.matchState(state); err != nil {
+		return v, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), writeTime)
 	defer cancel()
 	at, _, mine := s.stores.findHeld(ctx, p, t.Lock)
 	if !mine {
 		if at, _, err = s.stores.findForCommand(ctx, p, h); err != nil {
-			return statebackend.Version{}, err
+			return v, err
 		}
 	}
 	release, err := at.store.Reserve(ctx, int64(len(state)))
 	if err != nil {
-		return statebackend.Version{}, err
+		return v, err
 	}
 	defer release()
-	var v statebackend.Version
-	repeated := false
 	do := func(l *statebackend.Lock) (err error) {
 		v, repeated, err = putFollowing(ctx, l, state, t.Force)
 		return err
@@ -198,7 +220,6 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 		err = s.locker.withOwnLock(ctx, p, h, info, do)
 	}
 	if err == nil && !repeated {
-		g.Record(p.String(), access.Change{Action: rights.Write, Version: strconv.FormatInt(v.N, 10), Digest: v.Digest, Lock: v.LockID, Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
 		s.wrote(ctx, at.name)
 	}
 	return v, err
