@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"oras.land/oras-go/v2/registry"
@@ -109,6 +110,7 @@ type Client struct {
 	transport *transport
 	scheme    schemeProbe
 	single    singlePost
+	caller    atomic.Pointer[string]
 
 	mu       sync.Mutex // guards sessions
 	sessions map[string]*session

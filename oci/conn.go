@@ -238,6 +238,9 @@ func (k *conn) sendOnce(ctx context.Context, q request) (*http.Response, error) 
 	asked := *resp.Request
 	asked.URL = k.c.o.Asked(asked.URL)
 	resp.Request = &asked
+	if name, err := url.QueryUnescape(resp.Header.Get(CallerHeader)); err == nil && name != "" && q.method == http.MethodPut {
+		k.c.caller.Store(&name)
+	}
 	switch {
 	case resp.StatusCode/100 == 2:
 		return resp, nil

@@ -21,6 +21,19 @@ func (r *Repo) Name() string { return r.conn.name }
 // String returns "host[:port]/path".
 func (r *Repo) String() string { return r.conn.c.host + "/" + r.conn.name }
 
+// CallerHeader is the header in which okara's built-in registry names the caller of a request,
+// escaped as in a query.
+const CallerHeader = "Okara-Caller"
+
+// Caller returns the name by which the registry knows this client, as it answered a write with
+// it; "": there was none, or it names nobody.
+func (r *Repo) Caller() string {
+	if name := r.conn.c.caller.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
 // Beside returns the repository of the same registry whose name is that of r with the
 // suffix behind it. It sends no request.
 func (r *Repo) Beside(suffix string) (*Repo, error) {

@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ErrAnother says that the lock of an id was taken for another caller, or that the lock
@@ -14,29 +17,45 @@ var ErrAnother = errors.New("lock held by another caller")
 
 type callerKey struct{}
 
-// WithCaller returns a context for requests of one caller of a server, by an identity that
-// stays while its tokens change; "" if it is not known. A lock that is taken with it is
+// caller is the caller of a server: an identity that stays while its tokens change, and a name
+// for people.
+type caller struct{ identity, name string }
+
+// WithCaller returns a context for requests of one caller of a server, by its identity and the
+// name under which versions are recorded; "" if it is not known. A lock that is taken with it is
 // found only by the same caller: for another one the id is held, and writes and releases
 // are ErrAnother. [Store.ForceUnlock] ends it for any. A context without caller goes by the
 // id alone, and so does a lock that was taken without one, unless there is [Options].Maker.
-func WithCaller(ctx context.Context, identity string) context.Context {
-	return context.WithValue(ctx, callerKey{}, &identity)
+func WithCaller(ctx context.Context, identity, name string) context.Context {
+	return context.WithValue(ctx, callerKey{}, &caller{identity, name})
 }
 
 // SetCaller sets the caller of a context of [WithCaller], for a server that knows it only
 // when it has decided about the request. It is called before the context has other users.
-func SetCaller(ctx context.Context, identity string) {
-	if of, ok := ctx.Value(callerKey{}).(*string); ok {
-		*of = identity
+func SetCaller(ctx context.Context, identity, name string) {
+	if of, ok := ctx.Value(callerKey{}).(*caller); ok {
+		*of = caller{identity, name}
 	}
 }
 
 func callerOf(ctx context.Context) string {
-	if of, ok := ctx.Value(callerKey{}).(*string); ok {
-		return *of
+	if of, ok := ctx.Value(callerKey{}).(*caller); ok {
+		return of.identity
 	}
 	return ""
 }
+
+// callerName returns the name of the caller of this server, or of this client where the
+// registry is a server.
+func callerName(ctx context.Context, r *oci.Repo) string {
+	if of, ok := ctx.Value(callerKey{}).(*caller); ok {
+		return of.name
+	}
+	return text.Clip(text.Line(r.Caller()), maxCallerName)
+}
+
+// maxCallerName bounds a name in a version, in bytes.
+const maxCallerName = 128
 
 // isAnother reports whether a lock with this maker is not that of a caller. A caller that is
 // not known is the server itself.

@@ -173,6 +173,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	m.Tool = l.s.o.Tool
 	m.Created = l.s.o.Now()
 	m.Who = l.x.info.Who
+	m.Caller = callerName(ctx, l.s.repo)
 	m.Operation = l.x.info.Operation
 	m.Run = runPage(l.x.info.Info)
 	m.Parent = parent.Manifest.Digest.String()

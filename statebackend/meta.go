@@ -4,6 +4,7 @@ package statebackend
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,7 +154,8 @@ type Version struct {
 	Serial    uint64    `json:"serial"`
 	Size      int64     `json:"stored_bytes"`
 	Tool      string    `json:"tool,omitempty"`
-	Who       string    `json:"who,omitempty"`
+	Who       string    `json:"who,omitempty"`       // USER@MACHINE, as its tool says
+	Caller    string    `json:"caller,omitempty"`    // of the server through which it was written
 	Operation string    `json:"operation,omitempty"` // for example OperationTypeApply, push, restore of version 3, takeover
 	Run       string    `json:"run,omitempty"`       // page of the CI job, or of the run on a server
 	LockID    string    `json:"lock_id,omitempty"`
@@ -170,7 +172,7 @@ type Version struct {
 func newVersion(m format.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
-		Tool: m.Tool, Who: m.Who, Operation: m.Operation, Run: runPage(m.Run), LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
+		Tool: m.Tool, Who: m.Who, Caller: m.Caller, Operation: m.Operation, Run: runPage(m.Run), LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
 		Encrypted: isSealed(m), Envelope: m.Envelope,
 	}
 	if !m.Empty {
@@ -178,6 +180,9 @@ func newVersion(m format.StateManifest) Version {
 	}
 	return v
 }
+
+// By names who wrote the version: the caller of a server, else whom its tool names.
+func (v Version) By() string { return cmp.Or(v.Caller, v.Who) }
 
 // Why says in words why the version was written, "" if that is not recorded. The
 // tools name their operations like OperationTypeApply; OperationTypeInvalid is that of

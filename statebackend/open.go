@@ -229,6 +229,7 @@ func (x *session) sealTakeover(ctx context.Context, req protocol.Request, c *con
 	m.Created = x.s.o.Now()
 	m.Tool = x.s.o.Tool
 	m.Who = x.info.Who
+	m.Caller = callerName(ctx, x.s.repo)
 	m.Operation = format.OperationTakeover
 	if err := x.renew(ctx, head, &m, c); err != nil {
 		return fmt.Errorf("encrypting version %d under another number: %w", req.Head, definiteRead(err))

@@ -101,7 +101,7 @@ func TestRecordOfADay(t *testing.T) {
 		{"carla", "write state web/dev 1 lock-1; carla write state web/dev lock-2 refused", func() {
 			d.ask(http.MethodPost, "/state/web/dev?ID=lock-1", d.text(1), http.StatusOK)
 			d.ask(http.MethodPost, "/state/web/dev?ID=lock-2", d.text(2), http.StatusConflict)
-			d.ask(http.MethodPost, "/state/web/dev?ID=lock-1", d.text(1), http.StatusOK)       // again
+			d.ask(http.MethodPost, "/state/web/dev?ID=lock-1", d.text(1), http.StatusOK) // again
 		}},
 		{"carla", "unlock state web/dev lock-1", func() { d.ask("UNLOCK", "/state/web/dev", info("lock-1"), http.StatusOK) }},
 		{"dora", "lock state web/dev lock-3", func() { d.ask("LOCK", "/state/web/dev", info("lock-3"), http.StatusOK) }},

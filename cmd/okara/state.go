@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,6 +152,8 @@ type lockJSON struct {
 	Tag       string    `json:"tag,omitempty"`
 	// Unreadable: the tag is listed, but reading it returns not found.
 	Unreadable bool `json:"unreadable,omitempty"`
+	// Server: a server holds the lock for itself and renews it; it ends without its holder.
+	Server bool `json:"server,omitempty"`
 
 	age time.Duration
 }
@@ -158,7 +161,7 @@ type lockJSON struct {
 func toLockJSON(h statebackend.Held) lockJSON {
 	return lockJSON{
 		Workspace: h.Workspace, ID: h.Info.ID, Operation: h.Info.Operation, Info: h.Info.Info, Who: h.Info.Who,
-		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable, age: h.Age,
+		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable, Server: h.TTL > 0 && slices.Contains([]string{"lead", "depot", "approval"}, h.Info.Operation), age: h.Age,
 	}
 }
 

@@ -78,5 +78,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), cli.Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), cli.OrDash(oneLine(v.Who, 40)), cli.OrDash(oneLine(v.Why(), 60)), cli.OrDash(oneLine(v.Run, 200)), cli.OrDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), cli.Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), cli.OrDash(oneLine(v.By(), 40)), cli.OrDash(oneLine(v.Why(), 60)), cli.OrDash(oneLine(v.Run, 200)), cli.OrDash(v.Tool), mark}
 }

@@ -26,7 +26,8 @@ func newStateLocks(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "locks [REPOSITORY]",
 		Short: "List held locks with their holder, age and operation",
-		Long: `List the locks held in a repository, with the command that ends each. Ages depend on the
+		Long: `List the locks held in a repository, with the command that ends each. A lock that a server
+holds for itself ends soon after that server, and has no command. Ages depend on the
 clocks of the holder and of this machine, so they are approximate. The ID of a lock that
 is listed but cannot be read is the last part of its tag.
 
@@ -43,9 +44,8 @@ and under it are listed, if the registry can list its repositories.`,
 			shown := locksText(list)
 			if shown == "" {
 				reg.Note("no locks held in %s", args[0])
-			} else {
-				noteUnlocks(reg.App, list)
 			}
+			noteUnlocks(reg.App, list)
 			if all {
 				return reg.PrintResult(list, shown)
 			}
@@ -86,9 +86,16 @@ func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name str
 // noteUnlocks prints the command that ends each lock. The contents of a lock are untrusted:
 // words with a special meaning to a shell are quoted.
 func noteUnlocks(a *cli.App, list []heldLocks) {
-	a.Note("once you are sure that the holder is gone, run:")
+	title := "once you are sure that the holder is gone, run:"
 	for _, held := range list {
 		for _, l := range held.Locks {
+			if l.Server {
+				continue
+			}
+			if title != "" {
+				a.Note("%s", title)
+				title = ""
+			}
 			a.Note("  okara state unlock %s -w %s --id %s", held.Repository, shellWord(l.Workspace), shellWord(l.ID))
 		}
 	}
@@ -108,8 +115,12 @@ func locksText(list []heldLocks) string {
 	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "HOLDER", "OPERATION", "VERSION", "ID", "INFO"}}
 	for _, held := range list {
 		for _, l := range held.Locks {
+			info := oneLine(l.Info, 80)
+			if l.Server {
+				info = "held by a server for itself: it ends soon after that server"
+			}
 			rows = append(rows, []string{held.Repository, l.Workspace, cli.Age(l.age), cli.OrDash(l.Who), cli.OrDash(l.Operation),
-				cli.OrDash(l.Version), cli.OrDash(l.ID), oneLine(l.Info, 80)})
+				cli.OrDash(l.Version), cli.OrDash(l.ID), info})
 		}
 	}
 	if len(rows) == 1 {

@@ -89,7 +89,7 @@ func showText(out shownState, held *statebackend.Held) string {
 		{"stored", text.Size(v.Size)},
 		{"encrypted", encryptedText(v, out.ByTool)},
 		{"written by", cli.OrDash(v.Tool)},
-		{"who", cli.OrDash(oneLine(v.Who, 80))},
+		{"who", cli.OrDash(oneLine(v.By(), 80))},
 		{"why", cli.OrDash(oneLine(v.Why(), 60))},
 		{"digest", v.Digest},
 	}

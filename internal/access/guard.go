@@ -164,6 +164,15 @@ func (c Caller) Identity() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Name returns the name of a person or a service, for others to read; "" for nobody in
+// particular, and for a run, which has a number.
+func (c Caller) Name() string {
+	if c.Mode == modeRun {
+		return ""
+	}
+	return clipText(c.Subject)
+}
+
 func (c Caller) ruleFor(right rights.Right) (rule string, ok bool) {
 	for i, s := range c.scopes {
 		if !s.Allows(right) {

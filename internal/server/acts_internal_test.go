@@ -73,7 +73,7 @@ func (u *registryUse) asks(who string) context.Context {
 	u.t.Helper()
 	r := httptest.NewRequestWithContext(u.t.Context(), http.MethodGet, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+useToken(who))
-	return statebackend.WithCaller(u.t.Context(), must.Get(u.front.kit.Guard.CallerOf(r))(u.t).Identity())
+	return statebackend.WithCaller(u.t.Context(), must.Get(u.front.kit.Guard.CallerOf(r))(u.t).Identity(), who)
 }
 
 func useToken(who string) string { return "oks_" + who + "_0123456789abcdefghijklmno" }
@@ -563,4 +563,32 @@ func TestActsOfPublication(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCallerInHistory writes a state over backend "http" and through /v2/, as the wrapper does:
+// its history names the caller that the server knows, and keeps whom the tool names.
+func TestCallerInHistory(t *testing.T) {
+	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
+	info := `{"ID":"lock-1","Operation":"OperationTypeApply","Who":"root@vm","Created":"2026-11-22T12:00:00Z"}`
+	for _, r := range []*http.Request{
+		httptest.NewRequestWithContext(t.Context(), "LOCK", "/state/app/dev", strings.NewReader(info)),
+		httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/state/app/dev?ID=lock-1", strings.NewReader(`{"version":4,"serial":1,"lineage":"a"}`)),
+		httptest.NewRequestWithContext(t.Context(), "UNLOCK", "/state/app/dev", strings.NewReader(info)),
+	} {
+		r.Header.Set("Authorization", "Bearer "+useToken("anna"))
+		w := httptest.NewRecorder()
+		if u.front.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", r.Method, w.Code, w.Body)
+		}
+	}
+	bob := u.store("bob")
+	must.Succeed(t, bob.Hold(t.Context(), "dev", statebackend.LockInfo{ID: "lock-2", Who: "root@ci"}, func(l *statebackend.Lock) error { return put(2)(t.Context(), l) }))
+	var got []string
+	for v, err := range bob.History(t.Context(), "dev") {
+		must.Succeed(t, err)
+		got = append(got, v.By()+" "+v.Who)
+	}
+	if diff := cmp.Diff([]string{"bob root@ci", "anna root@vm"}, got); diff != "" {
+		t.Errorf("who wrote (-want +got):\n%s", diff)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
@@ -62,6 +63,9 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 		for _, name := range forwarded {
 			r.Header.Del(name)
 		}
+	}
+	if name := grant.Name(); name != "" {
+		w.Header().Set(oci.CallerHeader, url.QueryEscape(name))
 	}
 	rec := httpserve.NewResponse(w)
 	push := f.pushOf(grant, r)

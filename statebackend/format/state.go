@@ -39,6 +39,7 @@ const (
 	annStateSHA256        = "vnd.okara.state.sha256"
 	annStateTool          = "vnd.okara.state.tool"
 	annStateWho           = "vnd.okara.state.who"
+	annStateCaller        = "vnd.okara.state.caller"
 	annStateOperation     = "vnd.okara.state.operation"
 	annStateRun           = "vnd.okara.state.run"
 	AnnStateEmpty         = "vnd.okara.state.empty"
@@ -209,6 +210,7 @@ type StateManifest struct {
 	SHA256    string
 	Tool      string
 	Who       string // of the lock under which it was written
+	Caller    string // of the server through which it was written; "": none, or unknown
 	Operation string // of that lock; OperationTakeover for the seal of a takeover
 	Run       string // page of the CI job or run that held the lock; "": unknown
 	Created   time.Time
@@ -250,6 +252,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 		annStateSHA256:            s.SHA256,
 		annStateTool:              s.Tool,
 		annStateWho:               s.Who,
+		annStateCaller:            s.Caller,
 		annStateOperation:         s.Operation,
 		annStateRun:               s.Run,
 		ocispec.AnnotationCreated: s.Created.UTC().Format(time.RFC3339Nano),
@@ -295,6 +298,7 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		SHA256:    ann[annStateSHA256],
 		Tool:      ann[annStateTool],
 		Who:       text.Line(ann[annStateWho]),
+		Caller:    text.Line(ann[annStateCaller]),
 		Operation: text.Line(ann[annStateOperation]),
 		Run:       text.Line(ann[annStateRun]),
 		Created:   n.readTime(ocispec.AnnotationCreated),

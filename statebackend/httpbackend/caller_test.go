@@ -21,7 +21,7 @@ func as(t *testing.T, store *statebackend.Store, caller string) client {
 	t.Helper()
 	s := httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.ServeHTTP(w, r.WithContext(statebackend.WithCaller(r.Context(), caller)))
+		s.ServeHTTP(w, r.WithContext(statebackend.WithCaller(r.Context(), caller, "")))
 	}))
 	t.Cleanup(server.Close)
 	return client{t, server.URL, "app"}

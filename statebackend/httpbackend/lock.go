@@ -111,12 +111,12 @@ func (s *Server) checkOwner(ctx context.Context, t target, id string) error {
 }
 
 func (s *Server) forceUnlock(ctx context.Context, t target, id string) error {
-	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
-	err := t.store.ForceUnlock(ctx, t.workspace, id)
-	if err == nil {
-		s.noteChange(Change{Action: "force-unlock", Lock: id})
+	if err := t.store.ForceUnlock(ctx, t.workspace, id); err != nil {
+		return err
 	}
-	return err
+	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
+	s.noteChange(Change{Action: "force-unlock", Lock: id})
+	return nil
 }
 
 // forceHeld ends the lock of the workspace, whichever client holds it.

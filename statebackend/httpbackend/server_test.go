@@ -3,12 +3,14 @@
 package httpbackend_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -305,8 +307,9 @@ func TestWorkspacesStayApart(t *testing.T) {
 func TestRefusedRequests(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	store := newStore(t, host, nil)
+	var log bytes.Buffer
 	base := serve(t, httpbackend.Options{
-		MaxState: 1000,
+		MaxState: 1000, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Open: func(_ context.Context, name string) (*statebackend.Store, error) {
 			switch name {
 			case "app":
@@ -368,6 +371,12 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	if a := good.do(http.MethodPost, "", stateOf("a", 2), "Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="); a.status != 400 {
 		t.Errorf("wrong Content-MD5: status %d", a.status)
+	}
+	good.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
+	good.want(http.StatusLocked, "UNLOCK", "", `{"ID":"lock-2"}`)
+	good.want(http.StatusOK, "UNLOCK", "", `{"ID":"lock-1"}`)
+	if ended := `"lock ended by force" state=app workspace=default lock=`; strings.Count(log.String(), ended) != 1 || !strings.Contains(log.String(), ended+"lock-1\n") {
+		t.Errorf("the log says which locks were ended:\n%s", log.String())
 	}
 	good.wantState(stateOf("a", 1))
 }

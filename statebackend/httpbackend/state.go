@@ -47,8 +47,8 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) erro
 // tools it is as if there was none.
 func removedError(t target, v statebackend.Version) error {
 	by := ""
-	if v.Who != "" {
-		by = " by " + v.Who
+	if who := v.By(); who != "" {
+		by = " by " + who
 	}
 	return fmt.Errorf("workspace %q of state %q was removed%s at %s, by version %d%.0w\nhint: `okara state history` shows the versions before it, until they are pruned",
 		t.workspace, t.name, by, v.Created.UTC().Format(time.RFC3339), v.N, oci.ErrNotFound)

@@ -227,7 +227,7 @@ type gate struct {
 // the caller.
 func (s *gate) wrapErrors(h service.Handler) http.Handler {
 	return s.kit.Handle(func(w http.ResponseWriter, r *http.Request) error {
-		return h(w, r.WithContext(statebackend.WithCaller(r.Context(), "")))
+		return h(w, r.WithContext(statebackend.WithCaller(r.Context(), "", "")))
 	}, s.writeError)
 }
 
@@ -262,7 +262,7 @@ func (s *gate) allowRef(r *http.Request, action rights.Action, p workspaceRef) (
 	}
 	g, err := s.ask(r, action, p.organization, p.workspace)
 	if err == nil {
-		statebackend.SetCaller(r.Context(), g.Identity())
+		statebackend.SetCaller(r.Context(), g.Identity(), g.Name())
 	}
 	if err == nil && manages && g.Mode == modeOfRuns {
 		return access.Grant{}, newRefusal(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")

@@ -84,6 +84,7 @@ func (s uploads) receiveUpload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	statebackend.SetCaller(r.Context(), "", g.Name()) // the address proves whose lock it is
 	state, err := s.readState(w, r)
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func takeoverMark() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"
 func (s *versions) historyRow(p versionRef, v statebackend.Version) historyRow {
 	row := historyRow{
 		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.workspacePath(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
-		Who: site.Clip(text.Block(v.Who)), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: marksOf(v, v.N == p.Numbers[0]),
+		Who: site.Clip(text.Block(v.By())), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: marksOf(v, v.N == p.Numbers[0]),
 	}
 	old := p.numberBefore(v.N)
 	if old > 0 {

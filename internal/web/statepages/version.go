@@ -219,7 +219,7 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 			all = append(all, site.Fact{Name: name, Text: site.Clip(text.Block(shown))})
 		}
 	}
-	add("By", v.Who)
+	add("By", v.By())
 	add("For", v.Why())
 	if v.Run != "" {
 		all = append(all, site.Fact{Name: "Run", Text: site.Clip(text.Block(v.Run)), Href: v.Run})
