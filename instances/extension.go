@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
+	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/settings"
@@ -93,6 +94,17 @@ func (e *Extension) checkCredentials(all []server.Organization) error {
 				return syntax.WrongAt(o.Range, fmt.Errorf("no block credential %q", name))
 			}
 		}
+	}
+	return nil
+}
+
+func (e *Extension) CheckTool(ctx context.Context, env server.Env) error {
+	if len(e.blocks.Executors) == 0 {
+		return nil
+	}
+	l := &platform{o: e.options, log: env.Log, base: server.Base{Env: env}}
+	if err := localexec.CheckLocal(ctx, l.localOptions()); err != nil {
+		return syntax.WrongAt(e.blocks.Executors[0].Range, err)
 	}
 	return nil
 }

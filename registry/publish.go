@@ -332,7 +332,7 @@ func (p *publishing) changeStatus(w http.ResponseWriter, r call[stored]) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return orNotFound(err, "%s %s %s", r.at.Kind, r.at, v)
 	}
-	p.recordPublished(r.view, r.grant, r.at.String(), access.Change{Action: rights.Action(in.Action), Version: v.String()}, depot.Published{}, err)
+	p.recordPublished(r.view, r.grant, r.at.String(), access.Change{Action: rights.Action(in.Action), Version: v.String(), Detail: in.Message}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}

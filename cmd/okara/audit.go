@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -207,28 +208,42 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"TIME", "WHO", "ACTION", "OBJECT", "RESULT"}}
-	for _, e := range doc.Records {
-		rows = append(rows, auditRow(e))
-	}
-	if err := a.PrintResult(doc, cli.Table(rows)); err != nil {
+	if err := a.PrintResult(doc, cli.Table(auditTable(doc.Records))); err != nil {
 		return err
 	}
 	noteAudit(a, from)
 	return nil
 }
 
-// auditRow is a record as a row of a table; --json has all its fields.
-func auditRow(e *auditlog.Entry) []string {
-	row := []string{cli.Timestamp(e.Time), e.NameActor(), strings.TrimSpace(e.Action + " " + e.Kind), e.Object(), e.Result()}
-	for i, cell := range row {
-		row[i] = cli.OrDash(text.Clip(cell, auditColumns[i]))
-	}
-	return row
-}
+// auditWidth is how many columns a row has at most.
+const auditWidth = 120
 
-// auditColumns bound the cells of a row, in bytes, so that it fits 120 columns.
-var auditColumns = [...]int{20, 24, 22, 38, 8}
+// auditTable returns the records as rows; --json has all their fields. The object, the longest
+// cell, gets the columns that the others leave.
+func auditTable(all []*auditlog.Entry) [][]string {
+	const object = 3
+	rows := [][]string{{"TIME", "WHO", "ACTION", "OBJECT", "RESULT"}}
+	for _, e := range all {
+		rows = append(rows, []string{
+			cli.Timestamp(e.Time), text.Clip(e.NameActor(), 24), text.Clip(strings.TrimSpace(e.Action+" "+e.Kind), 22), e.Object(), text.Clip(e.Result(), 8),
+		})
+	}
+	room := auditWidth
+	for column := range rows[0] {
+		widest := 0
+		for _, row := range rows {
+			row[column] = cli.OrDash(row[column])
+			widest = max(widest, utf8.RuneCountInString(row[column]))
+		}
+		if column != object {
+			room -= widest + len("  ")
+		}
+	}
+	for _, row := range rows {
+		row[object] = text.Clip(row[object], room)
+	}
+	return rows
+}
 
 // noteAudit says what the records of changes lack.
 func noteAudit(a *cli.App, from *audited) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
@@ -25,6 +26,10 @@ func TestAuditWidth(t *testing.T) {
 	}
 	from := &audited{each: func(do func(*auditlog.Entry) error) error { return do(&long) }}
 	must.Succeed(t, printAudit(&cli.App{Out: &out, Err: io.Discard}, from, false))
+	yanked := &auditlog.Entry{Record: auditlog.Record{Time: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Subject: "anna", Action: "yank", Kind: "module", Address: "net/vpc/aws", Version: "1.0.0", Outcome: "done", Detail: "drops every route table of a peered network"}}
+	if row := auditTable([]*auditlog.Entry{yanked})[1]; row[3] != "net/vpc/aws 1.0.0: drops every route table of a peered network" {
+		t.Errorf("why it was withdrawn: %q", row)
+	}
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 120 {
 			t.Errorf("%d columns: %s", n, line)

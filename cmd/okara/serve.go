@@ -88,7 +88,7 @@ func newServe(up *upstreams) *cobra.Command {
 				return err
 			}
 			if check {
-				return checkServer(up.reg.App, config, s, env)
+				return checkServer(cmd.Context(), up.reg.App, config, s, env)
 			}
 			return runServer(cmd.Context(), s, env, read)
 		},
@@ -338,9 +338,14 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 }
 
 // checkServer prints that the settings are valid, or returns what is wrong.
-func checkServer(a *cli.App, config string, s *server.Settings, env server.Env) error {
+func checkServer(ctx context.Context, a *cli.App, config string, s *server.Settings, env server.Env) error {
 	if err := server.Check(s, env); err != nil {
 		return err
+	}
+	if s.Extension != nil {
+		if err := s.Extension.CheckTool(ctx, env); err != nil {
+			return err
+		}
 	}
 	result := struct {
 		Config string `json:"config,omitempty"`

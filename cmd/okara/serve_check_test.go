@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -177,4 +178,23 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 		return err
 	}))
 	return all
+}
+
+// TestServeCheckTool names a program that does not run as the tool of an executor, which a
+// check starts, like a server.
+//
+// Shows: mistakes 29
+func TestServeCheckTool(t *testing.T) {
+	c := newPerson(t)
+	for script, want := range map[string]string{"echo OpenTofu v1.12.6": ": good", "echo exec format error >&2; exit 3": "okara.hcl:6: executor local: .*exec format error"} {
+		tool := c.file("tofu", "#!/bin/sh\n"+script+"\n")
+		must.Succeed(t, os.Chmod(tool, 0o755))
+		config := c.file("okara.hcl", fmt.Sprintf("anonymous = []\ninstances {\n  templates = %q\n  unsealed = true\n}\nexecutor \"local\" {\n  program = %q\n  isolation = \"wrap\"\n  wrap = [\"env\"]\n}\n", t.TempDir(), tool))
+		cmd := exec.CommandContext(t.Context(), "okara", "serve", "--check", "--config", config, "--storage", filepath.Join(c.home, "s"))
+		cmd.Env = []string{"HOME=" + c.home, "PATH=" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		if !matches(t, want, string(out)) || (err == nil) != strings.HasPrefix(script, "echo O") {
+			t.Errorf("%s: %v, %s", script, err, out)
+		}
+	}
 }

@@ -81,7 +81,8 @@ func (r *Record) isLostWrite() bool {
 		slices.Contains([]int{http.StatusForbidden, http.StatusConflict, http.StatusLocked}, r.Status)
 }
 
-// Object says in one line what an act was done to: the address, and a version or run.
+// Object says in one line what an act was done to: the address, a version or run, and which
+// part of it, or why.
 func (r *Record) Object() string {
 	var object strings.Builder
 	object.WriteString(r.Address)
@@ -93,8 +94,12 @@ func (r *Record) Object() string {
 	if r.Run > 0 {
 		object.WriteString(fmt.Sprintf(" run %d", r.Run))
 	}
-	if r.Detail == access.NotCurrent || r.Version == "" && r.Run == 0 && r.Detail != "" { // such as a tag
+	switch {
+	case r.Detail == "":
+	case r.Version == "" && r.Run == 0: // such as a tag
 		object.WriteString(" " + r.Detail)
+	default: // why, or for what
+		object.WriteString(": " + r.Detail)
 	}
 	return strings.TrimSpace(object.String())
 }

@@ -37,6 +37,9 @@ type Extension interface {
 	// Prepare checks the blocks against all settings, and the files that they name. It
 	// makes no request, and creates nothing.
 	Prepare(s *Settings, env Env) error
+	// CheckTool starts the program that runs modules, as Open does before the first run. It
+	// follows Prepare, and leaves nothing behind.
+	CheckTool(ctx context.Context, env Env) error
 	// Open opens the resources of the extension, before any work begins. Unless
 	// [Claim.On] is true, neither Open nor Start is called.
 	Open(ctx context.Context, b Base) (Hooks, error)

@@ -84,8 +84,8 @@ func TestAuditRefusedWrites(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"ci create acme/prod  done",
 		"ci lock acme/prod " + held + " done",
-		"ci write acme/prod 1 " + held + " done",
-		"ci write acme/prod 2 not current " + held + " refused",
+		"ci write acme/prod 1: serial 1 " + held + " done",
+		"ci write acme/prod 2: not current " + held + " refused",
 		"ci write acme/prod serial 2 " + held + " refused",
 		"admin write acme/prod serial 2 " + own + " refused",
 		"ci lock acme/prod " + latest + " done",

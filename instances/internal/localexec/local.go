@@ -96,12 +96,41 @@ type Local struct {
 // NewLocal checks that the tool can be run as configured, and removes leftovers of
 // earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
-	l := &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
-	l.o.Logger = cmp.Or(l.o.Logger, slog.New(slog.DiscardHandler))
-	if err := l.prepare(ctx); err != nil {
+	l := makeLocal(o)
+	err := l.prepare(ctx)
+	if err == nil {
+		if l.cgroup, err = delegatedCgroup(); err != nil {
+			l.o.Logger.WarnContext(ctx, "instances: the delegated control group cannot be divided: limits apply to each process, not each run", "error", err)
+		}
+		err = errors.Join(cleanUpFolders(l), cleanUpCgroups(ctx, l), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // used by earlier versions
+	}
+	if err != nil {
 		return nil, fmt.Errorf("executor local: %w", err)
 	}
 	return l, nil
+}
+
+func makeLocal(o LocalOptions) *Local {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
+}
+
+// CheckLocal returns what [NewLocal] would find wrong with the tool and its isolation. It
+// leaves nothing behind, and a server may run meanwhile.
+func CheckLocal(ctx context.Context, o LocalOptions) error {
+	dir, done, err := files.TempDir("")
+	if err != nil {
+		return err
+	}
+	o.Storage = dir
+	l := makeLocal(o)
+	if err = os.Chmod(dir, l.folderMode()); err == nil {
+		err = l.prepare(ctx)
+	}
+	if err = errors.Join(err, done()); err != nil {
+		return fmt.Errorf("executor local: %w", err)
+	}
+	return nil
 }
 
 func (l *Local) prepare(ctx context.Context) (err error) {
@@ -123,16 +152,10 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if l.isolation, err = l.o.isolation(); err != nil {
 		return err
 	}
-	if l.cgroup, err = delegatedCgroup(); err != nil {
-		l.o.Logger.WarnContext(ctx, "instances: the delegated control group cannot be divided: limits apply to each process, not each run", "error", err)
-	}
 	if err := makeFolders(l.folderMode(), l.runsFolder()); err != nil {
 		return err
 	}
-	if err := l.checkTool(ctx); err != nil {
-		return err
-	}
-	return errors.Join(cleanUpFolders(l), cleanUpCgroups(ctx, l), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // used by earlier versions
+	return l.checkTool(ctx)
 }
 
 func findProgram(name string) (string, error) {
