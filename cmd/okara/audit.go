@@ -225,7 +225,7 @@ func auditTable(all []*auditlog.Entry) [][]string {
 	rows := [][]string{{"TIME", "WHO", "ACTION", "OBJECT", "RESULT"}}
 	for _, e := range all {
 		rows = append(rows, []string{
-			cli.Timestamp(e.Time), text.Clip(e.NameActor(), 24), text.Clip(strings.TrimSpace(e.Action+" "+e.Kind), 22), e.Object(), text.Clip(e.Result(), 8),
+			cli.Timestamp(e.Time), text.Clip(e.NameActor(), 24), text.Clip(strings.TrimRight(e.Action+" "+e.Kind, " *"), 22), e.Object(), text.Clip(e.Result(), 8),
 		})
 	}
 	room := auditWidth

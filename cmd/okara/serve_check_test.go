@@ -186,7 +186,7 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 // Shows: mistakes 29
 func TestServeCheckTool(t *testing.T) {
 	c := newPerson(t)
-	for script, want := range map[string]string{"echo OpenTofu v1.12.6": ": good", "echo exec format error >&2; exit 3": "okara.hcl:6: executor local: .*exec format error"} {
+	for script, want := range map[string]string{"echo OpenTofu v1.12.6": " is valid", "echo exec format error >&2; exit 3": "okara.hcl:6: executor local: .*exec format error"} {
 		tool := c.file("tofu", "#!/bin/sh\n"+script+"\n")
 		must.Succeed(t, os.Chmod(tool, 0o755))
 		config := c.file("okara.hcl", fmt.Sprintf("anonymous = []\ninstances {\n  templates = %q\n  unsealed = true\n}\nexecutor \"local\" {\n  program = %q\n  isolation = \"wrap\"\n  wrap = [\"env\"]\n}\n", t.TempDir(), tool))

@@ -94,8 +94,11 @@ func (r *Record) Object() string {
 	if r.Run > 0 {
 		object.WriteString(fmt.Sprintf(" run %d", r.Run))
 	}
+	if r.isLostWrite() && r.Lock != "" {
+		object.WriteString(" under lock " + r.Lock)
+	}
 	switch {
-	case r.Detail == "":
+	case r.Detail == "", r.Action == "force-unlock" && r.Detail == "forced": // which says the same
 	case r.Version == "" && r.Run == 0: // such as a tag
 		object.WriteString(" " + r.Detail)
 	default: // why, or for what

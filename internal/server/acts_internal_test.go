@@ -423,14 +423,15 @@ func TestRecordOfRekey(t *testing.T) {
 		must.Succeed(t, l.Unlock(ctx))
 		return must.Get(format.ParseState(depottest.MustFetch(t, repo, "state-dev-v1")))(t)
 	}
+	const pushed = "anna push app/dev 1 in place of the version, not compared"
 	rekey := func(ctx context.Context, l *statebackend.Lock) error { return l.Rekey(ctx, 1) }
 	evil := sealed(must.Get(newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{})).front.o.Client.Repo("state/app"))(t), after, put(66))
 	for _, tt := range []struct {
 		keys         []statebackend.Sealer
 		again, false string
 	}{
-		{nil, "anna push app/dev 1", "anna push app/dev 1"},
-		{[]statebackend.Sealer{after}, "anna rekey app/dev 1", "anna push app/dev 1"},
+		{nil, pushed, pushed},
+		{[]statebackend.Sealer{after}, "anna rekey app/dev 1", pushed},
 	} {
 		u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}), tt.keys...)
 		repo := u.open("anna", "state/app")

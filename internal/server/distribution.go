@@ -172,7 +172,7 @@ func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, sta
 		made = []httpbackend.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
 	}
 	for _, m := range made {
-		c := access.Change{Action: rights.Action(m.Action), Digest: m.Digest, Lock: m.Lock, Status: status}
+		c := access.Change{Action: rights.Action(m.Action), Digest: m.Digest, Lock: m.Lock, Detail: m.Why, Status: status}
 		if m.Version > 0 {
 			c = c.Keeping(m.Version)
 		}

@@ -46,6 +46,8 @@ func (g *greeter) Check(*Settings) (c Claim, err error) {
 	return c, nil
 }
 
+func (g *greeter) CheckTool(context.Context, Env) error { return nil }
+
 func (g *greeter) Prepare(*Settings, Env) error {
 	if b := g.blocks.Greeting; b != nil && b.Word == "" {
 		return syntax.WrongAt(b.Range, io.ErrUnexpectedEOF)

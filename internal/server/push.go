@@ -309,8 +309,10 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	}
 	if old := p.manifest.Digest.String(); p.reseals(s) {
 		c.Action = "push"
+		c.Detail = "in place of the version, not compared"
 		if p.isSameState(s) {
 			c.Action = "rekey"
+			c.Detail = ""
 		}
 		p.f.o.acts.noteAct(p.placeIn("resealed "+old), old)
 		p.f.o.acts.noteWrite(p.caller, p.repository, t, 0)

@@ -110,7 +110,7 @@ func noteOf(v auditlog.View) auditNote {
 
 func (a *audits) row(e *auditlog.Entry) auditRow {
 	row := auditRow{
-		At: a.clock.When(e.Time), Who: text.Block(e.NameActor()), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
+		At: a.clock.When(e.Time), Who: text.Block(e.NameActor()), Action: text.Block(e.Action), Kind: text.Block(strings.Trim(e.Kind, "*")),
 		Object: text.Block(e.Object()), Result: resultMark(cmp.Or(e.Result(), e.Decision)),
 	}
 	for _, d := range []site.Choice{

@@ -28,7 +28,7 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if _, err := s.takeLock(r.Context(), t, info); err != nil {
 		return err
 	}
-	s.noteChange(Change{Action: "lock", Lock: info.ID})
+	s.noteChange(Change{Action: "lock", Lock: info.ID, Why: statebackend.Version{Operation: info.Operation}.Why()})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }

@@ -57,6 +57,7 @@ type Change struct {
 	Version int64  // the version written; 0: none
 	Digest  string // of that version
 	Lock    string // ID of the lock
+	Why     string // for what it was, as its tool says
 }
 
 // New returns a server for states without an owner.

@@ -78,7 +78,7 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 		return err
 	})
 	if v.N > 0 {
-		s.noteChange(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id})
+		s.noteChange(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id, Why: v.Why()})
 	}
 	return err
 }

@@ -78,18 +78,18 @@ func TestAuditRefusedWrites(t *testing.T) {
 		if e.Subject == "admin" {
 			own = e.Lock
 		}
-		got = append(got, strings.Join([]string{e.Subject, e.Action, e.Object(), e.Lock, e.Result()}, " "))
+		got = append(got, strings.Join([]string{e.Subject, e.Action, e.Object(), e.Result()}, " "))
 	}
 	slices.Reverse(got)
 	if diff := cmp.Diff([]string{
-		"ci create acme/prod  done",
-		"ci lock acme/prod " + held + " done",
-		"ci write acme/prod 1: serial 1 " + held + " done",
-		"ci write acme/prod 2: not current " + held + " refused",
-		"ci write acme/prod serial 2 " + held + " refused",
-		"admin write acme/prod serial 2 " + own + " refused",
-		"ci lock acme/prod " + latest + " done",
-		"admin write acme/prod serial 2 " + latest + " refused",
+		"ci create acme/prod done",
+		"ci lock acme/prod done",
+		"ci write acme/prod 1: serial 1 done",
+		"ci write acme/prod 2 under lock " + held + ": not current refused",
+		"ci write acme/prod under lock " + held + " serial 2 refused",
+		"admin write acme/prod under lock " + own + " serial 2 refused",
+		"ci lock acme/prod done",
+		"admin write acme/prod under lock " + latest + " serial 2 refused",
 	}, got); diff != "" {
 		t.Errorf("the record (-want +got):\n%s", diff)
 	}
