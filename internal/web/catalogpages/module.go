@@ -23,27 +23,15 @@ import (
 
 // moduleBody is the page of a version of a module.
 type moduleBody struct {
-	Address    string
-	Version    string
-	Base       string // page of this version, below Up
-	Item       string // page of the module, below Up
-	Tab        string
-	Tabs       []site.Tab
-	Marks      []site.Mark
-	Deprecated *notice
-	Facts      []site.Fact
-	Choices    []choices
-	Problems   []artifact.DescribedProblem
-	vouched
+	versionBody
 	dirBody
+	Problems             []artifact.DescribedProblem
 	Submodules, Examples []site.Link
-	UsageExamples        []site.Example
 	Described            bool // by okara, at publication
 	Requirements         []requirement
 	RequirementPages     site.Pages
 	Callers              callers
 	Related              site.Related
-	Security             securityBody
 	Files                filesBody
 }
 
@@ -258,11 +246,11 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	l := x.list
 	mv := x.mv
 	d := x.d
-	item := itemPath(m.Item())
 	b := moduleBody{
-		Address: m.Title(mv.Annotations[artifact.AnnTitle]), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()), Problems: d.Diagnostics,
-		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.readEvidence(r, m.Item(), v, mv.Manifest, l),
+		versionBody: newVersionBody(m.Item(), v, l, s.evidences.readEvidence(r, m.Item(), v, mv.Manifest, l)),
+		dirBody:     s.dir(r, d.Root), Problems: d.Diagnostics, Described: mv.Description != nil,
 	}
+	b.Address = m.Title(mv.Annotations[artifact.AnnTitle])
 	b.Refused = x.refused
 	b.UsageExamples = s.usageExamples.moduleExamples(r, m, v, mv, d.Below(), b.vouched)
 	b.Inputs.Block = moduleBlock(m.Name, s.hosts.Of(r)+"/"+m.String(), constraintFor(v), b.Inputs.Required)
@@ -274,12 +262,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 		}
 		b.Facts = append(b.Facts, licence)
 	}
-	b.Deprecated = deprecationNotice(l, v)
-	if b.Deprecated != nil {
-		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
-	}
-	b.Marks = append(b.Marks, slices.Concat(b.vouched.evidenceMarks(), versionMarks(v))...)
-	b.Choices = newChoices(l, item, b.Version)
+	b.addMarks(v)
 	for _, sub := range d.Submodules {
 		b.Submodules = append(b.Submodules, site.Link{Text: sub.Path, Href: b.Base + "/submodules/" + site.EscapePath(sub.Path)})
 	}
@@ -287,22 +270,15 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 		b.Examples = append(b.Examples, site.Link{Text: e.Path, Href: b.Base + "/examples/" + site.EscapePath(e.Path)})
 	}
 	n := d.Root
-	add := func(name string, count int) {
-		href := b.Base + "/" + name
-		if name == "readme" {
-			href = b.Base
-		}
-		b.Tabs = append(b.Tabs, site.Tab{Link: site.Link{Text: tabText(name), Href: href}, Count: count})
-	}
-	add("readme", -1)
-	add("inputs", len(n.InputOrder))
-	add("outputs", len(n.Outputs))
-	add("resources", len(n.Resources))
-	add("dependencies", len(n.RequiredProviders)+len(n.ModuleCalls))
-	add("usage", -1)
-	add("security", -1)
+	b.addTab("readme", b.Base, -1)
+	b.addTab("inputs", b.Base+"/inputs", len(n.InputOrder))
+	b.addTab("outputs", b.Base+"/outputs", len(n.Outputs))
+	b.addTab("resources", b.Base+"/resources", len(n.Resources))
+	b.addTab("dependencies", b.Base+"/dependencies", len(n.RequiredProviders)+len(n.ModuleCalls))
+	b.addTab("usage", b.Base+"/usage", -1)
+	b.addTab("security", b.Base+"/security", -1)
 	if s.files.archives != nil {
-		add("files", -1)
+		b.addTab("files", b.Base+"/files", -1)
 	}
 	return b
 }

@@ -4,7 +4,6 @@ package catalogpages
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,27 +17,17 @@ import (
 
 // providerBody is the page of a version of a provider.
 type providerBody struct {
-	Address, Version string
-	Base, Item       string
-	Tab              string
-	Tabs             []site.Tab
-	Marks            []site.Mark
-	Deprecated       *notice
-	Facts            []site.Fact
-	Choices          []choices
-	Platforms        []platformRow
-	Keys             []keyRow
-	Files            []site.Link // SHA256SUMS and its signature, below the root of the server
-	Docs             docsBody
-	Security         securityBody
-	Mirrored         string   // host of the origin; "": published on this server
-	LeftOut          []string // packages of the origin that are not on this server
-	Warnings         []string
-	vouched
-	Protocols     []string
-	UsageExamples []site.Example
-	Versions      versionsBody // only for the tab versions
-	Problem       string       // why the tools cannot install it through the registry protocol
+	versionBody
+	Platforms []platformRow
+	Keys      []keyRow
+	Files     []site.Link // SHA256SUMS and its signature, below the root of the server
+	Docs      docsBody
+	Mirrored  string   // host of the origin; "": published on this server
+	LeftOut   []string // packages of the origin that are not on this server
+	Warnings  []string
+	Protocols []string
+	Versions  versionsBody // only for the tab versions
+	Problem   string       // why the tools cannot install it through the registry protocol
 }
 
 // providerRead returns the right to the provider in a path.
@@ -147,12 +136,8 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 
 // body returns the part that all pages of a version share.
 func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
-	item := itemPath(p.Item())
-	b := providerBody{
-		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()),
-		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: deprecationNotice(l, v),
-		Mirrored: p.Hostname, vouched: s.evidences.readEvidence(r, p.Item(), v, pv.Index, l),
-	}
+	e := s.evidences.readEvidence(r, p.Item(), v, pv.Index, l)
+	b := providerBody{versionBody: newVersionBody(p.Item(), v, l, e), Protocols: pv.Protocols, Mirrored: p.Hostname}
 	b.UsageExamples = s.usageExamples.providerExamples(r, p, v, b.vouched)
 	s.packages(&b, pv)
 	b.Keys, b.Warnings = s.keyRows(pv)
@@ -173,24 +158,18 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 	if err := pv.Installable(p); err != nil {
 		b.Problem = err.Error()
 	}
-	if b.Deprecated != nil {
-		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
-	}
-	b.Marks = append(b.Marks, slices.Concat(b.vouched.evidenceMarks(), versionMarks(v))...)
+	b.addMarks(v)
 	if p.Hostname != "" {
 		b.Marks = append(b.Marks, site.Mark{Text: "mirrored", Kind: "plain"})
 	}
-	add := func(name, href string, count int) {
-		b.Tabs = append(b.Tabs, site.Tab{Link: site.Link{Text: tabText(name), Href: href}, Count: count})
-	}
-	add("platforms", b.Base, len(b.Platforms))
-	add("keys", b.Base+"/keys", len(b.Keys))
+	b.addTab("platforms", b.Base, len(b.Platforms))
+	b.addTab("keys", b.Base+"/keys", len(b.Keys))
 	if pv.Meta.Docs != nil {
-		add("docs", b.Base+"/docs", -1)
+		b.addTab("docs", b.Base+"/docs", -1)
 	}
-	add("usage", b.Base+"/usage", -1)
-	add("security", b.Base+"/security", -1)
-	add("versions", item+"/versions", len(l.Listed))
-	add("downloads", item+"/downloads", -1)
+	b.addTab("usage", b.Base+"/usage", -1)
+	b.addTab("security", b.Base+"/security", -1)
+	b.addTab("versions", b.Item+"/versions", len(l.Listed))
+	b.addTab("downloads", b.Item+"/downloads", -1)
 	return b
 }

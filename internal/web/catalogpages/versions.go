@@ -12,6 +12,41 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
+// versionBody is what the pages of a version of a module and of a provider share.
+type versionBody struct {
+	Address, Version string
+	Base, Item       string // page of this version, and of the module or provider, below Up
+	Tab              string
+	Tabs             []site.Tab
+	Marks            []site.Mark
+	Deprecated       *notice
+	Facts            []site.Fact
+	Choices          []choices
+	vouched
+	UsageExamples []site.Example
+	Security      securityBody
+}
+
+func newVersionBody(it addr.Item, v addr.Version, l *catalog.Versions, e vouched) versionBody {
+	item := itemPath(it)
+	return versionBody{
+		Address: it.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()),
+		Deprecated: deprecationNotice(l, v), Choices: newChoices(l, item, v.String()), vouched: e,
+	}
+}
+
+// addMarks adds the marks of every version.
+func (b *versionBody) addMarks(v addr.Version) {
+	if b.Deprecated != nil {
+		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
+	}
+	b.Marks = append(b.Marks, slices.Concat(b.vouched.evidenceMarks(), versionMarks(v))...)
+}
+
+func (b *versionBody) addTab(name, href string, count int) {
+	b.Tabs = append(b.Tabs, site.Tab{Link: site.Link{Text: tabText(name), Href: href}, Count: count})
+}
+
 // versionsBody is the list of versions of a module or provider.
 type versionsBody struct {
 	site.Pages
