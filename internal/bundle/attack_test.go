@@ -190,6 +190,12 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 			f.index.Annotations = map[string]string{"vnd.okara.bundle.requires": have.Digest.String()}
 			f.list(bundledModule+statusTag, f.image(t, statusEvent(evidence.ActionYank, "1.0.0")))
 		}, 0},
+		{"an event of the future", func(t *testing.T, f *forged, _ oci.Descriptor) {
+			f.list(bundledModule+":okara-status-9999999999999-0123456789abcdef", f.image(t, statusEvent(evidence.ActionDeprecate, "1.0.0")))
+		}, 1},
+		{"a name of another edition", func(t *testing.T, f *forged, _ oci.Descriptor) {
+			f.list(bundledModule+":1.0.0-eaaaaaaaaaaaa", f.image(t, ocispec.Manifest{ArtifactType: artifact.ArtifactModule}))
+		}, 1},
 		{"report", func(t *testing.T, f *forged, have oci.Descriptor) {
 			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
 			f.list(bundledModule+"@"+d.Digest.String(), d)
@@ -235,6 +241,27 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 				t.Errorf("of a trusted bundle: %+v, %v", report, err)
 			}
 		})
+	}
+}
+
+// TestLoadBundleProvesContent loads a version whose number was used, with the files of another
+// one: a manifest may claim any content.
+func TestLoadBundleProvesContent(t *testing.T) {
+	publish := func(d *depot.Depot, text string) oci.Manifest {
+		out := must.Get(d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
+		return must.Get(must.Get(d.Repo("p/"+bundledModule))(t).Fetch(t.Context(), out.Digest))(t)
+	}
+	d, client, _ := counted(t)
+	source, outside, _ := counted(t)
+	forged := must.Get(artifact.ParseModule(publish(source, "# b")))(t)
+	forged.Annotations = nil
+	forged.ContentDigest = must.Get(artifact.ParseModule(publish(d, "# a")))(t).ContentDigest
+	must.Succeed(t, depottest.MustRepo(t, outside, depottest.ModuleRepo).PutTag(t.Context(), "1.0.0", must.Get(artifact.NewModule(forged))(t)))
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	must.Succeed(t, r.Untag(t.Context(), "1.0.0"))
+	report := must.Get(bundle.Load(t.Context(), d, bundleOf(t, source, depottest.VPC()), bundle.LoadOptions{Trusted: true}))(t)
+	if len(report.Conflict) != 1 || !strings.Contains(report.Conflict[0], "not proved to be its content") || slices.Contains(depottest.MustTags(t, r), "1.0.0") {
+		t.Errorf("%+v, %v", report, depottest.MustTags(t, r))
 	}
 }
 

@@ -325,7 +325,11 @@ func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, lis
 			return err
 		}
 	}
-	warnings, err := depot.PutVersion(ctx, l.before[x.repo], v, m)
+	var warnings []string
+	err := l.d.CheckTruth(ctx, x.item, l.before[x.repo], v, m)
+	if err == nil {
+		warnings, err = depot.PutVersion(ctx, l.before[x.repo], v, m)
+	}
 	for _, w := range warnings {
 		l.noteReason(&l.report.Warnings, "%s", w)
 	}
@@ -334,6 +338,9 @@ func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, lis
 		return nil
 	}
 	switch {
+	case errors.Is(err, depot.ErrUnproven):
+		l.noteReason(&l.report.Conflict, "%v", err)
+		return nil
 	case errors.Is(err, depot.ErrTaken):
 		l.noteReason(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil

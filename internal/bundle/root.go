@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
@@ -251,6 +252,10 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 			}
 			l.before[x.repo] = listing
 		}
+		if edition, err := v.EditionOf().WithEdition(x.Digest.Encoded()); ok && v.Edition() && (err != nil || edition != v) {
+			l.noteReason(&l.report.Refused, "%s is the name of the edition whose digest begins so, and this is %s", x, x.Digest)
+			continue
+		}
 		if ok {
 			taken, is := errors.AsType[*depot.ConflictError](l.before[x.repo].Taken(v))
 			if is && !included.explain(x, taken.Withdrawn) {
@@ -286,6 +291,12 @@ func (l *loader) dropForeign(ctx context.Context, wanted []root, foreign map[str
 	about := map[string]string{} // the version of each event
 	for _, x := range wanted {
 		if x.kind != rootStatus {
+			continue
+		}
+		if evidence.IsStatusAhead(x.tag, time.Now()) {
+			l.noteReason(&l.report.Refused, "%s is in the future; is the clock right?", x)
+			foreign[x.String()] = true
+			about[x.String()] = x.String()
 			continue
 		}
 		m, err := l.manifest(ctx, x.repo, x.Descriptor)

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // bidPrefix is the tag prefix of a bid:
@@ -85,6 +86,8 @@ type bid struct {
 	manifest oci.Manifest
 	made     time.Time     // by the own clock
 	ahead    time.Duration // of the registry's clock before the own one
+	fresh    bool          // see putOptions
+	moves    bool          // the number moves between editions
 	own      putOwn
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
@@ -204,23 +207,40 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 		warnings = append(warnings, o.written(b.list, m, !shown)...)
 	}
 	if done { // otherwise the version may still appear, and no other may be written before it
-		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
+		b.withdraw(ctx, b.replaces == "" && b.list.Kind != addr.KindModule || err != nil && !errors.Is(err, ErrTaken))
 	}
 	return tags, warnings, err
 }
 
 func newBid(l *Listing, v addr.Version, root oci.Manifest, o putOptions) (*bid, error) {
-	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, root: root, list: l, made: time.Now().Round(0), ahead: l.ahead} // not monotonic, which stops while a machine sleeps
+	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, fresh: o.fresh, moves: o.edition, root: root, list: l, ahead: l.ahead}
+	return b, b.name()
+}
+
+// name gives the bid a new name and the time by the registry's clock.
+func (b *bid) name() (err error) {
+	root := b.root
+	b.made = time.Now().Round(0) // not monotonic, which stops while a machine sleeps
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // never fails
 	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
-	about := map[string]string{artifact.AnnOkaraVersion: v.Tag(), annBid: b.tag, annBidTime: b.made.Add(b.ahead).UTC().Format(time.RFC3339)}
-	if o.fresh && len(root.Bytes) <= maxBidRoot {
+	about := map[string]string{artifact.AnnOkaraVersion: b.version.Tag(), annBid: b.tag, annBidTime: b.made.Add(b.ahead).UTC().Format(time.RFC3339)}
+	if b.fresh && len(root.Bytes) <= maxBidRoot {
 		about[annBidRoot] = string(root.Bytes)
 	}
-	var err error
 	b.manifest, err = artifact.NewBare(artifactBid, about)
-	return b, err
+	return err
+}
+
+// keepClock learns the registry's clock from a list. changed means that the own bid has
+// a time by which others would take it for an older one, or a newer one.
+func (b *bid) keepClock(list oci.TagList) (changed bool) {
+	if list.Date.IsZero() || list.Cached {
+		return false
+	}
+	before := b.ahead
+	b.ahead = time.Until(list.Date)
+	return (b.ahead - before).Abs() > clocksDiffer
 }
 
 // rivalHash returns what rivals have in common: the number, or the index that they
@@ -278,30 +298,46 @@ func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error
 func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	unlisted := 0
 	waited := 0
+	renamed := false
 	for {
 		list, err := b.repo.Snapshot(ctx)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return false, err
 		}
-		if b.list, err = b.list.withTags(ctx, list.Tags); err != nil {
+		if b.list, err = b.list.withTags(ctx, list); err != nil {
 			return false, err
 		}
-		b.ahead = clockAhead(list)
+		if b.keepClock(list) && !renamed {
+			renamed = true
+			b.withdraw(ctx, true)
+			b.gone = false
+			if err := b.name(); err != nil {
+				return false, err
+			}
+			if err := b.writeBid(ctx); err != nil {
+				return false, err
+			}
+			continue
+		}
 		if b.replaces != "" || b.list.hasVersion(b.version) {
 			if there, err := b.hasOwnManifest(ctx); there || err != nil {
 				return true, err
 			}
 		}
-		if e := b.list.Status(b.version).Yanked; b.replaces != "" && e != nil && e.Subject != "" {
-			return true, b.list.conflictWith(b.version, "", "") // it is removed, or is being removed: see withdrawVersion
+		if err := b.checkRemoved(); err != nil {
+			return true, err
 		}
 		if b.replaces == "" { // the version does not exist, or its tag leads nowhere
-			if err := b.list.checkNumber(ctx, b.version, b.root); err != nil {
+			if err := b.list.checkNumber(ctx, b.version, b.root, b.moves); err != nil {
 				return true, err
 			}
 		}
 		pause := bidRivalPause
+		publishers := b.publishers(ctx, list.Tags)
 		switch rivals := b.rivalDigests(ctx, list.Tags); {
+		case len(publishers) > 0 && waited == bidRivals:
+			b.withdraw(ctx, true)
+			return true, &RivalError{Repository: b.repo.String(), Tag: b.version.Tag(), Theirs: "sha256:" + publishers[0], Ours: b.root.Digest.String()}
 		case len(rivals) > 0 && waited == bidRivals && b.own == isWaited && len(b.begun(ctx, rivals)) == len(rivals):
 			return true, nil // whichever is written, it is the same content
 		case len(rivals) > 0 && (rivals[0] < b.digest() && b.own != isWaited || waited == bidRivals):
@@ -311,7 +347,7 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 				return true, &begunError{begun[0]}
 			}
 			return true, b.waitForRival(ctx, rivals[0])
-		case len(rivals) > 0:
+		case len(rivals) > 0, len(publishers) > 0:
 			pause = bidRivalPause << waited
 			waited++
 		case slices.Contains(list.Tags, b.tag):
@@ -328,15 +364,44 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	}
 }
 
+// checkRemoved refuses to extend a version that was removed, or that somebody may still
+// remove, although it was taken back: see withdrawVersion.
+func (b *bid) checkRemoved() error {
+	e := b.list.lastRemoval(b.version)
+	if b.replaces == "" || e == nil {
+		return nil
+	}
+	if y := b.list.Status(b.version).Yanked; y != nil && y.Subject != "" {
+		return b.list.conflictWith(b.version, "", "")
+	}
+	if left := bidExpires - time.Now().Add(b.ahead).Sub(evidence.StatusTime(e.Tag)); left > 0 {
+		return fmt.Errorf("%s:%s was removed and taken back; platforms can be added in %s: %w", b.repo, b.version.Tag(), left.Round(time.Second), oci.ErrExists)
+	}
+	return nil
+}
+
 func (b *bid) digest() string { return b.root.Digest.Encoded() }
+
+// publishers returns the digests of active bids for the number of a version that is
+// extended: who makes one may still write the index from before.
+func (b *bid) publishers(ctx context.Context, tags []string) []string {
+	if b.replaces == "" {
+		return nil
+	}
+	return b.activeBids(ctx, tags, numberHash(b.list.Kind, b.version))
+}
 
 // rivalDigests returns the digests of active bids for other manifests, the smallest
 // first.
 func (b *bid) rivalDigests(ctx context.Context, tags []string) []string {
+	return b.activeBids(ctx, tags, b.rivalHash())
+}
+
+func (b *bid) activeBids(ctx context.Context, tags []string, hash string) []string {
 	var found []string
 	for _, tag := range tags {
-		digest, ok := bidFor(tag, b.rivalHash())
-		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && b.isActive(ctx, tag, digest) {
+		digest, ok := bidFor(tag, hash)
+		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && b.isActive(ctx, tag, digest, hash == b.rivalHash()) {
 			found = append(found, digest)
 		}
 	}
@@ -378,16 +443,20 @@ func (b *bid) readBid(ctx context.Context, tag, rival string) (theirs oci.Manife
 	return theirs, made, err
 }
 
-// isActive reports whether a publisher may still write the manifest it bids for.
-func (b *bid) isActive(ctx context.Context, tag, rival string) bool {
+// isActive reports whether a publisher may still write the manifest it bids for. Without
+// a time, a bid for a version that exists is an old one.
+func (b *bid) isActive(ctx context.Context, tag, rival string, isRival bool) bool {
 	theirs, made, err := b.readBid(ctx, tag, rival)
+	if made.IsZero() && !isRival {
+		return false
+	}
 	if !made.IsZero() && time.Now().Add(b.ahead).Sub(made) > bidExpires {
 		return false
 	}
 	if err != nil || b.replaces != "" {
 		return true
 	}
-	_, refused := errors.AsType[*ConflictError](b.list.checkNumber(ctx, b.version, theirs))
+	_, refused := errors.AsType[*ConflictError](b.list.checkNumber(ctx, b.version, theirs, true))
 	return !refused
 }
 

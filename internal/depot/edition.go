@@ -84,7 +84,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 		if slices.Contains(l.Tags, v.Tag()) && slices.Contains(l.Tags, edition.Tag()) {
 			return nil, nil
 		}
-		return recordTime(ctx, r, edition.Tag(), time.Now(), m), nil
+		return recordMove(ctx, r, v.Tag(), edition.Tag(), time.Now(), m), nil
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}
@@ -96,7 +96,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 func tagEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (addr.Version, error) {
 	edition, err := v.WithEdition(m.Digest.Encoded())
 	if err == nil && !l.hasVersion(edition) {
-		err = l.checkNumber(ctx, edition, m)
+		err = l.checkNumber(ctx, edition, m, false)
 	}
 	if err != nil {
 		return edition, err

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -176,20 +177,20 @@ func CheckRemoval(ctx context.Context, l *Listing, e evidence.StatusEvent) error
 	if !ok {
 		return nil
 	}
-	var was *evidence.StatusEvent
+	var records []evidence.StatusEvent
 	var err error
 	if l.hasVersion(v) {
 		var m oci.Manifest
 		m, err = l.Repository.Fetch(ctx, v.Tag())
-		was = &evidence.StatusEvent{Subject: m.Digest, Content: fixedContent(m)}
+		records = []evidence.StatusEvent{{Subject: m.Digest, Content: fixedContent(m)}}
 	} else {
-		was, err = readRecord(ctx, l, v)
+		records, err = readRecords(ctx, l, v)
 	}
 	switch {
-	case err != nil, was != nil && isTruth(l.Kind, e, *was):
+	case err != nil, slices.ContainsFunc(records, func(was evidence.StatusEvent) bool { return isTruth(l.Kind, e, was) }):
 		return err
-	case was != nil:
-		return l.conflictWith(v, was.Subject.String(), e.Subject.String())
+	case len(records) > 0:
+		return l.conflictWith(v, records[0].Subject.String(), e.Subject.String())
 	case !l.Times[v.Tag()].IsZero(): // from before it was recorded what a version is
 		return l.conflictWith(v, "", "")
 	}
@@ -197,40 +198,71 @@ func CheckRemoval(ctx context.Context, l *Listing, e evidence.StatusEvent) error
 }
 
 // checkNumber returns the conflict if the number of v was used, and m is not what it
-// named.
-func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifest) error {
+// named. With moves, it may have moved to the edition that it named last.
+func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifest, moves bool) error {
 	if err := l.checkDuplicate(v); err != nil {
 		return err
 	}
-	was, err := readRecord(ctx, l, v)
-	if err != nil || was == nil || was.Subject == m.Digest {
+	records, err := readRecords(ctx, l, v)
+	if err != nil {
 		return err
 	}
-	if len(was.Content) > 0 && hasAll(fixedContent(m), was.Content) {
-		return nil
+	isNamed := slices.ContainsFunc(records, func(was evidence.StatusEvent) bool { return was.Subject == m.Digest })
+	for _, was := range records {
+		isKnown := len(was.Content) > 0
+		if moves && was.Version != v.Tag() && was.Version != v.String() {
+			continue
+		}
+		if was.Subject != m.Digest && (!isKnown || !hasAll(fixedContent(m), was.Content)) && (isKnown || !isNamed) {
+			return l.conflictWith(v, was.Subject.String(), m.Digest.String())
+		}
 	}
-	return l.conflictWith(v, was.Subject.String(), m.Digest.String())
+	return nil
 }
 
-// readRecord returns what is recorded of a version whose tag is gone, as the event that
-// removed it; nil if nothing is.
-func readRecord(ctx context.Context, l *Listing, v addr.Version) (*evidence.StatusEvent, error) {
-	was := l.lastRemoval(v)
-	var err error
-	if was == nil {
-		was, err = l.readTime(ctx, v)
+// readRecords returns what is recorded of a version whose tag is gone, as events that
+// removed it: by such an event, and by publish times. The first one is what the version
+// named last. A provider has all files that any of them names; of a module, whose number
+// moves between editions, only the last one counts.
+func readRecords(ctx context.Context, l *Listing, v addr.Version) (records []evidence.StatusEvent, err error) {
+	after := time.Time{}
+	if e := l.lastRemoval(v); e != nil {
+		records = []evidence.StatusEvent{*e}
+		after = evidence.StatusTime(e.Tag)
 	}
-	if err != nil || was == nil || l.Kind != addr.KindModule || len(was.Content) != recordsNoFolder {
-		return was, err
+	for _, tag := range slices.Backward(l.Tags) {
+		version, at, ok := parseTime(tag)
+		named, isVersion := addr.VersionFromTag(version)
+		if !ok || !isVersion || named.EditionOf() != v && named != v || at.After(l.now().Add(clocksDiffer)) {
+			continue
+		}
+		if l.Kind == addr.KindModule && !at.After(after) {
+			break
+		}
+		was, err := readTime(ctx, l.Repository, tag, v)
+		if err != nil {
+			return nil, err
+		}
+		if was != nil && l.Kind == addr.KindModule {
+			records = []evidence.StatusEvent{*was}
+			break
+		}
+		if was != nil {
+			records = append(records, *was)
+		}
 	}
-	full := *was
-	m, err := l.Repository.Fetch(ctx, was.Subject.String())
-	if err == nil {
-		full.Content = fixedContent(m)
-	} else if errors.Is(err, oci.ErrNotFound) {
-		err = nil
+	for i, was := range records {
+		if l.Kind == addr.KindModule && len(was.Content) == recordsNoFolder {
+			m, err := l.Repository.Fetch(ctx, was.Subject.String())
+			if err == nil {
+				records[i].Content = fixedContent(m)
+			} else if !errors.Is(err, oci.ErrNotFound) {
+				return nil, err
+			}
+		}
 	}
-	return &full, err
+	slices.SortStableFunc(records, func(a, b evidence.StatusEvent) int { return len(b.Content) - len(a.Content) })
+	return records, nil
 }
 
 // checkDuplicate returns the conflict if another version has the number of v.

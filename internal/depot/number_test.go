@@ -172,7 +172,7 @@ func TestWhatWasRecordedAtPublishing(t *testing.T) {
 	must.Succeed(t, provider("", "linux_amd64"))
 	before := mustVersions(t, d, depottest.DNS().Item()).Times["1.2.3"]
 	must.Succeed(t, provider("", "linux_amd64", "darwin_arm64"))
-	if at := mustVersions(t, d, depottest.DNS().Item()).Times["1.2.3"]; at.Sub(before) != time.Millisecond {
+	if at := mustVersions(t, d, depottest.DNS().Item()).Times["1.2.3"]; at.Sub(before) < time.Millisecond || at.Sub(before) > 5*time.Second {
 		t.Errorf("published at %s, and with a further platform at %s", before, at)
 	}
 	must.Succeed(t, providers.Untag(t.Context(), "1.2.3"))

@@ -155,7 +155,7 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		}
 		e.Action = evidence.ActionYank
 		e.Version = v.String()
-		e.Time = evidence.NextStatusTime(l.Events)
+		e.Time = evidence.NextStatusTime(l.Events, l.now())
 		e, err := withdrawVersion(ctx, l.Repository, e)
 		switch {
 		case e.Tag != "" && keepsTag(err):

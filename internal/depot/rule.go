@@ -5,11 +5,13 @@ package depot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -48,6 +50,10 @@ type refusedError string
 
 func (e refusedError) Error() string { return string(e) }
 
+// ErrUnproven means that a number was used, and that it is not proved that a manifest is
+// what it named.
+var ErrUnproven = errors.New("the number was used, and this is not proved to be its content")
+
 // Allow returns why a manifest may not be written under a tag, "" if it may. A
 // version may move to another index with all of its platforms, and, between the
 // tags of its editions, to another edition; the name of an edition does not move.
@@ -73,6 +79,9 @@ func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaTyp
 	}
 	if refused, ok := errors.AsType[refusedError](err); ok {
 		return string(refused), nil
+	}
+	if errors.Is(err, ErrUnproven) {
+		return err.Error(), nil
 	}
 	return "", err
 }
@@ -104,33 +113,49 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 		return listErr
 	}
 	if err == nil && addsPlatforms(now, next) {
-		return r.isTrue(ctx, it, l, v, next)
+		return r.Depot.verifyFiles(ctx, it, l, v, next)
 	}
 	if err != nil {
-		was, err := readRecord(ctx, l, v)
-		if err == nil {
-			err = l.checkNumber(ctx, v, next)
+		if edition, err := v.EditionOf().WithEdition(next.Digest.Encoded()); v.Edition() && (err != nil || edition != v) {
+			return refusedError(v.Tag() + " is the name of the edition whose digest begins so, and this is another one")
 		}
-		if err != nil || was == nil || was.Subject == next.Digest {
+		if err := l.checkNumber(ctx, v, next, false); err != nil {
 			return err
 		}
-		return r.isTrue(ctx, it, l, v, next)
+		return r.Depot.CheckTruth(ctx, it, l, v, next)
 	}
 	for _, m := range []oci.Manifest{now, next} {
 		edition, err := v.WithEdition(m.Digest.Encoded())
-		if err != nil || it.Kind != addr.KindModule || v.Edition() || !l.hasVersion(edition) {
+		if err != nil || it.Kind != addr.KindModule || v.Edition() {
+			return l.conflictWith(v, now.Digest.String(), next.Digest.String())
+		}
+		kept, err := repo.Resolve(ctx, edition.Tag())
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+		if kept.Digest != m.Digest {
 			return l.conflictWith(v, now.Digest.String(), next.Digest.String())
 		}
 	}
 	return nil
 }
 
-// isTrue checks that the files are those that a manifest names: a module's tar
-// by reading it, the zips of a provider by their digests, in SHA256SUMS as well.
-func (r *VersionRule) isTrue(ctx context.Context, it addr.Item, l *Listing, v addr.Version, m oci.Manifest) error {
-	_, err := trust.Verify(ctx, r.Depot.SubjectOf(it, l, v, m), trust.Policy{Deep: it.Kind == addr.KindModule, AllowYanked: true, AllowExpired: true})
+// CheckTruth checks a manifest that others made and that becomes a version whose number
+// was used: that it is the one that the number named, or that it says the truth about
+// its files. A module's tar is read, the zips of a provider have their digests, in
+// SHA256SUMS as well.
+func (d *Depot) CheckTruth(ctx context.Context, it addr.Item, l *Listing, v addr.Version, m oci.Manifest) error {
+	records, err := readRecords(ctx, l, v)
+	if err != nil || len(records) == 0 || slices.ContainsFunc(records, func(was evidence.StatusEvent) bool { return was.Subject == m.Digest }) {
+		return err
+	}
+	return d.verifyFiles(ctx, it, l, v, m)
+}
+
+func (d *Depot) verifyFiles(ctx context.Context, it addr.Item, l *Listing, v addr.Version, m oci.Manifest) error {
+	_, err := trust.Verify(ctx, d.SubjectOf(it, l, v, m), trust.Policy{Deep: it.Kind == addr.KindModule, AllowYanked: true, AllowExpired: true})
 	if errors.Is(err, trust.ErrUntrusted) {
-		return refusedError(v.Tag() + " was used, and this is not proved to be its content: " + err.Error())
+		return fmt.Errorf("%s: %w: %w", v.Tag(), ErrUnproven, err)
 	}
 	return err
 }
@@ -146,19 +171,22 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 	case !errors.Is(err, oci.ErrNotFound):
 		return err
 	}
+	if _, at, _ := parseTime(tag); evidence.IsStatusAhead(tag, time.Now()) || at.After(time.Now().Add(evidence.MaxStatusAhead)) {
+		return refusedError(tag + " is in the future; is your clock right?")
+	}
 	v, says, isRecord := recordOf(tag, next)
 	if !isRecord {
 		return nil
 	}
 	named, err := repo.Fetch(ctx, v.Tag())
-	was := &evidence.StatusEvent{}
+	var records []evidence.StatusEvent
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		l, err := r.list(ctx, repo, it)
 		if err != nil {
 			return err
 		}
-		if was, err = readRecord(ctx, l, v); err != nil || was == nil {
+		if records, err = readRecords(ctx, l, v); err != nil || len(records) == 0 {
 			return err // the number was not used
 		}
 	case err != nil:
@@ -170,10 +198,9 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 				named = before
 			}
 		}
-		was.Subject = named.Digest
-		was.Content = fixedContent(named)
+		records = []evidence.StatusEvent{{Subject: named.Digest, Content: fixedContent(named)}}
 	}
-	if !isTruth(it.Kind, says, *was) {
+	if !slices.ContainsFunc(records, func(was evidence.StatusEvent) bool { return isTruth(it.Kind, says, was) }) {
 		return refusedError(tag + " does not say what " + v.Tag() + " points or pointed to")
 	}
 	return nil

@@ -54,12 +54,12 @@ func TestVersionRule(t *testing.T) {
 	put(depottest.ModuleRepo, "1.0.0", second, "is already published")
 	put(depottest.ModuleRepo, edition.Tag(), second, "is already published")
 	future := must.Get(depottest.MustVersion(t, "1.0.0").WithEdition(second.Digest.Encoded()))(t)
-	put(depottest.ModuleRepo, future.Tag(), first, "") // any name that is free
-	put(depottest.ModuleRepo, future.Tag(), second, "is already published")
+	put(depottest.ModuleRepo, future.Tag(), first, "this is another one")
+	put(depottest.ModuleRepo, future.Tag(), second, "")
 	for _, m := range []oci.Manifest{first, second} { // editions of an edition
 		put(depottest.ModuleRepo, must.Get(future.WithEdition(m.Digest.Encoded()))(t).Tag(), m, "")
 	}
-	put(depottest.ModuleRepo, future.Tag(), second, "is already published")
+	put(depottest.ModuleRepo, future.Tag(), first, "is already published")
 
 	must.GetBoth(d.Announce(ctx, depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "2.0.0", DeleteTag: true}))(t)
 	put(depottest.ModuleRepo, "2.0.0", first, "withdrawn")
@@ -169,6 +169,9 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	remove(removal, true)
 	remove(depottest.MustFetch(t, r, removal).Digest.String(), true)
 	put(depottest.ModuleRepo, removal, other, "is a record")
+	for _, tag := range []string{"okara-status-9999999999999-0123456789abcdef", "okara-time-9999999999999-4.0.0"} {
+		put(depottest.ModuleRepo, tag, other, "is in the future")
+	}
 	for _, version := range []string{"1.0.0", "3.0.0"} {
 		if err := event(version, other, second.ContentDigest); err == nil || !strings.Contains(err.Error(), "does not say what "+version+" points or pointed to") {
 			t.Errorf("a later event for %s: %v", version, err)

@@ -58,7 +58,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	} else if w != "" {
 		warnings = append(warnings, w)
 	}
-	e := evidence.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: evidence.NextStatusTime(l.Events)}
+	e := evidence.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: evidence.NextStatusTime(l.Events, l.now())}
 	latest := slices.Contains(l.Tags, artifact.TagLatest)
 	e.Latest = latest && an.Action == evidence.ActionYank
 	if an.Version == evidence.AllVersions && (an.Action == evidence.ActionYank || an.Action == evidence.ActionDeprecate) {
@@ -131,11 +131,12 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	if err != nil || l.hasVersion(v) {
 		return nil, err
 	}
-	if an.Action != evidence.ActionUnyank || l.Status(v).Yanked == nil {
+	was := l.lastRemoval(v)
+	if an.Action != evidence.ActionUnyank || was == nil && l.Status(v).Yanked == nil {
 		return nil, l.NoVersion(v)
 	}
 	err = fmt.Errorf("its content is not known: %w", oci.ErrNotFound)
-	if was := l.lastRemoval(v); was != nil {
+	if was != nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
 			if stored, wrong := artifact.ParseProviderIndex(m); wrong == nil && l.Repository.TagsParts() {
@@ -187,7 +188,9 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 			return e, err
 		}
 	}
+	var begun time.Time
 	for {
+		begun = time.Now().Round(0)
 		e.Subject = m.Digest
 		e.Content = fixedContent(m)
 		if e, err = evidence.PutStatusEvent(ctx, r, e); err != nil {
@@ -200,9 +203,13 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 		if m, err = awaitExtended(ctx, r, v, m); err != nil || m.Digest == recorded {
 			break
 		}
-		e.Time = evidence.NextStatusTime([]evidence.StatusEvent{e})
+		e.Time = evidence.NextStatusTime([]evidence.StatusEvent{e}, e.Time.Add(time.Since(begun)))
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case time.Since(begun) > bidValid: // see checkRemoved
+		err = fmt.Errorf("%s:%s is yanked, and keeps its tag, because that took more than %s; repeat the command", r, v.Tag(), bidValid)
+	default:
 		err = r.Untag(ctx, v.Tag())
 	}
 	if errors.Is(err, oci.ErrNotFound) {
@@ -214,12 +221,13 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 // awaitExtended waits for those who add platforms to an index, and returns what
 // the version names then.
 func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (oci.Manifest, error) {
-	b := &bid{repo: r, version: v, root: m, replaces: m.Digest}
+	b := &bid{repo: r, version: v, root: m, replaces: m.Digest, list: &Listing{Kind: addr.KindProvider}}
 	for waited := range bidRivals {
 		list, err := r.Snapshot(ctx)
 		if err != nil {
 			return m, err
 		}
+		b.keepClock(list)
 		if len(b.rivalDigests(ctx, list.Tags)) == 0 {
 			return r.Fetch(ctx, v.Tag())
 		}
@@ -263,6 +271,9 @@ func parseTime(tag string) (version string, at time.Time, ok bool) {
 func (l *Listing) Published(v addr.Version, annotations map[string]string) time.Time {
 	at := l.Times[v.Tag()]
 	created, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
+	if moved := l.moved[v.Tag()]; moved.After(at) {
+		at = moved
+	}
 	if err != nil || created.After(time.Now().Add(clocksDiffer)) || !at.Before(created.Truncate(time.Second)) {
 		return at
 	}
@@ -276,10 +287,11 @@ const clocksDiffer = time.Minute
 // Of several times for one version the last counts: any publisher may push such
 // a tag, even before the version exists, and a version must not look older to a
 // policy that waits for a minimum age. So okara's own record overrides earlier
-// ones, and later ones can only make the version younger. Publishing an edition
-// also counts for its version.
-func timesIn(tags []string, now time.Time) map[string]time.Time {
-	times := map[string]time.Time{}
+// ones, and later ones can only make the version younger. The times of editions
+// count for a version that has none, and are the ages of the others.
+func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
+	times = map[string]time.Time{}
+	moved = map[string]time.Time{}
 	first, _ := slices.BinarySearch(tags, timePrefix)
 	for _, tag := range tags[first:] {
 		if !strings.HasPrefix(tag, timePrefix) {
@@ -291,22 +303,32 @@ func timesIn(tags []string, now time.Time) map[string]time.Time {
 		}
 		times[version] = at
 		if v, ok := addr.VersionFromTag(version); ok && v.Edition() {
-			times[v.EditionOf().Tag()] = at
+			moved[v.EditionOf().Tag()] = at
 		}
 	}
-	return times
+	for version, at := range moved {
+		if times[version].IsZero() {
+			times[version] = at
+		}
+	}
+	return times, moved
 }
 
 // recordGrowth records that a version which was published at some time, as its
 // tags from before tell, names an index with further platforms: the record is
-// the one a millisecond later.
+// some milliseconds later, as many as its digest says, lest two that are written at
+// once have one tag.
 func recordGrowth(ctx context.Context, r *oci.Repo, tags []string, version string, is oci.Manifest) (warnings []string) {
-	at, ok := timesIn(slices.Sorted(slices.Values(tags)), time.Now())[version]
-	if !ok {
+	times, _ := timesIn(slices.Sorted(slices.Values(tags)), time.Now())
+	at, ok := times[version]
+	later, err := strconv.ParseUint(is.Digest.Encoded()[:growthHex], 16, 64)
+	if !ok || err != nil {
 		return nil // it would become younger
 	}
-	return recordTime(ctx, r, version, at.Add(time.Millisecond), is)
+	return recordTime(ctx, r, version, at.Add(time.Duration(later+1)*time.Millisecond), is)
 }
+
+const growthHex = 3 // up to four seconds
 
 // completeTime records the time of a version that the list shows without one, as
 // when its publisher was killed. It stays as old as it was; of two that are one
@@ -332,12 +354,18 @@ const maxTimedTag = maxTag - len(timePrefix) - timeDigits - 1
 // recordTime records the publish time of a version. A failure is only a warning:
 // the version exists.
 func recordTime(ctx context.Context, r *oci.Repo, version string, at time.Time, was oci.Manifest) (warnings []string) {
+	return recordMove(ctx, r, version, version, at, was)
+}
+
+// recordMove records the publish time of a version, or of an edition of it to which the
+// number moved.
+func recordMove(ctx context.Context, r *oci.Repo, number, version string, at time.Time, was oci.Manifest) (warnings []string) {
 	if len(version) > maxTimedTag { // of okara before 0.1.0
 		return nil
 	}
 	tag := fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, at.UnixMilli(), version)
 	m, err := artifact.NewBare(artifactTime, map[string]string{
-		artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag, annTimeManifest: was.Digest.String(), annTimeContent: strings.Join(fixedContent(was), " "),
+		artifact.AnnOkaraVersion: number, artifact.AnnTitle: tag, annTimeManifest: was.Digest.String(), annTimeContent: strings.Join(fixedContent(was), " "),
 	})
 	if err == nil {
 		err = artifact.PutBare(ctx, r, tag, m)
@@ -348,24 +376,21 @@ func recordTime(ctx context.Context, r *oci.Repo, version string, at time.Time, 
 	return nil
 }
 
-// readTime returns what the publish time of a version says of its content, as an
-// event that removed its tag; nil if nothing is recorded, as before 0.1.0.
-func (l *Listing) readTime(ctx context.Context, v addr.Version) (*evidence.StatusEvent, error) {
-	i := slices.IndexFunc(l.Tags, func(tag string) bool {
-		version, at, ok := parseTime(tag)
-		return ok && version == v.Tag() && at.Equal(l.Times[version])
-	})
-	if i < 0 {
-		return nil, nil
-	}
-	m, err := l.Repository.Fetch(ctx, l.Tags[i])
+// readTime returns what a publish time says of the content of a version, as an
+// event that removed its tag; nil if nothing is recorded, as before 0.1.0, or if it is
+// that of an edition to which the number did not move.
+func readTime(ctx context.Context, r *oci.Repo, tag string, v addr.Version) (*evidence.StatusEvent, error) {
+	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
+	was := parseTimeRecord(m)
+	version, _, _ := parseTime(tag)
+	if err != nil || was == nil || version != v.Tag() && artifact.AnnotationsOf(m)[artifact.AnnOkaraVersion] != v.Tag() {
 		return nil, err
 	}
-	return parseTimeRecord(m), nil
+	was.Version = version
+	return was, nil
 }
 
 // parseTimeRecord returns nil if the manifest is none of a publish time: any

@@ -4,8 +4,10 @@ package depot_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -47,9 +49,14 @@ func TestPruneVersions(t *testing.T) {
 }
 
 func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
-	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 	must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	event := must.Get(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.0.0", Time: time.Now()}))(t)
+	forged := depottest.MustFetch(t, r, event.Tag)
+	must.Succeed(t, r.PutTag(t.Context(), "okara-status-9999999999999-0123456789abcdef", forged)) // nothing could take it back
+	must.Succeed(t, r.PutTag(t.Context(), fmt.Sprintf("okara-status-%d-0123456789abcdef", time.Now().Add(time.Hour).UnixMilli()), forged))
 	for i := range 6 { // faster than a millisecond each
 		action := []string{evidence.ActionYank, evidence.ActionUnyank}[i%2]
 		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {

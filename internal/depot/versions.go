@@ -166,7 +166,8 @@ type Listing struct {
 	Times      map[string]time.Time          // recorded publish times, by version tag
 	Cached     bool                          // a cache answered, so the list may be old
 
-	ahead time.Duration // see clockAhead
+	moved map[string]time.Time // when the last edition of a version was published, by version tag
+	ahead time.Duration        // of the registry's clock before the own one, as far as a list told
 }
 
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there
@@ -246,21 +247,15 @@ func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*
 	if old == nil {
 		old = &Listing{Repository: r, Kind: kind}
 	}
-	l, err := old.withTags(ctx, list.Tags)
-	if err == nil && l != old {
-		l.Cached = list.Cached
-		l.ahead = clockAhead(list)
-	}
-	return l, err
+	return old.withTags(ctx, list)
 }
 
-// clockAhead returns how much the clock of the registry is ahead of the own one,
-// as far as a list tells.
-func clockAhead(list oci.TagList) time.Duration {
-	if list.Date.IsZero() || list.Cached {
-		return 0
+// now returns the time by the registry's clock, if that is known and differs.
+func (l *Listing) now() time.Time {
+	if l.ahead.Abs() > clocksDiffer {
+		return time.Now().Add(l.ahead)
 	}
-	return time.Until(list.Date)
+	return time.Now()
 }
 
 // Warnings returns what a reader of the list should know: versions that are not
@@ -286,12 +281,15 @@ func (l *Listing) WarnCached() []string {
 
 // withTags returns the list after the tags have become these. It reads only events
 // that old does not know.
-func (old *Listing) withTags(ctx context.Context, tags []string) (*Listing, error) {
-	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(tags))}
+func (old *Listing) withTags(ctx context.Context, list oci.TagList) (*Listing, error) {
+	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(list.Tags)), Cached: list.Cached, ahead: old.ahead}
+	if !list.Date.IsZero() && !list.Cached {
+		l.ahead = time.Until(list.Date)
+	}
 	if len(old.Tags) > 0 && slices.Equal(old.Tags, l.Tags) && len(old.Dangling) == 0 {
 		return old, nil
 	}
-	l.Times = timesIn(l.Tags, time.Now())
+	l.Times, l.moved = timesIn(l.Tags, l.now())
 	var fresh []string
 	for _, tag := range l.Tags {
 		if v, ok := addr.VersionFromTag(tag); ok {
@@ -306,7 +304,7 @@ func (old *Listing) withTags(ctx context.Context, tags []string) (*Listing, erro
 		l.hide()
 		return l, nil
 	}
-	read, dangling, err := evidence.ReadStatusEvents(ctx, l.Repository, fresh)
+	read, dangling, err := evidence.ReadStatusEvents(ctx, l.Repository, oci.TagList{Tags: fresh, Date: list.Date})
 	if err != nil {
 		return nil, err
 	}
@@ -366,6 +364,11 @@ func (l *Listing) Next(part string) (addr.Version, error) {
 	numbers := slices.Clone(l.Versions)
 	for _, e := range l.Events {
 		if v, err := addr.ParseVersion(e.Version); err == nil { // any publisher may push events
+			numbers = append(numbers, v)
+		}
+	}
+	for tag := range l.Times {
+		if v, ok := addr.VersionFromTag(tag); ok {
 			numbers = append(numbers, v)
 		}
 	}

@@ -66,7 +66,7 @@ func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool
 	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
 		return evidence.StatusEvent{}, nil
 	}
-	now := evidence.NextStatusTime(s.Events)
+	now := evidence.NextStatusTime(s.Events, time.Now())
 	if err := addSignature(&md, key, public, now, replace); err != nil {
 		return evidence.StatusEvent{}, err
 	}

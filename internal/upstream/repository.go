@@ -152,7 +152,7 @@ func (s *Repository) readStatus(ctx context.Context, r *oci.Repo, v addr.Version
 		if err != nil {
 			return evidence.Status{}, err
 		}
-		if events, _, err = evidence.ReadStatusEvents(ctx, r, list.Tags); err != nil {
+		if events, _, err = evidence.ReadStatusEvents(ctx, r, list); err != nil {
 			return evidence.Status{}, err
 		}
 		s.events[r.Name()] = events

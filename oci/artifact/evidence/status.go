@@ -56,6 +56,7 @@ const (
 	maxMessage      = 300
 	maxActor        = 128
 	statusParallel  = 8
+	statusTimeEnd   = 1e13 // of 13 digits
 )
 
 // StatusEvent is one entry of a repository's history of status changes. Its tag
@@ -155,6 +156,8 @@ func (e StatusEvent) check() error {
 		return err
 	}
 	switch {
+	case e.Time.UnixMilli() < 0 || e.Time.UnixMilli() >= statusTimeEnd:
+		return fmt.Errorf("the event has the time %s: %w", e.Time, oci.ErrCorrupt)
 	case !slices.Contains([]string{ActionDeprecate, ActionUndeprecate, ActionYank, ActionUnyank, ActionResign}, e.Action):
 		return fmt.Errorf("unknown action %q: %w", e.Action, oci.ErrCorrupt)
 	case len(e.Message) > maxMessage:
@@ -193,14 +196,29 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	return e, e.check()
 }
 
-// ReadStatusEvents reads the events among the tags of the repository, in
-// chronological order. Damaged events are omitted, and so are dangling tags,
+// MaxStatusAhead is how far the time of an event may be ahead of the clock. A later
+// one would decide for ever: no later time could take it back.
+const MaxStatusAhead = 24 * time.Hour
+
+// IsStatusAhead reports whether an event has no effect because its time, in its
+// tag, is in the future.
+func IsStatusAhead(tag string, now time.Time) bool {
+	return StatusTime(tag).After(now.Add(MaxStatusAhead))
+}
+
+// ReadStatusEvents reads the events in a list of the tags of the repository, in
+// chronological order. Damaged events are omitted, and so are those of the future,
+// by the clock of the registry or the own one, and dangling tags,
 // which are listed although their GET returns 404; a registry that crashes
 // while writing a tag leaves one.
-func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []StatusEvent, dangling []string, err error) {
+func ReadStatusEvents(ctx context.Context, r *oci.Repo, list oci.TagList) (out []StatusEvent, dangling []string, err error) {
+	now := time.Now()
+	if list.Date.After(now) {
+		now = list.Date
+	}
 	var wanted []string
-	for _, tag := range tags {
-		if IsStatusTag(tag) {
+	for _, tag := range list.Tags {
+		if IsStatusTag(tag) && !IsStatusAhead(tag, now) {
 			wanted = append(wanted, tag)
 		}
 	}
@@ -315,10 +333,10 @@ func Resigned(ctx context.Context, r *oci.Repo, x artifact.ProviderIndex, s Stat
 	return artifact.ReadProviderMetadata(ctx, r, x, s.Resigned.Layers...)
 }
 
-// NextStatusTime returns the current time, but at least a millisecond after the
+// NextStatusTime returns the time now, but at least a millisecond after the
 // last of the ordered events: a clock that is behind must not change the order.
-func NextStatusTime(events []StatusEvent) time.Time {
-	now := time.Now().UTC()
+func NextStatusTime(events []StatusEvent, now time.Time) time.Time {
+	now = now.UTC()
 	if n := len(events); n > 0 {
 		if last := StatusTime(events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
 			return last.Add(time.Millisecond)

@@ -42,7 +42,7 @@ func TestStatusEvents(t *testing.T) {
 			}
 			tags = append([]string{tag}, tags...)
 		}
-		events, _, err := evidence.ReadStatusEvents(t.Context(), r, append(tags, "1.0.0", "latest"))
+		events, _, err := evidence.ReadStatusEvents(t.Context(), r, oci.TagList{Tags: append(tags, "1.0.0", "latest")})
 		if err != nil || len(events) != 6 {
 			t.Fatalf("%d events, %v", len(events), err)
 		}
@@ -71,10 +71,11 @@ func message(e *evidence.StatusEvent) string {
 func TestStatusEventRefuses(t *testing.T) {
 	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/x", oci.Options{}))(t)
 	for name, e := range map[string]evidence.StatusEvent{
-		"action":  {Action: "delete", Version: "1.0.0"},
-		"version": {Action: evidence.ActionYank, Version: "1.0"},
-		"message": {Action: evidence.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301)},
-		"resign":  {Action: evidence.ActionResign, Version: "1.0.0"},
+		"action":  {Action: "delete", Version: "1.0.0", Time: time.Now()},
+		"version": {Action: evidence.ActionYank, Version: "1.0", Time: time.Now()},
+		"message": {Action: evidence.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301), Time: time.Now()},
+		"resign":  {Action: evidence.ActionResign, Version: "1.0.0", Time: time.Now()},
+		"time":    {Action: evidence.ActionYank, Version: "1.0.0", Time: time.UnixMilli(1e13)},
 	} {
 		if _, err := evidence.PutStatusEvent(t.Context(), r, e); err == nil {
 			t.Errorf("%s: want an error", name)

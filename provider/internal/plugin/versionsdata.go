@@ -136,7 +136,7 @@ func listVersions(ctx context.Context, r *oci.Repo) (listed, error) {
 	if err != nil {
 		return listed{}, fmt.Errorf("listing the versions in %s: %w", r, err)
 	}
-	events, _, err := evidence.ReadStatusEvents(ctx, r, tags.Tags)
+	events, _, err := evidence.ReadStatusEvents(ctx, r, tags)
 	if err != nil {
 		return listed{}, err
 	}
