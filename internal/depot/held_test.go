@@ -48,17 +48,17 @@ func TestAHeldRequest(t *testing.T) {
 		hold, slow           string // request, and whose
 		meanwhile, afterward string
 	}{
-		"a growth after a removal":       {before: "p1+ remove+ undo+ wait p2+ untag p2x! p1! p2+"},
-		"a withdrawal beside an undo":    {before: "p1+", hold: "DELETE 1.2.3", slow: "remove", meanwhile: "undo+ p2!", afterward: "undo+ p2!"},
-		"two withdrawals beside an undo": {before: "p1+", hold: "DELETE 1.2.3", slow: "remove", meanwhile: "remove+ undo+ p2!", afterward: "undo+ wait p2+ untag p2x!"},
-		"a withdrawal that is late":      {before: "p1+", hold: "GET list", slow: "remove", meanwhile: "undo wait p2+", afterward: "p2x!"},
-		"an identical publisher":         {hold: "PUT 1.2.3", slow: "p1", meanwhile: "p1+ p2!", afterward: "p2+ untag p2x!"},
-		"an identical undo":              {before: "p1+ remove+", hold: "PUT 1.2.3", slow: "undo", meanwhile: "undo+ wait p2", afterward: "p2+ untag p2x!"},
-		"two growths":                    {before: "p1+", hold: "PUT okara-time-", slow: "p2+", meanwhile: "p3+", afterward: "untag p3x! p3+"},
-		"a clock ahead":                  {ahead: 15 * time.Minute, hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+"},
-		"a growth by a clock ahead":      {ahead: 15 * time.Minute, before: "p1+", hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+"},
-		"a clock behind":                 {ahead: -26 * time.Hour, before: "p1+ remove+ undo+ wait p2+ remove+ p2x! p2!"},
-		"a growth beside a dead one":     {before: "p1+", hold: "PUT 1.2.3", slow: "p2", meanwhile: "p2x! wait", afterward: "p2+ untag p2x!"},
+		"a growth after a removal":                      {before: "p1+ remove+ undo+ wait p2+ untag p2x! p1! p2+"},
+		"a withdrawal beside an undo":                   {before: "p1+", hold: "DELETE 1.2.3", slow: "remove", meanwhile: "undo+ p2!", afterward: "undo+ p2!"},
+		"two withdrawals beside an undo":                {before: "p1+", hold: "DELETE 1.2.3", slow: "remove", meanwhile: "remove+ undo+ p2!", afterward: "undo+ wait p2+ untag p2x!"},
+		"a withdrawal that is late":                     {before: "p1+", hold: "GET list", slow: "remove", meanwhile: "undo wait p2+", afterward: "p2x!"},
+		"an identical publisher":                        {hold: "PUT 1.2.3", slow: "p1", meanwhile: "p1+ p2!", afterward: "p2+ untag p2x!"},
+		"an identical undo":                             {before: "p1+ remove+", hold: "PUT 1.2.3", slow: "undo", meanwhile: "undo+ wait p2", afterward: "p2+ untag p2x!"},
+		"two growths":                                   {before: "p1+", hold: "PUT okara-time-", slow: "p2+", meanwhile: "p3+", afterward: "untag p3x! p3+"},
+		"a clock ahead":                                 {ahead: 15 * time.Minute, hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+"},
+		"a growth by a clock ahead":                     {ahead: 15 * time.Minute, before: "p1+", hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+"},
+		"a clock behind":                                {ahead: -26 * time.Hour, before: "p1+ remove+ undo+ wait p2+ remove+ p2x! p2!"},
+		"a growth beside a dead one":                    {before: "p1+", hold: "PUT 1.2.3", slow: "p2", meanwhile: "p2x! wait", afterward: "p2+ untag p2x!"},
 		"what was removed and taken back without a tag": {before: "p1+ remove+ undo+ untag undo+ p2! wait p2+"},
 	} {
 		t.Run(name, func(t *testing.T) {

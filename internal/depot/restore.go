@@ -26,6 +26,18 @@ func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descr
 	return findMissing(ctx, r, manifests, withoutInlined(blobs))
 }
 
+// lostParts is LostParts for a version that somebody writes again.
+func lostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descriptor, error) {
+	if stored, err := artifact.ParseProviderIndex(root); err == nil {
+		return lostOf(ctx, r, stored)
+	}
+	lost, err := LostParts(ctx, r, root)
+	if errors.Is(err, oci.ErrCorrupt) {
+		err = nil // another tool wrote it
+	}
+	return lost, err
+}
+
 // partsOf returns what a version leads to: manifests of an index, the zips and
 // the metadata of a provider, layers of an image.
 func partsOf(root oci.Manifest) (manifests, blobs []oci.Descriptor, err error) {

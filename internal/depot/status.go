@@ -139,10 +139,12 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	if was != nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
-			if stored, wrong := artifact.ParseProviderIndex(m); wrong == nil && l.Repository.TagsParts() {
-				if _, err := lostOf(ctx, l.Repository, stored); err != nil {
-					return nil, err
-				}
+			lost, err := lostParts(ctx, l.Repository, m)
+			if err != nil {
+				return nil, err
+			}
+			if len(lost) > 0 {
+				return []string{fmt.Sprintf("the registry has lost %d parts of version %s; publish the same files again", len(lost), v)}, nil
 			}
 			_, warnings, err = putVersion(ctx, l, v, m, putOptions{own: isWaited}) // the publish time stays
 			return warnings, err
