@@ -264,8 +264,9 @@ them.
 ` + policyHelp + ` It is not tagged, and the others
 are loaded.
 
-Exit codes: 0 loaded, 1 something was refused, 2 usage, 4 a version exists with
-different content, or was withdrawn, 5 denied.`,
+Exit codes: 0 loaded, 1 something was refused, 2 usage, 3 content is missing, as where
+an earlier bundle was not loaded, 4 a version exists with different content, or was
+withdrawn, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -18,7 +20,14 @@ import (
 // Shows: mistakes 25
 func TestDanglingTags(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	server := httptest.NewServer(g)
+	var lost atomic.Bool // blobs
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lost.Load() && strings.Contains(r.URL.Path, "/blobs/") {
+			http.NotFound(w, r)
+			return
+		}
+		g.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	registry := "--registry=" + strings.TrimPrefix(server.URL, "http://") + "/acme"
 	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", registry)
@@ -49,6 +58,11 @@ func TestDanglingTags(t *testing.T) {
 			}
 		}
 	}
+	lost.Store(true)
+	if o := okara(t, "verify", "net/vpc/aws@1.0.0", "--deep", registry); o.code != cli.ExitFailure || !strings.Contains(o.out, "failed") {
+		t.Errorf("verify of a version without blobs: exit %d, %s\n%s", o.code, o.out, o.err)
+	}
+	lost.Store(false)
 	found := okara(t, "admin", "doctor", "artifacts", registry).out
 	for _, tag := range []string{"2.0.0", event, entry} {
 		if !strings.Contains(found, tag) {

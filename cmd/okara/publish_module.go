@@ -39,7 +39,8 @@ and state files. Files of values (*.tfvars, .env), plans, private keys and files
 warning; --include adds them. Files that git tracks are included even if they are in
 .gitignore, and under examples also *.tfvars. --dry-run shows which files would be
 included and excluded, and why, and whether the version is new, unchanged or in conflict
-in the registry, or on the server if one is given. A configuration that does not parse,
+in the registry, or on the server if one is given; with --policy editions other content
+is new too. A configuration that does not parse,
 declares something twice or uses undeclared variables is refused with file, line and
 column.
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // verified is the result of verify.
@@ -69,6 +70,9 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 version not found, 5 denied
 			}
 			if perr := reg.PrintResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
 				return perr
+			}
+			if errors.Is(err, oci.ErrNotFound) { // a part of the version
+				err = &cli.ExitError{Code: cli.ExitFailure, Err: err}
 			}
 			return err
 		},
