@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"html/template"
 	"net/http"
@@ -40,15 +41,8 @@ type valueChange struct {
 }
 
 func wantedWords(what string) string {
-	switch what {
-	case api.PendingPlan:
-		return "the plan of a run"
-	case api.PendingUpdate:
-		return "an update"
-	case api.PendingExtend:
-		return "an extension"
-	}
-	return "a launch"
+	words := map[string]string{api.PendingPlan: "the plan of a run", api.PendingUpdate: "an update", api.PendingExtend: "an extension"}
+	return cmp.Or(words[what], "a launch")
 }
 
 func pendingOf(i api.Instance, now site.Clock) *pendingBody {

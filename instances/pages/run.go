@@ -76,17 +76,11 @@ func formatSeconds(d time.Duration) string {
 }
 
 func kindOfRun(kind string) string {
-	switch lifecycle.RunKind(kind) {
-	case lifecycle.RunApply:
-		return "create or change"
-	case lifecycle.RunPlan:
-		return "plan"
-	case lifecycle.RunDrift:
-		return "compare"
-	case lifecycle.RunDestroy:
-		return "destroy"
+	words := map[lifecycle.RunKind]string{
+		lifecycle.RunApply: "create or change", lifecycle.RunPlan: "plan",
+		lifecycle.RunDrift: "compare", lifecycle.RunDestroy: "destroy",
 	}
-	return text.Block(kind)
+	return cmp.Or(words[lifecycle.RunKind(kind)], text.Block(kind))
 }
 
 func resultOf(i api.Instance, u api.Run) site.Mark {

@@ -155,7 +155,9 @@ func (s *server) apiRoutes() http.Handler {
 	get("admin/templates", handleCall(s, requireAdmin, listAdminTemplates))
 	post("admin/clock", handleCall(s, requireAdmin, acceptClock))
 	post("admin/adopt", handleCall(s, requireAdmin, adoptInstance))
-	mux.Handle("/api/v1/", s.wrap(unknownRoute))
+	mux.Handle("/api/v1/", s.wrap(func(http.ResponseWriter, *http.Request) error {
+		return &service.Error{Status: http.StatusNotFound, Text: "unknown path"}
+	}))
 	return mux
 }
 
@@ -204,10 +206,6 @@ func (s *server) admitChange(w http.ResponseWriter, r *http.Request, c caller) e
 			Text: fmt.Sprintf("more than %d changes a minute", s.o.Rate)}
 	}
 	return s.kit.OpenBody(r)
-}
-
-func unknownRoute(http.ResponseWriter, *http.Request) error {
-	return &service.Error{Status: http.StatusNotFound, Text: "unknown path"}
 }
 
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

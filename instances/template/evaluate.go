@@ -112,7 +112,8 @@ func valueSize(v cty.Value) int {
 	case v.Type() == cty.String:
 		return len(v.AsString())
 	case v.Type() == cty.Number:
-		return numberSize(v)
+		exponent := v.AsBigFloat().MantExp(nil) // in powers of two
+		return 32 + max(exponent, -exponent)/3
 	case v.CanIterateElements():
 		n := 2
 		for key, element := range v.Elements() {
@@ -124,12 +125,6 @@ func valueSize(v cty.Value) int {
 		return n
 	}
 	return 8
-}
-
-// numberSize estimates how many characters a number takes as text.
-func numberSize(v cty.Value) int {
-	exponent := v.AsBigFloat().MantExp(nil) // in powers of two
-	return 32 + max(exponent, -exponent)/3
 }
 
 func (s Scope) variables(t *Template) (map[string]cty.Value, error) {

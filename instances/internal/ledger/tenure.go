@@ -168,13 +168,10 @@ func (t *tenure) renew() error {
 	if t.clock.reason == t.headDocument().Clock.Held {
 		return nil
 	}
-	_, err := t.applyCommand(lifecycle.Command{Event: lifecycle.ClockHeld{Reason: t.clock.reason}, Seed: randomSeed()})
+	c := lifecycle.Command{Event: lifecycle.ClockHeld{Reason: t.clock.reason}}
+	_, _ = rand.Read(c.Seed[:]) // never fails
+	_, err := t.applyCommand(c)
 	return err
-}
-
-func randomSeed() (s [32]byte) {
-	_, _ = rand.Read(s[:]) // never fails
-	return s
 }
 
 func (t *tenure) applyCommand(c lifecycle.Command) (*waiter, error) {

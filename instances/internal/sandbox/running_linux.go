@@ -148,7 +148,7 @@ func (t *Running) start(c Command) (err error) {
 		return errors.Join(err, t.Kill(), t.cmd.Wait())
 	}
 	t.ended = make(chan struct{})
-	if !t.dir.isBounded() {
+	if !t.dir.o.Placed { // else the kernel limits the size of the folder as a whole
 		t.watching.Go(t.watchScratch)
 	}
 	return nil

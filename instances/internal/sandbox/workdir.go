@@ -231,9 +231,6 @@ func (w *Workdir) Clear() error {
 // errFull reports that an attempt wrote more than it may.
 var errFull = errors.New("the scratch folder is full")
 
-// isBounded reports whether the kernel limits the size of the folder as a whole.
-func (w *Workdir) isBounded() bool { return w.o.Placed }
-
 // checkSpace refuses a folder that is full: limit is how many bytes it may take on disk.
 func (w *Workdir) checkSpace(limit int64) error {
 	over, err := w.isOverLimit(limit)
