@@ -59,7 +59,7 @@ func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Cand
 	return append(list, last), nil
 }
 
-func (f finding) candidate(t target) Candidate {
+func (f finding) candidate(t key) Candidate {
 	c := Candidate{
 		Source: f.source.name, Location: f.source.location, Key: f.entry.raw,
 		Match: f.match.name(f.entry.key, t), Helper: f.entry.helper, Chosen: f.chosen, Refused: errors.Is(f.err, errRefused),

@@ -21,26 +21,16 @@ const (
 	hubKey  = "https://index.docker.io/v1/"
 )
 
-// target is the repository for which credentials are needed.
-type target struct {
-	host string // normalised
+// key is a normalised HOST[/PATH], as in auth files and oci_credentials blocks, or the
+// repository for which credentials are needed. The zero key fits every host.
+type key struct {
+	host string
 	path string // without host; "": the registry as a whole
 }
 
-func newTarget(host, repository string) target {
-	return target{host: normalHost(host), path: strings.Trim(repository, "/")}
+func newTarget(host, repository string) key {
+	return key{host: normalHost(host), path: strings.Trim(repository, "/")}
 }
-
-func (t target) String() string {
-	if t.path == "" {
-		return t.host
-	}
-	return t.host + "/" + t.path
-}
-
-// key is a normalised HOST[/PATH], as in auth files and oci_credentials blocks.
-// The zero key fits every host.
-type key struct{ host, path string }
 
 // parseKey parses a key. Docker writes URLs for some registries; their path is
 // an API version and not a repository, so only the host of a URL counts, and of
@@ -63,7 +53,7 @@ func (k key) String() string {
 }
 
 // matchTarget compares whole path segments: "acme" fits "acme/net" but not "acmeco".
-func (k key) matchTarget(t target) match {
+func (k key) matchTarget(t key) match {
 	switch {
 	case k.host == "":
 		return matchDefault
@@ -78,7 +68,7 @@ func (k key) matchTarget(t target) match {
 }
 
 // name returns the word for a match in explanations.
-func (m match) name(k key, t target) string {
+func (m match) name(k, t key) string {
 	switch {
 	case m == matchNone:
 		return ""

@@ -184,7 +184,7 @@ type finding struct {
 
 // resolve returns every entry of every source in order of rank, with at most
 // one of them chosen. Helpers are asked only until one of them answers.
-func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
+func (r *Resolver) resolve(ctx context.Context, t key) ([]finding, error) {
 	var found []finding
 	for _, s := range r.sourcesFor(t.host) {
 		r.warn(s.location, s.err)

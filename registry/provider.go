@@ -119,20 +119,8 @@ type providerPackageDoc struct {
 	Shasum              string                   `json:"shasum"`
 	ShasumsURL          string                   `json:"shasums_url"`
 	ShasumsSignatureURL string                   `json:"shasums_signature_url"`
-	SigningKeys         signingKeysDoc           `json:"signing_keys"`
+	SigningKeys         artifact.SigningKeys     `json:"signing_keys"`
 	Packages            map[string]packageHashes `json:"packages,omitempty"`
-}
-
-type signingKeysDoc struct {
-	GPGPublicKeys []signingKeyDoc `json:"gpg_public_keys"`
-}
-
-type signingKeyDoc struct {
-	KeyID          string  `json:"key_id"`
-	ASCIIArmor     string  `json:"ascii_armor"`
-	Source         string  `json:"source"`
-	SourceURL      *string `json:"source_url"`
-	TrustSignature string  `json:"trust_signature"`
 }
 
 type packageHashes struct {
@@ -179,13 +167,12 @@ func newPackageDoc(l *links, root string, exp int64, p providerVersion, pv *cata
 		Shasum:              pkg.Zh,
 		ShasumsURL:          link(sums.Hex, sums.File),
 		ShasumsSignatureURL: link(signature.Hex, signature.File),
-		SigningKeys:         signingKeysDoc{GPGPublicKeys: make([]signingKeyDoc, 0, len(pv.Meta.Keys))},
+		SigningKeys:         artifact.SigningKeys{Keys: make([]artifact.SigningKey, 0, len(pv.Meta.Keys))},
 		Packages:            packageHashesOf(pv),
 	}
 	for _, k := range pv.Meta.Keys {
-		doc.SigningKeys.GPGPublicKeys = append(doc.SigningKeys.GPGPublicKeys, signingKeyDoc{
-			KeyID: k.KeyID, ASCIIArmor: k.ASCIIArmor, Source: k.Source, SourceURL: k.SourceURL, TrustSignature: k.TrustSignature,
-		})
+		k.Expires = "" // not a field of the protocol
+		doc.SigningKeys.Keys = append(doc.SigningKeys.Keys, k)
 	}
 	return doc
 }

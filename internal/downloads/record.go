@@ -30,10 +30,10 @@ const maxCountBytes = 8 << 20
 
 // Counted identifies what was downloaded.
 type Counted struct {
-	Kind    string // KindModule, KindProvider or KindMirror
-	Address string
-	Version string // empty: all versions that are not counted separately
-	Tool    string // downloading tool according to its User-Agent; empty: not recorded
+	Kind    string `json:"kind"` // KindModule, KindProvider or KindMirror
+	Address string `json:"address"`
+	Version string `json:"version,omitempty"` // empty: all versions that are not counted separately
+	Tool    string `json:"tool,omitempty"`    // downloading tool according to its User-Agent; empty: not recorded
 }
 
 var countTagRE = text.Pattern(`^count-([0-9]{8})-([0-9a-f]{16})$`)
@@ -55,18 +55,15 @@ func ParseCountTag(tag string) (day time.Time, id string, ok bool) {
 }
 
 type countDoc struct {
-	Kind    string `json:"kind"`
-	Address string `json:"address"`
-	Version string `json:"version,omitempty"`
-	Tool    string `json:"tool,omitempty"`
-	Count   int64  `json:"count"`
+	Counted
+	Count int64 `json:"count"`
 }
 
 // PutCounts replaces the counts under a tag, which has only one writer.
 func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]int64) error {
 	docs := make([]countDoc, 0, len(counts))
 	for c, n := range counts {
-		docs = append(docs, countDoc{c.Kind, c.Address, c.Version, c.Tool, n})
+		docs = append(docs, countDoc{c, n})
 	}
 	slices.SortFunc(docs, func(a, b countDoc) int {
 		return strings.Compare(a.Kind+" "+a.Address+" "+a.Version+" "+a.Tool, b.Kind+" "+b.Address+" "+b.Version+" "+b.Tool)
@@ -103,7 +100,7 @@ func ReadCounts(ctx context.Context, r *oci.Repo, tag string) (map[Counted]int64
 	counts := make(map[Counted]int64, len(docs))
 	for _, d := range docs {
 		if d.Count > 0 {
-			counts[Counted{d.Kind, d.Address, d.Version, d.Tool}] = d.Count
+			counts[d.Counted] = d.Count
 		}
 	}
 	return counts, nil

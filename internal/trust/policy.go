@@ -6,9 +6,7 @@ import (
 	"crypto/ecdsa"
 	"fmt"
 	"os"
-	"slices"
 
-	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -29,16 +27,11 @@ func (p PolicyFiles) Read() (*Policy, error) {
 	if !hasKeys && p.Require == nil && p.Block == "" && !p.Expired {
 		return nil, nil
 	}
-	for _, name := range p.Require {
-		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
-			return nil, fmt.Errorf("requirement %q is not openpgp, cosign or scan", name)
-		}
-	}
-	if err := scan.CheckLevel(p.Block); err != nil {
+	o := &Policy{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired}
+	err := o.Validate()
+	if err != nil {
 		return nil, err
 	}
-	o := &Policy{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired}
-	var err error
 	if o.OpenPGP, err = ReadPublicKeys(p.OpenPGP); err != nil {
 		return nil, err
 	}
@@ -48,33 +41,28 @@ func (p PolicyFiles) Read() (*Policy, error) {
 
 // ReadPublicKeys reads files of armored OpenPGP public keys.
 func ReadPublicKeys(files []string) ([]signing.PublicKey, error) {
-	var keys []signing.PublicKey
+	return readKeys(files, signing.ParsePublicKeys)
+}
+
+func readCosignKeys(files []string) ([]*ecdsa.PublicKey, error) {
+	return readKeys(files, func(b []byte) ([]*ecdsa.PublicKey, error) {
+		key, err := signing.ParseCosignPublicKey(b)
+		return []*ecdsa.PublicKey{key}, err
+	})
+}
+
+func readKeys[K any](files []string, parse func([]byte) ([]K, error)) ([]K, error) {
+	var keys []K
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		some, err := signing.ParsePublicKeys(b)
+		some, err := parse(b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		keys = append(keys, some...)
-	}
-	return keys, nil
-}
-
-func readCosignKeys(files []string) ([]*ecdsa.PublicKey, error) {
-	var keys []*ecdsa.PublicKey
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		key, err := signing.ParseCosignPublicKey(b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		keys = append(keys, key)
 	}
 	return keys, nil
 }

@@ -124,15 +124,12 @@ func Fulfils(ctx context.Context, s Subject, policy *Policy) error {
 
 // Validate refuses unknown requirements.
 func (o Policy) Validate() error {
-	if err := scan.CheckLevel(o.Block); err != nil {
-		return err
-	}
 	for _, name := range o.Require {
 		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
-			return fmt.Errorf("unknown requirement %q", name)
+			return fmt.Errorf("requirement %q is not openpgp, cosign or scan", name)
 		}
 	}
-	return nil
+	return scan.CheckLevel(o.Block)
 }
 
 func (x *verifier) addCheck(name, result, format string, args ...any) {
