@@ -5,13 +5,16 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -115,6 +118,9 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 	root := r.links.root(r.Request)
 	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b)+mv.Suffix()+"?checksum="+mv.Zip.Digest.String())
 	h.Set("Cache-Control", r.links.cacheControl(r.grant, root))
+	if dir := mv.Annotations[artifact.AnnModuleDir]; fs.ValidPath(dir) {
+		h.Set(upstream.ModuleDirHeader, url.PathEscape(dir))
+	}
 	if m.answer.Answer == "" || m.answer.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)
 		return nil

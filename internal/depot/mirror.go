@@ -3,6 +3,7 @@
 package depot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -322,6 +323,7 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 type Fetched struct {
 	Package     string // directory of the package
 	Dir         string // slash path of the module in it; "": the package itself
+	ModuleDir   string // instead, if users address the folder themselves, see [artifact.AnnModuleDir]
 	Annotations map[string]string
 }
 
@@ -397,6 +399,7 @@ func withTree(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchMo
 		return fmt.Errorf("%s %s: %w", m.Module, m.Version, err)
 	}
 	o.Annotations = got.Annotations
+	o.Dir = cmp.Or(got.ModuleDir, o.Dir)
 	if whole && got.Dir != "" {
 		o.Dir = got.Dir
 		o.Annotations = maps.Clone(o.Annotations)

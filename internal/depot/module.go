@@ -384,7 +384,7 @@ func (l *Listing) completeExisting(ctx context.Context, v addr.Version, out Publ
 // package. That was not always recorded of what was published without an origin.
 func (o ModuleOptions) isDirOf(stored artifact.ModuleManifest) bool {
 	if o.fromOrigin {
-		return stored.Dir() == o.Annotations[artifact.AnnModulePath]
+		return path.Clean(stored.Dir()) == path.Clean(o.Dir)
 	}
 	return stored.Dir() == "" || stored.Dir() == path.Clean(o.Dir)
 }

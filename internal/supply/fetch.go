@@ -29,6 +29,7 @@ type fetcher struct {
 	Open   func(reference string) (*oci.Repo, error) // HOST/REPOSITORY
 	Limits archive.Limits
 	Permit func(upstream.Location) error // see Origins
+	Source string                        // in place of the address of an archive, which may hold a secret
 }
 
 // maxFollowed bounds addresses that each answer with another one.
@@ -58,8 +59,9 @@ func (f fetcher) followOnce(ctx context.Context, l upstream.Location, dir string
 	case upstream.KindGit:
 		source[artifact.AnnRevision], err = f.Git.Checkout(ctx, l, dir)
 	case upstream.KindOCI:
-		l.Subdir, err = f.fetchOCI(ctx, l, dir)
+		l, err = f.fetchOCI(ctx, l, dir)
 	default:
+		source[artifact.AnnSource] = cmp.Or(f.Source, publicURL(l))
 		var body io.ReadCloser
 		if body, next, err = f.Client.Archive(ctx, l); body != nil {
 			err = f.unpack(ctx, body, dir)
@@ -69,6 +71,9 @@ func (f fetcher) followOnce(ctx context.Context, l upstream.Location, dir string
 		return got, next, err
 	}
 	got, err = describeFetched(dir, l.Subdir, source)
+	if l.Subdir == "" {
+		got.ModuleDir = l.ModuleDir
+	}
 	return got, nil, err
 }
 
@@ -82,13 +87,15 @@ func publicURL(l upstream.Location) string {
 
 // describeFetched describes a package below dir whose module is in the directory sub.
 func describeFetched(dir, sub string, source map[string]string) (f depot.Fetched, err error) {
+	if top, rest, _ := strings.Cut(sub, "/"); top == "*" { // registries name the only directory in a forge's archive like this
+		sub = rest
+		if dir, err = stripTop(dir); err != nil {
+			return f, err
+		}
+	}
 	f = depot.Fetched{Package: dir, Annotations: source}
-	switch sub {
-	case "":
+	if sub == "" {
 		return f, nil
-	case "*": // registries name the only directory in a forge's archive like this
-		f.Package, err = stripTop(dir)
-		return f, err
 	}
 	if !filepath.IsLocal(sub) {
 		return f, fmt.Errorf("subdirectory %q is outside the module: %w", sub, oci.ErrCorrupt)
@@ -136,17 +143,19 @@ func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, d
 	return archive.UnpackForeign(ctx, file, n, folder, dir, f.Limits)
 }
 
-// fetchOCI also returns the directory of the module.
-func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) (sub string, err error) {
+// fetchOCI also returns where the directory of the module is.
+func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) (upstream.Location, error) {
 	r, parsed, err := readModule(ctx, f.Open, l, cmp.Or(l.Ref, artifact.TagLatest))
 	if err != nil {
-		return "", err
+		return l, err
 	}
 	body, err := r.Open(ctx, *parsed.Zip)
 	if err != nil {
-		return "", err
+		return l, err
 	}
-	return cmp.Or(l.Subdir, parsed.Annotations[artifact.AnnModulePath]), f.unpack(ctx, body, dir)
+	l.Subdir = cmp.Or(l.Subdir, parsed.Annotations[artifact.AnnModulePath])
+	l.ModuleDir = parsed.Annotations[artifact.AnnModuleDir]
+	return l, f.unpack(ctx, body, dir)
 }
 
 // readModule reads the manifest of a module in a repository.

@@ -15,8 +15,9 @@ import (
 // [HOST/]NAMESPACE/NAME/SYSTEM, github.com/OWNER/REPOSITORY, a git URL, or
 // oci://HOST/REPOSITORY. It has no version.
 func parseModuleSource(s string) (ModuleSource, error) {
-	if host, m, ok := registryAddress(s); ok {
-		return ModuleSource{Kind: SourceRegistry, Host: host, Address: m}, nil
+	address, subdir, _ := strings.Cut(s, "//")
+	if host, m, ok := registryAddress(address); ok {
+		return ModuleSource{Kind: SourceRegistry, Host: host, Address: m, Location: upstream.Location{Subdir: subdir}}, nil
 	}
 	if l, ok := upstream.LocalGit(s); ok {
 		return ModuleSource{Kind: sourceGit, Location: l}, nil

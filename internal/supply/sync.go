@@ -424,13 +424,12 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 		if l, err = r.Location(ctx, e.Source.Address, o.version); err != nil {
 			return depot.Fetched{}, err
 		}
+		l.Subdir = path.Join(l.Subdir, e.Subdir) // as the tools
+		f.Source = "https://" + e.Source.Host + "/" + e.Source.Address.String()
 	default:
 		l.Ref = o.ref
 	}
 	got, err := f.fetch(ctx, l, dir)
-	if err == nil && e.Source.Kind == SourceRegistry && l.URL.Host == e.Source.Host { // of an archive whose path may be a signed link
-		got.Annotations[artifact.AnnSource] = "https://" + e.Source.Host + "/" + e.Source.Address.String()
-	}
 	if err == nil && o.commit != "" && got.Annotations[artifact.AnnRevision] != o.commit {
 		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, got.Annotations[artifact.AnnRevision], oci.ErrCorrupt)
 	}

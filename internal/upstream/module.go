@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"mime"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -87,8 +89,16 @@ func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Ver
 	if err != nil {
 		return Location{}, fmt.Errorf("%s %s: %w", m, v, err)
 	}
+	l.ModuleDir, err = url.PathUnescape(resp.Header.Get(ModuleDirHeader))
+	if err != nil || l.ModuleDir != "" && !fs.ValidPath(l.ModuleDir) {
+		return Location{}, fmt.Errorf("%s %s: %q is no folder: %w", m, v, text.Excerpt(l.ModuleDir), oci.ErrCorrupt)
+	}
 	return l, nil
 }
+
+// ModuleDirHeader names, in okara's answer to a download, the folder of the
+// package in which the module is and that users write themselves, escaped.
+const ModuleDirHeader = "Okara-Module-Dir"
 
 // getHeader names the address of a module in an answer.
 const getHeader = "X-Terraform-Get"
@@ -133,11 +143,12 @@ const (
 // Location is a parsed module source address in the syntax of OpenTofu and
 // Terraform. Reference: "Module Sources" in OpenTofu's documentation.
 type Location struct {
-	Kind   Kind
-	URL    *url.URL // without the subdirectory and the arguments below
-	Ref    string   // git: branch, tag or commit; oci: tag or digest; "" is the default
-	Subdir string   // directory in the fetched tree
-	Local  bool     // git: URL may be a local path
+	Kind      Kind
+	URL       *url.URL // without the subdirectory and the arguments below
+	Ref       string   // git: branch, tag or commit; oci: tag or digest; "" is the default
+	Subdir    string   // directory in the fetched tree
+	ModuleDir string   // directory that users of the module name themselves, if the origin is okara
+	Local     bool     // git: URL may be a local path
 
 	Checksum digest.Digest // archive: of its bytes; "": none given
 	Asked    bool          // archive: URL names no archive, so it is asked for another address

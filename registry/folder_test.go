@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestMirrorOfAFolder mirrors, through the module registry and from its repository, a module in a
+// folder of its package: it is found where its users write it, or the folder that a depot names
+// is taken. No link to an archive is kept as its source.
+func TestMirrorOfAFolder(t *testing.T) {
+	f := newFront(t, nil)
+	from := depot.New(depot.Options{Client: f.client, Layout: addr.Layout{Prefix: "acme"}})
+	m := addr.ModuleVersion{Module: must(addr.ParseModule("net/vpc/aws")), Version: must(addr.ParseVersion("1.0.0"))}
+	tree := fstest.MapFS{
+		"vpc/main.tf": {Data: []byte("module \"dns\" {\n  source = \"../dns\"\n}\n")}, "dns/main.tf": {}, "dns/x/x.tf": {}, "LICENSE": {},
+	}
+	must(from.PublishModule(t.Context(), tree, m, depot.ModuleOptions{Dir: "vpc"}))
+	base := f.url(t, "/v1/modules/")
+	origins := supply.Origins{
+		Client: &upstream.Client{},
+		Open:   func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
+		Registry: func(host string, _ addr.Module) (*upstream.ModuleRegistry, error) {
+			return &upstream.ModuleRegistry{Client: &upstream.Client{}, Host: host, Base: base}, nil
+		},
+	}
+	repository := "oci://" + f.client.Host() + "/acme/modules/net/vpc/aws"
+	for _, tt := range []struct{ source, subdir, dir, path string }{
+		{"example.com/net/vpc/aws", "", "vpc", ""}, {repository, "", "vpc", ""},
+		{"example.com/net/vpc/aws//vpc", "", "", "vpc"}, {"example.com/net/vpc/aws", "vpc", "", "vpc"}, {repository + "//vpc", "", "", "vpc"},
+		{"example.com/net/vpc/aws//dns", "", "", ""},
+	} {
+		t.Run(tt.source+" "+tt.subdir, func(t *testing.T) {
+			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			file := "module \"net/vpc/aws\" {\n source = \"" + tt.source + "\"\n subdir = \"" + tt.subdir + "\"\n}\n"
+			for _, again := range []bool{false, true} { // by a depot, and then by `okara mirror`, which compares
+				set := must(supply.ParseSet("depot.hcl", []byte(file)))
+				s := supply.NewSyncer(d, supply.SyncOptions{Set: set, Once: again, Origins: func(string) (supply.Origins, error) { return origins, nil }})
+				p := must(s.Plan(t.Context()))
+				for _, r := range must(s.Apply(t.Context(), p, nil)) {
+					if r.Err() != nil || r.Published.Existing != again {
+						t.Errorf("again %t: %v, existing %t", again, r.Err(), r.Published.Existing)
+					}
+				}
+			}
+			stored := must(artifact.ParseModule(depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")))
+			if dir, path := stored.Annotations[artifact.AnnModuleDir], stored.Annotations[artifact.AnnModulePath]; dir != tt.dir || path != tt.path {
+				t.Errorf("the folder is %q, and the path %q", dir, path)
+			}
+			source := map[bool]string{true: "https://example.com/net/vpc/aws", false: repository}[tt.source[:3] == "exa"]
+			if got := stored.Annotations[artifact.AnnSource]; got != source {
+				t.Errorf("the source is %s", got)
+			}
+		})
+	}
+}
