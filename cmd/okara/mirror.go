@@ -210,6 +210,9 @@ func (m *mirrorer) recordStep(r supply.Result) {
 	if r.Err() == nil && m.o.dryRun && r.Action != supply.ActionPublish {
 		out.Reason = r.Reason
 	}
+	if out.State == "skipped" {
+		out.Reason = cmp.Or(out.Reason, "the same is there already")
+	}
 	m.results = append(m.results, out)
 }
 

@@ -106,7 +106,7 @@ func TestMirrorStates(t *testing.T) {
 			got := map[string]string{}
 			for _, r := range results {
 				got[r.Address] = r.State
-				if bad := r.State == "refused" || r.State == "failed"; bad == (r.Reason == "") {
+				if plain := r.State == "new" || r.State == "planned"; plain != (r.Reason == "") {
 					t.Errorf("%s is %s, reason %q", r.Address, r.State, r.Reason)
 				}
 			}
