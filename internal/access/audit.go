@@ -81,10 +81,11 @@ type Change struct {
 // NotCurrent is the detail of a write whose version is kept and did not become the state.
 const NotCurrent = "not current"
 
-// Keeping returns a write with the version that keeps its bytes, also of a refused one.
-func (c Change) Keeping(version int64) Change {
-	c.Version = strconv.FormatInt(version, 10)
-	if Outcome(c.Status) == Refused {
+// Ended returns a change with the HTTP status of its answer. The version of a refused one keeps
+// what was sent.
+func (c Change) Ended(status int) Change {
+	c.Status = status
+	if c.Version != "" && Outcome(status) == Refused {
 		c.Detail = NotCurrent
 	}
 	return c

@@ -201,50 +201,31 @@ func (r *Record) setField(a slog.Attr) {
 		}
 		return
 	}
-	if to := r.fieldTarget(a.Key); to != nil {
-		if value := a.Value.String(); value != "" {
-			*to = strings.Clone(text.Clip(text.Line(value), maxField))
+	name := a.Key
+	switch name {
+	case "entry": // this and the next two are fields of a run of the depot file
+		name = "address"
+	case "reason", "error":
+		name = "detail"
+	}
+	for _, f := range r.texts() {
+		if value := a.Value.String(); f.name == name && value != "" {
+			*f.to = strings.Clone(text.Clip(text.Line(value), maxField))
 		}
 	}
 }
 
-// fieldTarget returns the target of a field; nil: the field is not kept.
-func (r *Record) fieldTarget(name string) *string {
-	switch name {
-	case "request_id":
-		return &r.RequestID
-	case "action":
-		return &r.Action
-	case "kind":
-		return &r.Kind
-	case "version":
-		return &r.Version
-	case "from_version":
-		return &r.From
-	case "digest":
-		return &r.Digest
-	case "lock_id":
-		return &r.Lock
-	case "decision":
-		return &r.Decision
-	case "outcome":
-		return &r.Outcome
-	case "rule":
-		return &r.Rule
-	case "mode":
-		return &r.Mode
-	case "subject":
-		return &r.Subject
-	case "issuer":
-		return &r.Issuer
-	case "client_ip":
-		return &r.ClientIP
-	case "user_agent":
-		return &r.UserAgent
-	case "address", "entry": // entry, reason and error are fields of a run of the depot file
-		return &r.Address
-	case "detail", "reason", "error":
-		return &r.Detail
+// field is a text of a record, by its name in the log.
+type field struct {
+	name string
+	to   *string
+}
+
+// texts returns the texts of a record.
+func (r *Record) texts() []field {
+	return []field{
+		{"request_id", &r.RequestID}, {"action", &r.Action}, {"kind", &r.Kind}, {"address", &r.Address}, {"version", &r.Version}, {"from_version", &r.From},
+		{"digest", &r.Digest}, {"lock_id", &r.Lock}, {"detail", &r.Detail}, {"decision", &r.Decision}, {"rule", &r.Rule}, {"mode", &r.Mode},
+		{"subject", &r.Subject}, {"issuer", &r.Issuer}, {"client_ip", &r.ClientIP}, {"user_agent", &r.UserAgent}, {"outcome", &r.Outcome},
 	}
-	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 // noRegistry answers clients that mistake this server for the registry that it stores in.
@@ -167,24 +166,18 @@ func (f *Front) updateCaches(r *http.Request) {
 
 // recordState records the changes of a request to the http backend, or that it was
 // refused, or that it failed, in which case it may have made changes before.
-func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, status int) {
+func recordState(g access.Grant, r *http.Request, made []access.Change, status int) {
 	if access.Outcome(status) != access.Done && len(made) == 0 {
-		made = []httpbackend.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
+		made = []access.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
 	}
-	for _, m := range made {
-		c := access.Change{Action: rights.Action(m.Action), Digest: m.Digest, Lock: m.Lock, Detail: m.Why, Status: status}
-		if m.Version > 0 {
-			c = c.Keeping(m.Version)
-		}
-		g.Record(g.Address(), c)
+	for _, c := range made {
+		g.Record(g.Address(), c.Ended(status))
 	}
 }
 
-func stateAction(method string) string {
-	switch method {
-	case http.MethodPost, http.MethodPut:
-		return "write"
-	default:
-		return strings.ToLower(method)
+func stateAction(method string) rights.Action {
+	if method == http.MethodPost || method == http.MethodPut {
+		return rights.Write
 	}
+	return rights.Action(strings.ToLower(method))
 }

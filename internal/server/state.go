@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 // stateStores holds the state repositories of a server by name. A store is kept, since it
@@ -111,12 +111,12 @@ func (f *Front) serveState(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	rec := httpserve.NewResponse(w)
-	var made []httpbackend.Change
-	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r.WithContext(statebackend.WithCaller(r.Context(), grant.Identity(), grant.Name())))
+	var made []access.Change
+	f.states.For(grant.Run()).Noting(func(c access.Change) { made = append(made, c) }).ServeHTTP(rec, r.WithContext(statebackend.WithCaller(r.Context(), grant.Identity(), grant.Name())))
 	if action == rights.Write {
 		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}
-	wrote := slices.ContainsFunc(made, func(c httpbackend.Change) bool { return c.Version > 0 })
+	wrote := slices.ContainsFunc(made, func(c access.Change) bool { return c.Version != "" })
 	if wrote && f.o.States != nil {
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))
 	}

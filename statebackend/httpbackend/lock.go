@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -28,7 +29,7 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if _, err := s.takeLock(r.Context(), t, info); err != nil {
 		return err
 	}
-	s.noteChange(Change{Action: "lock", Lock: info.ID, Why: statebackend.Version{Operation: info.Operation}.Why()})
+	s.noteChange(access.Change{Action: "lock", Lock: info.ID, Detail: statebackend.Version{Operation: info.Operation}.Why()})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -62,7 +63,7 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 func (s *Server) release(ctx context.Context, t target, id string) error {
 	ended, err := t.store.Release(ctx, t.workspace, id)
 	if err == nil && ended {
-		s.noteChange(Change{Action: "unlock", Lock: id})
+		s.noteChange(access.Change{Action: "unlock", Lock: id})
 	}
 	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && !errors.Is(err, statebackend.ErrAnother) && uuid.Validate(id) == nil {
 		return nil
@@ -115,7 +116,7 @@ func (s *Server) forceUnlock(ctx context.Context, t target, id string) error {
 		return err
 	}
 	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
-	s.noteChange(Change{Action: "force-unlock", Lock: id})
+	s.noteChange(access.Change{Action: "force-unlock", Lock: id})
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
@@ -48,16 +49,7 @@ type Options struct {
 type Server struct {
 	o     Options
 	owner string
-	note  func(Change) // nil: no callback
-}
-
-// Change is the effect of a request.
-type Change struct {
-	Action  string // write, delete, lock, unlock or force-unlock
-	Version int64  // the version written; 0: none
-	Digest  string // of that version
-	Lock    string // ID of the lock
-	Why     string // for what it was, as its tool says
+	note  func(access.Change) // nil: no callback
 }
 
 // New returns a server for states without an owner.
@@ -76,10 +68,10 @@ func New(o Options) *Server {
 func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} }
 
 // Noting returns a server that calls note with each change, before the answer is sent.
-func (s *Server) Noting(note func(Change)) *Server { return &Server{s.o, s.owner, note} }
+func (s *Server) Noting(note func(access.Change)) *Server { return &Server{s.o, s.owner, note} }
 
 // noteChange reports a change to note.
-func (s *Server) noteChange(c Change) {
+func (s *Server) noteChange(c access.Change) {
 	if s.note != nil {
 		s.note(c)
 	}

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -78,7 +80,7 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 		return err
 	})
 	if v.N > 0 {
-		s.noteChange(Change{Action: "write", Version: v.N, Digest: v.Digest, Lock: id, Why: v.Why()})
+		s.noteChange(access.Change{Action: "write", Version: strconv.FormatInt(v.N, 10), Digest: v.Digest, Lock: id, Detail: v.Why()})
 	}
 	return err
 }
@@ -107,7 +109,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 		}
 		err := l.Delete(ctx)
 		if err == nil {
-			s.noteChange(Change{Action: "delete", Lock: id})
+			s.noteChange(access.Change{Action: "delete", Lock: id})
 		}
 		return err
 	})

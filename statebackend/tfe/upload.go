@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,16 +162,16 @@ func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t sign
 
 // recordWrite records that a state was stored, or that it was not, and what keeps it then.
 func recordWrite(g access.Grant, p workspaceRef, c access.Change, v statebackend.Version, err error) {
-	c.Status = http.StatusOK
+	status := http.StatusOK
 	if err != nil {
-		c.Status, _, _ = classifyError(err)
+		status, _, _ = classifyError(err)
 	}
 	if v.N > 0 {
-		c = c.Keeping(v.N)
+		c.Version = strconv.FormatInt(v.N, 10)
 		c.Digest = v.Digest
 		c.Lock = v.LockID
 	}
-	g.Record(p.String(), c)
+	g.Record(p.String(), c.Ended(status))
 }
 
 // asChange returns the write of a signed upload as the record names it.
