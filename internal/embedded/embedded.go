@@ -74,9 +74,7 @@ func New(dir string, o Options) (*Registry, error) {
 	if r.Handler, err = startApp(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	if o.Rule != nil {
-		r.Handler = &ruled{Handler: r.Handler, rule: o.Rule, seed: maphash.MakeSeed()}
-	}
+	r.Handler = &ruled{Handler: r.Handler, rule: o.Rule, seed: maphash.MakeSeed()}
 	if root == "" {
 		r.Handler = singlePost{r.Handler}
 		return r, nil

@@ -28,11 +28,22 @@ type TagRule interface {
 	AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error)
 }
 
+// Turn writes a manifest, or deletes it or a blob, unless it leaves out write. No other
+// write to the repository is in between, and its body has arrived.
+type Turn func(mediaType string, manifest []byte, write func())
+
+type turnKey struct{}
+
+// WithTurn returns the context of a request that may write by turn only.
+func WithTurn(ctx context.Context, t Turn) context.Context {
+	return context.WithValue(ctx, turnKey{}, t)
+}
+
 // ruled asks a rule before a manifest is written, or it or a blob deleted. No other of the
 // repository is in between.
 type ruled struct {
 	http.Handler
-	rule  TagRule
+	rule  TagRule // nil: everything is allowed
 	seed  maphash.Seed
 	locks [64]sync.Mutex // by the hash of the repository
 }
@@ -41,7 +52,7 @@ func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	repository := RepositoryOf(r.URL.Path)
 	kind, reference, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+repository+"/"), "/")
 	isRuled := kind == "manifests" && (r.Method == http.MethodPut || r.Method == http.MethodDelete) || kind == "blobs" && r.Method == http.MethodDelete
-	if !isRuled || !h.rule.Guards(repository, reference) {
+	if !isRuled {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
@@ -53,10 +64,23 @@ func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lock := &h.locks[maphash.String(h.seed, repository)%uint64(len(h.locks))]
 	lock.Lock()
 	defer lock.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if turn, ok := r.Context().Value(turnKey{}).(Turn); ok {
+		turn(r.Header.Get("Content-Type"), body, func() { h.writeRuled(w, r, repository, reference, body) })
+		return
+	}
+	h.writeRuled(w, r, repository, reference, body)
+}
+
+// writeRuled passes a request on if the rule allows it.
+func (h *ruled) writeRuled(w http.ResponseWriter, r *http.Request, repository, reference string, body []byte) {
 	var refusal string
-	if r.Method == http.MethodDelete {
+	var err error
+	switch {
+	case h.rule == nil || !h.rule.Guards(repository, reference):
+	case r.Method == http.MethodDelete:
 		refusal, err = h.rule.AllowDelete(r.Context(), repository, reference)
-	} else {
+	default:
 		refusal, err = h.rule.Allow(r.Context(), repository, reference, r.Header.Get("Content-Type"), body)
 	}
 	switch {
@@ -65,7 +89,6 @@ func (h *ruled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case refusal != "":
 		refuse(w, http.StatusConflict, errcode.ErrorCodeDenied.WithMessage(refusal))
 	default:
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		h.Handler.ServeHTTP(w, r)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -592,4 +593,66 @@ func TestCallerInHistory(t *testing.T) {
 	if diff := cmp.Diff([]string{"bob root@ci", "anna root@vm"}, got); diff != "" {
 		t.Errorf("who wrote (-want +got):\n%s", diff)
 	}
+}
+
+// TestHeldPush pushes to a state with a request whose body arrives only after another caller
+// has locked the workspace: it is decided by what is there then. A blob of a state is not
+// deleted, whoever asks.
+func TestHeldPush(t *testing.T) {
+	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
+	u.hold("anna", "OperationTypeApply", put(1))
+	repo := u.open("bob", "state/app")
+	first := depottest.MustFetch(t, repo, "state-dev-v1")
+	next := must.Get(format.ParseState(first))(t)
+	next.N = 9000
+	x := format.ClaimX("id-of-bob", 7)
+	of := format.StateTag{Kind: format.LockClaim, Fragment: "dev", N: 900_000, X: x}
+	claim := must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindClaim, Workspace: "dev", Info: format.LockInfo{ID: "id-of-bob"}, Fence: of.N, Nonce: x}))
+	send := func(method, path string, m oci.Manifest, before func()) int {
+		t.Helper()
+		r := httptest.NewRequestWithContext(t.Context(), method, "/v2/state/app/"+path, io.MultiReader(bytes.NewReader(m.Bytes[:9]), late{before}, bytes.NewReader(m.Bytes[9:])))
+		r.Header.Set("Authorization", "Bearer "+useToken("bob"))
+		r.Header.Set("Content-Type", m.MediaType)
+		w := httptest.NewRecorder()
+		u.front.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, tt := range []struct {
+		tag  string
+		m    oci.Manifest
+		want int
+	}{
+		{"state-dev-v9000", must.Fixed(format.NewStateManifest(next)), http.StatusConflict},
+		{"state-dev", first, http.StatusConflict},
+		{of.String(), claim, http.StatusCreated}, // beside the lock: it holds nothing
+	} {
+		var l *statebackend.Lock
+		if got := send(http.MethodPut, "manifests/"+tt.tag, tt.m, func() { l = u.lock("anna", "OperationTypeApply") }); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.tag, got, tt.want)
+		}
+		for _, version := range []int64{1, of.N} { // what was there is no exception
+			next.N = version
+			next.Serial = 9
+			if err := repo.PutTag(t.Context(), fmt.Sprintf("state-dev-v%d", version), must.Fixed(format.NewStateManifest(next))); err == nil {
+				t.Errorf("%s: then version %d was written under the lock", tt.tag, version)
+			}
+		}
+		for _, blob := range []oci.Descriptor{next.Layer, artifact.EmptyConfig()} {
+			if got := send(http.MethodDelete, "blobs/"+blob.Digest.String(), claim, func() {}); got != http.StatusConflict {
+				t.Errorf("delete a blob of the state: %d", got)
+			}
+		}
+		must.Succeed(t, l.Unlock(t.Context()))
+	}
+	if state, _, err := u.store("anna").Get(t.Context(), "dev"); err != nil || !bytes.Contains(state, []byte(`"serial":1`)) {
+		t.Errorf("the current state is %s (%v)", state, err)
+	}
+}
+
+// late is a part of a body without a byte, before which something else happens.
+type late struct{ before func() }
+
+func (l late) Read([]byte) (int, error) {
+	l.before()
+	return 0, io.EOF
 }

@@ -67,15 +67,22 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set(oci.CallerHeader, url.QueryEscape(name))
 	}
 	rec := httpserve.NewResponse(w)
-	push := f.pushOf(grant, r)
-	if err := push.checkLock(r); err != nil {
-		return err
+	var push *push
+	var refused error
+	f.o.Embedded.ServeHTTP(rec, r.WithContext(embedded.WithTurn(r.Context(), func(mediaType string, manifest []byte, write func()) {
+		push = f.pushOf(grant, r)
+		if refused = push.checkLock(mediaType, manifest); refused == nil {
+			write()
+			push.recordChange(rec)
+		}
+	})))
+	if refused != nil {
+		return refused
 	}
-	f.o.Embedded.ServeHTTP(rec, r)
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.updateCaches(r)
 	}
-	push.recordChange(rec)
+	push.seal(rec)
 	return nil
 }
 

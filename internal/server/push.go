@@ -39,6 +39,7 @@ type push struct {
 	it         addr.Item
 	known      bool // it is valid
 	delete     bool
+	blob       bool         // what is deleted is one
 	manifest   oci.Manifest // before a deletion, or a change of a version; zero: it could not be read
 	caller     string
 	claim      string   // ID of the lock whose claim was there before; "": none
@@ -61,6 +62,7 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 		return nil
 	}
 	p.reference = reference
+	p.blob = deletedBlob
 	p.it, p.known = f.o.Layout.Parse(p.repository)
 	p.caller = g.Identity()
 	if repo, err := f.o.Client.Repo(p.repository); err == nil {
@@ -425,9 +427,6 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 		forced := l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonAbandoned
 		told.Detail = string(l.Reason)
 		p.recordEnd(t, at, forced, told)
-		if p.sealed != "" {
-			p.seal()
-		}
 	case claims && p.delete:
 		p.recordEnd(t, at, false, told)
 	case claims && t.Kind == format.LockMarker:

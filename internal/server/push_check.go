@@ -3,11 +3,9 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -27,7 +26,11 @@ import (
 // checkLock refuses what would take the lock of a workspace from the caller that made its
 // claim, by the tag, the digest or the end of the claim, unless it is the end of a
 // force-unlock; and what would change the state under it.
-func (p *push) checkLock(r *http.Request) error {
+func (p *push) checkLock(mediaType string, manifest []byte) error {
+	if p != nil && p.blob && (p.known && !p.it.Versioned() || p.f.o.Layout.BelowState(p.repository)) {
+		p.grant.Record(p.repository, access.Change{Action: "delete", Digest: p.reference, Status: http.StatusConflict, At: p.at})
+		return refuseChange("what is stored here may need this blob", "delete what is not needed: the garbage collection then frees its blobs")
+	}
 	if p == nil || p.repo == nil || !p.known || p.it.Kind != addr.KindState {
 		return nil
 	}
@@ -40,13 +43,13 @@ func (p *push) checkLock(r *http.Request) error {
 	case t.Kind == format.StateNumbered, t.Kind == format.StatePointer:
 		return p.checkWrite(t)
 	case t.Kind == format.LockClaim, t.Kind == format.LockTombstone, t.Kind == format.ForceTombstone:
-		return p.checkClaim(t, r)
+		return p.checkClaim(t, oci.Manifest{Descriptor: oci.Descriptor{MediaType: mediaType}, Bytes: manifest})
 	}
 	return nil
 }
 
 // checkClaim is checkLock for a claim and its ends.
-func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
+func (p *push) checkClaim(t format.StateTag, put oci.Manifest) error {
 	kind := t.Kind
 	t.Kind = format.LockClaim
 	m, err := p.repo.Fetch(p.ctx, t.String())
@@ -78,7 +81,7 @@ func (p *push) checkClaim(t format.StateTag, r *http.Request) error {
 	if maker == "" || p.caller == "" || maker == p.caller {
 		return nil
 	}
-	if kind == format.ForceTombstone && p.isForce(t, l, r) {
+	if kind == format.ForceTombstone && p.isForce(t, l, put) {
 		p.sealed = l.Workspace
 		return nil
 	}
@@ -90,13 +93,11 @@ func refuseChange(why, hint string) error {
 	return &service.Error{Status: http.StatusConflict, Text: why + "\nhint: " + hint}
 }
 
-// isForce reports whether the body of a request is the end of another caller's lock: by
+// isForce reports whether a manifest is the end of another caller's lock: by
 // force, after its lease, or of a claim that joined a lock which has ended.
-func (p *push) isForce(of format.StateTag, claim format.LockManifest, r *http.Request) bool {
-	body, err := io.ReadAll(io.LimitReader(r.Body, oci.MaxManifest+1))
-	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
-	l, perr := format.ParseLock(oci.Manifest{Descriptor: oci.Descriptor{MediaType: r.Header.Get("Content-Type")}, Bytes: body})
-	if errors.Join(err, perr) != nil || l.Kind != format.KindTombstone || l.Fence != of.N || l.Nonce != of.X || format.StateFragment(claim.Workspace) != of.Fragment {
+func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Manifest) bool {
+	l, err := format.ParseLock(put)
+	if err != nil || l.Kind != format.KindTombstone || l.Fence != of.N || l.Nonce != of.X || format.StateFragment(claim.Workspace) != of.Fragment {
 		return false
 	}
 	root, joined := format.ParseStateTag(claim.Root)
@@ -160,7 +161,10 @@ func (p *push) openStore() (*statebackend.Store, error) {
 }
 
 // seal completes a force-unlock, whose client does the same or leaves it.
-func (p *push) seal() {
+func (p *push) seal(rec *httpserve.Response) {
+	if p == nil || p.sealed == "" || rec.Status() != http.StatusCreated {
+		return
+	}
 	store, err := p.openStore()
 	var list *statebackend.Listing
 	if err == nil {
