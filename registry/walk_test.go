@@ -60,6 +60,7 @@ type walk struct {
 	now     map[string]string            // what is offered of that
 	known   map[string]map[string]string // parts by version and digest
 	number  addr.Version                 // of the last action
+	isReal  bool                         // the registry has a clock and connections
 	ruled   bool                         // the registry itself protects versions
 	trail   []string
 	between func()                // called once before some request of the first publisher
@@ -104,12 +105,13 @@ func TestWalkOfNumbers(t *testing.T) {
 					continue
 				}
 				var rule *depot.VersionRule
-				name := "in memory"
+				name, isReal := "in memory", false
 				run := func(t *testing.T, transport http.RoundTripper) {
 					w := newWalk(t, it, key, transport, dir, strconv.Itoa(n))
 					w.rnd = rnd
 					w.done = done
 					w.stored = foreign
+					w.isReal = isReal
 					if w.ruled = rule != nil; w.ruled {
 						rule.Depot = w.depots[1]
 					}
@@ -122,6 +124,7 @@ func TestWalkOfNumbers(t *testing.T) {
 				}
 				if host := os.Getenv("OKARA_TEST_REGISTRY"); host != "" {
 					name = host
+					isReal = true
 					run(t, redirected{host})
 					continue
 				}
@@ -350,7 +353,7 @@ func TestWalkFindsMutants(t *testing.T) {
 		"+ ignored":                {File: "../internal/depot/number.go", Old: "if kind == addr.KindModule {", New: "if false {"},
 		"pairs offered":            {File: "../internal/depot/number.go", Old: "if l.Kind != addr.KindModule {", New: "if true {"},
 		"a prune that forgets":     {File: "../internal/depot/status.go", Old: "e.Subject = m.Digest\n", New: "e.Subject = \"\"\n"},
-		"no look before the write": {File: "../internal/depot/contest.go", Old: "if err := b.list.checkNumber(ctx, b.version, b.root); err != nil", New: "if false"},
+		"no look before the write": {File: "../internal/depot/contest.go", Old: "if err := b.list.checkNumber(ctx, b.version, b.root, b.moves); err != nil", New: "if false"},
 		"a rule that believes":     {File: "../internal/depot/rule.go", Old: "if err == nil && now.Digest == next.Digest {", New: "if err == nil {"},
 		"a bundle is believed":     {File: "../internal/bundle/root.go", Old: "if is && !included.explain(x, taken.Withdrawn)", New: "if is && false"},
 	} {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -47,6 +48,14 @@ func verbs(kind string) map[string]verb {
 		"yank": announce(evidence.ActionYank, false, false), "remove": announce(evidence.ActionYank, false, true), "undo": announce(evidence.ActionUnyank, false, false),
 		"yank all": announce(evidence.ActionYank, true, false), "undo all": announce(evidence.ActionUnyank, true, false),
 		"copy": (*walk).copyTag, "prune": (*walk).prune, "gc": (*walk).collect, "load": (*walk).load,
+		"retention": (*walk).untag, "forge": (*walk).forgeEvent,
+		"wait": func(w *walk, _ *depot.Depot, _ addr.Version, _ string) error {
+			if w.isReal {
+				return errors.ErrUnsupported
+			}
+			time.Sleep(11 * time.Minute) // until no bid counts
+			return nil
+		},
 	}
 	switch kind {
 	case addr.KindModule:
@@ -259,6 +268,21 @@ func (w *walk) prune(d *depot.Depot, _ addr.Version, _ string) error {
 		return oci.ErrNotFound
 	}
 	return depot.PruneVersions(w.t.Context(), l, gone)
+}
+
+// untag removes the tag of a version without okara, as a rule of the registry's own does.
+func (w *walk) untag(_ *depot.Depot, v addr.Version, _ string) error {
+	return w.repo.Untag(w.t.Context(), v.Tag())
+}
+
+// forgeEvent writes an event that nothing could take back if its time counted. The
+// built-in registry refuses it.
+func (w *walk) forgeEvent(_ *depot.Depot, v addr.Version, _ string) error {
+	e, err := evidence.PutStatusEvent(w.t.Context(), w.repo, evidence.StatusEvent{Action: evidence.ActionUnyank, Version: v.String(), Time: time.UnixMilli(9_999_999_999_999)})
+	if err == nil && w.ruled {
+		w.t.Errorf("%s was accepted", e.Tag)
+	}
+	return err
 }
 
 // collect deletes the manifests that were versions and that no tag names, as a

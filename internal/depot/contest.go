@@ -114,7 +114,7 @@ func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o p
 		name, err = tagEdition(ctx, l, v, m)
 	}
 	if err == nil && !slices.Contains(tags, name.Tag()) {
-		warnings = append(warnings, recordTime(ctx, l.Repository, name.Tag(), time.Now(), m)...)
+		warnings = append(warnings, recordMove(ctx, l.Repository, v.Tag(), name.Tag(), l.now(), m)...)
 	}
 	return warnings, err
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -49,8 +47,7 @@ func (p Policy) policyFor(v addr.Version) Policy {
 // the last to move the version tag wins, and the other content stays an
 // edition. A version that does not exist is written as any new one is, against
 // publishers of its number, or one with this content that was begun is finished;
-// root is its manifest. If the content was published before, according to the
-// list, no new publish time is recorded.
+// root is its manifest. Each move is recorded: the number is what it moved to last.
 func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (root oci.Manifest, warnings []string, err error) {
 	before, err := l.Repository.Fetch(ctx, v.Tag())
 	if errors.Is(err, oci.ErrNotFound) {
@@ -81,10 +78,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 	case err != nil:
 		return nil, errors.Join(putErr, err)
 	case after.Digest == m.Digest:
-		if slices.Contains(l.Tags, v.Tag()) && slices.Contains(l.Tags, edition.Tag()) {
-			return nil, nil
-		}
-		return recordMove(ctx, r, v.Tag(), edition.Tag(), time.Now(), m), nil
+		return recordMove(ctx, r, v.Tag(), edition.Tag(), l.now(), m), nil
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}
