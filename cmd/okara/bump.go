@@ -126,11 +126,7 @@ func (c changedModules) findModules(ctx context.Context, folders []moduleFolder)
 
 func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changedModule, error) {
 	m := changedModule{Address: f.target.Module.String(), folder: f}
-	l, err := c.publisher.Versions(ctx, f.target.Module.Item())
-	if errors.Is(err, oci.ErrNotFound) {
-		l = &depot.Listing{}
-		err = nil
-	}
+	l, err := listModule(ctx, c.publisher, f.target.Module)
 	if err != nil {
 		return m, err
 	}
@@ -153,6 +149,15 @@ func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changed
 		m.folder.target.Version = next
 	}
 	return m, err
+}
+
+// listModule lists the versions of a module, which may have none.
+func listModule(ctx context.Context, p publisher, m addr.Module) (*depot.Listing, error) {
+	l, err := p.Versions(ctx, m.Item())
+	if errors.Is(err, oci.ErrNotFound) {
+		return &depot.Listing{}, nil
+	}
+	return l, err
 }
 
 // highestRelease is the highest version that is neither a pre-release nor withdrawn.
@@ -407,11 +412,7 @@ func (b bumpFlag) setBumpedVersion(ctx context.Context, p publisher, root string
 	if b.part == "" {
 		return nil
 	}
-	l, err := p.Versions(ctx, m.Module.Item())
-	if errors.Is(err, oci.ErrNotFound) {
-		l = &depot.Listing{}
-		err = nil
-	}
+	l, err := listModule(ctx, p, m.Module)
 	if err != nil {
 		return err
 	}

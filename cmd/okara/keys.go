@@ -27,6 +27,17 @@ the extension .pub.asc. Private keys are never sent to a server or a registry.`
 	return keys
 }
 
+// inKeysDir is the function of a command on the folder for keys.
+func inKeysDir(a *cli.App, dir *string, run func(folder signing.KeyDir, args []string) error) runFunc {
+	return func(_ *cobra.Command, args []string) error {
+		folder, err := keysDir(a, *dir)
+		if err != nil {
+			return err
+		}
+		return run(folder, args)
+	}
+}
+
 // keysDir is the folder for keys; --dir sets another one.
 func keysDir(a *cli.App, dir string) (signing.KeyDir, error) {
 	if dir != "" {
@@ -58,20 +69,16 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 		Example: `  okara keys new --name "Acme releases" --email release@example.com
   okara keys new --name CI --dir ./secrets --passphrase-file pass.txt`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
 			if days < 1 {
 				return cli.UsageError("--days %d: must be at least 1", days)
-			}
-			folder, err := keysDir(a, dir)
-			if err != nil {
-				return err
 			}
 			if cosign {
 				return saveNewCosignKey(a, folder)
 			}
 			o.Lifetime = time.Duration(days) * 24 * time.Hour
 			return saveNewKey(a, folder, o, passphraseFile)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`FOLDER` for the key files")
@@ -131,17 +138,13 @@ func newKeysList(a *cli.App) *cobra.Command {
 		Short:   "List the keys on this machine",
 		Example: `  okara keys list --json`,
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			folder, err := keysDir(a, dir)
-			if err != nil {
-				return err
-			}
+		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
 			infos, err := folder.List()
 			if err != nil {
 				return err
 			}
 			return a.PrintResult(infos, keyTable(infos))
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
 	return cmd
@@ -169,11 +172,7 @@ func newKeysExport(a *cli.App) *cobra.Command {
 		Short:   "Print the public key",
 		Example: `  okara keys export 6F3C0A1B2C3D4E5F > release.pub.asc`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := keysDir(a, dir)
-			if err != nil {
-				return err
-			}
+		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
 			k, err := findKey(folder, args[0])
 			if err != nil {
 				return err
@@ -183,7 +182,7 @@ func newKeysExport(a *cli.App) *cobra.Command {
 				return err
 			}
 			return a.PrintResult(map[string]string{"id": k.ID, "ascii_armor": string(b)}, strings.TrimSuffix(string(b), "\n"))
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
 	return cmd

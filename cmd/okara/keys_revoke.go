@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/signing"
 )
 
 func newKeysImport(a *cli.App) *cobra.Command {
@@ -24,11 +25,7 @@ protected; its passphrase is read from OKARA_KEY_PASSPHRASE or --passphrase-file
 when it is used.`,
 		Example: `  okara keys import release-key.asc`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := keysDir(a, dir)
-			if err != nil {
-				return err
-			}
+		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
 			b, err := os.ReadFile(args[0])
 			if err != nil {
 				return cli.UsageError("%w", err)
@@ -38,7 +35,7 @@ when it is used.`,
 				return cli.UsageError("%s: %w", args[0], err)
 			}
 			return a.PrintResult(infos, keyTable(infos))
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` for the key files")
 	return cmd
@@ -55,11 +52,7 @@ signature; sign them again with another key and okara sign --replace. A front-en
 nothing with the key any more once revoked_keys in its configuration contains the ID.`,
 		Example: `  okara keys revoke 6F3C0A1B2C3D4E5F --reason "laptop stolen"`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := keysDir(a, dir)
-			if err != nil {
-				return err
-			}
+		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
 			passphrase, err := readPassphrase(a, passphraseFile)
 			if err != nil {
 				return err
@@ -72,7 +65,7 @@ nothing with the key any more once revoked_keys in its configuration contains th
 				return err
 			}
 			return a.PrintResult(info, info.Public)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`FOLDER` with the key files")

@@ -39,13 +39,9 @@ Prints the new key's ID and the private key's file.
 Exit codes: 0 done, 2 usage, 3 key not found.`,
 		Example: `  okara keys rotate 6F3C0A1B2C3D4E5F`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
 			if days < 1 {
 				return cli.UsageError("--days %d: must be at least 1", days)
-			}
-			folder, err := keysDir(a, dir)
-			if err != nil {
-				return err
 			}
 			passphrase, err := readPassphrase(a, passphraseFile)
 			if err != nil {
@@ -63,7 +59,7 @@ Exit codes: 0 done, 2 usage, 3 key not found.`,
 			a.Note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", made.Private)
 			a.Note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(old.Private, "OLD"), made.Private)
 			return a.PrintResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`FOLDER` with the key files")

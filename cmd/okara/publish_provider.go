@@ -159,6 +159,10 @@ func readManifestAbove(dist string) ([]byte, error) {
 
 // readPrivateKey reads the signing key; an empty name means no key.
 func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, error) {
+	return parseKeyFile(a, file, passphraseFile, signing.ParseKey)
+}
+
+func parseKeyFile[K any](a *cli.App, file, passphraseFile string, parse func(b, passphrase []byte) (*K, error)) (*K, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -166,7 +170,7 @@ func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, erro
 	if err != nil {
 		return nil, err
 	}
-	key, err := signing.ParseKey(b, passphrase)
+	key, err := parse(b, passphrase)
 	if err != nil {
 		return nil, cli.UsageError("%s: %w", file, err)
 	}

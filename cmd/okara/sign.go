@@ -190,16 +190,5 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 
 // readCosignKey reads an ECDSA private key; an empty name means no key.
 func readCosignKey(a *cli.App, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
-	if file == "" {
-		return nil, nil
-	}
-	b, passphrase, err := readKeyFile(a, file, passphraseFile)
-	if err != nil {
-		return nil, err
-	}
-	key, err := signing.ParseCosignKey(b, passphrase)
-	if err != nil {
-		return nil, cli.UsageError("%s: %w", file, err)
-	}
-	return key, nil
+	return parseKeyFile(a, file, passphraseFile, signing.ParseCosignKey)
 }

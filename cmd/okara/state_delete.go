@@ -29,13 +29,9 @@ func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 does not change. The versions stay, and "okara state restore" restores one.`,
 		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			if !cmd.Flags().Changed("workspace") {
 				return cli.UsageError("--workspace is needed, also for the workspace %q", ws)
-			}
-			s, err := f.openStore(reg, args[0])
-			if err != nil {
-				return err
 			}
 			ctx := cmd.Context()
 			v, err := s.Current(ctx, ws)

@@ -36,11 +36,7 @@ suggests it (password, secret, token, private_key and the like).`,
   okara state diff before.tfstate after.tfstate`,
 		Args: cobra.RangeArgs(1, 3),
 	}
-	stored := f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
-		s, err := f.openStore(reg, args[0])
-		if err != nil {
-			return err
-		}
+	stored := f.withStore(reg, 2, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 		d, err := compareStates(cmd.Context(), s, ws, args[1:])
 		if err != nil {
 			return noState(err, args[0], ws)

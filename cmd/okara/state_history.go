@@ -34,11 +34,7 @@ still use, and stores the state of before under the first number above them. Wha
 that run still writes stays below as a version and is never current.`,
 		Example: "  okara state history registry.example.com/infrastructure/tofu-state -w prod",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			s, err := f.openStore(reg, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			out := stateHistory{Repository: args[0], Workspace: ws, Versions: []statebackend.Version{}}
 			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WHO", "WHY", "RUN", "TOOL", ""}}
 			for v, err := range s.History(cmd.Context(), ws) {

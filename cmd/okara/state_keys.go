@@ -37,13 +37,10 @@ A key can be discarded once no version uses it.`,
 		Example: `  okara state keys registry.example.com/infrastructure/tofu-state
   okara state keys -w prod --json`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			s, err := f.openStore(reg, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			names := []string{ws}
 			if !cmd.Flags().Changed("workspace") {
+				var err error
 				if names, err = listWorkspaces(cmd.Context(), s); err != nil {
 					return err
 				}

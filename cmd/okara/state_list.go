@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // listedStates are the workspaces of one repository.
@@ -51,22 +52,31 @@ registry can list its repositories.`,
 
 // listStates lists the states of one repository, or of all repositories below it.
 func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
+	return fromStores(ctx, reg, f, name, all, func(s *statebackend.Store, name string) (listedStates, bool, error) {
+		found, err := listWorkspaces(ctx, s)
+		return listedStates{name, append([]string{}, found...)}, len(found) > 0, err // a list in JSON, never null
+	})
+}
+
+// fromStores returns what read finds in one repository, or in all at and under it that have
+// something.
+func fromStores[T any](ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool, read func(*statebackend.Store, string) (T, bool, error)) ([]T, error) {
 	names, err := listRepositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err
 	}
-	list := []listedStates{}
+	list := []T{}
 	for _, name := range names {
 		s, err := f.openStore(reg, name)
 		if err != nil {
 			return nil, err
 		}
-		found, err := listWorkspaces(ctx, s)
-		if err != nil && !errors.Is(err, oci.ErrNotFound) { // no repository yet: no workspace
+		one, found, err := read(s, name)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) { // no repository yet
 			return nil, err
 		}
-		if len(found) > 0 || !all {
-			list = append(list, listedStates{name, append([]string{}, found...)}) // a list in JSON, never null
+		if found || !all {
+			list = append(list, one)
 		}
 	}
 	return list, nil

@@ -4,14 +4,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // heldLocks is the result of state locks.
@@ -58,29 +57,14 @@ and under it are listed, if the registry can list its repositories.`,
 
 // listLocks lists the locks of one repository, or of all repositories below it.
 func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
-	names, err := listRepositories(ctx, reg, name, all)
-	if err != nil {
-		return nil, err
-	}
-	list := []heldLocks{}
-	for _, name := range names {
-		s, err := f.openStore(reg, name)
-		if err != nil {
-			return nil, err
-		}
+	return fromStores(ctx, reg, f, name, all, func(s *statebackend.Store, name string) (heldLocks, bool, error) {
 		locks, err := s.Locks(ctx)
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return nil, err
-		}
 		held := heldLocks{name, []lockJSON{}}
 		for _, h := range locks {
 			held.Locks = append(held.Locks, toLockJSON(h))
 		}
-		if len(locks) > 0 || !all {
-			list = append(list, held)
-		}
-	}
-	return list, nil
+		return held, len(locks) > 0, err
+	})
 }
 
 // noteUnlocks prints the command that ends each lock. The contents of a lock are untrusted:

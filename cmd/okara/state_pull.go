@@ -25,16 +25,12 @@ document describes what was read and --output is required.`,
 		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			if output == "-" {
 				output = ""
 			}
 			if reg.JSON && output == "" {
 				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
-			}
-			s, err := f.openStore(reg, args[0])
-			if err != nil {
-				return err
 			}
 			state, v, err := readVersion(cmd.Context(), s, ws, version)
 			if err != nil {

@@ -33,12 +33,8 @@ sealed with the keys of --key from then on, and holders of other keys cannot
 read it.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withStore(reg, 2, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			n, err := versionArg(args[1])
-			if err != nil {
-				return err
-			}
-			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
 			}

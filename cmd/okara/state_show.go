@@ -37,11 +37,7 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Short:   "Show the current version of a state and who holds its lock",
 		Example: "  okara state show registry.example.com/infrastructure/tofu-state -w prod",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			s, err := f.openStore(reg, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			v, err := s.Current(cmd.Context(), ws)
 			if err != nil {
 				return noState(err, args[0], ws)

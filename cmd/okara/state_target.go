@@ -47,6 +47,17 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 	}
 }
 
+// withStore is withNamedState for a command on the store of the repository.
+func (f *stateFlags) withStore(reg *cli.Registries, minArgs int, ws *string, run func(*cobra.Command, *statebackend.Store, []string) error) runFunc {
+	return f.withNamedState(reg, minArgs, ws, func(cmd *cobra.Command, args []string) error {
+		s, err := f.openStore(reg, args[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd, s, args)
+	})
+}
+
 // isVersion distinguishes the number of a version from a repository.
 func isVersion(arg string) bool {
 	_, err := strconv.ParseInt(arg, 10, 64)

@@ -37,23 +37,18 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
   okara state unlock registry.example.com/infrastructure/tofu-state --take-over --yes`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			if (id == "") == !takeOver {
 				return cli.UsageError("exactly one of --id and --take-over is required")
-			}
-			s, err := f.openStore(reg, args[0])
-			if err != nil {
-				return err
 			}
 			if err := reg.Confirm(yes, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
+			end := func() error { return s.ForceUnlock(cmd.Context(), ws, id) }
 			if takeOver {
-				err = endAnyLock(cmd.Context(), s, ws, reg.UserAgent())
-			} else {
-				err = s.ForceUnlock(cmd.Context(), ws, id)
+				end = func() error { return endAnyLock(cmd.Context(), s, ws, reg.UserAgent()) }
 			}
-			if err != nil {
+			if err := end(); err != nil {
 				return err
 			}
 			return reg.PrintResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("unlocked workspace %s", ws))

@@ -64,7 +64,7 @@ func (f fetcher) followOnce(ctx context.Context, l upstream.Location, dir string
 		source[artifact.AnnSource] = cmp.Or(f.Source, publicURL(l))
 		var body io.ReadCloser
 		if body, next, err = f.Client.Archive(ctx, l); body != nil {
-			err = f.unpack(ctx, body, dir)
+			err = f.unpackFolder(ctx, body, "", dir)
 		}
 	}
 	if err != nil || next != nil {
@@ -120,12 +120,8 @@ func describeFetched(dir, sub string, source map[string]string) (f depot.Fetched
 	return f, nil
 }
 
-// unpack unpacks a zip or tar.gz below dir. It closes body.
-func (f fetcher) unpack(ctx context.Context, body io.ReadCloser, dir string) error {
-	return f.unpackFolder(ctx, body, "", dir)
-}
-
-// unpackFolder is unpack for one directory of a forge's archive.
+// unpackFolder unpacks a zip or tar.gz below dir, of a forge's archive only one folder if it
+// is named. It closes body.
 func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
 	file, done, err := files.TempFile("")
@@ -155,7 +151,7 @@ func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) 
 	}
 	l.Subdir = cmp.Or(l.Subdir, parsed.Annotations[artifact.AnnModulePath])
 	l.ModuleDir = parsed.Annotations[artifact.AnnModuleDir]
-	return l, f.unpack(ctx, body, dir)
+	return l, f.unpackFolder(ctx, body, "", dir)
 }
 
 // readModule reads the manifest of a module in a repository.

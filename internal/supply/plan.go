@@ -229,10 +229,7 @@ type entryPlan struct {
 
 // planEntry decides on every version of one entry.
 func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPlan, err error) {
-	var offers []offer
-	for _, v := range it.Exact {
-		offers = append(offers, offer{version: v})
-	}
+	offers := offersOf(it.Exact)
 	if len(offers) == 0 {
 		leave := func(listed string, why error) {
 			p.left = append(p.left, Difference{it.key, text.Excerpt(listed), why.Error()})
@@ -246,12 +243,15 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	}
 	keep := s.retention(it, rec)
 	wanted, twice := it.wantedOffers(offers, p.listing, keep)
-	for others := it.otherArtifacts(ctx, wanted, p.listing); len(others) > 0; others = it.otherArtifacts(ctx, wanted, p.listing) {
-		for _, o := range others {
-			p.left = append(p.left, Difference{it.key, o.version.String(), "the tag is that of another artifact"})
+	for i := 0; i < len(wanted); i++ {
+		o := wanted[i]
+		if it.read == nil || len(it.Exact) > 0 || slices.Contains(p.listing.Versions, o.version) || !errors.Is(it.read(ctx, o), artifact.ErrOther) {
+			continue // publishing fails with other errors
 		}
-		offers = slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(others, o) })
+		p.left = append(p.left, Difference{it.key, o.version.String(), "the tag is that of another artifact"})
+		offers = slices.DeleteFunc(offers, func(other offer) bool { return other == o })
 		wanted, twice = it.wantedOffers(offers, p.listing, keep)
+		i-- // what comes before is still wanted
 	}
 	p.left = append(p.left, twice...)
 	if s.o.Once && len(wanted) == 0 {
@@ -309,36 +309,6 @@ func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retenti
 	removed := withPublished(l, coming).Prunable(keep)
 	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) }), twice
 }
-
-// otherArtifacts returns the offers that are neither in the registry nor a module or a
-// provider, but something else in a repository, such as a chart.
-func (it item) otherArtifacts(ctx context.Context, wanted []offer, l *depot.Listing) []offer {
-	if it.read == nil || len(it.Exact) > 0 {
-		return nil
-	}
-	is := make([]bool, len(wanted))
-	var g errgroup.Group
-	g.SetLimit(readParallel)
-	for i, o := range wanted {
-		if !slices.Contains(l.Versions, o.version) {
-			g.Go(func() error {
-				is[i] = errors.Is(it.read(ctx, o), artifact.ErrOther) // publishing fails with other errors
-				return nil
-			})
-		}
-	}
-	_ = g.Wait()
-	var others []offer
-	for i, o := range wanted {
-		if is[i] {
-			others = append(others, o)
-		}
-	}
-	return others
-}
-
-// readParallel is how many manifests of an origin are read concurrently.
-const readParallel = 8
 
 // withoutPairs keeps one of a module's versions that differ only after "+", which
 // are one version to OpenTofu and Terraform: the one in the registry, or the

@@ -96,7 +96,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	if target == scan.Provider {
 		limits = signing.PackageLimits()
 	}
-	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
+	if err := (fetcher{Limits: limits}).unpackFolder(ctx, body, "", dir); err != nil {
 		return scan.Counts{}, err
 	}
 	return scanTree(ctx, r, subject, dir, target, p, evidence.ScanSummary{Time: now})

@@ -310,11 +310,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	}
 	it.list = func(ctx context.Context) ([]offer, error) {
 		versions, err := src.Versions(ctx, e.Address)
-		offers := make([]offer, len(versions))
-		for i, v := range versions {
-			offers[i] = offer{version: v}
-		}
-		return offers, err
+		return offersOf(versions), err
 	}
 	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		return s.d.MirrorProvider(ctx, src, e.Address, o.version, depot.MirrorOptions{
@@ -382,11 +378,15 @@ func registryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offe
 		return nil, err
 	}
 	versions, err := r.Versions(ctx, src.Address)
+	return offersOf(versions), err
+}
+
+func offersOf(versions []addr.Version) []offer {
 	offers := make([]offer, len(versions))
 	for i, v := range versions {
 		offers[i] = offer{version: v}
 	}
-	return offers, err
+	return offers
 }
 
 func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offer, error) {
