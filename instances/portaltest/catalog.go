@@ -23,7 +23,10 @@ import (
 // user, owned by groups, from a pool, and with approval.
 const Templates = `
 template "lab/vpc" {
-  title = "A network"
+  title       = "Private network"
+  description = "A network of its own, with two subnets and a way out."
+  icon        = "network"
+  category    = "network"
   module {
     address = "net/vpc/aws"
     version = "~> 1.0"
@@ -39,9 +42,11 @@ template "lab/vpc" {
   }
   parameter "size" {
     enum   = ["small", "large"]
+    title  = "Size"
+    help   = "Large has four times the addresses."
     update = true
   }
-  parameter "secret" {}
+  parameter "secret" { title = "Password of the gateway" }
   outputs = ["url", "password"]
   cost {
     hourly   = 0.5
@@ -56,12 +61,15 @@ template "lab/one" {
 }
 
 template "lab/team" {
+  title = "Shared scratch account"
   module { address = "net/vpc/aws" }
   owner  = "group"
   groups = ["team-*"]
 }
 
 template "lab/pool" {
+  title = "Notebook"
+  icon  = "notebook"
   module { address = "net/vpc/aws" }
   owner = "user"
   ttl { default = "1h" }
@@ -72,6 +80,7 @@ template "lab/pool" {
 }
 
 template "lab/asked" {
+  title = "Machine with a graphics card"
   module { address = "net/vpc/aws" }
   owner    = "user"
   approval = "request"

@@ -94,8 +94,7 @@ func (t *Templates) Load(ctx context.Context) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
 	found := map[string]*template.Entry{}
-	problems := []template.Problem{}
-	problems = append(problems, t.readFiles(found)...)
+	problems := t.readFiles(found)
 	problems = append(problems, t.readArtifacts(ctx, found)...)
 	for name, e := range found {
 		found[name] = t.resolveModule(ctx, e)

@@ -169,13 +169,11 @@ func (r *Driver) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := r.o.Changed()
 		wait := r.reconcile(ctx)
-		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-changed:
-		case <-t.C:
+		case <-time.After(wait):
 		}
-		t.Stop()
 	}
 	return nil
 }
