@@ -59,9 +59,10 @@ const (
 )
 
 // IsMark reports whether a tag is one that a publication leaves beside its version: a bid,
-// the publish time, or the index that it replaced.
+// the publish time, the index that it replaced, or that of a part.
 func IsMark(tag string) bool {
-	return strings.HasPrefix(tag, bidPrefix) || strings.HasPrefix(tag, timePrefix) || strings.HasPrefix(tag, previousIndexPrefix)
+	isPrefix := func(prefix string) bool { return strings.HasPrefix(tag, prefix) }
+	return slices.ContainsFunc([]string{bidPrefix, timePrefix, previousIndexPrefix, oci.PartPrefix}, isPrefix)
 }
 
 // How often, and after which pauses, a list is requested again: until it shows

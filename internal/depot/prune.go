@@ -80,7 +80,7 @@ func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 // of the parts of removed versions are deleted, too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
-	named := l.partTags(ctx)
+	named := partTags(ctx, l)
 	err := pruneVersions(ctx, l, versions)
 	gone := versions
 	if kept, ok := errors.AsType[*KeptError](err); ok {
@@ -88,7 +88,7 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	}
 	if err == nil || errors.Is(err, oci.ErrUnsupported) {
 		dropTimes(ctx, l, gone)
-		l.dropPartTags(ctx, named, gone)
+		dropPartTags(ctx, l, named, gone)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 // partTags returns the versions that name a part, by the tag of the part. It sends
 // a request for each version if some part has a tag. If a version cannot be read,
 // nothing is returned: what it needs is unknown.
-func (l *Listing) partTags(ctx context.Context) map[string][]addr.Version {
+func partTags(ctx context.Context, l *Listing) map[string][]addr.Version {
 	named := map[string][]addr.Version{}
 	if !slices.ContainsFunc(l.Tags, func(tag string) bool { return strings.HasPrefix(tag, oci.PartPrefix) }) {
 		return named
@@ -119,7 +119,7 @@ func (l *Listing) partTags(ctx context.Context) map[string][]addr.Version {
 
 // dropPartTags removes the tags of parts that no other version than those which
 // are gone names, as far as the registry allows.
-func (l *Listing) dropPartTags(ctx context.Context, named map[string][]addr.Version, gone []addr.Version) {
+func dropPartTags(ctx context.Context, l *Listing, named map[string][]addr.Version, gone []addr.Version) {
 	for tag, versions := range named {
 		isPart := func(m oci.Manifest) bool { return oci.PartTag(m.Digest) == tag }
 		isNeeded := slices.ContainsFunc(versions, func(v addr.Version) bool { return !slices.Contains(gone, v) })

@@ -261,7 +261,7 @@ func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference str
 			return "it is part of " + tag + "; what `okara yank --delete-tag` removed is freed by the next garbage collection", nil
 		case isDigest(reference) && m.Digest.String() != reference:
 			continue
-		case !l.isDeletable(tag, m):
+		case !isDeletable(l, tag, m):
 			return tag + " is a version, or the record of one; `okara yank --delete-tag` records what a version is and deletes its tag", nil
 		}
 	}
@@ -288,7 +288,7 @@ func hasPart(ctx context.Context, r *oci.Repo, m oci.Manifest, reference string)
 
 // isDeletable reports whether it remains known what a version named when a tag
 // is deleted, and, if it is that of the version, whether the version is withdrawn.
-func (l *Listing) isDeletable(tag string, m oci.Manifest) bool {
+func isDeletable(l *Listing, tag string, m oci.Manifest) bool {
 	if v, ok := addr.VersionFromTag(tag); ok {
 		was := l.lastRemoval(v)
 		return was != nil && was.Subject == m.Digest && l.Status(v).Yanked != nil

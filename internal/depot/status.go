@@ -75,7 +75,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 		err = nil
 	} else if v, wrong := addr.ParseVersion(an.Version); err == nil && wrong == nil {
 		after := l.withEvent(event)
-		after.dropPartTags(ctx, after.partTags(ctx), []addr.Version{v})
+		dropPartTags(ctx, after, partTags(ctx, after), []addr.Version{v})
 	}
 	hadLatest := func(e evidence.StatusEvent) bool { return e.Latest }
 	back := an.Action == evidence.ActionUnyank && slices.ContainsFunc(l.Events, hadLatest) // a yank removed it
