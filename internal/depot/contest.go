@@ -52,7 +52,9 @@ const (
 //  2. While it counts, no other manifest becomes the version.
 //  3. Who has the files of one that was begun finishes it at once, except an extension.
 //  4. It does not count if the number named other content before, which its publisher sees too.
-//  5. So a killed publisher holds a number for ten minutes; a bid of before 0.1.0, without a time, until 4.
+//  5. An extension waits for bids for the number, whose index would have fewer platforms, and for
+//     a removal, which deletes the tag within bidValid of its event, even if it was taken back.
+//  6. So a killed publisher holds a number for ten minutes; a bid of before 0.1.0, without a time, until 4.
 const (
 	bidValid   = 2 * time.Minute
 	bidExpires = 10 * time.Minute

@@ -118,35 +118,45 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 // the tools install from git, with its submodules, is refused.
 func (p *ModulePlan) checkCalls(tree fs.FS, v *description.Module, o ModuleOptions) error {
 	var refused []error
+	var empty []string
+	if o.Foreign {
+		empty = emptyFolders(tree)
+	}
 	for _, c := range v.BrokenCalls(o.Dir) {
 		outside := errors.Is(c.Err, description.ErrOutside)
 		p.outside = p.outside || outside && c.Reached
-		at := emptyFolder(tree, c.Target)
+		at := slices.IndexFunc(empty, func(dir string) bool { return strings.HasPrefix(c.Target+"/", dir+"/") })
 		switch {
-		case o.Foreign && c.Reached && at != "":
-			refused = append(refused, fmt.Errorf("%w: %s is empty, as the folder of a git submodule, and okara does not fetch submodules; publish the module from a checkout that has them", c.Err, at))
+		case c.Reached && at >= 0:
+			refused = append(refused, fmt.Errorf("%w: %s is empty, as the folder of a git submodule, and okara does not fetch submodules; publish the module from a checkout that has them", c.Err, empty[at]))
 		case o.Foreign, !outside && (!c.Reached || o.AllowInvalid):
 			p.Warnings = append(p.Warnings, c.Err.Error())
 		default:
 			refused = append(refused, c.Err)
 		}
 	}
+	if len(empty) > 0 {
+		p.Warnings = append(p.Warnings, "these folders are empty, as those of git submodules, which okara does not fetch, so what the module reads there is missing: "+text.Excerpt(strings.Join(empty, ", ")))
+	}
 	return errors.Join(refused...)
 }
 
-// emptyFolder returns the folder without files in which a name is, which in git is
-// that of a submodule; "" if there is none.
-func emptyFolder(tree fs.FS, name string) string {
-	for ; fs.ValidPath(name) && name != "."; name = path.Dir(name) {
-		entries, err := fs.ReadDir(tree, name)
-		if err == nil && len(entries) == 0 {
-			return name
+// emptyFolders returns all folders without files, of which git has none but those of
+// submodules.
+func emptyFolders(tree fs.FS) (found []string) {
+	_ = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // what cannot be read is refused when it is packed
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
+		if d.Name() == ".git" {
+			return fs.SkipDir
 		}
-	}
-	return ""
+		if entries, err := fs.ReadDir(tree, name); err == nil && len(entries) == 0 {
+			found = append(found, name)
+		}
+		return nil
+	})
+	return found
 }
 
 // Description returns the description of the module that would be published.

@@ -65,6 +65,8 @@ func TestShapes(t *testing.T) {
 			[2]outcome{{refused: `main.tf:1: module "x" uses ./sub/x, which is not in the package`}, {refused: "which is not in the package: sub is empty, as the folder of a git submodule"}}, ""},
 		{"a module in a folder that calls a git submodule", map[string]string{"README.md": "", "modules/net/main.tf": calls("../../sub"), "sub": "@"}, "modules/net",
 			[2]outcome{{refused: "outside the package"}, {refused: "sub is empty"}}, ""},
+		{"data and a module in git submodules", map[string]string{"main.tf": "", "vendor": "@", "modules/a": "@"}, "",
+			[2]outcome{{"main.tf", "", ""}, {"main.tf", "which okara does not fetch, so what the module reads there is missing: modules/a, vendor", ""}}, ""},
 		{"an example that calls a git submodule", map[string]string{"main.tf": "", "examples/a/main.tf": calls("./sub"), "examples/a/sub": "@"}, "",
 			both(outcome{"examples/a/main.tf main.tf", "examples/a/main.tf:1: module", ""}), ""},
 		{"a schema that compresses a hundredfold", map[string]string{"main.tf": "", "rules.json": strings.Repeat(`{"region":"a","endpoint":"b"},`, 80_000)}, "",
