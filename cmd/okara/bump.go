@@ -102,12 +102,7 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 			reg.Note("%s: unchanged since %s", m.Address, m.From)
 		}
 	}
-	b, err := publishPlanned(ctx, p, changed, len(all), o, f.keepGoing)
-	done()
-	if err != nil {
-		return err
-	}
-	return b.print(reg.App)
+	return publishPlanned(ctx, reg.App, p, done, changed, len(all), o, f.keepGoing)
 }
 
 // findModules returns all modules, including unchanged and refused ones.

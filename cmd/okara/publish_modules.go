@@ -325,36 +325,33 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, len(modules), keepGoing))
 }
 
-// publishModules publishes one module after the other and prints the outcome of each.
+// publishModules publishes the modules at the destination set by the flags.
 func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
 		return err
 	}
-	b, err := publishPlanned(ctx, p, modules, len(modules), o, keepGoing)
-	done()
-	if err != nil {
-		return err
-	}
-	return b.print(reg.App)
+	defer done()
+	return publishPlanned(ctx, reg.App, p, done, modules, len(modules), o, keepGoing)
 }
 
-// publishPlanned publishes the modules, none of them if one would be refused and keepGoing is
-// not set. With those that have not changed they are total.
-func publishPlanned(ctx context.Context, p publisher, modules []moduleFolder, total int, o depot.ModuleOptions, keepGoing bool) (batch, error) {
+// publishPlanned publishes the modules and prints the outcome of each; none is published if one
+// would be refused and keepGoing is not set. With those that have not changed they are total.
+func publishPlanned(ctx context.Context, a *cli.App, p publisher, done func(), modules []moduleFolder, total int, o depot.ModuleOptions, keepGoing bool) error {
 	b := batch{all: []depot.Published{}, total: total}
 	if len(modules) > 1 && !keepGoing {
 		_, refused := planEach(ctx, p, modules, o)
 		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, total, false)); err != nil {
-			return b, err
+			return err
 		}
 	}
 	for _, m := range modules {
 		if err := b.publish(ctx, p, m, o); err != nil {
-			return b, err
+			return err
 		}
 	}
-	return b, nil
+	done()
+	return b.print(a)
 }
 
 // batch collects the outcomes of several publications.
