@@ -4,6 +4,7 @@ package chart_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -176,9 +179,23 @@ func install(t *testing.T, objects []*unstructured.Unstructured) {
 		return true
 	})
 	t.Cleanup(func() {
-		if err := chart.Delete(context.WithoutCancel(t.Context()), config, objects); err != nil {
+		if err := deleteObjects(context.WithoutCancel(t.Context()), config, objects); err != nil {
 			t.Error(err)
 		}
 	})
 	must.Succeed(t, chart.Create(t.Context(), config, objects))
+}
+
+// deleteObjects deletes objects in reverse order and skips those that no longer exist.
+func deleteObjects(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
+	c, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		return err
+	}
+	for _, o := range slices.Backward(objects) {
+		if err := c.Delete(ctx, o.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
 }

@@ -285,9 +285,9 @@ func (r *runs) uninstall() {
 		switch {
 		case strings.HasPrefix(line, "helm uninstall okara"):
 			made := slices.DeleteFunc(slices.Clone(r.objects), func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" })
-			r.must(chart.Delete(ctx, cluster.Admin(r.t), made))
+			r.must(deleteObjects(ctx, cluster.Admin(r.t), made))
 		case strings.HasPrefix(line, "kubectl delete -f charts/okara/crds.yaml"):
-			r.must(chart.Delete(ctx, cluster.Admin(r.t), kinds))
+			r.must(deleteObjects(ctx, cluster.Admin(r.t), kinds))
 			r.until("the kinds are gone", func() (bool, any) {
 				err := r.admin.Get(ctx, client.ObjectKeyFromObject(kinds[0]), kinds[0])
 				return apierrors.IsNotFound(err), err

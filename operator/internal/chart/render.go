@@ -104,17 +104,3 @@ func Create(ctx context.Context, config *rest.Config, objects []*unstructured.Un
 	}
 	return nil
 }
-
-// Delete deletes objects in reverse order and skips those that no longer exist.
-func Delete(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
-	c, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
-	if err != nil {
-		return err
-	}
-	for _, o := range slices.Backward(objects) {
-		if err := c.Delete(ctx, o.DeepCopy()); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
-		}
-	}
-	return nil
-}

@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,10 +57,8 @@ func (d *definitions) serveKind(ctx context.Context, def *v1alpha1.ModuleKind, n
 	if err := d.writeRoles(ctx, def); err != nil {
 		return nil, err
 	}
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensions.NamesAccepted && c.Status == apiextensions.ConditionFalse {
-			return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind already uses a name in spec.names: " + c.Message, Retry: true}
-		}
+	if c := apihelpers.FindCRDCondition(crd, apiextensions.NamesAccepted); c != nil && c.Status == apiextensions.ConditionFalse {
+		return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind already uses a name in spec.names: " + c.Message, Retry: true}
 	}
 	if isEstablished(crd) {
 		return crd, wrong
@@ -71,9 +69,7 @@ func (d *definitions) serveKind(ctx context.Context, def *v1alpha1.ModuleKind, n
 // isEstablished reports whether the API server serves a CRD, or did. If it never did, objects
 // of the kind belong to another CRD that has the name of the kind.
 func isEstablished(crd *apiextensions.CustomResourceDefinition) bool {
-	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensions.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue
-	})
+	return apihelpers.IsCRDConditionTrue(crd, apiextensions.Established)
 }
 
 // defaultedCRD is the CRD of a kind with the defaults that the API server sets.

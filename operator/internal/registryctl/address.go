@@ -82,13 +82,8 @@ func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	others = slices.DeleteFunc(others, func(other *entry) bool { return !compareAge(other, e) })
-	slices.SortFunc(others, func(a, b *entry) int {
-		if compareAge(a, b) {
-			return -1
-		}
-		return 1
-	})
+	others = slices.DeleteFunc(others, func(other *entry) bool { return compareAge(other, e) >= 0 })
+	slices.SortFunc(others, func(a, b *entry) int { return compareAge(a, b) })
 	for i, other := range others {
 		theirs, err := fluxobj.Namespace(ctx, r.reader, other.GetNamespace())
 		switch {
@@ -127,8 +122,8 @@ func sameAddress(ctx context.Context, r *entries, e *entry) ([]*entry, error) {
 }
 
 // compareAge orders objects by creation, then by UID.
-func compareAge(a, b client.Object) bool {
+func compareAge(a, b client.Object) int {
 	ta := a.GetCreationTimestamp()
 	tb := b.GetCreationTimestamp()
-	return cmp.Or(ta.Compare(tb.Time), cmp.Compare(a.GetUID(), b.GetUID())) < 0
+	return cmp.Or(ta.Compare(tb.Time), cmp.Compare(a.GetUID(), b.GetUID()))
 }

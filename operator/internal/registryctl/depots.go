@@ -121,14 +121,7 @@ func (r *depots) applyEntries(ctx context.Context, d *v1alpha1.Depot) error {
 	return cmp.Or(wrong, behind)
 }
 
-func childKey(o client.Object) string { return kindOf(o) + "/" + o.GetName() }
-
-func kindOf(o client.Object) string {
-	if _, ok := o.(*v1alpha1.Provider); ok {
-		return kindProvider
-	}
-	return kindModule
-}
+func childKey(o client.Object) string { return entryOf(o).kind + "/" + o.GetName() }
 
 // wantedObjects returns the objects that the entries of a Depot stand for.
 func wantedObjects(d *v1alpha1.Depot) []client.Object {
@@ -176,17 +169,15 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 
 // writeChild creates the object of an entry, or updates it.
 func (r *depots) writeChild(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
-	line := v1alpha1.DepotEntry{Kind: kindOf(want), Name: want.GetName(), Reason: v1alpha1.ReasonRunning}
+	line := v1alpha1.DepotEntry{Kind: entryOf(want).kind, Address: entryAddress(want), Name: want.GetName(), Reason: v1alpha1.ReasonRunning}
 	is := want.DeepCopyObject().(client.Object)
 	err := r.Get(ctx, client.ObjectKeyFromObject(want), is)
 	if apierrors.IsNotFound(err) {
-		line.Address = entryAddress(want)
 		return line, r.Create(ctx, want)
 	}
 	if err != nil {
 		return line, err
 	}
-	line.Address = entryAddress(want)
 	if !(isMade(is) && is.GetLabels()[v1alpha1.LabelDepot] == d.Name) && !releasedBy(is, d.Name) {
 		line.Reason = v1alpha1.ReasonNameTaken
 		return line, nil

@@ -107,12 +107,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 			all = append(all, judged{AccessRule: o})
 		}
 	}
-	slices.SortFunc(all, func(a, b judged) int {
-		if compareAge(a, b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b judged) int { return compareAge(a, b) })
 	tenants := map[string][]string{} // addresses by namespace
 	usage := usage{}
 	for i := range all {

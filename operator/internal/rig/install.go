@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,17 +69,8 @@ func installFile(ctx context.Context, set clientset.Interface, name string) erro
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		got, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
-		return err == nil && isEstablished(got) && isServed(set, got), err
+		return err == nil && apihelpers.IsCRDConditionTrue(got, apiextensions.Established) && isServed(set, got), err
 	})
-}
-
-func isEstablished(crd *apiextensions.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }
 
 // isServed reports whether discovery lists each version, which it does some time after the

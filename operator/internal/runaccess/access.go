@@ -83,6 +83,16 @@ type Run struct {
 	Adopt        bool      // an administrator allowed it to adopt the existing workspace
 }
 
+// listing returns the store of the states of a namespace, and what is in it.
+func (a *Access) listing(ctx context.Context, namespace string) (*statebackend.Store, *statebackend.Listing, error) {
+	s, err := a.o.Stores(a.StateName(namespace))
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := s.List(ctx)
+	return s, l, err
+}
+
 func (a *Access) checkNames(r Run) error {
 	if len(validation.IsDNS1123Label(r.RunNamespace)) > 0 || len(validation.IsDNS1035Label(r.Name)) > 0 {
 		return fmt.Errorf("run %q in namespace %q: both must be DNS labels", r.Name, r.RunNamespace)

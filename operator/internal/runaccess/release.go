@@ -37,11 +37,7 @@ func (a *Access) Release(ctx context.Context, r Run) error {
 	if err := a.checkNames(r); err != nil {
 		return err
 	}
-	s, err := a.o.Stores(a.StateName(r.Namespace))
-	if err != nil {
-		return err
-	}
-	l, err := s.List(ctx)
+	s, l, err := a.listing(ctx, r.Namespace)
 	if err != nil {
 		return err
 	}
@@ -184,11 +180,7 @@ func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 // Unowned counts the states of the runs of a namespace whose object is gone, by its UID,
 // and that have resources or cannot be checked for them.
 func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {
-	s, err := a.o.Stores(a.StateName(namespace))
-	if err != nil {
-		return 0, err
-	}
-	l, err := s.List(ctx)
+	_, l, err := a.listing(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
