@@ -136,7 +136,6 @@ func (m *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refusedError is a refusal by the API.
 type refusedError struct {
 	status int
 	doc    api.Error

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// instancesBody is a list of instances.
 type instancesBody struct {
 	api.Instances
 	Rows               []instanceRow
@@ -38,7 +37,6 @@ type phaseCount struct {
 	Count int
 }
 
-// instanceRow is an instance in a list.
 type instanceRow struct {
 	site.Link
 	ID, Template, Owner string
@@ -178,7 +176,6 @@ func (s *instances) list(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "instances.html", Title: "Instances", Key: s.clock.NewKey(), Command: "okara instance list --owner mine", Also: adminPages(r), Body: body}, nil
 }
 
-// instanceBody is the page of one instance.
 type instanceBody struct {
 	Doc        api.Instance
 	Name       string

@@ -85,7 +85,6 @@ func (b *formBody) summary(fields []field) {
 	}
 }
 
-// launchForm is the form of a request.
 type launchForm struct {
 	parameters
 	body   launchBody

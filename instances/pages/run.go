@@ -127,7 +127,6 @@ func changeWords(done bool, added, changed, destroyed int) string {
 	return fmt.Sprintf("%d to add, %d to change, %d to destroy", added, changed, destroyed)
 }
 
-// runBody is the page of one run.
 type runBody struct {
 	runRow
 	Facts     facts

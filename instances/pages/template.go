@@ -29,13 +29,11 @@ type templatesBody struct {
 	Next          string // link to the next page; "": there is none
 }
 
-// templateGroup has the templates of one category.
 type templateGroup struct {
 	Title string
 	Cards []templateCard
 }
 
-// templateCard is a template in a list.
 type templateCard struct {
 	site.Link
 	Name, Description string
@@ -170,7 +168,6 @@ func listTerms(t api.Template) []string {
 	return all
 }
 
-// templateBody is the page of one template.
 type templateBody struct {
 	templateCard
 	Doc        api.Template
@@ -180,7 +177,6 @@ type templateBody struct {
 	CLI        string
 }
 
-// parameterRow is a parameter in a table.
 type parameterRow struct {
 	Name, Label, Type, Default string
 	Help                       []string

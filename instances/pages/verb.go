@@ -166,7 +166,6 @@ func describeDestroy(i api.Instance) []string {
 	return lines
 }
 
-// verbBody is the page of a verb.
 type verbBody struct {
 	formBody
 	Instance   site.Link

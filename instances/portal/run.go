@@ -23,7 +23,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// runOf is one run of an instance.
 type runOf struct {
 	record *lifecycle.Record
 	run    *lifecycle.Run

@@ -39,7 +39,6 @@ const (
 // outside the sandbox it may lead anywhere.
 type Path string
 
-// workdirOptions configure a [Workdir].
 type workdirOptions struct {
 	Scratch  string // folder of the attempt, hidden from the tool
 	Placed   bool   // [Enter] has mounted the folder
