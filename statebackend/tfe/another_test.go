@@ -42,7 +42,7 @@ func TestReadThroughAnother(t *testing.T) {
 // TestAuditRefusedWrites refuses writes after the lock was ended by force, under no lock, and
 // under another's: each is a row of the record like one that was stored.
 //
-// Shows: mistakes 39 | a write of a `cloud` block that its lock refused was in no record
+// Shows: mistakes 39
 func TestAuditRefusedWrites(t *testing.T) {
 	host := newRegistry(t)
 	queue := must.Get(oci.OpenRepo(host+"/queue", oci.Options{PlainHTTP: true}))(t)
