@@ -9,12 +9,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// The lock protocol consists of small state machines without input or output: acquirer,
-// saver, releaser and forcer. Each takes the reply to its last request and returns the
-// next request. A session performs the requests on a registry; the simulator and the
-// explorer in the tests perform them on a model of one, so that the tested code is the
-// code that runs.
-
 // Op is the kind of a request.
 type Op uint8
 
