@@ -5,6 +5,7 @@ package portal
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -248,7 +249,9 @@ func (s *server) commitEvent(r *http.Request, c caller, action rights.Action, ad
 	if _, err := io.ReadFull(s.o.Random, cmd.Seed[:]); err != nil {
 		return lifecycle.Answer{}, fmt.Errorf("random bytes: %w", err)
 	}
-	answer, err := s.o.Store.Do(r.Context(), cmd)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), service.Timeout) // the client may disconnect
+	defer cancel()
+	answer, err := s.o.Store.Do(ctx, cmd)
 	change := access.Change{Action: action, Status: answer.Status}
 	switch e := e.(type) {
 	case lifecycle.Approve:

@@ -148,8 +148,33 @@ func (g Grant) Kind() rights.Kind { return g.right.Kind }
 // Address returns the address of the right.
 func (g Grant) Address() string { return g.right.Address }
 
+// Watch is what a request that may change something was allowed last, and whether it
+// recorded a change.
+type Watch struct {
+	grant    Grant
+	recorded bool
+}
+
+type watchKey struct{}
+
+// NewWatch returns a request that is watched. One goroutine may use it.
+func NewWatch(r *http.Request) (*http.Request, *Watch) {
+	w := &Watch{}
+	return r.WithContext(context.WithValue(r.Context(), watchKey{}, w)), w
+}
+
+// RecordFailure records that a change failed with a status, if it did and no record tells of it.
+func (w *Watch) RecordFailure(pattern string, status int) {
+	if g := w.grant; g.guard != nil && !w.recorded && Outcome(status) == Failed && g.right.Action != rights.Read && g.right.Action != rights.List {
+		g.Record(g.Address(), Change{Action: g.right.Action, Detail: pattern, Status: status})
+	}
+}
+
 // Record writes a change of the object at an address, or its refusal, to the audit log.
 func (g Grant) Record(address string, c Change) {
+	if w, ok := g.r.Context().Value(watchKey{}).(*Watch); ok {
+		w.recorded = true
+	}
 	if g.guard.o.Audit == nil {
 		return
 	}

@@ -276,7 +276,11 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
 		_, public := Caller{scopes: now.Anonymous}.ruleFor(right)
-		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
+		grant := Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}
+		if w, ok := r.Context().Value(watchKey{}).(*Watch); ok {
+			w.grant = grant
+		}
+		return grant, nil
 	}
 	if stray {
 		return Grant{}, &Refusal{Status: http.StatusConflict, Text: "a run can use only its own state, and only through /state/", Right: right}

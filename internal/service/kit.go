@@ -74,9 +74,14 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 		rec := httpserve.NewResponse(w)
 		r, done := closeBodyOf(r)
 		defer done()
+		watched := &access.Watch{}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			r, watched = access.NewWatch(r)
+		}
 		if err := k.containPanic(h, rec, r); err != nil {
 			fail(rec, r, err)
 		}
+		watched.RecordFailure(r.Pattern, rec.Status())
 		k.o.Answered(r, rec.Status(), time.Since(start))
 	})
 }

@@ -42,6 +42,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	if err := s.checkOwner(r.Context(), t, info.ID); err != nil {
 		return err
 	}
+	r, cancel := outlive(r)
+	defer cancel()
 	switch {
 	case info.ID == "":
 		err = s.forceHeld(r.Context(), t)

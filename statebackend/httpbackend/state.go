@@ -124,10 +124,18 @@ func (s *Server) checkPost(r *http.Request, t target, id string) error {
 	return s.checkOwner(r.Context(), t, id)
 }
 
+// outlive returns a request that is completed, and recorded, if its client disconnects.
+func outlive(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), ownLockTime)
+	return r.WithContext(ctx), cancel
+}
+
 // underLock runs do with the lock of id, or with a temporary lock if id is empty, and
 // answers 200.
 func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	var err error
+	r, cancel := outlive(r)
+	defer cancel()
 	if id == "" {
 		err = s.underOwnLock(r, t, operation, do)
 	} else {
@@ -140,8 +148,7 @@ func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 }
 
 func (s *Server) underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
-	ctx, cancel := context.WithTimeout(r.Context(), ownLockTime)
-	defer cancel()
+	ctx := r.Context()
 	l, err := s.takeLock(ctx, t, statebackend.LockInfo{
 		ID: uuid.NewString(), Operation: operation, Info: ownLockInfo, Who: r.UserAgent(), Path: r.URL.EscapedPath(),
 	})

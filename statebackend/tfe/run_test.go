@@ -5,11 +5,13 @@ package tfe_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -60,32 +63,60 @@ func TestRemoteWorkspace(t *testing.T) {
 	c.want(http.StatusServiceUnavailable, http.MethodGet, "workspaces/"+id, nil)
 }
 
-// TestRecords: an act is one record, which says what it changed.
+// TestRecords: an act is one record, which says what it changed, also if its client hangs up
+// before it is done, and if it fails.
 func TestRecords(t *testing.T) {
 	var log bytes.Buffer
-	c, f, id := newRemote(t, setup{audit: slog.New(slog.NewJSONHandler(&log, nil))})
-	c.tool = ""
-	patch := func(attributes object) {
-		c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"attributes": attributes}})
+	took := func() (got []string) {
+		for d := json.NewDecoder(&log); d.More(); {
+			var r struct{ Msg, Action, Detail, Digest, Outcome string }
+			must.Succeed(t, d.Decode(&r))
+			if r.Msg == "change" {
+				got = append(got, strings.TrimSpace(r.Action+" "+r.Detail+regexp.MustCompile(`^sha256:.*`).ReplaceAllString(r.Digest, "DIGEST")+strings.TrimPrefix(r.Outcome, "done")))
+			}
+		}
+		return got
 	}
-	patch(object{"auto-apply": true, "terraform-version": "1.12.6", "description": "d"})
-	patch(object{"auto-apply": true, "speculative-enabled": true})
-	patch(object{"auto-apply": false})
-	c.want(http.StatusNoContent, http.MethodPost, "workspaces/"+id+"/relationships/tags", object{"data": []object{{"type": "tags", "attributes": object{"name": "eu"}}}})
-	run := c.run(id, nil)
-	f.status(tfe.RunPlanned)
-	c.want(http.StatusAccepted, http.MethodPost, "runs/"+run.ID+"/actions/apply", nil)
-	var got []string
-	for d := json.NewDecoder(&log); d.More(); {
-		var r struct{ Msg, Action, Detail, Digest string }
-		must.Succeed(t, d.Decode(&r))
-		if r.Msg == "change" {
-			got = append(got, strings.TrimSpace(r.Action+" "+r.Detail+regexp.MustCompile(`^sha256:.*`).ReplaceAllString(r.Digest, "DIGEST")))
+	audit := slog.New(slog.NewJSONHandler(&log, nil))
+	cut := func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, hangUp := context.WithCancel(r.Context())
+			if r.Method != http.MethodGet && r.Method != http.MethodPut { // what is uploaded has no effect yet
+				hangUp()
+			}
+			defer hangUp()
+			h.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+	for name, wrap := range map[string]func(http.Handler) http.Handler{"stays": nil, "hangs up": cut} {
+		c, f, id := newRemote(t, setup{audit: audit, wrap: wrap})
+		c.tool = ""
+		patch := func(attributes object) {
+			c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"attributes": attributes}})
+		}
+		patch(object{"auto-apply": true, "terraform-version": "1.12.6", "description": "d"})
+		patch(object{"auto-apply": true, "speculative-enabled": true})
+		patch(object{"auto-apply": false})
+		c.want(http.StatusNoContent, http.MethodPost, "workspaces/"+id+"/relationships/tags", object{"data": []object{{"type": "tags", "attributes": object{"name": "eu"}}}})
+		run := c.run(id, nil)
+		f.status(tfe.RunPlanned)
+		c.want(http.StatusAccepted, http.MethodPost, "runs/"+run.ID+"/actions/apply", nil)
+		f.status(tfe.RunApplied)
+		c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/vars", object{"data": object{"type": "vars", "attributes": object{"key": "a", "value": "b", "category": "terraform"}}})
+		c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
+		want := []string{
+			"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply", "variable-create terraform a", "delete",
+		}
+		if d := cmp.Diff(want, took()); d != "" {
+			t.Errorf("%s: recorded (-want +got):\n%s", name, d)
 		}
 	}
-	want := []string{"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("recorded (-want +got):\n%s", d)
+	h, _ := newHandler(t, newRegistry(t), setup{audit: audit, via: &ocitest.Fault{Times: -1, Do: ocitest.Refuse}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/api/v2/"+workspaces+"/prod", nil)
+	r.Header.Set("Authorization", "Bearer "+tokenOf("runner"))
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if d := cmp.Diff([]string{"write DELETE /api/v2/organizations/{organization}/workspaces/{workspace}failed"}, took()); d != "" {
+		t.Errorf("a failure (-want +got):\n%s", d)
 	}
 }
 

@@ -206,9 +206,14 @@ func wrongMethod(allowed []string) service.Handler {
 	}
 }
 
-// limitTime bounds the time of a request at the registry.
+// limitTime bounds the time of a request at the registry. One that changes something is
+// completed, and recorded, if its client disconnects; a lock would then be nobody's.
 func limitTime(r *http.Request) (*http.Request, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	ctx := r.Context()
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !strings.HasSuffix(r.URL.Path, "/actions/lock") {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	return r.WithContext(ctx), cancel
 }
 

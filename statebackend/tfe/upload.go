@@ -194,7 +194,7 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 	if err := t.matchState(state); err != nil {
 		return v, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), writeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTime) // the client may disconnect
 	defer cancel()
 	at, _, mine := s.stores.findHeld(ctx, p, t.Lock)
 	if !mine {
