@@ -237,3 +237,13 @@ func FuzzParseArtifact(f *testing.F) {
 		}
 	})
 }
+
+// TestBelow: pages and snippets name the first submodule of a package that has nothing else.
+func TestBelow(t *testing.T) {
+	subs := []artifact.DescribedModule{{Path: "modules/a"}, {Path: "modules/b"}}
+	for want, root := range map[string]artifact.DescribedModule{"modules/a": {}, "": {Outputs: make([]artifact.DescribedOutput, 1)}} {
+		if got := (artifact.ModuleDescription{Root: root, Submodules: subs}).Below(); got != want {
+			t.Errorf("with %+v in the root: %q, want %q", root, got, want)
+		}
+	}
+}
