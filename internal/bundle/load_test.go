@@ -247,6 +247,15 @@ func TestLoadBundleRestores(t *testing.T) {
 			t.Errorf("%+v, %v, want %d blobs", report, err, want)
 		}
 	}
+
+	// where parts have tags, they get those that they lack
+	tagging := depot.New(depot.Options{Client: must.Get(oci.New(host, oci.Options{TagParts: true}))(t), Layout: inside.Options().Layout})
+	must.Get(bundle.Load(t.Context(), tagging, b, bundle.LoadOptions{}))(t)
+	for _, part := range must.Get(s.Manifest.Index())(t).Manifests {
+		if m := depottest.MustFetch(t, s.Repository, oci.PartTag(part.Digest)); m.Digest != part.Digest {
+			t.Errorf("the tag of %s is %s", part.Digest, m.Digest)
+		}
+	}
 }
 
 // TestLoadBundleAddsSignatures loads a later bundle in which only a signature
