@@ -254,6 +254,6 @@ func noteAudit(a *cli.App, from *audited) {
 		a.Note("not protected: without state keys, any account with write access to the queue repository can write any record")
 	}
 	if from.Unreadable > 0 {
-		a.Note("incomplete: %s of the audit log cannot be read with the keys in OKARA_STATE_KEYS", cli.Plural(from.Unreadable, "part"))
+		a.Note("incomplete: %s of the audit log cannot be read with the keys in OKARA_STATE_KEYS", text.Plural(from.Unreadable, "part"))
 	}
 }

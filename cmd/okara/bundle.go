@@ -113,9 +113,9 @@ func bundleCreate(ctx context.Context, reg *cli.Registries, file string, address
 		return err
 	}
 	if report.Resumed > 0 {
-		reg.Note("resumed an earlier run: %d blobs already written", report.Resumed)
+		reg.Note("resumed an earlier run: %s already written", text.Plural(report.Resumed, "blob"))
 	}
-	return reg.PrintResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, text.Size(report.Bytes)))
+	return reg.PrintResult(report, fmt.Sprintf("%s: %s, %s, %s", file, text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "blob"), text.Size(report.Bytes)))
 }
 
 func bundleSign(a *cli.App, file string, key *signing.Key) error {
@@ -229,7 +229,7 @@ Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return a.PrintResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, text.Size(report.Bytes)))
+			return a.PrintResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %s, %s, %s: intact", args[0], text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "blob"), text.Size(report.Bytes)))
 		},
 	}
 	bundleKeys(cmd, &keys)
@@ -309,17 +309,17 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 	for _, w := range report.Warnings {
 		reg.Note("warning: %s", w)
 	}
-	summary := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
+	summary := fmt.Sprintf("%s: %s, %s pushed", file, text.Plural(report.Tags, "tag"), text.Plural(report.Pushed, "blob"))
 	if err := reg.PrintResult(report, summary); err != nil {
 		return err
 	}
 	if n := len(report.Refused); n > 0 {
-		return fmt.Errorf("%d entries were refused: %w\n%s", n, trust.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
+		return fmt.Errorf("%s refused: %w\n%s", text.Plural(n, "entry"), trust.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
 	}
 	if len(report.Conflict) == 0 {
 		return nil
 	}
-	err = fmt.Errorf("not loaded: %s: %w", cli.Plural(len(report.Conflict), "version"), oci.ErrExists)
+	err = fmt.Errorf("not loaded: %s: %w", text.Plural(len(report.Conflict), "version"), oci.ErrExists)
 	return cli.WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
 		"published versions never change, and numbers are not reused: publish the content of the bundle as another version")
 }

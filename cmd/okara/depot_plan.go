@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newDepotPlan(up *upstreams) *cobra.Command {
@@ -63,16 +64,16 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	for _, d := range p.LeftOut {
 		rows = append(rows, []string{"left out", d.Entry, d.Version, d.Reason})
 	}
-	text := ""
+	table := ""
 	if len(rows) > 1 {
-		text = strings.TrimSuffix(cli.Table(rows), "\n")
+		table = strings.TrimSuffix(cli.Table(rows), "\n")
 	}
-	if err := up.reg.PrintResult(p, text); err != nil {
+	if err := up.reg.PrintResult(p, table); err != nil {
 		return err
 	}
-	up.reg.Note("%s, %s", cli.Plural(len(p.Steps), "version"), cli.Plural(changes, "change"))
+	up.reg.Note("%s, %s", text.Plural(len(p.Steps), "version"), text.Plural(changes, "change"))
 	if failed > 0 {
-		return cli.PartlyError("%d entries could not be read", failed)
+		return cli.PartlyError("%s could not be read", text.Plural(failed, "entry"))
 	}
 	return nil
 }

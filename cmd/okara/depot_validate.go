@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +21,7 @@ func newDepotValidate(up *upstreams) *cobra.Command {
 				return err
 			}
 			counts := map[string]int{"modules": len(set.Modules), "providers": len(set.Providers)}
-			return up.reg.PrintResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
+			return up.reg.PrintResult(counts, fmt.Sprintf("%s: %s, %s", f.file, text.Plural(len(set.Modules), "module"), text.Plural(len(set.Providers), "provider")))
 		},
 	}
 	f.addTo(up, cmd)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newDoctorArtifacts(reg *cli.Registries) *cobra.Command {
@@ -89,7 +90,7 @@ func rebuildCatalog(ctx context.Context, a *cli.App, d *depot.Depot, items []add
 		return cli.WithHint(err, "specify the modules and providers: okara admin doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {
-		a.Note("%d repositories in the catalog", n)
+		a.Note("%s in the catalog", text.Plural(n, "repository"))
 	}
 	return err
 }

@@ -70,10 +70,10 @@ func collectGarbage(ctx context.Context, a *cli.App, storage string, o embedded.
 	if o.DryRun {
 		verb = "would free"
 	}
-	words := []string{fmt.Sprintf("%s %s: %d blobs; %s in use", verb, text.Size(c.Bytes), c.Blobs, text.Size(c.Used))}
+	words := []string{fmt.Sprintf("%s %s: %s; %s in use", verb, text.Size(c.Bytes), text.Plural(c.Blobs, "blob"), text.Size(c.Used))}
 	for _, g := range c.Repositories {
-		words = append(words, fmt.Sprintf("%s\t%s: %d tags, %d manifests, %d blobs, %d uploads",
-			cmp.Or(g.Repository, "(no repository)"), text.Size(g.Bytes), g.Tags, g.Manifests, g.Blobs, g.Uploads))
+		words = append(words, fmt.Sprintf("%s\t%s: %s, %s, %s, %s",
+			cmp.Or(g.Repository, "(no repository)"), text.Size(g.Bytes), text.Plural(g.Tags, "tag"), text.Plural(g.Manifests, "manifest"), text.Plural(g.Blobs, "blob"), text.Plural(g.Uploads, "upload")))
 	}
 	if c.Repositories == nil {
 		c.Repositories = []embedded.Garbage{}

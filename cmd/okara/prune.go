@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
@@ -105,7 +106,7 @@ func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions,
 	for _, v := range versions {
 		rows = append(rows, []string{v.String(), statusText(l.Listing.Status(v))})
 	}
-	question := fmt.Sprintf("remove %s of %s (%d remain)", cli.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
+	question := fmt.Sprintf("remove %s of %s (%d remain)", text.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
 	remove, err := a.Removes(removal, cli.Table(rows), question)
 	if err != nil {
 		return err

@@ -256,18 +256,18 @@ func outcomeOf(existing bool, err error) string {
 
 // planText lists the files; the total goes to stderr.
 func planText(a *cli.App, p modulePlan) string {
-	var text strings.Builder
+	var list strings.Builder
 	for _, f := range p.Files {
-		fmt.Fprintf(&text, "include\t%s\t%d\n", f.Path, f.Size)
+		fmt.Fprintf(&list, "include\t%s\t%d\n", f.Path, f.Size)
 	}
 	for _, f := range p.Dropped {
-		fmt.Fprintf(&text, "exclude\t%s\t%s\n", f.Path, f.Reason)
+		fmt.Fprintf(&list, "exclude\t%s\t%s\n", f.Path, f.Reason)
 	}
 	for _, w := range p.Warnings {
 		a.Note("warning: %s", w)
 	}
-	a.Note("%s %s%s: %d files, %d bytes, content %s; nothing was pushed", p.Address, p.Version, outcomeText(p.Outcome), len(p.Files), p.Bytes, p.ContentDigest)
-	return strings.TrimSuffix(text.String(), "\n")
+	a.Note("%s %s%s: %s, %s, content %s; nothing was pushed", p.Address, p.Version, outcomeText(p.Outcome), text.Plural(len(p.Files), "file"), text.Plural(p.Bytes, "byte"), p.ContentDigest)
+	return strings.TrimSuffix(list.String(), "\n")
 }
 
 // outcomeText describes the outcome of a publication.

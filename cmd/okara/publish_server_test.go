@@ -112,7 +112,7 @@ func TestPublishServer(t *testing.T) {
 	}{
 		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "new in the registry.*nothing was pushed"},
 		{"dry run without a token", nil, append(module, "--dry-run"), cli.ExitDenied, "", "401 Unauthorized.*\nhint: give a token"},
-		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "1.0.0: 1 files"},
+		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "1.0.0: 1 file,"},
 		{"no token", nil, module, cli.ExitDenied, "", "401 Unauthorized: the server says: token required.*\nhint: give a token"},
 		{"wrong token", nil, append(module, "--token-file", wrong), cli.ExitDenied, "", "the token is not valid here"},
 		{"no such file", nil, append(module, "--token-file", wrong+"x"), cli.ExitUsage, "", "no such file"},

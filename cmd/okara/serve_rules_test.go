@@ -73,7 +73,7 @@ rule "operators" {
 		t.Errorf("what the rule does not give: %d", got)
 	}
 	metric := func(want string) bool { return strings.Contains(get(t, url+"/metrics", admin), want) }
-	if doctor := get(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 0") || !strings.Contains(doctor, "1 rules, read") {
+	if doctor := get(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 0") || !strings.Contains(doctor, "1 rule, read") {
 		t.Errorf("the doctor says %s", doctor)
 	}
 

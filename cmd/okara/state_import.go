@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/foreign"
@@ -88,7 +89,7 @@ type importResult struct {
 }
 
 func (r importResult) String() string {
-	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, cli.Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
+	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, text.Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
 }
 
 // importSources reads and checks a source and returns its versions, by workspace.

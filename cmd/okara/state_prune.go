@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -56,7 +57,7 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
-	remove, err := a.Removes(removal, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", cli.Plural(len(old), "version"), out.Workspace, out.Repository))
+	remove, err := a.Removes(removal, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", text.Plural(len(old), "version"), out.Workspace, out.Repository))
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 		if err != nil {
 			return err
 		}
-		a.Note("removed %s of workspace %s", cli.Plural(len(old), "version"), out.Workspace)
+		a.Note("removed %s of workspace %s", text.Plural(len(old), "version"), out.Workspace)
 	}
 	out.Removed = append(out.Removed, old...)
 	return a.PrintResult(out, versionLines(old))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
@@ -73,7 +74,7 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s encrypted with %s", ws, cli.Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
+			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s encrypted with %s", ws, text.Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)

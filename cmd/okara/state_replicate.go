@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
@@ -164,7 +165,7 @@ func (how replication) variables(ctx context.Context, reg *cli.Registries, f *st
 		err = cli.PartlyError("copying the variables of workspaces: %w", err)
 	}
 	if n.Left > 0 {
-		reg.Note("%s of the states, encrypted for %s, not copied: with another path, use --reseal to copy them", cli.Plural(n.Left, "variable"), out.Repository)
+		reg.Note("%s of the states, encrypted for %s, not copied: with another path, use --reseal to copy them", text.Plural(n.Left, "variable"), out.Repository)
 	}
 	return err
 }
@@ -202,10 +203,10 @@ func (out *replicatedStates) copy(names []string, one func(name string) (copied,
 func (out *replicatedStates) print(a *cli.App, errs []error) error {
 	var lines []string
 	for _, r := range out.Workspaces {
-		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", r.Workspace, cli.Plural(len(r.Copied), "version"))+keptText(r.Kept, out.Repository))
+		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", r.Workspace, text.Plural(len(r.Copied), "version"))+keptText(r.Kept, out.Repository))
 	}
 	if out.Variables > 0 {
-		lines = append(lines, fmt.Sprintf("%s copied or removed, including variable sets", cli.Plural(out.Variables, "variable")))
+		lines = append(lines, fmt.Sprintf("%s copied or removed, including variable sets", text.Plural(out.Variables, "variable")))
 	}
 	if err := a.PrintResult(out, strings.Join(lines, "\n")); err != nil {
 		return err

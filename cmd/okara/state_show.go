@@ -132,7 +132,7 @@ func (r replicaJSON) lag() string {
 	case r.Behind == 0:
 		return "up to date"
 	}
-	return cli.Plural(r.Behind, "version") + " behind"
+	return text.Plural(r.Behind, "version") + " behind"
 }
 
 // compareReplica compares a replica with its source; nil if the repository is not a replica. An

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/plugincache"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -206,7 +207,7 @@ func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err e
 	return func(code int) {
 		if code != 0 {
 			if linked > 0 {
-				a.Note("hint: %d providers came from the plugin cache; if they are refused, remove %s", linked, folder)
+				a.Note("hint: %s came from the plugin cache; if refused, remove %s", text.Plural(linked, "provider"), folder)
 			}
 			return
 		}

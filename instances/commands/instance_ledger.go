@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -56,7 +57,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, cli.Plural(a.Instances, "instance")))
+			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, text.Plural(a.Instances, "instance")))
 		},
 	}
 	fl := cmd.Flags()

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -81,7 +82,7 @@ func readTemplate(file, name string) (*template.Template, error) {
 	if name != "" {
 		return nil, cli.UsageError("%s has no template %s", file, name)
 	}
-	return nil, cli.WithHint(cli.UsageError("%s has %s, expected one", file, cli.Plural(len(list), "template")), "select one with --name NAMESPACE/NAME")
+	return nil, cli.WithHint(cli.UsageError("%s has %s, expected one", file, text.Plural(len(list), "template")), "select one with --name NAMESPACE/NAME")
 }
 
 func printTemplate(a *cli.App, t *template.Template) error {

@@ -347,7 +347,7 @@ func (b *wroteBody) fillVersion(d *states.VersionView) {
 		}
 		b.Outputs = append(b.Outputs, outputValue(d, res))
 	}
-	b.Resources.Text = site.Plural(count, "resource")
+	b.Resources.Text = text.Plural(count, "resource")
 	for name, n := range types {
 		b.Types = append(b.Types, fmt.Sprintf("%s %d", site.Clip(text.Block(name)), n))
 	}

@@ -25,7 +25,7 @@ import (
 
 // PrintFindings prints the findings in n repositories; it returns an error if there are any.
 func PrintFindings(a *App, findings []depot.Finding, n int) error {
-	a.Note("%d repositories examined", n)
+	a.Note("%s examined", text.Plural(n, "repository"))
 	if len(findings) == 0 {
 		return a.PrintResult([]depot.Finding{}, "")
 	}
@@ -36,7 +36,7 @@ func PrintFindings(a *App, findings []depot.Finding, n int) error {
 	if err := a.PrintResult(findings, Table(rows)); err != nil {
 		return err
 	}
-	return errors.New(Plural(len(findings), "finding"))
+	return errors.New(text.Plural(len(findings), "finding"))
 }
 
 // OpenTree opens a folder such that no link in it reaches outside.

@@ -98,11 +98,3 @@ func YesNo(b bool) string {
 	}
 	return "no"
 }
-
-// Plural formats a number with its noun: "1 version", "2 versions".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

@@ -76,7 +76,7 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	}
 	if n := sumSamples(m["okara_audit_dropped_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
-			Verdict: web.Look, About: "Audit", State: fmt.Sprintf("%d changes of this replica are not kept in the registry", n),
+			Verdict: web.Look, About: "Audit", State: text.Plural(n, "change") + " of this replica not kept in the registry",
 			Meaning: "The registry was unavailable for too long. The file of audit_log has these changes.", Do: "Find out why the queue repository could not be written: the log has the error.",
 		})
 	}

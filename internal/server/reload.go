@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -223,7 +224,7 @@ func rulesFindings(m *Metrics) []web.Finding {
 	at := m.rules.since.UTC().Format("2006-01-02 15:04 UTC")
 	if m.rules.problem == "" {
 		return []web.Finding{{
-			About: "Rules file", State: fmt.Sprintf("%d rules, read %s", m.rules.rules, at), Meaning: "The current file is in effect; changes take effect within seconds.",
+			About: "Rules file", State: text.Plural(m.rules.rules, "rule") + ", read " + at, Meaning: "The current file is in effect; changes take effect within seconds.",
 		}}
 	}
 	return []web.Finding{{

@@ -2,7 +2,10 @@
 
 package text
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Camel converts a word of settings, or of an answer in JSON, to the form of
 // the Kubernetes API: flux-helm becomes FluxHelm, and destroy_failed becomes
@@ -25,4 +28,15 @@ func Kebab(name string) string {
 		b.WriteRune(c)
 	}
 	return strings.ToLower(b.String())
+}
+
+// Plural formats a number with its noun: "1 version", "2 versions", "3 entries".
+func Plural[N int | int64](n N, noun string) string {
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok && n != 1 {
+		noun = stem + "rie"
+	}
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

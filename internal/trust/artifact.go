@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -111,7 +112,7 @@ func (x *verifier) verifyProvider(ctx context.Context) error {
 	if index.Version.String() != "" && index.Version != x.Version {
 		return x.failCheck("index", fmt.Errorf("declares version %s", index.Version))
 	}
-	x.addCheck("index", "ok", "provider for %d platforms", len(index.Platforms))
+	x.addCheck("index", "ok", "provider for %s", text.Plural(len(index.Platforms), "platform"))
 	md, err := evidence.Resigned(ctx, x.Repository, index, x.Status())
 	if err == nil && x.o.Deep && index.Metadata != nil { // the index repeats it
 		_, err = x.Repository.Resolve(ctx, index.Metadata.Digest.String())

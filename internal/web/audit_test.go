@@ -44,7 +44,7 @@ func TestAuditPage(t *testing.T) {
 	}
 	says("audit", "Not protected.", "No changes in the last 90 days.", "audit_log", "okara admin audit")
 	s.changes()
-	body := says("audit", "3 changes of this replica are not in the registry yet", "1 to 3 of 3", "../api/v1/audit?format=csv", "../api/v1/audit?format=jsonl",
+	body := says("audit", "3 changes of this replica not yet in the registry", "1 to 3 of 3", "../api/v1/audit?format=csv", "../api/v1/audit?format=jsonl",
 		"anna@example.com (issuer.example.com)<", "reveal state", "&lt;b&gt;", "&lt;script&gt;", "Login: oidc https://issuer.example.com", "Address: 192.0.2.7", "yank module", "net/vpn/aws", "net/vpc/aws 1.0.0", "a1a1a1a1a1a1")
 	for _, text := range []string{"<b>", "<script>alert", "\u202e", "\x1b"} {
 		if strings.Contains(body, text) {
@@ -91,7 +91,7 @@ func TestAuditUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body := s.ask(t, admin, http.MethodGet, "audit", nil)
-	if !strings.Contains(body, "1 parts of the audit log cannot be read") {
+	if !strings.Contains(body, "Cannot read 1 part of the audit log") {
 		t.Errorf("nothing is said of it:\n%s", body)
 	}
 }

@@ -97,5 +97,5 @@ func summarizeFindings(all []Finding) string {
 	case bad == 1:
 		return "1 finding needs attention."
 	}
-	return site.Plural(bad, "finding") + " need attention."
+	return text.Plural(bad, "finding") + " need attention."
 }

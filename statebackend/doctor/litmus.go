@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -26,7 +27,7 @@ func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error 
 	if err != nil {
 		return err
 	}
-	d.o.Note("litmus test: %s in %s", pluralize(rounds, "round"), a)
+	d.o.Note("litmus test: %s in %s", text.Plural(rounds, "round"), a)
 	for i := range rounds {
 		r, err := d.runRound(ctx, a, b, i)
 		if err != nil {
@@ -60,7 +61,7 @@ func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b 
 		return nil, nil, 0, err
 	}
 	if _, err := a.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		d.o.Note("cannot write to %s, running %s in the repository itself: %v", a, pluralize(keptRounds, "round"), err)
+		d.o.Note("cannot write to %s, running %s in the repository itself: %v", a, text.Plural(keptRounds, "round"), err)
 		return d.repo, d.other, keptRounds, nil
 	}
 	return a, b, d.o.Rounds, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -285,7 +286,7 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	}
 	own := !slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(l.Tags, t) })
 	d.addFinding(own, "own pushes in the tag list", yesNo(own), ternary(own, "a lock sees its own claim at once", "locks wait until the list follows, at most 10 s"))
-	d.addFinding(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), pluralize(l.Pages, "page")), "each lock reads it two or three times")
+	d.addFinding(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), text.Plural(l.Pages, "page")), "each lock reads it two or three times")
 	d.addFinding(true, "order of the tag list", ternary(slices.IsSorted(l.Tags), "sorted", "not sorted"), "none, locks do not depend on it")
 	d.addFinding(!l.Cached, "cache before the registry", yesNo(l.Cached), ternary(l.Cached, "locking is refused, lists may be old", "lists are the registry's own"))
 	if l.Cached {
@@ -459,11 +460,4 @@ func ternary(b bool, yes, no string) string {
 		return yes
 	}
 	return no
-}
-
-func pluralize(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -154,7 +154,7 @@ func templateFunctions() template.FuncMap {
 		"at":    func(up string, it any) placed { return placed{up, it} },
 		"stamp": func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"plain": text.Block,
+		"plain": text.Block, "plural": text.Plural[int],
 		"below": func(up string, of any) Under { return Under{up, of} },
 		"parts": breakableParts,
 		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },

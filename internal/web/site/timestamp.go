@@ -4,6 +4,7 @@ package site
 
 import (
 	"fmt"
+	"github.com/seed-141914ff/okara/internal/text"
 	"strconv"
 	"time"
 )
@@ -37,18 +38,10 @@ func agoText(d time.Duration) string {
 		name   string
 	}{{365 * 24 * time.Hour, "year"}, {30 * 24 * time.Hour, "month"}, {24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
 		if n := int(d / unit.length); n > 0 {
-			return fmt.Sprintf(form, Plural(n, unit.name))
+			return fmt.Sprintf(form, text.Plural(n, unit.name))
 		}
 	}
 	return ""
-}
-
-// Plural returns a number with a noun.
-func Plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // Span returns a duration in words, in its two largest units.

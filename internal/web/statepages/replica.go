@@ -59,12 +59,12 @@ func (s *versions) replicas(r *site.Request, p versionRef) (b replicasBody) {
 }
 
 // lagText says how far a replica with the newest version n is behind.
-func lagText(source []int64, n int64) (text string, behind bool) {
+func lagText(source []int64, n int64) (lag string, behind bool) {
 	missing := len(slices.DeleteFunc(slices.Clone(source), func(v int64) bool { return v <= n }))
 	if missing == 0 {
 		return "up to date", false
 	}
-	return site.Plural(missing, "version") + " behind", true
+	return text.Plural(missing, "version") + " behind", true
 }
 
 func copyCommand(registry, from, to, workspace string) string {
